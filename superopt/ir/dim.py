@@ -1,0 +1,212 @@
+"""Symbolic tensor sizes: integer polynomials over named symbols and floor quotients.
+
+A `Size` is an `int` where the value is known and a `Dim` where it is not. Arithmetic normalises
+(sums of monomials in a fixed order), so equal polynomials are equal objects by `==`, and a
+polynomial without symbols collapses to a plain `int`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias, Union
+
+__all__ = ["Atom", "Dim", "Quotient", "Size", "Sizes", "ceil_div", "evaluate", "floor_div", "symbol", "symbols_of"]
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """floor(numerator / denominator), with a positive denominator, where no exact division is known."""
+
+    numerator: Size
+    denominator: Size
+
+    def __str__(self) -> str:
+        return f"({self.numerator}) // ({self.denominator})"
+
+
+Atom: TypeAlias = Union[str, Quotient]
+Monomial: TypeAlias = tuple[Atom, ...]
+
+
+def _atom_key(atom: Atom) -> tuple[bool, str]:
+    return (isinstance(atom, Quotient), str(atom))
+
+
+def _monomial_key(monomial: Monomial) -> tuple[int, tuple[tuple[bool, str], ...]]:
+    return (len(monomial), tuple(_atom_key(atom) for atom in monomial))
+
+
+@dataclass(frozen=True, eq=False)
+class Dim:
+    """A polynomial that mentions at least one symbol; build with `symbol` and arithmetic."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Dim) and self._hash == other._hash and self.terms == other.terms)
+
+    def __add__(self, other: Size) -> Size:
+        total = dict(self.terms)
+        for monomial, coefficient in _terms(other):
+            total[monomial] = total.get(monomial, 0) + coefficient
+        return _build(total)
+
+    __radd__ = __add__
+
+    def __neg__(self) -> Size:
+        return _build({monomial: -coefficient for monomial, coefficient in self.terms})
+
+    def __sub__(self, other: Size) -> Size:
+        return self + (-other)
+
+    def __rsub__(self, other: Size) -> Size:
+        return (-self) + other
+
+    def __mul__(self, other: Size) -> Size:
+        total: dict[Monomial, int] = {}
+        for left, a in self.terms:
+            for right, b in _terms(other):
+                product = tuple(sorted(left + right, key=_atom_key))
+                total[product] = total.get(product, 0) + a * b
+        return _build(total)
+
+    __rmul__ = __mul__
+
+    def __floordiv__(self, other: Size) -> Size:
+        return floor_div(self, other)
+
+    def __rfloordiv__(self, other: Size) -> Size:
+        return floor_div(other, self)
+
+    def __mod__(self, other: Size) -> Size:
+        return self - other * floor_div(self, other)
+
+    def __rmod__(self, other: Size) -> Size:
+        return other - self * floor_div(other, self)
+
+    def __str__(self) -> str:
+        text = ""
+        for monomial, coefficient in sorted(self.terms, key=lambda item: (-len(item[0]), _monomial_key(item[0]))):
+            sign = "-" if coefficient < 0 else "+"
+            factors = [f"({atom})" if isinstance(atom, Quotient) else atom for atom in monomial]
+            if abs(coefficient) != 1 or not monomial:
+                factors.insert(0, str(abs(coefficient)))
+            body = "*".join(factors)
+            text = f"{text} {sign} {body}" if text else (f"-{body}" if sign == "-" else body)
+        return text
+
+    __repr__ = __str__
+
+    def atoms(self) -> Iterator[Atom]:
+        """Atoms of all monomials, with repetitions."""
+        for monomial, _ in self.terms:
+            yield from monomial
+
+
+Size: TypeAlias = Union[int, Dim]
+Sizes: TypeAlias = tuple[Size, ...]
+
+
+def symbol(name: str) -> Dim:
+    """The size called `name`."""
+    return Dim((((name,), 1),))
+
+
+def _terms(value: Size) -> tuple[tuple[Monomial, int], ...]:
+    if isinstance(value, Dim):
+        return value.terms
+    return (((), value),) if value else ()
+
+
+def _build(total: Mapping[Monomial, int]) -> Size:
+    kept = {monomial: coefficient for monomial, coefficient in total.items() if coefficient}
+    if not kept:
+        return 0
+    if len(kept) == 1 and () in kept:
+        return kept[()]
+    return Dim(tuple(sorted(kept.items(), key=lambda item: _monomial_key(item[0]))))
+
+
+def _divide_monomial(monomial: Monomial, coefficient: int, by: Monomial, by_coefficient: int) -> tuple[Monomial, int] | None:
+    if coefficient % by_coefficient:
+        return None
+    rest = list(monomial)
+    for atom in by:
+        if atom not in rest:
+            return None
+        rest.remove(atom)
+    return tuple(rest), coefficient // by_coefficient
+
+
+def floor_div(numerator: Size, denominator: Size) -> Size:
+    """floor(numerator / denominator) for a positive denominator.
+
+    The part of the numerator that the denominator divides exactly is taken out of the floor:
+    floor((q*d + r) / d) = q + floor(r / d).
+    """
+    if isinstance(numerator, int) and isinstance(denominator, int):
+        return numerator // denominator
+    if denominator == 1:
+        return numerator
+    divisor = _terms(denominator)
+    if len(divisor) != 1:
+        return 1 if numerator == denominator else _quotient(numerator, denominator)
+    by, by_coefficient = divisor[0]
+    exact: Size = 0
+    remainder: Size = 0
+    for monomial, coefficient in _terms(numerator):
+        divided = _divide_monomial(monomial, coefficient, by, by_coefficient)
+        if divided is None:
+            remainder = remainder + _build({monomial: coefficient})
+        else:
+            exact = exact + _build({divided[0]: divided[1]})
+    if isinstance(remainder, int) and isinstance(denominator, int):
+        return exact + remainder // denominator
+    return exact + (0 if remainder == 0 else _quotient(remainder, denominator))
+
+
+def _quotient(numerator: Size, denominator: Size) -> Size:
+    return Dim((((Quotient(numerator, denominator),), 1),))
+
+
+def ceil_div(numerator: Size, denominator: Size) -> Size:
+    """ceil(numerator / denominator) for a positive denominator."""
+    return floor_div(numerator + denominator - 1, denominator)
+
+
+def evaluate(value: Size, env: Mapping[str, Size]) -> Size:
+    """`value` with every symbol in `env` replaced; symbols that `env` lacks stay."""
+    if isinstance(value, int):
+        return value
+    total: Size = 0
+    for monomial, coefficient in value.terms:
+        product: Size = coefficient
+        for atom in monomial:
+            if isinstance(atom, Quotient):
+                product = product * floor_div(evaluate(atom.numerator, env), evaluate(atom.denominator, env))
+            else:
+                product = product * (env[atom] if atom in env else symbol(atom))
+        total = total + product
+    return total
+
+
+def symbols_of(value: Size) -> frozenset[str]:
+    """Names of all symbols that `value` mentions, inside quotients too."""
+    if isinstance(value, int):
+        return frozenset()
+    found: set[str] = set()
+    for atom in value.atoms():
+        if isinstance(atom, Quotient):
+            found |= symbols_of(atom.numerator) | symbols_of(atom.denominator)
+        else:
+            found.add(atom)
+    return frozenset(found)

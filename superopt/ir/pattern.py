@@ -1,0 +1,178 @@
+"""Patterns are terms with variables: matching binds them, instantiating fills them in.
+
+A pattern's attributes may be literals, whole-attribute variables (`pads=p`) or integer expressions
+(`pads=[p, p + 1]`, `split=[a.shape[-1], b.shape[-1]]`) over variables and over sizes of matched terms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
+from superopt.ir.ops import OPS, make
+from superopt.ir.shapes import IllTyped, Need, ignore
+from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, topological
+
+__all__ = ["Bindings", "instantiate", "match", "pattern_names"]
+
+
+@dataclass
+class Bindings:
+    """What a match found: a term for each variable, a value for each attribute variable and size symbol."""
+
+    terms: dict[str, Term] = field(default_factory=dict)
+    attrs: dict[str, Attr] = field(default_factory=dict)
+
+    def shape_env(self) -> dict[str, Attr]:
+        """Attribute values, and the sizes of bound terms under `v.shape`, `v.shape[k]` and `v.shape[k - rank]`."""
+        env: dict[str, Attr] = dict(self.attrs)
+        for name, value in self.attrs.items():
+            if isinstance(value, tuple):
+                env.update({f"{name}[{k}]": item for k, item in enumerate(value)})
+        for name, term in self.terms.items():
+            shape = term.type.shape if term.type is not None else None
+            if shape is not None:
+                env[f"{name}.shape"] = shape
+                for k, size in enumerate(shape):
+                    env[f"{name}.shape[{k}]"] = size
+                    env[f"{name}.shape[{k - len(shape)}]"] = size
+        return env
+
+    def dtype(self) -> str | None:
+        """The element type that all bound terms share, or None where they differ or one is unknown."""
+        found = {None if term.type is None else term.type.dtype for term in self.terms.values()}
+        return found.pop() if len(found) == 1 else None
+
+
+def sizes_in(env: Mapping[str, Attr]) -> dict[str, Size]:
+    """The entries of `env` that are sizes."""
+    return {name: value for name, value in env.items() if isinstance(value, (int, Dim))}
+
+
+def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
+    """Bindings under which each pattern is the term beside it, or None. Linear in the size of the patterns."""
+    bindings = Bindings()
+    postponed: list[tuple[Dim, Attr]] = []
+    stack: list[tuple[Term | None, Term | None]] = list(zip(patterns, terms, strict=True))
+    while stack:
+        pattern, term = stack.pop()
+        if pattern is None or term is None:
+            if pattern is not term:
+                return None
+            continue
+        if pattern.op == "Var":
+            if bindings.terms.setdefault(_name(pattern), term) is not term:
+                return None
+            continue
+        if pattern.op != term.op or len(pattern.inputs) != len(term.inputs) or len(pattern.attrs) != len(term.attrs):
+            return None
+        for (name, wanted), (other, value) in zip(pattern.attrs, term.attrs, strict=True):
+            if name != other or not _match_attr(wanted, value, bindings.attrs, postponed):
+                return None
+        stack.extend(zip(pattern.inputs, term.inputs, strict=True))
+    if postponed:
+        env = sizes_in(bindings.shape_env())
+        for wanted, value in postponed:
+            if evaluate(wanted, env) != value:
+                return None
+    return bindings
+
+
+def _name(pattern: Term) -> str:
+    name = pattern.attr("name")
+    assert isinstance(name, str)
+    return name
+
+
+def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: list[tuple[Dim, Attr]]) -> bool:
+    if isinstance(wanted, AttrVar):
+        if ".shape" in wanted.name:  # known only when the variable is bound, and then it is an equation
+            return False
+        return found.setdefault(wanted.name, value) == value
+    if isinstance(wanted, tuple):
+        if not isinstance(value, tuple) or len(value) != len(wanted):
+            return False
+        return all(_match_attr(w, v, found, postponed) for w, v in zip(wanted, value, strict=True))
+    if isinstance(wanted, Dim):
+        if not isinstance(value, (int, Dim)):
+            return False
+        rest = evaluate(wanted, sizes_in(found))
+        unknown = symbols_of(rest)
+        if not unknown:
+            return rest == value
+        name = next(iter(unknown))
+        offset = rest - symbol(name)
+        if len(unknown) == 1 and not symbols_of(offset) and ".shape" not in name:
+            found[name] = value - offset
+        else:
+            postponed.append((wanted, value))
+        return True
+    return wanted == value
+
+
+def instantiate(
+    patterns: Iterable[Term], bindings: Bindings, dtype: str, need: Need = ignore
+) -> tuple[Term, ...]:
+    """The patterns with variables filled in and types inferred; `need` hears what sizes must satisfy.
+
+    Raises IllTyped where the result would not be a well-typed term, or an attribute has no value.
+    """
+    patterns = tuple(patterns)
+    env = bindings.shape_env()
+    sizes = sizes_in(env)
+    done: dict[Term, Term] = {}
+    for pattern in topological(patterns):
+        if pattern.op == "Var":
+            done[pattern] = bindings.terms[_name(pattern)]
+            continue
+        inputs = tuple(None if i is None else done[i] for i in pattern.inputs)
+        attrs = {name: _fill(value, env, sizes) for name, value in pattern.attrs}
+        if pattern.op in OPS or pattern.op == "Out":
+            done[pattern] = make(pattern.op, inputs, attrs, dtype, need)
+        else:
+            done[pattern] = Term.of(pattern.op, inputs, attrs, pattern.types)
+    return tuple(done[pattern] for pattern in patterns)
+
+
+def _fill(value: Attr, env: Mapping[str, Attr], sizes: Mapping[str, Size]) -> Attr:
+    if isinstance(value, AttrVar):
+        if value.name not in env:
+            raise IllTyped(f"no value for attribute variable {value.name}")
+        return env[value.name]
+    if isinstance(value, tuple):
+        return tuple(_fill(item, env, sizes) for item in value)
+    if isinstance(value, Dim):
+        unknown = symbols_of(value) - sizes.keys()
+        if unknown:
+            raise IllTyped(f"no value for {', '.join(sorted(unknown))}")
+        return evaluate(value, sizes)
+    return value
+
+
+def pattern_names(patterns: Iterable[Term]) -> tuple[frozenset[str], frozenset[str]]:
+    """Names of the variables of `patterns`, and of its attribute variables (size symbols `v.shape[k]` aside)."""
+    variables: set[str] = set()
+    attributes: set[str] = set()
+
+    def visit(value: Attr) -> None:
+        if isinstance(value, tuple):
+            for item in value:
+                visit(item)
+        elif isinstance(value, AttrVar):
+            attributes.add(value.name)
+        elif isinstance(value, Dim):
+            attributes.update(symbols_of(value))
+
+    for pattern in topological(patterns):
+        if pattern.op == "Var":
+            variables.add(_name(pattern))
+        else:
+            for _, value in pattern.attrs:
+                visit(value)
+    return frozenset(variables), frozenset(name for name in attributes if ".shape" not in name)
+
+
+def is_closed_form(term: Term) -> bool:
+    """Whether `term` is a constant known in closed form."""
+    return term.op in CLOSED_FORM

@@ -1,0 +1,176 @@
+"""Rules: equations between patterns, the signatures at which they are proven, and their guards.
+
+A rule is an equation of (tuples of) patterns, without types. A `Signature` fixes what a proof must
+know as literals: the rank of each variable, which sizes are 1 (they broadcast), and the values of
+attributes. All other sizes stay symbolic: one proof serves every tensor size.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias, Union
+
+from superopt.ir.dim import Size, evaluate, symbol
+from superopt.ir.ops import OPS, REAL_ATTRS
+from superopt.ir.pattern import Bindings, instantiate, pattern_names, sizes_in
+from superopt.ir.shapes import Need, ignore
+from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
+from superopt.ir.types import TensorType
+
+__all__ = ["Condition", "Rule", "Signature", "SignatureValue"]
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A guard on sizes and integer attributes: `left == right` or `left <= right`."""
+
+    relation: str
+    left: Size
+    right: Size
+
+    def holds(self, env: Mapping[str, Attr]) -> bool:
+        """Whether the condition is certain under `env`; a size that stays symbolic must satisfy it for every value."""
+        difference = evaluate(self.right, sizes_in(env)) - evaluate(self.left, sizes_in(env))
+        if self.relation == "==":
+            return difference == 0
+        if isinstance(difference, int):
+            return difference >= 0
+        return all(coefficient >= 0 and all(isinstance(a, str) for a in atoms) for atoms, coefficient in difference.terms)
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.relation} {self.right}"
+
+
+SignatureValue: TypeAlias = Union[Attr, None, tuple[Union[Attr, None], ...]]
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What is literal in a proof. In `shapes`, None is a symbolic size; in `attrs`, None is a symbolic integer
+    and an AttrVar (of the same name) a symbolic real."""
+
+    shapes: tuple[tuple[str, tuple[int | None, ...]], ...]
+    attrs: tuple[tuple[str, SignatureValue], ...] = ()
+
+    def bindings(self, dtype: str = "float") -> Bindings:
+        """Variables as typed leaves of symbolic size `v.shape[k]`; attributes as literals or symbols."""
+        terms = {
+            name: var(
+                name,
+                TensorType(dtype, tuple(symbol(f"{name}.shape[{k}]") if s is None else s for k, s in enumerate(shape))),
+            )
+            for name, shape in self.shapes
+        }
+        return Bindings(terms, {name: _symbolic(name, value) for name, value in self.attrs})
+
+    def covers(self, bindings: Bindings) -> bool:
+        """Whether the literals of this signature are those of a match."""
+        for name, shape in self.shapes:
+            term = bindings.terms.get(name)
+            actual = term.type.shape if term is not None and term.type is not None else None
+            if actual is None or len(actual) != len(shape):
+                return False
+            if any(s is not None and s != a for s, a in zip(shape, actual, strict=True)):
+                return False
+        return all(name in bindings.attrs and _covers(value, bindings.attrs[name]) for name, value in self.attrs)
+
+
+def _symbolic(name: str, value: SignatureValue) -> Attr:
+    if value is None:
+        return symbol(name)
+    if isinstance(value, tuple):
+        return tuple(symbol(f"{name}[{k}]") if item is None else item for k, item in enumerate(value))
+    return value
+
+
+def _covers(value: SignatureValue, actual: Attr) -> bool:
+    if value is None or isinstance(value, AttrVar):
+        return True
+    if isinstance(value, tuple):
+        return (
+            isinstance(actual, tuple)
+            and len(actual) == len(value)
+            and all(v is None or v == a for v, a in zip(value, actual, strict=True))
+        )
+    return value == actual
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The equation lhs = rhs (the outputs of one side equal those of the other, in order), applied left to right."""
+
+    lhs: tuple[Term, ...]
+    rhs: tuple[Term, ...]
+    signatures: tuple[Signature, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def id(self) -> str:
+        """Content hash of the equation (12 hexadecimal digits)."""
+        parts = [*(t.digest for t in self.lhs), "=", *(t.digest for t in self.rhs)]
+        return hashlib.blake2b(" ".join(parts).encode(), digest_size=6).hexdigest()
+
+    @cached_property
+    def applicable(self) -> bool:
+        """Whether left-to-right application is defined: lhs is no bare variable and binds all that rhs needs."""
+        if any(t.op == "Var" or t.op in ("Zeros", "Ones", "Eye", "Dirac") for t in self.lhs):
+            return False
+        (left, left_attrs), (right, right_attrs) = pattern_names(self.lhs), pattern_names(self.rhs)
+        return right <= left and {a.split("[")[0] for a in right_attrs} <= {a.split("[")[0] for a in left_attrs}
+
+    def reversed(self) -> Rule:
+        """The same equation, applied right to left."""
+        return Rule(self.rhs, self.lhs, self.signatures)
+
+    def instantiate(self, signature: Signature, need_left: Need = ignore, need_right: Need = ignore) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+        """Both sides as typed terms at `signature`. Raises IllTyped where a side cannot be typed."""
+        bindings = signature.bindings()
+        return (
+            instantiate(self.lhs, bindings, "float", need_left),
+            instantiate(self.rhs, bindings, "float", need_right),
+        )
+
+    def literal_signatures(self, bindings: Bindings) -> Iterator[Signature]:
+        """Signatures of a match, most general first: sizes symbolic, then with the sizes that are 1 as literals.
+
+        Real attributes and `group` stay symbolic, all other attributes are literals.
+        """
+        kept = self._symbolic_attrs
+        attrs = tuple((name, kept.get(name, value)) for name, value in sorted(bindings.attrs.items()))
+        shapes: list[tuple[str, tuple[Size, ...]]] = []
+        for name, term in sorted(bindings.terms.items()):
+            if term.type is None or term.type.shape is None:
+                return
+            shapes.append((name, term.type.shape))
+        general = tuple((name, (None,) * len(shape)) for name, shape in shapes)
+        ones = tuple((name, tuple(1 if size == 1 else None for size in shape)) for name, shape in shapes)
+        yield Signature(general, attrs)
+        if ones != general:
+            yield Signature(ones, attrs)
+
+    @cached_property
+    def _symbolic_attrs(self) -> dict[str, SignatureValue]:
+        names: dict[str, SignatureValue] = {}
+        for term in topological((*self.lhs, *self.rhs)):
+            for name, value in term.attrs:
+                if isinstance(value, AttrVar) and (name in REAL_ATTRS or name == "group"):
+                    names[value.name] = value if name in REAL_ATTRS else None
+        return names
+
+    def commuted(self) -> Iterator[Rule]:
+        """This rule with operands of commutative operators of its left side in every order, itself first."""
+        spots = [t for t in topological(self.lhs) if t.op in OPS and OPS[t.op].commutative and len(t.inputs) == 2 and t.inputs[0] is not t.inputs[1]]
+        seen: set[tuple[Term, ...]] = set()
+        for choice in itertools.product((False, True), repeat=len(spots)):
+            swapped = {spot for spot, swap in zip(spots, choice, strict=True) if swap}
+
+            def build(old: Term, inputs: tuple[Term | None, ...], swapped: set[Term] = swapped) -> Term:
+                return Term.of(old.op, inputs[::-1] if old in swapped else inputs, dict(old.attrs), old.types)
+
+            lhs = map_terms(self.lhs, build)
+            if lhs not in seen:
+                seen.add(lhs)
+                yield Rule(lhs, self.rhs, self.signatures)

@@ -1,0 +1,182 @@
+"""Terms: ONNX operators applied to terms, immutable and interned, so equality is `is`.
+
+A term is one operator application. An operator with several outputs (Split) is one term, and each
+of its outputs is an `Out[index=i]` term over it; everything else is its own single output.
+Leaves: `Var` (a graph input, or a variable of a rule), `Const` (a weight, named by the hash of its
+bytes) and the closed-form constants `Zeros`, `Ones`, `Eye` (identity matrix), `Dirac` (the kernel
+with which Conv is the identity).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias, Union
+
+from superopt.ir.dim import Dim
+from superopt.ir.types import TensorType
+
+__all__ = ["Attr", "AttrVar", "CLOSED_FORM", "Term", "Types", "map_terms", "rebuild", "repr_attrs", "topological", "var"]
+
+
+@dataclass(frozen=True)
+class AttrVar:
+    """A variable of a rule that stands for a whole attribute value."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+
+Attr: TypeAlias = Union[int, float, str, Dim, AttrVar, tuple["Attr", ...]]
+Types: TypeAlias = tuple[Union[TensorType, None], ...]
+
+CLOSED_FORM = frozenset({"Zeros", "Ones", "Eye", "Dirac"})
+
+
+class Term:
+    """An interned operator application; create with `superopt.ir.ops.make`, `var` or `Term.of`.
+
+    `attrs` is sorted by name and complete (defaults filled in). `types` has one entry an output,
+    None where the type is not known (always, inside the patterns of rules).
+    """
+
+    __slots__ = ("op", "inputs", "attrs", "types", "weight_only", "_digest", "__weakref__")
+    op: str
+    inputs: tuple[Term | None, ...]
+    attrs: tuple[tuple[str, Attr], ...]
+    types: Types
+    weight_only: bool
+    _digest: str | None
+
+    _interned: weakref.WeakValueDictionary[object, Term] = weakref.WeakValueDictionary()
+
+    @staticmethod
+    def of(op: str, inputs: Iterable[Term | None], attrs: Mapping[str, Attr], types: Types = (None,)) -> Term:
+        """The one term with these parts; `types` is taken as given (see `ops.make` for inference)."""
+        inputs = tuple(inputs)
+        ordered = tuple(sorted(attrs.items()))
+        key = (op, inputs, ordered, types)
+        found = Term._interned.get(key)
+        if found is not None:
+            return found
+        term = object.__new__(Term)
+        term.op, term.inputs, term.attrs, term.types, term._digest = op, inputs, ordered, types, None
+        leaf = op == "Const" or op in CLOSED_FORM
+        # An operator that draws random numbers or has state carries `node`, so it is never merged or folded.
+        term.weight_only = leaf or (
+            bool(inputs) and "node" not in attrs and all(i is None or i.weight_only for i in inputs)
+        )
+        Term._interned[key] = term
+        return term
+
+    @property
+    def type(self) -> TensorType | None:
+        """Type of the single (or first) output."""
+        return self.types[0]
+
+    def attr(self, name: str) -> Attr:
+        """The attribute called `name`. Raises KeyError where there is none."""
+        for key, value in self.attrs:
+            if key == name:
+                return value
+        raise KeyError(f"{self.op} has no attribute {name}")
+
+    def out(self, index: int) -> Term:
+        """Output `index` as a term of its own (of an operator with several outputs)."""
+        types = (self.types[index],) if index < len(self.types) else (None,)
+        return Term.of("Out", (self,), {"index": index}, types)
+
+    @property
+    def digest(self) -> str:
+        """Stable content hash (hexadecimal): the same in every process and on every machine."""
+        if self._digest is None:
+            for term in topological((self,)):
+                if term._digest is None:
+                    parts = [term.op, repr_attrs(term.attrs), ";".join(map(str, term.types))]
+                    parts += ["-" if i is None else i._digest or "" for i in term.inputs]
+                    term._digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+        assert self._digest is not None
+        return self._digest
+
+    def __repr__(self) -> str:
+        return f"<{self.op} {self.digest[:8]}>"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Term.of, (self.op, self.inputs, dict(self.attrs), self.types))
+
+    def __lt__(self, other: Term) -> bool:
+        return self.digest < other.digest
+
+
+def repr_attrs(attrs: Iterable[tuple[str, Attr]]) -> str:
+    """Attributes as stable text (floats by `repr`, which round-trips)."""
+    return ", ".join(f"{name}={_repr_attr(value)}" for name, value in attrs)
+
+
+def _repr_attr(value: Attr) -> str:
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(_repr_attr, value)) + "]"
+    if isinstance(value, str):
+        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+    return repr(value) if isinstance(value, float) else str(value)
+
+
+def var(name: str, type: TensorType | None = None) -> Term:
+    """A graph input, or (without a type) a variable of a rule."""
+    return Term.of("Var", (), {"name": name}, (type,))
+
+
+def topological(roots: Iterable[Term]) -> Iterator[Term]:
+    """Every term below `roots` once, inputs before users, in a fixed order; not recursive."""
+    done: set[Term] = set()
+    for root in roots:
+        stack: list[tuple[Term, bool]] = [(root, False)]
+        while stack:
+            term, ready = stack.pop()
+            if ready:
+                if term not in done:
+                    done.add(term)
+                    yield term
+            elif term not in done:
+                stack.append((term, True))
+                stack.extend((i, False) for i in reversed(term.inputs) if i is not None and i not in done)
+
+
+def map_terms(roots: Iterable[Term], make: Callable[[Term, tuple[Term | None, ...]], Term]) -> tuple[Term, ...]:
+    """`roots` with every term exchanged, leaves first, for `make(old, new_inputs)`."""
+    roots = tuple(roots)
+    done: dict[Term, Term] = {}
+    for term in topological(roots):
+        done[term] = make(term, tuple(None if i is None else done[i] for i in term.inputs))
+    return tuple(done[root] for root in roots)
+
+
+def rebuild(
+    roots: Iterable[Term],
+    replaced: Mapping[Term, Term],
+    make: Callable[[Term, tuple[Term | None, ...]], Term],
+) -> tuple[Term, ...]:
+    """`roots` with each key of `replaced` exchanged for its value; terms above are made anew by `make(old, inputs)`.
+
+    Values are taken as they are (not searched for keys again), so a value may contain its key.
+    """
+    new: dict[Term, Term] = dict(replaced)
+    roots = tuple(roots)
+    stack = [root for root in reversed(roots)]
+    while stack:
+        term = stack[-1]
+        if term in new:
+            stack.pop()
+            continue
+        missing = [i for i in term.inputs if i is not None and i not in new]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        inputs = tuple(None if i is None else new[i] for i in term.inputs)
+        new[term] = term if inputs == term.inputs else make(term, inputs)
+    return tuple(new[root] for root in roots)

@@ -1,0 +1,46 @@
+"""Tensor types: an ONNX element type and a shape of known or symbolic sizes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from superopt.ir.dim import Size, Sizes, evaluate
+
+__all__ = ["FLOAT_DTYPES", "TensorType", "tensor"]
+
+# Element types over which the rules, proven in real arithmetic, may be applied.
+FLOAT_DTYPES = frozenset({"float", "double", "float16", "bfloat16"})
+
+
+@dataclass(frozen=True)
+class TensorType:
+    """Element type (ONNX's lower-case name: float, int64, bool, ...) and shape; `shape` None: rank unknown."""
+
+    dtype: str
+    shape: Sizes | None
+
+    @property
+    def rank(self) -> int | None:
+        """Number of dimensions, or None where unknown."""
+        return None if self.shape is None else len(self.shape)
+
+    def concrete(self) -> tuple[int, ...] | None:
+        """The shape as integers, or None where any size is symbolic or the rank is unknown."""
+        if self.shape is None:
+            return None
+        sizes = tuple(size for size in self.shape if isinstance(size, int))
+        return sizes if len(sizes) == len(self.shape) else None
+
+    def with_sizes(self, env: dict[str, Size]) -> TensorType:
+        """The type with symbols of its shape replaced by `env`."""
+        if self.shape is None:
+            return self
+        return TensorType(self.dtype, tuple(evaluate(size, env) for size in self.shape))
+
+    def __str__(self) -> str:
+        return self.dtype if self.shape is None else f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+
+def tensor(*shape: Size, dtype: str = "float") -> TensorType:
+    """Shorthand: `tensor(2, 3)` is float[2, 3]."""
+    return TensorType(dtype, shape)
