@@ -1,0 +1,38 @@
+"""ONNX Runtime as an instrument: sessions on a chosen provider, random feeds, comparison, interleaved timing."""
+
+from superopt.runtime.compare import Comparison, Tolerance, compare, derive_tolerance, spread
+from superopt.runtime.feeds import Feeds, InputSpec, feed_candidates, fix_shapes, input_specs, parse_shape
+from superopt.runtime.sessions import (
+    CannotRun,
+    RuntimeUnavailable,
+    Session,
+    Target,
+    open_session,
+    resolve_target,
+    versions,
+)
+from superopt.runtime.timing import Timing, time_interleaved, time_once
+
+__all__ = [
+    "CannotRun",
+    "Comparison",
+    "Feeds",
+    "InputSpec",
+    "RuntimeUnavailable",
+    "Session",
+    "Target",
+    "Timing",
+    "Tolerance",
+    "compare",
+    "derive_tolerance",
+    "feed_candidates",
+    "fix_shapes",
+    "input_specs",
+    "open_session",
+    "parse_shape",
+    "resolve_target",
+    "spread",
+    "time_interleaved",
+    "time_once",
+    "versions",
+]

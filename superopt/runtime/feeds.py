@@ -1,0 +1,157 @@
+"""Random inputs that a model accepts, reproducible by seed.
+
+Floats are normal or uniform. Integers are indices, token numbers or masks more often than quantities, so 0 and 1
+are tried first: they are valid for Gather and for attention masks of any size; what the model accepts decides.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import ml_dtypes
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+__all__ = ["Array", "Feeds", "InputSpec", "feed_candidates", "fix_shapes", "input_specs", "parse_shape"]
+
+Array: TypeAlias = NDArray[np.generic]
+Feeds: TypeAlias = dict[str, Array]
+
+# How integers are drawn, in the order tried: an exclusive upper bound (None: see `_integers`).
+_INTEGER_BOUNDS: tuple[int | None, ...] = (2, 1, None, 8)
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """A required input: element type (ONNX's number) and shape; None is a dynamic size, `symbols` its names."""
+
+    name: str
+    elem_type: int
+    shape: tuple[int | None, ...]
+    symbols: tuple[str | None, ...]
+
+
+def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """`input=1x3x224x224` as name and shape; `input=` is a scalar. Raises ValueError with a clear line."""
+    name, equals, sizes = text.rpartition("=")
+    if not equals or not name or not re.fullmatch(r"(\d+([x,]\d+)*)?", sizes):
+        raise ValueError(f"shape {text!r} is not of the form input=1x3x224x224")
+    return name, tuple(int(size) for size in re.split("[x,]", sizes) if size)
+
+
+def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
+    """The inputs that have no default. Raises ValueError for inputs that are no tensors or have no rank."""
+    defaults = {i.name for i in model.graph.initializer} | {i.values.name for i in model.graph.sparse_initializer}
+    specs: list[InputSpec] = []
+    for value in model.graph.input:
+        if value.name in defaults:
+            continue
+        if value.type.WhichOneof("value") != "tensor_type":
+            raise ValueError(f"input {value.name} is not a tensor")
+        tensor = value.type.tensor_type
+        if not tensor.HasField("shape"):
+            raise ValueError(f"input {value.name} has no known rank; give --shape {value.name}=...")
+        dims = tensor.shape.dim
+        specs.append(
+            InputSpec(
+                value.name,
+                tensor.elem_type,
+                tuple(d.dim_value if d.HasField("dim_value") else None for d in dims),
+                tuple(d.dim_param or None for d in dims),
+            )
+        )
+    return specs
+
+
+def fix_shapes(
+    specs: Sequence[InputSpec], given: Mapping[str, tuple[int, ...]]
+) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """A concrete shape for each input, and notices about sizes that were assumed.
+
+    Sizes come from `given`, then from the same symbol in a given shape of another input, else they are 1.
+    Raises ValueError where `given` names no input or contradicts the model.
+    """
+    by_name = {spec.name: spec for spec in specs}
+    known: dict[str, int] = {}
+    for name, shape in given.items():
+        if name not in by_name:
+            raise ValueError(f"there is no input {name!r} (inputs: {', '.join(by_name) or 'none'})")
+        spec = by_name[name]
+        if len(shape) != len(spec.shape) or any(s not in (None, g) for s, g in zip(spec.shape, shape, strict=True)):
+            wanted = "x".join(
+                str(s if s is not None else p or "?") for s, p in zip(spec.shape, spec.symbols, strict=True)
+            )
+            raise ValueError(f"input {name} has shape {wanted}, not {'x'.join(map(str, shape))}")
+        known.update({p: size for p, size in zip(spec.symbols, shape, strict=True) if p is not None})
+    shapes: dict[str, tuple[int, ...]] = {}
+    assumed: list[str] = []
+    for spec in specs:
+        if spec.name in given:
+            shapes[spec.name] = given[spec.name]
+            continue
+        sizes: list[int] = []
+        for axis, (size, symbol) in enumerate(zip(spec.shape, spec.symbols, strict=True)):
+            if size is None:
+                size = known.get(symbol or "")
+                if size is None:
+                    size = 1
+                    assumed.append(f"{spec.name}[{symbol or axis}]")
+            sizes.append(size)
+        shapes[spec.name] = tuple(sizes)
+    notices = [f"dynamic sizes were measured at 1: {', '.join(assumed)} (set them with --shape)"] if assumed else []
+    return shapes, notices
+
+
+def feed_candidates(
+    specs: Sequence[InputSpec], shapes: Mapping[str, tuple[int, ...]], seed: int, index: int
+) -> Iterator[Feeds]:
+    """Feeds number `index` of a seed, one for each way to draw integers; the first that the model accepts is its feed.
+
+    Every value depends on (seed, index, input name) only. Raises ValueError for element types that cannot be drawn.
+    """
+    bounds = _INTEGER_BOUNDS if any(_is_integer(spec.elem_type) for spec in specs) else _INTEGER_BOUNDS[:1]
+    for bound in bounds:
+        yield {spec.name: _draw(spec, shapes[spec.name], seed, index, bound) for spec in specs}
+
+
+def _dtype(elem_type: int) -> np.dtype[np.generic]:
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(elem_type))
+
+
+def _is_integer(elem_type: int) -> bool:
+    return elem_type != onnx.TensorProto.STRING and np.issubdtype(_dtype(elem_type), np.integer)
+
+
+def _draw(spec: InputSpec, shape: tuple[int, ...], seed: int, index: int, bound: int | None) -> Array:
+    rng = np.random.default_rng([seed, index, zlib.crc32(spec.name.encode())])
+    dtype = _dtype(spec.elem_type)
+    if spec.elem_type == onnx.TensorProto.STRING:
+        raise ValueError(f"input {spec.name} holds strings")
+    if dtype == np.bool_:
+        return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
+    if np.issubdtype(dtype, np.integer):
+        return np.asarray(_integers(rng, dtype, shape, bound))
+    if np.issubdtype(dtype, np.complexfloating):
+        return np.asarray((rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype))
+    if np.issubdtype(dtype, np.floating) or dtype == np.dtype(ml_dtypes.bfloat16):
+        # Odd feeds are uniform in [0, 1): the range of images, and inside the domain of Log and Sqrt.
+        drawn = rng.random(shape) if index % 2 else rng.standard_normal(shape)
+        return np.asarray(drawn, dtype=np.float64).astype(dtype)
+    raise ValueError(f"input {spec.name} has an element type that cannot be drawn ({dtype})")
+
+
+def _integers(
+    rng: np.random.Generator, dtype: np.dtype[np.generic], shape: tuple[int, ...], bound: int | None
+) -> Array:
+    # Bytes are quantities (pixels, quantized values), so there the whole range is drawn.
+    if dtype in (np.dtype(np.uint8), np.dtype(np.int8)):
+        info = np.iinfo(np.dtype(dtype.name))
+        return np.asarray(rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype))
+    if bound is None:  # all ones: sizes, repeats and axes that must not be 0
+        return np.ones(shape, dtype)
+    return np.asarray(rng.integers(0, bound, shape).astype(dtype))

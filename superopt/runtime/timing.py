@@ -1,0 +1,105 @@
+"""Two models timed against each other, interleaved, so that drift of the machine hits both alike.
+
+Order A B B A cancels linear drift within a round. At one thread on the CPU the ratio is taken from CPU time, which
+other processes disturb least; elsewhere (several threads, GPU) from wall time.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+__all__ = ["Timing", "time_interleaved", "time_once"]
+
+_SAMPLE_S = 0.002  # a sample is at least this long: the clocks' own cost and resolution vanish in it
+_MOST_CALLS = 1000
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Medians in seconds a run. `ratio` is A's time over B's (above 1: B is faster), the median over the rounds, and
+    `low`..`high` holds it with about 95% confidence; all three and `before`, `after` by `clock` (`cpu` or `wall`)."""
+
+    before: float
+    after: float
+    ratio: float
+    low: float
+    high: float
+    wall_before: float
+    wall_after: float
+    rounds: int
+    clock: str
+
+
+def time_once(run: Callable[[], object]) -> tuple[float, float]:
+    """CPU and wall seconds of one call."""
+    cpu, wall = time.process_time(), time.perf_counter()
+    run()
+    return time.process_time() - cpu, time.perf_counter() - wall
+
+
+def time_interleaved(
+    before: Callable[[], object],
+    after: Callable[[], object],
+    *,
+    budget_s: float,
+    cpu_clock: bool,
+    least: int = 5,
+    most: int = 400,
+) -> Timing:
+    """Times two calls against each other for `budget_s` seconds of wall time, at least `least` rounds of A B B A.
+
+    The calls are run once each beforehand (first runs allocate); a sample repeats a short call.
+    """
+    start = time.perf_counter()
+    first = 0.0
+    for run in (before, after):
+        run()
+        first = max(first, time_once(run)[1])
+    calls = max(1, min(_MOST_CALLS, round(_SAMPLE_S / max(first, 1e-9))))
+
+    def sample(run: Callable[[], object]) -> tuple[float, float]:
+        cpu, wall = time.process_time(), time.perf_counter()
+        for _ in range(calls):
+            run()
+        return (time.process_time() - cpu) / calls, (time.perf_counter() - wall) / calls
+
+    cpu_a: list[float] = []
+    cpu_b: list[float] = []
+    wall_a: list[float] = []
+    wall_b: list[float] = []
+    ratios: list[float] = []
+    while len(ratios) < least or (len(ratios) < most and time.perf_counter() - start < budget_s):
+        round_ = [sample(before), sample(after), sample(after), sample(before)]
+        a, b = (round_[0], round_[3]), (round_[1], round_[2])
+        cpu_a += [s[0] for s in a]
+        cpu_b += [s[0] for s in b]
+        wall_a += [s[1] for s in a]
+        wall_b += [s[1] for s in b]
+        clock = 0 if cpu_clock else 1
+        ratios.append((a[0][clock] + a[1][clock]) / max(b[0][clock] + b[1][clock], 1e-12))
+    low, high = median_interval(ratios)
+    return Timing(
+        before=statistics.median(cpu_a if cpu_clock else wall_a),
+        after=statistics.median(cpu_b if cpu_clock else wall_b),
+        ratio=statistics.median(ratios),
+        low=low,
+        high=high,
+        wall_before=statistics.median(wall_a),
+        wall_after=statistics.median(wall_b),
+        rounds=len(ratios),
+        clock="cpu" if cpu_clock else "wall",
+    )
+
+
+def median_interval(values: list[float]) -> tuple[float, float]:
+    """An interval that holds the median with about 95% confidence: order statistics n/2 -+ 0.98 sqrt(n), from the
+    normal approximation of the binomial distribution; the extremes where there are too few values."""
+    ordered = sorted(values)
+    n = len(ordered)
+    reach = 0.98 * n**0.5
+    low = max(0, int(n / 2 - reach))
+    high = min(n - 1, int(n / 2 + reach))
+    return ordered[low], ordered[high]
