@@ -181,6 +181,8 @@ def _conv(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[
         raise IllTyped("Conv's ranks do not fit")
     _need_equal(need, x[1], w[1] * group)
     _need_equal(need, w[0], floor_div(w[0], group) * group)
+    for positive in (group, *attrs["strides"], *attrs["dilations"]):
+        _need_at_most(need, 1, positive)
     if len(shapes) > 2 and shapes[2] is not None:
         if len(shapes[2]) != 1:
             raise IllTyped("Conv's bias is not a vector")

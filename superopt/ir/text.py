@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping
 
 from superopt.ir.dim import Dim, Size, floor_div, symbol
 from superopt.ir.ops import make
-from superopt.ir.rule import Rule, Signature, SignatureValue
+from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term, repr_attrs, topological, var
 from superopt.ir.types import TensorType
 
-__all__ = ["NotationError", "parse_rule", "parse_rules", "parse_terms", "show_graph", "show_rule", "show_signature", "show_term", "show_terms"]
+__all__ = ["NotationError", "parse_condition", "parse_rule", "parse_rules", "parse_signature", "parse_terms", "show_graph", "show_rule", "show_signature", "show_term", "show_terms"]
 
 
 class NotationError(ValueError):
@@ -220,6 +220,28 @@ def parse_terms(text: str, types: Mapping[str, TensorType] | None = None) -> tup
     terms = reader.terms()
     reader.end()
     return terms
+
+
+def parse_signature(text: str) -> Signature:
+    """A signature as `show_signature` prints it. Raises NotationError."""
+    reader = _Reader(text)
+    signature = reader.signature()
+    reader.end()
+    return signature
+
+
+def parse_condition(text: str) -> Condition:
+    """A condition as it prints, `left == right` or `left <= right`. Raises NotationError."""
+    for relation in ("==", "<="):
+        left, found, right = text.partition(f" {relation} ")
+        if found:
+            sides = []
+            for side in (left, right):
+                reader = _Reader(side)
+                sides.append(reader.size())
+                reader.end()
+            return Condition(relation, sides[0], sides[1])
+    raise NotationError(f"no relation in {text!r}")
 
 
 def parse_rule(text: str) -> Rule:

@@ -1,0 +1,201 @@
+"""Deciding integer facts about sizes and indices: cheap checks first, then Z3.
+
+This is the only module that talks to Z3. Every answer "entailed" is a Z3 `unsat` or follows from an
+interval argument; a timeout is never an answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import z3
+
+from superopt.ir.dim import Atom, Dim, Quotient, Size, evaluate, symbol, symbols_of
+from verify.algebra import Guard
+
+__all__ = ["Facts", "solver_version"]
+
+_TIMEOUT_MS = 2000
+
+
+def solver_version() -> str:
+    """Name and version of the solver, for certificates."""
+    return f"z3 {z3.get_version_string()}"
+
+
+class Facts:
+    """A set of guards taken as true, with the questions that can be asked of it. Immutable."""
+
+    def __init__(self, guards: Iterable[Guard]) -> None:
+        self.guards = tuple(dict.fromkeys(g for g in guards if g.decided() is not True))
+        self.false = any(g.decided() is False for g in self.guards)
+        self._answers: dict[Guard, bool] = {}
+        self._solvers: dict[bool, tuple[z3.Solver, bool]] = {}
+        self._lower: dict[str, int] | None = None
+        self._children: dict[tuple[Guard, ...], Facts] = {}
+        self.queries = 0
+
+    def extended(self, guards: Iterable[Guard]) -> Facts:
+        """These facts and some more."""
+        more = tuple(g for g in guards if g.decided() is not True and g not in self.guards)
+        if not more:
+            return self
+        if more not in self._children:
+            self._children[more] = Facts(self.guards + more)
+        return self._children[more]
+
+    def entails(self, guard: Guard) -> bool:
+        """Whether `guard` holds wherever the facts do. False means "not shown"."""
+        if self.false:
+            return True
+        decided = guard.decided()
+        if decided is not None:
+            return decided or self.inconsistent()
+        if guard not in self._answers:
+            self._answers[guard] = self._entails(guard)
+        return self._answers[guard]
+
+    def inconsistent(self) -> bool:
+        """Whether the facts are shown to contradict each other."""
+        if self.false:
+            return True
+        impossible = Guard("<=", -1)
+        if impossible not in self._answers:
+            self._answers[impossible] = self._refuted(None)
+        return self._answers[impossible]
+
+    def refutes(self, guard: Guard) -> bool:
+        """Whether `guard` is shown to fail wherever the facts hold."""
+        decided = guard.decided()
+        if decided is not None:
+            return not decided or self.false
+        if guard.relation == "<=":
+            return self.entails(guard.negated())
+        return self.extended([guard]).inconsistent()
+
+    def model(self, most: int, least: int, avoid: Iterable[dict[str, int]] = ()) -> dict[str, int] | None:
+        """Values between `least` and `most` for all size symbols that satisfy the facts, or None where none is found."""
+        solver = z3.Solver()
+        solver.set("timeout", _TIMEOUT_MS)
+        encoder = _Encoder(exact=True)
+        for guard in self.guards:
+            solver.add(encoder.guard(guard))
+        names = sorted({name for guard in self.guards for name in symbols_of(guard.value)})
+        for name in names:
+            solver.add(z3.Int(name) <= most)
+            if ".shape" in name:
+                solver.add(z3.Int(name) >= least)
+        solver.add(encoder.definitions())
+        for known in avoid:
+            solver.add(z3.Or([z3.Int(name) != value for name, value in known.items() if name in names] or [z3.BoolVal(False)]))
+        if solver.check() != z3.sat:
+            return None
+        found = solver.model()
+        return {name: found.eval(z3.Int(name), model_completion=True).as_long() for name in names}
+
+    def _entails(self, guard: Guard) -> bool:
+        if guard.relation == "<=" and self._bounded_below(guard.value):
+            return True
+        return self._refuted(guard)
+
+    def _bounded_below(self, value: Size) -> bool:
+        """0 <= value because every symbol is at its lower bound plus something, and no coefficient is negative."""
+        if self._lower is None:
+            self._lower = {}
+            for g in self.guards:
+                names = symbols_of(g.value)
+                if g.relation == "<=" and len(names) == 1:
+                    (name,) = names
+                    bound = symbol(name) - g.value
+                    if isinstance(bound, int):
+                        self._lower[name] = max(bound, self._lower.get(name, bound))
+        names = symbols_of(value)
+        if not names <= self._lower.keys() or (isinstance(value, Dim) and any(isinstance(a, Quotient) for a in value.atoms())):
+            return False
+        shifted = evaluate(value, {name: symbol(name) + self._lower[name] for name in names})
+        if isinstance(shifted, int):
+            return shifted >= 0
+        return all(coefficient >= 0 for _, coefficient in shifted.terms)
+
+    def _refuted(self, goal: Guard | None) -> bool:
+        """unsat(facts and not goal): first with products of symbols as unknowns of their own, then exactly."""
+        self.queries += 1
+        for exact in (False, True):
+            solver, weakened = self._prepared(exact)
+            solver.push()
+            encoder = _Encoder(exact)
+            if goal is not None:
+                solver.add(z3.Not(encoder.guard(goal)))
+                solver.add(encoder.definitions())
+            answer = solver.check()
+            solver.pop()
+            if answer == z3.unsat:
+                return True
+            if answer == z3.sat and not (weakened or encoder.weakened):
+                return False
+        return False
+
+    def _prepared(self, exact: bool) -> tuple[z3.Solver, bool]:
+        """A solver that holds the facts, and whether it holds them only in a weakened form."""
+        if exact not in self._solvers:
+            solver = z3.SimpleSolver()
+            solver.set("timeout", _TIMEOUT_MS)
+            encoder = _Encoder(exact)
+            for guard in self.guards:
+                solver.add(encoder.guard(guard))
+            solver.add(encoder.definitions())
+            self._solvers[exact] = (solver, encoder.weakened)
+        return self._solvers[exact]
+
+
+class _Encoder:
+    """Sizes as Z3 integers. Not `exact`: each product of symbols is an unknown of its own (a sound weakening)."""
+
+    def __init__(self, exact: bool) -> None:
+        self.exact, self.weakened = exact, False
+        self._quotients: dict[Quotient, z3.ArithRef] = {}
+
+    def guard(self, guard: Guard) -> z3.BoolRef:
+        value = self.size(guard.value)
+        return value == 0 if guard.relation == "==" else value >= 0
+
+    def size(self, value: Size) -> z3.ArithRef:
+        if isinstance(value, int):
+            return z3.IntVal(value)
+        total = []
+        for monomial, coefficient in value.terms:
+            total.append(self._monomial(monomial) * coefficient if monomial else z3.IntVal(coefficient))
+        return z3.Sum(total)
+
+    def _monomial(self, monomial: tuple[Atom, ...]) -> z3.ArithRef:
+        atoms = [self._atom(atom) for atom in monomial]
+        if len(atoms) == 1:
+            return atoms[0]
+        if not self.exact:
+            self.weakened = True
+            return z3.Int("product " + " * ".join(map(str, monomial)))
+        result = atoms[0]
+        for atom in atoms[1:]:
+            result = result * atom
+        return result
+
+    def _atom(self, atom: Atom) -> z3.ArithRef:
+        if isinstance(atom, str):
+            return z3.Int(atom)
+        if atom not in self._quotients:
+            self._quotients[atom] = z3.Int(f"quotient {atom}")
+        return self._quotients[atom]
+
+    def definitions(self) -> list[z3.BoolRef]:
+        """q = floor(n / d): d*q <= n < d*q + d and 0 < d, for every quotient met."""
+        result: list[z3.BoolRef] = []
+        done: set[Quotient] = set()
+        while len(done) < len(self._quotients):
+            for quotient in list(self._quotients):
+                if quotient in done:
+                    continue
+                done.add(quotient)
+                n, d = quotient.numerator, quotient.denominator
+                product = d * Dim((((quotient,), 1),))
+                result += [self.size(n - product) >= 0, self.size(product + d - 1 - n) >= 0, self.size(d) >= 1]
+        return result

@@ -1,0 +1,142 @@
+"""The prover: two tuples of typed terms with symbolic sizes -> Proved, Refuted or Unknown.
+
+Obligation: left side well-typed, and guards  =>  right side well-typed, same shapes, same values.
+What the right side's typing needs beyond what the left side's gives becomes a guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
+from superopt.ir.ops import OPS, IllTyped, infer
+from superopt.ir.rule import Condition
+from superopt.ir.term import Term, topological
+from verify.algebra import Guard, Symbolic, at_least, below
+from verify.compare import Comparison, Effort
+from verify.counterexample import find_counterexample
+from verify.facts import Facts
+from verify.resize import resized
+from verify.semantics import Meaning
+from verify.verdict import Proved, Refuted, Unknown, Verdict
+
+__all__ = ["Proved", "Refuted", "Unknown", "Verdict", "prove"]
+
+Terms = tuple[Term, ...]
+
+
+def prove(left: Terms, right: Terms) -> Verdict:
+    """Whether `left` and `right` (typed terms over the same `Var` leaves, one an output) are equal for all sizes.
+
+    Symbols of sizes range over all integers from 1; symbols of integer attributes over what typing allows.
+    """
+    try:
+        needs = _needs(left)
+    except IllTyped as error:
+        return Unknown(f"the left side is ill-typed: {error}")
+    env = _solved(needs)
+    first_left, first_right = resized(left, env), resized(right, env)
+    try:
+        guards = _missing(_facts(_needs(first_left), first_left + first_right), first_left, first_right)
+        env = {**{name: evaluate(size, known) for name, size in env.items()}, **known} if (known := _solved(guards)) else env
+        last_left, last_right = resized(left, env), resized(right, env)
+        facts = _facts(_needs(last_left) + _needs(last_right) + guards, last_left + last_right)
+    except IllTyped as error:
+        return Refuted(f"the right side is ill-typed: {error}")
+    except KeyError as error:
+        return Unknown(f"no semantics: {error.args[0]}")
+    conditions = tuple(dict.fromkeys(needs + guards))
+    if facts.model(most=64, least=2) is None:
+        return Unknown("the guards leave no sizes above 1" if facts.model(64, 1) else "the guards cannot be satisfied")
+    algebra = Symbolic()
+    comparison = Comparison(algebra)
+    try:
+        equal = all(
+            _same_output(algebra, comparison, facts, a, b) for a, b in zip(last_left, last_right, strict=True)
+        )
+    except Effort:
+        equal, reason = False, "the comparison grew too large"
+    except KeyError as error:
+        return Unknown(f"no semantics: {error.args[0]}")
+    else:
+        reason = "the normal forms do not match"
+    if equal:
+        return Proved(conditions, tuple(guards), comparison.cases + len(last_left))
+    counterexample = find_counterexample(left, right, env, facts)
+    return Unknown(reason) if counterexample is None else Refuted("the values differ", counterexample)
+
+
+def _same_output(algebra: Symbolic, comparison: Comparison, facts: Facts, left: Term, right: Term) -> bool:
+    assert left.type is not None and left.type.shape is not None
+    index = tuple(symbol(f"i!{d}") for d in range(len(left.type.shape)))
+    place: tuple[Size, ...] = tuple(0 if size == 1 else i for i, size in zip(index, left.type.shape, strict=True))
+    bounds = [g for i, size in zip(index, left.type.shape, strict=True) for g in (at_least(i, 0), below(i, size))]
+    meaning = Meaning(algebra)
+    return comparison.equal(facts.extended(bounds), meaning.scalar(left, place), meaning.scalar(right, place))
+
+
+def _needs(terms: Terms) -> list[Condition]:
+    """What the typing of `terms` needs of symbolic sizes. Raises IllTyped, or KeyError for an unknown operator."""
+    found: dict[Condition, None] = {}
+
+    def need(relation: str, left: Size, right: Size) -> None:
+        found[Condition(relation, left, right)] = None
+
+    for term in topological(terms):
+        if term.op in OPS:
+            infer(term.op, term.inputs, dict(term.attrs), "float", need)
+        elif term.op not in ("Var", "Out"):
+            raise KeyError(term.op)
+    return list(found)
+
+
+def _missing(facts: Facts, left: Terms, right: Terms) -> list[Condition]:
+    """Conditions of the right side's typing, and of equal shapes, that `facts` do not imply."""
+    wanted = _needs(right)
+    for a, b in zip(left, right, strict=True):
+        assert a.type is not None and b.type is not None
+        if a.type.shape is None or b.type.shape is None or len(a.type.shape) != len(b.type.shape):
+            raise IllTyped(f"the sides have types {a.type} and {b.type}")
+        wanted += [Condition("==", m, n) for m, n in zip(a.type.shape, b.type.shape, strict=True) if m != n]
+    missing: list[Condition] = []
+    for condition in wanted:
+        guard = _guard(condition)
+        if guard.decided() is False:
+            raise IllTyped(f"{condition} does not hold")
+        if not facts.entails(guard):
+            missing.append(condition)
+            facts = facts.extended([guard])
+    return missing
+
+
+def _guard(condition: Condition) -> Guard:
+    return Guard(condition.relation, condition.right - condition.left)
+
+
+def _facts(conditions: Iterable[Condition], terms: Terms) -> Facts:
+    """The conditions, and that every size is at least 1."""
+    guards = [_guard(condition) for condition in conditions]
+    sizes = dict.fromkeys(
+        size for t in topological(terms) if t.op == "Var" and t.type and t.type.shape for size in t.type.shape
+    )
+    return Facts([at_least(size, 1) for size in sizes] + guards)
+
+
+def _solved(conditions: Iterable[Condition]) -> dict[str, Size]:
+    """A substitution that makes as many of the equations as possible hold by construction."""
+    env: dict[str, Size] = {}
+    for condition in conditions:
+        if condition.relation != "==":
+            continue
+        value = evaluate(condition.right, env) - evaluate(condition.left, env)
+        if not isinstance(value, Dim):
+            continue
+        for monomial, coefficient in value.terms:
+            name = monomial[0] if len(monomial) == 1 else None
+            if isinstance(name, str) and abs(coefficient) == 1:
+                rest = -coefficient * (value - coefficient * symbol(name))
+                if name not in symbols_of(rest):
+                    env = {known: evaluate(size, {name: rest}) for known, size in env.items()}
+                    env[name] = rest
+                    break
+    return env

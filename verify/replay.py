@@ -1,0 +1,114 @@
+"""Replay of a search's trace: every step checked, the result rebuilt. What this returns is what may be written.
+
+Replacing a term by one that is equal for all inputs preserves the graph's outputs (congruence). So it is
+enough that each step of a region's rewrite is an instance of a proven rule whose conditions hold there,
+and that each application names terms that really stand in the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from superopt.ir.ops import remake, replace
+from superopt.ir.pattern import instantiate, match
+from superopt.ir.term import Term, topological
+from superopt.ir.trace import Application, Rewrite, Step, Trace
+from verify.proofs import ProofBook
+
+__all__ = ["ReplayError", "replay", "replay_rewrite"]
+
+
+class ReplayError(ValueError):
+    """The trace does not show what it claims; the message says where."""
+
+
+def replay(outputs: tuple[Term, ...], trace: Trace, book: ProofBook) -> tuple[Term, ...]:
+    """The outputs after all applications of `trace`. Raises ReplayError unless every step is proven and fits."""
+    checked: set[Rewrite] = set()
+    present = set(topological(outputs))
+    origin: dict[Term, tuple[Application, int]] = {}
+    for application in trace.applications:
+        rewrite = application.rewrite
+        if rewrite not in checked:
+            replay_rewrite(rewrite, book)
+            checked.add(rewrite)
+        for position, term in enumerate(_placed(rewrite.before, dict(application.leaves))):
+            if term not in present:
+                raise ReplayError(f"{term} is not in the graph that the trace is for")
+            if term in origin:
+                raise ReplayError(f"{term} is rewritten twice")
+            origin[term] = (application, position)
+    return _rebuilt(outputs, origin)
+
+
+def replay_rewrite(rewrite: Rewrite, book: ProofBook) -> None:
+    """Checks one region's steps. Raises ReplayError."""
+    state = rewrite.before
+    for number, step in enumerate(rewrite.steps, 1):
+        state = _stepped(state, step, book, number)
+    if state != rewrite.after:
+        raise ReplayError("the steps do not end at the result that the trace claims")
+
+
+def _stepped(state: tuple[Term, ...], step: Step, book: ProofBook, number: int) -> tuple[Term, ...]:
+    rule, where = step.rule, f"step {number}, rule {step.rule.id}"
+    if not set(step.roots) <= set(topological(state)):
+        raise ReplayError(f"{where}: a term to rewrite is not in the graph")
+    bindings = match(rule.lhs, step.roots) if len(rule.lhs) == len(step.roots) else None
+    if bindings is None:
+        raise ReplayError(f"{where}: the left side does not match")
+    if not book.allows(rule, step.signature, bindings):
+        raise ReplayError(f"{where}: not proven here")
+    dtype = bindings.dtype()
+    assert dtype is not None
+    results = instantiate(rule.rhs, bindings, dtype)
+    for old, new in zip(step.roots, results, strict=True):
+        if old.type is None or old.type != new.type:
+            raise ReplayError(f"{where}: type {new.type} in place of {old.type}")
+    return replace(state, dict(zip(step.roots, results, strict=True)))
+
+
+def _placed(terms: tuple[Term, ...], leaves: Mapping[Term, Term]) -> tuple[Term, ...]:
+    for leaf, actual in leaves.items():
+        if leaf.type != actual.type:
+            raise ReplayError(f"a leaf of type {leaf.type} stands for a term of type {actual.type}")
+    for term in topological(terms):
+        if term.op == "Var" and term not in leaves:
+            raise ReplayError(f"leaf {term.attr('name')} stands for nothing")
+    return replace(terms, leaves)
+
+
+def _rebuilt(outputs: tuple[Term, ...], origin: Mapping[Term, tuple[Application, int]]) -> tuple[Term, ...]:
+    """One pass over the graph: a rewritten term becomes its region's result over rebuilt leaves. Not recursive."""
+    new: dict[Term, Term] = {}
+    results: dict[Application, tuple[Term, ...]] = {}
+    waiting: set[Term] = set()
+    stack = list(reversed(outputs))
+    while stack:
+        term = stack[-1]
+        if term in new:
+            stack.pop()
+            continue
+        application, position = origin.get(term, (None, 0))
+        needed = [i for i in term.inputs if i is not None]
+        if application is not None:
+            needed = [actual for _, actual in application.leaves]
+        missing = [i for i in needed if i not in new]
+        if missing:
+            if term in waiting:
+                raise ReplayError("the trace would make the graph cyclic")
+            waiting.add(term)
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        if application is None:
+            inputs = tuple(None if i is None else new[i] for i in term.inputs)
+            new[term] = term if inputs == term.inputs else remake(term, inputs)
+        else:
+            if application not in results:
+                leaves = {leaf: new[actual] for leaf, actual in application.leaves}
+                results[application] = _placed(application.rewrite.after, leaves)
+            new[term] = results[application][position]
+            if new[term].type != term.type:
+                raise ReplayError(f"type {new[term].type} in place of {term.type}")
+    return tuple(new[output] for output in outputs)

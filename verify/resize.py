@@ -1,0 +1,34 @@
+"""Typed terms with their size symbols replaced."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from superopt.ir.dim import Dim, Size, evaluate
+from superopt.ir.ops import OPS, make
+from superopt.ir.term import Attr, Term, map_terms, var
+
+__all__ = ["resized"]
+
+
+def resized(terms: tuple[Term, ...], env: Mapping[str, Size]) -> tuple[Term, ...]:
+    """`terms` with size symbols replaced, in the types of leaves and in attributes.
+
+    Raises IllTyped where the new sizes contradict each other, KeyError for an operator that is not in the table.
+    """
+
+    def build(term: Term, inputs: tuple[Term | None, ...]) -> Term:
+        if term.op == "Var":
+            return var(str(term.attr("name")), None if term.type is None else term.type.with_sizes(dict(env)))
+        attrs = {name: _fill(value, env) for name, value in term.attrs}
+        if term.op not in OPS and term.op != "Out":
+            raise KeyError(term.op)
+        return make(term.op, inputs, attrs)
+
+    return map_terms(terms, build)
+
+
+def _fill(value: Attr, env: Mapping[str, Size]) -> Attr:
+    if isinstance(value, tuple):
+        return tuple(_fill(item, env) for item in value)
+    return evaluate(value, env) if isinstance(value, Dim) else value
