@@ -1,0 +1,263 @@
+"""Searching one region: descend greedily, then look for gains that lie behind dearer graphs.
+
+Moves in different places commute, so a plain best-first search drowns in orders of independent moves. But a
+gain is a connected series of moves: each touches what an earlier one made, or its surroundings. So from the best
+graph so far, each first move within alpha starts a *burst*: a best-first search of few states over the moves near
+what the burst has made. A burst that finds a better graph ends there, and the descent starts again. Bursts
+grow from effort to effort; the last effort is a best-first search over all moves.
+"""
+
+from __future__ import annotations
+
+import heapq
+import random
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from superopt.ir.ops import remake
+from superopt.ir.term import Term, rebuild
+from superopt.ir.trace import Rewrite, Step
+from superopt.search.graph_cost import GraphCost, Price
+from superopt.search.moves import CheckCache, Match, Matcher, RuleSet
+from superopt.search.view import View
+
+__all__ = ["EFFORTS", "RegionSearch", "State"]
+
+# States a burst may expand, effort by effort; the effort after the last is best-first over all moves.
+BURSTS = (4, 16, 64)
+EFFORTS = len(BURSTS) + 1
+
+# Different results of a region that are kept, to be timed where the best one disappoints.
+_ELITE = 8
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """A graph that was reached, and how. `made`: what the moves of this burst made that is still there."""
+
+    outputs: tuple[Term, ...]
+    price: Price
+    parent: State | None = None
+    step: Step | None = None
+    origin: str = ""  # id of the rule of `step`, as it stands in the rule set
+    made: frozenset[Term] = frozenset()
+
+    def path(self) -> list[State]:
+        """All states from the first one (excepted) to this one."""
+        found: list[State] = []
+        state: State | None = self
+        while state is not None and state.parent is not None:
+            found.append(state)
+            state = state.parent
+        return found[::-1]
+
+    def rewrite(self) -> Rewrite:
+        """The steps that lead here."""
+        path = self.path()
+        before = path[0].parent.outputs if path and path[0].parent is not None else self.outputs
+        return Rewrite(before, tuple(s.step for s in path if s.step is not None), self.outputs)
+
+    def rules(self) -> list[str]:
+        """Id of the rule of each step."""
+        return [state.origin for state in self.path()]
+
+
+class RegionSearch:
+    """The search of one region; `improve` can be called again and again, with growing effort."""
+
+    def __init__(
+        self,
+        outputs: Sequence[Term],
+        rules: RuleSet,
+        check: CheckCache,
+        cost: GraphCost,
+        *,
+        alpha: float = 2.0,
+        seed: int = 0,
+        limit: int = 4000,
+    ) -> None:
+        self.matcher, self.check, self.cost, self.alpha, self.limit = Matcher(rules), check, cost, alpha, limit
+        self.random = random.Random(seed)
+        self.start = State(tuple(outputs), cost.price(outputs))
+        self.best = self.start
+        self.expanded = 0
+        self.deadline = float("inf")
+        self.effort = 0  # the next effort to make
+        self._elite: dict[int, State] = {}
+        self._views: dict[tuple[Term, ...], View] = {}
+        self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()  # bursts that found nothing, and how large they were
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether there is nothing more to do."""
+        return self.effort >= EFFORTS or self.expanded >= self.limit
+
+    def candidates(self) -> list[State]:
+        """Distinct improvements, best first."""
+        found = sorted(self._elite.values(), key=lambda state: state.price)
+        return [state for state in found if state.price < self.start.price]
+
+    def improve(self, deadline: float = float("inf")) -> bool:
+        """Makes the next effort, until `deadline` (time.monotonic). Whether it was completed."""
+        self.deadline = deadline
+        if self.exhausted:
+            return True
+        if self.effort == 0 and self.best is self.start:
+            self._accept(self._descend(self.start))
+        while not self._over():
+            if self.effort < len(BURSTS):
+                found = self._bursts(BURSTS[self.effort])
+            else:
+                found = self._everywhere()
+            if found is None:
+                break
+            self._accept(self._descend(found))
+        if self._over() and self.expanded < self.limit:
+            return False
+        self.effort += 1
+        return True
+
+    def _over(self) -> bool:
+        return self.expanded >= self.limit or time.monotonic() > self.deadline
+
+    def _accept(self, state: State) -> None:
+        if state.price < self.best.price:
+            self.best = State(state.outputs, state.price, state.parent, state.step, state.origin)
+
+    def _moves(self, state: State, near: frozenset[Term] | None = None) -> list[tuple[Price, Match]]:
+        """Moves within alpha and what they lead to, cheapest first; with `near`, only those that touch it."""
+        self.expanded += 1
+        view = View(state.outputs)
+        bound = int(self.alpha * self.best.price.time)
+        priced: list[tuple[Price, Match]] = []
+        seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
+        for found in self.matcher.matches(view):
+            if near is not None and near.isdisjoint(found.touched):
+                continue
+            key = (found.roots, found.results)
+            if key in seen:
+                continue
+            seen.add(key)
+            price = self.cost.price(state.outputs, found.roots, found.results)
+            if price.time <= bound:
+                priced.append((price, found))
+        priced.sort(key=lambda item: item[0])
+        return priced
+
+    def _child(self, state: State, found: Match) -> State | None:
+        """The graph after a move, or None where the rule is not proven for it."""
+        signature = self.check(found)
+        if signature is None:
+            return None
+        moved: dict[Term, Term] = {}
+
+        def make(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+            new = moved[old] = remake(old, inputs)
+            return new
+
+        outputs = rebuild(state.outputs, dict(zip(found.roots, found.results, strict=True)), make)
+        price = self.cost.price(outputs)
+        made = frozenset(moved.get(term, term) for term in state.made) | _made(found)
+        step = Step(found.variant.rule, signature, found.roots)
+        child = State(outputs, price, state, step, found.variant.origin, made)
+        if price.time < self.start.price.time and self._elite.get(price.time, self.start).price > price:
+            self._elite[price.time] = child
+            if len(self._elite) > _ELITE:
+                del self._elite[max(self._elite)]
+        return child
+
+    def _descend(self, state: State) -> State:
+        """The cheapest move, as long as one is cheaper."""
+        while not self._over():
+            for price, found in self._moves(state):
+                if price >= state.price:
+                    return state
+                child = self._child(state, found)
+                if child is not None and child.price < state.price:
+                    state = child
+                    break
+            else:
+                return state
+        return state
+
+    def _bursts(self, size: int) -> State | None:
+        """A state better than the best, found by a burst from one of the first moves; None where there is none."""
+        for _, first in self._moves(self.best):
+            if self._over():
+                return None
+            child = self._child(self.best, first)
+            if child is None or (size, child.outputs) in self._fruitless:
+                continue
+            found = self._burst(child, size)
+            if found is not None:
+                return found
+            self._fruitless.add((size, child.outputs))
+        return None
+
+    def _burst(self, first: State, size: int) -> State | None:
+        seen = {self.best.outputs, first.outputs}
+        waiting: list[tuple[Price, int, State, Match]] = []
+        count = 0
+
+        def push(state: State) -> None:
+            nonlocal count
+            for price, found in self._moves(state, _surroundings(state.made)):
+                heapq.heappush(waiting, (price, count, state, found))
+                count += 1
+
+        push(first)
+        for _ in range(size):
+            child = None
+            while waiting and (child is None or child.outputs in seen):
+                _, _, parent, found = heapq.heappop(waiting)
+                child = self._child(parent, found)
+            if child is None or child.outputs in seen or self._over():
+                return None
+            if child.price < self.best.price:
+                return child
+            seen.add(child.outputs)
+            push(child)
+        return None
+
+    def _everywhere(self) -> State | None:
+        """Best-first over all moves, from the best state back to the first one."""
+        waiting: list[tuple[Price, float, int, State, Match]] = []
+        seen: set[tuple[Term, ...]] = set()
+        numbers = iter(range(1 << 60))
+        for state in self._ancestry():
+            seen.add(state.outputs)
+            for price, found in self._moves(state):
+                heapq.heappush(waiting, (price, self.random.random(), next(numbers), state, found))
+        while waiting and not self._over():
+            price, _, _, parent, found = heapq.heappop(waiting)
+            child = self._child(parent, found)
+            if child is None or child.outputs in seen:
+                continue
+            if child.price < self.best.price:
+                return child
+            seen.add(child.outputs)
+            for price, move in self._moves(child):
+                heapq.heappush(waiting, (price, self.random.random(), next(numbers), child, move))
+        return None
+
+    def _ancestry(self) -> Iterator[State]:
+        yield from reversed([self.start, *self.best.path()])
+
+
+def _made(found: Match) -> frozenset[Term]:
+    """The run-time terms of the results that are new: above what the variables of the rule stand for."""
+    bound = set(found.bindings.terms.values())
+    made: set[Term] = set()
+    stack = list(found.results)
+    while stack:
+        term = stack.pop()
+        if term not in made and term not in bound and not term.weight_only:
+            made.add(term)
+            stack.extend(i for i in term.inputs if i is not None)
+    return frozenset(made)
+
+
+def _surroundings(made: frozenset[Term]) -> frozenset[Term]:
+    """What was made and what it reads: a move that touches any of it may go on from there."""
+    return made | {i for term in made for i in term.inputs if i is not None and not i.weight_only}

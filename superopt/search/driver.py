@@ -1,0 +1,218 @@
+"""`search`: cut, search each distinct region, apply what was found everywhere, and once more with other cuts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term
+from superopt.ir.trace import Application, Rewrite, Trace
+from superopt.search.apply import Applied, origins
+from superopt.search.backtrack import EFFORTS, RegionSearch, State
+from superopt.search.cost import CostModel
+from superopt.search.graph_cost import GraphCost
+from superopt.search.moves import Check, CheckCache, RuleSet
+from superopt.search.regions import Region, operators_in_order, regions
+from superopt.search.result import Progress, SearchResult
+
+__all__ = ["RegionTimer", "search"]
+
+# Seconds of a region before and after a rewrite, through the runtime's whole pipeline.
+RegionTimer: TypeAlias = Callable[[tuple[Term, ...], tuple[Term, ...]], tuple[float, float]]
+
+PASSES = 3
+_FIRST_PASS_SHARE = 0.6
+# A rewrite is kept if it is measured to be faster by this much; so many results of a region are tried.
+_LEAST_GAIN = 1.02
+_MOST_TIMED = 3
+
+
+def search(
+    outputs: Sequence[Term],
+    rules: Iterable[Rule],
+    check: Check,
+    cost: CostModel,
+    *,
+    position: Mapping[Term, int],
+    alpha: float = 2.0,
+    budget_s: float = 60.0,
+    seed: int = 0,
+    region_timer: RegionTimer | None = None,
+    progress: Callable[[Progress], None] | None = None,
+    limit: int = 4000,
+) -> SearchResult:
+    """The cheapest graph equal to `outputs` that is found with `rules` in `budget_s` seconds.
+
+    A rule is applied only with a signature from `check(rule, bindings)`. The search passes through graphs that
+    cost up to `alpha` times the best, and expands at most `limit` graphs a region. `position` is the original
+    order of the terms' nodes. `region_timer` times a region's graph before and after: what is not faster there
+    by 2% is dropped. `progress` hears of each region.
+    """
+    run = _Search(tuple(outputs), RuleSet(rules), CheckCache(check), GraphCost(cost), alpha, seed, limit, region_timer)
+    return run.run(position, budget_s, progress or (lambda _: None))
+
+
+@dataclass
+class _Task:
+    """One distinct region of a pass, and where it occurs."""
+
+    search: RegionSearch
+    places: list[Region] = field(default_factory=list)
+
+    @property
+    def weight(self) -> float:
+        return float(self.search.best.price.time * len(self.places) ** 0.5)
+
+
+@dataclass
+class _Search:
+    outputs: tuple[Term, ...]
+    rules: RuleSet
+    check: CheckCache
+    cost: GraphCost
+    alpha: float
+    seed: int
+    limit: int
+    region_timer: RegionTimer | None
+    # Searched before, in this or an earlier pass: what became of it.
+    known: dict[tuple[Term, ...], RegionSearch] = field(default_factory=dict)
+    verdicts: dict[tuple[Term, ...], State | None] = field(default_factory=dict)
+    totals: int = 0
+
+    def run(self, position: Mapping[Term, int], budget_s: float, progress: Callable[[Progress], None]) -> SearchResult:
+        """All passes."""
+        begun = time.monotonic()
+        self.deadline = begun + budget_s
+        before = self.cost.price(self.outputs).time
+        traces: list[Trace] = []
+        gains: dict[Rewrite, float] = {}
+        uses: dict[str, int] = {}
+        origin: dict[Term, str] = {}
+        improved: set[tuple[Term, ...]] = set()
+        cuts: set[frozenset[Term]] = set()
+        outputs = self.outputs
+        for number in range(PASSES):
+            left = self.deadline - time.monotonic()
+            if left <= 0:
+                break
+            until = self.deadline if number else time.monotonic() + left * _FIRST_PASS_SHARE
+            order = operators_in_order(outputs, position)
+            found, boundaries = regions(outputs, order, self.rules.operators, cuts)
+            if number == 0:
+                self.totals = len(found)
+            tasks = self._tasks(found)
+
+            def tell(done: int, tasks: Sequence[_Task] = tasks, number: int = number) -> None:
+                now = sum(t.search.best.price.time * len(t.places) for t in tasks)
+                then = sum(t.search.start.price.time * len(t.places) for t in tasks)
+                progress(Progress(number + 1, done, len(tasks), now / then if then else 1.0, time.monotonic() - begun))
+
+            self._improve(tasks, until, tell)
+            chosen = self._choose(tasks)
+            trace, origin_of = self._trace(found, chosen, gains, uses)
+            improved |= chosen.keys()
+            if not trace.applications and number:
+                break
+            if trace.applications:
+                applied = Applied(outputs, trace, origin_of)
+                traces.append(trace)
+                outputs = applied.outputs
+                moved = {applied.became(term): rule for term, rule in origin.items()}
+                origin = moved | applied.origin
+                position = {applied.became(term): place for term, place in position.items()}
+                boundaries = {frozenset(map(applied.became, values)) for values in boundaries}
+            cuts |= boundaries
+        return SearchResult(
+            outputs=outputs,
+            traces=tuple(traces),
+            cost_before=before * 1e-12,
+            cost_after=self.cost.price(outputs).time * 1e-12,
+            regions_total=self.totals,
+            regions_unique=len(self.known),
+            regions_improved=len(improved),
+            rule_uses=dict(sorted(uses.items(), key=lambda item: (-item[1], item[0]))),
+            states=sum(s.expanded for s in self.known.values()),
+            seconds=time.monotonic() - begun,
+            complete=all(s.exhausted for s in self.known.values()),
+            gains=gains,
+            origin=origin,
+        )
+
+    def _tasks(self, found: Iterable[Region]) -> list[_Task]:
+        tasks: dict[tuple[Term, ...], _Task] = {}
+        for region in found:
+            if region.outputs not in tasks:
+                if region.outputs not in self.known:
+                    self.known[region.outputs] = RegionSearch(
+                        region.outputs,
+                        self.rules,
+                        self.check,
+                        self.cost,
+                        alpha=self.alpha,
+                        seed=self.seed,
+                        limit=self.limit,
+                    )
+                tasks[region.outputs] = _Task(self.known[region.outputs])
+            tasks[region.outputs].places.append(region)
+        return list(tasks.values())
+
+    def _improve(self, tasks: Sequence[_Task], until: float, tell: Callable[[int], None]) -> None:
+        """Effort by effort, each for all regions; time is shared by cost and number of occurrences."""
+        for effort in range(EFFORTS):
+            todo = sorted((t for t in tasks if t.search.effort == effort), key=lambda t: -t.weight)
+            for k, task in enumerate(todo):
+                now = time.monotonic()
+                if now > until:
+                    return
+                share = task.weight / (sum(t.weight for t in todo[k:]) or 1.0)
+                task.search.improve(now + (until - now) * share)
+                tell(sum(t.search.effort > effort for t in tasks))
+
+    def _choose(self, tasks: Sequence[_Task]) -> dict[tuple[Term, ...], State]:
+        """The result to use for each region that has one."""
+        chosen: dict[tuple[Term, ...], State] = {}
+        for task in tasks:
+            start = task.search.start.outputs
+            best = task.search.best
+            if self.region_timer is not None:
+                if start not in self.verdicts:
+                    self.verdicts[start] = self._timed(task.search, self.region_timer)
+                timed = self.verdicts[start]
+                if timed is not None:
+                    chosen[start] = timed
+            elif best.price.time < task.search.start.price.time:
+                chosen[start] = best
+        return chosen
+
+    def _timed(self, searched: RegionSearch, timer: RegionTimer) -> State | None:
+        for state in searched.candidates()[:_MOST_TIMED]:
+            if time.monotonic() > self.deadline:
+                return None
+            before, after = timer(searched.start.outputs, state.outputs)
+            if before >= _LEAST_GAIN * after:
+                return state
+        return None
+
+    def _trace(
+        self,
+        found: Iterable[Region],
+        chosen: Mapping[tuple[Term, ...], State],
+        gains: dict[Rewrite, float],
+        uses: dict[str, int],
+    ) -> tuple[Trace, dict[Rewrite, dict[Term, str]]]:
+        rewrites = {start: state.rewrite() for start, state in chosen.items()}
+        origin_of: dict[Rewrite, dict[Term, str]] = {}
+        for start, state in chosen.items():
+            origin_of[rewrites[start]] = origins(rewrites[start], state.rules())
+            saved = self.known[start].start.price.time - state.price.time
+            gains[rewrites[start]] = saved * 1e-12
+        applications: list[Application] = []
+        for region in found:
+            if region.outputs in rewrites:
+                applications.append(Application(rewrites[region.outputs], region.leaves))
+                for rule in chosen[region.outputs].rules():
+                    uses[rule] = uses.get(rule, 0) + 1
+        return Trace(tuple(applications)), origin_of

@@ -1,0 +1,175 @@
+"""What a graph costs: the sum over its run-time operators, less what the runtime fuses away.
+
+ONNX Runtime rewrites a graph before it runs it, and the honest comparison is against that. Modelled here,
+for a value with one user only:
+- BatchNormalization, Mul and Add with per-channel constants after a Conv with constant kernel are folded: free;
+- Relu, Sigmoid and Tanh after a Conv (also after what was folded or added to it), and Relu after a Gemm: free;
+- Add of a Conv and another value (a residual): half price, the Conv writes on top of it;
+- Add after a two-dimensional MatMul becomes a Gemm: free.
+Identity, Add of zeros and Mul by ones that change no shape are dropped by it: free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from superopt.ir.term import Term, topological
+from superopt.search.cost import CostModel, bytes_of
+
+__all__ = ["GraphCost", "Price"]
+
+_NOTHING: Mapping[Term, Term] = {}
+_ACTIVATIONS = frozenset({"Relu", "Sigmoid", "Tanh"})
+
+
+class Price(NamedTuple):
+    """What states are compared by, in this order. Times are whole picoseconds, so that sums are exact."""
+
+    time: int
+    nodes: int  # run-time operators
+    weight_bytes: int  # of the constants that run-time operators read
+    weight_terms: int  # operators folded away in those constants
+
+
+class GraphCost:
+    """Prices graphs with a cost model; remembers the price of each operator."""
+
+    def __init__(self, model: CostModel) -> None:
+        self.model = model
+        self._alone: dict[Term, int] = {}
+        self._weight: dict[Term, int] = {}
+
+    def price(
+        self, outputs: Sequence[Term], roots: Sequence[Term] = (), results: Sequence[Term] = ()
+    ) -> Price:
+        """Price of the graph, or of what it would be with `roots` exchanged for `results`.
+
+        The exchange is not carried out: terms above the roots keep their identity, so that a term which
+        would come to equal another one is counted twice. Then the price is too high, never too low.
+        """
+        replaced = dict(zip(roots, results, strict=True)) if roots else _NOTHING
+        uses: dict[Term, int] = {}
+        order: list[Term] = []
+        seen: set[Term] = set()
+        if roots:
+            _collect(results, _NOTHING, order, seen)
+        below = set(seen)
+        _collect(tuple(replaced.get(o, o) for o in outputs), replaced, order, seen)
+        inputs_of: dict[Term, tuple[Term | None, ...]] = {}
+        weights: set[Term] = set()
+        for term in order:
+            inputs = term.inputs
+            if replaced and term not in below:
+                inputs = tuple(i if i is None else replaced.get(i, i) for i in inputs)
+            inputs_of[term] = inputs
+            for used in inputs:
+                if used is not None:
+                    uses[used] = uses.get(used, 0) + 1
+                    if used.weight_only:
+                        weights.add(used)
+        for output in outputs:
+            output = replaced.get(output, output)
+            uses[output] = uses.get(output, 0) + 1
+        fused: dict[Term, str] = {}
+        time, nodes = 0, 0
+        for term in order:
+            if term.op == "Out":
+                continue
+            nodes += 1
+            share = _share(term, inputs_of[term], uses, fused)
+            if share:
+                time += int(self._cost(term) * share)
+        weight_bytes = sum(bytes_of(w.type) for w in weights)
+        time += int(weight_bytes * self.model.seconds_per_weight_byte * 1e12)
+        return Price(time, nodes, weight_bytes, sum(map(self._weight_terms, weights)))
+
+    def _cost(self, term: Term) -> int:
+        cost = self._alone.get(term)
+        if cost is None:
+            cost = self._alone[term] = max(1, round(self.model.cost(term) * 1e12))
+        return cost
+
+    def _weight_terms(self, weight: Term) -> int:
+        count = self._weight.get(weight)
+        if count is None:
+            count = self._weight[weight] = sum(1 for t in topological((weight,)) if t.inputs)
+        return count
+
+
+def _collect(roots: Sequence[Term], replaced: Mapping[Term, Term], order: list[Term], seen: set[Term]) -> None:
+    """Append the run-time terms below `roots` (leaves excepted) that `seen` lacks to `order`, inputs first."""
+    stack: list[tuple[Term, bool]] = [(root, False) for root in reversed(roots)]
+    while stack:
+        term, ready = stack.pop()
+        if ready:
+            order.append(term)
+        elif term not in seen and not term.weight_only and term.op != "Var":
+            seen.add(term)
+            stack.append((term, True))
+            for used in term.inputs:
+                if used is not None:
+                    used = replaced.get(used, used)
+                    if used not in seen:
+                        stack.append((used, False))
+
+
+def _share(term: Term, inputs: tuple[Term | None, ...], uses: Mapping[Term, int], fused: dict[Term, str]) -> float:
+    """Which share of its isolated time `term` takes; `fused` tells of each term into what kind of kernel it goes."""
+    op = term.op
+    if op == "Conv":
+        fused[term] = "Conv"
+        return 1.0
+    if op in ("MatMul", "Gemm"):
+        if len(_shape(term) or ()) == 2:
+            fused[term] = op
+        return 1.0
+    if op == "Identity":
+        return 0.0
+    first = inputs[0]
+    kind = fused.get(first, "") if first is not None and uses.get(first) == 1 else ""
+    if op == "BatchNormalization":
+        if kind == "Conv" and all(i is not None and i.weight_only for i in inputs[1:]):
+            fused[term] = "Conv"
+            return 0.0
+        return 1.0
+    if op in _ACTIVATIONS:
+        return 0.0 if kind in ("Conv", "Conv+") or (kind == "Gemm" and op == "Relu") else 1.0
+    if op in ("Add", "Mul") and len(inputs) == 2 and first is not None and inputs[1] is not None:
+        return _share_binary(term, first, inputs[1], uses, fused)
+    return 1.0
+
+
+def _share_binary(term: Term, a: Term, b: Term, uses: Mapping[Term, int], fused: dict[Term, str]) -> float:
+    neutral = "Zeros" if term.op == "Add" else "Ones"
+    for x, y in ((a, b), (b, a)):
+        if y.op == neutral and x.types == term.types:
+            if x in fused:
+                fused[term] = fused[x]
+            return 0.0
+    for x, y in ((a, b), (b, a)):
+        kind = fused.get(x, "") if uses.get(x) == 1 and x.types == term.types else ""
+        if kind == "Conv" and y.weight_only and _per_channel(y, term):
+            fused[term] = "Conv"
+            return 0.0
+        if term.op == "Add":
+            if kind == "MatMul" and len(_shape(y) or (0, 0, 0)) <= 2:
+                fused[term] = "Gemm"
+                return 0.0
+            if kind == "Conv" and y.types == term.types:
+                fused[term] = "Conv+"
+                return 0.5
+    return 1.0
+
+
+def _shape(term: Term) -> tuple[object, ...] | None:
+    return None if term.type is None else term.type.shape
+
+
+def _per_channel(constant: Term, term: Term) -> bool:
+    """Whether `constant` has one element, or one a channel (axis 1), of `term`."""
+    shape, full = _shape(constant), _shape(term)
+    if shape is None or full is None or len(full) < 3:
+        return False
+    aligned = (1,) * (len(full) - len(shape)) + tuple(shape)
+    return all(size == 1 or d == 1 for d, size in enumerate(aligned))

@@ -1,0 +1,265 @@
+"""The rules made ready for matching, and the matches of a graph.
+
+Each rule is used in both directions where that is defined, with the operands of commutative operators in
+every order, and is indexed by the operator of its first root. What matches at a term is a property of the
+term alone (terms are interned), so it is found once and serves every state that holds the term.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from superopt.ir.dim import Dim
+from superopt.ir.ops import IllTyped
+from superopt.ir.pattern import Bindings, instantiate, match
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.search.view import View, root_key
+
+__all__ = ["Check", "CheckCache", "Match", "Matcher", "RuleSet", "Variant"]
+
+Check: TypeAlias = Callable[[Rule, Bindings], "Signature | None"]
+
+
+@dataclass(frozen=True)
+class _Climb:
+    """One step from a term up to a user: the user's operator, and at which input the term stands there."""
+
+    op: str
+    place: int
+    index: int | None  # which output, where the user is an `Out`
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """A rule as it is applied, left to right.
+
+    `climbs[k]` leads from a variable that earlier roots bind up to root k; None: no variable is shared.
+    `symmetric`: exchanging the roots gives the same rule, so only one order of them is tried.
+    """
+
+    rule: Rule
+    origin: str  # id of the rule as it stands in the rule set
+    climbs: tuple[tuple[str, tuple[_Climb, ...]] | None, ...]
+    symmetric: bool
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """Operators that the left side mentions."""
+        return frozenset(t.op for t in topological(self.rule.lhs) if t.op not in ("Var", "Out"))
+
+
+@dataclass(frozen=True, eq=False)
+class Match:
+    """A place where a rule fits: `roots` may become `results`, provided that the rule is proven for `bindings`."""
+
+    variant: Variant
+    bindings: Bindings
+    roots: tuple[Term, ...]
+    results: tuple[Term, ...]
+    touched: frozenset[Term]  # what the left side covers, and what its variables stand for
+
+
+class RuleSet:
+    """All variants of a set of rules, by the operator of their first root."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        self.by_key: dict[str, list[Variant]] = {}
+        self.size = 0
+        seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
+        for rule in rules:
+            for directed in (rule, rule.reversed()):
+                if not directed.applicable:
+                    continue
+                for variant in directed.commuted():
+                    if variant.lhs == variant.rhs or _renamed(variant.lhs, variant.rhs) in seen:
+                        continue
+                    seen.add(_renamed(variant.lhs, variant.rhs))
+                    self.size += 1
+                    self.by_key.setdefault(root_key(variant.lhs[0]), []).append(_variant(variant, rule.id))
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """Operators at which some rule can apply."""
+        return frozenset(key.removeprefix("Out:") for key in self.by_key)
+
+
+def _variant(rule: Rule, origin: str) -> Variant:
+    climbs: list[tuple[str, tuple[_Climb, ...]] | None] = [None]
+    for k in range(1, len(rule.lhs)):
+        bound = {t for t in topological(rule.lhs[:k]) if t.op == "Var"}
+        climbs.append(_climb(rule.lhs[k], bound))
+    swapped = _renamed(tuple(reversed(rule.lhs)), ())
+    return Variant(rule, origin, tuple(climbs), len(rule.lhs) == 2 and swapped == _renamed(rule.lhs, ()))
+
+
+def _climb(pattern: Term, bound: set[Term]) -> tuple[str, tuple[_Climb, ...]] | None:
+    """The shortest way from a variable in `bound` up to `pattern`."""
+    level: list[tuple[Term, tuple[_Climb, ...]]] = [(pattern, ())]
+    while level:
+        deeper: list[tuple[Term, tuple[_Climb, ...]]] = []
+        for term, path in level:
+            if term in bound:
+                name = term.attr("name")
+                assert isinstance(name, str)
+                return name, tuple(reversed(path))
+            index = term.attr("index") if term.op == "Out" else None
+            assert index is None or isinstance(index, int)
+            for place, used in enumerate(term.inputs):
+                if used is not None:
+                    deeper.append((used, (*path, _Climb(term.op, place, index))))
+        level = deeper
+    return None
+
+
+def _renamed(lhs: tuple[Term, ...], rhs: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """Both sides with variables named by order of occurrence.
+
+    Attribute variables keep their names, and so do variables where attributes mention their sizes: two
+    rules may then count as different that are not, which costs time only.
+    """
+    sides = (*lhs, *rhs)
+    if any(_mentions_sizes(value) for term in topological(sides) for _, value in term.attrs if term.op != "Var"):
+        return lhs, rhs
+    names: dict[Term, Term] = {}
+
+    def rename(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        if old.op == "Var":
+            return names.setdefault(old, Term.of("Var", (), {"name": f"v{len(names)}"}))
+        return Term.of(old.op, inputs, dict(old.attrs), old.types)
+
+    renamed = map_terms(sides, rename)
+    return renamed[: len(lhs)], renamed[len(lhs) :]
+
+
+def _mentions_sizes(value: Attr) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_mentions_sizes, value))
+    return isinstance(value, (AttrVar, Dim)) and ".shape" in str(value)
+
+
+class Matcher:
+    """Finds matches of a rule set and remembers them; use one for each region."""
+
+    def __init__(self, rules: RuleSet) -> None:
+        self.rules = rules
+        self._single: dict[Term, tuple[Match, ...]] = {}
+        self._several: dict[tuple[Variant, tuple[Term, ...]], Match | None] = {}
+
+    def matches(self, view: View) -> Iterator[Match]:
+        """Every match in the graph of `view`, in a fixed order."""
+        for term in view.values:
+            variants = self.rules.by_key.get(root_key(term))
+            if variants is None:
+                continue
+            found = self._single.get(term)
+            if found is None:
+                single = (_match(v, (term,)) for v in variants if len(v.rule.lhs) == 1)
+                found = self._single[term] = tuple(m for m in single if m is not None)
+            yield from found
+            for variant in variants:
+                if len(variant.rule.lhs) > 1:
+                    yield from self._multi(variant, term, view)
+
+    def _multi(self, variant: Variant, first: Term, view: View) -> Iterator[Match]:
+        for roots in _roots(variant, (first,), view):
+            key = (variant, roots)
+            if key not in self._several:
+                self._several[key] = _match(variant, roots)
+            found = self._several[key]
+            # A cycle would arise where something that a result is computed from is computed from a root.
+            if found is not None and not any(
+                view.depends(bound, root)
+                for bound in found.bindings.terms.values()
+                if not bound.weight_only
+                for root in roots
+            ):
+                yield found
+
+
+def _roots(variant: Variant, roots: tuple[Term, ...], view: View) -> Iterator[tuple[Term, ...]]:
+    """`roots`, matched so far, extended to all roots of the rule in every way that fits by operators."""
+    lhs = variant.rule.lhs
+    bound: dict[Term, Term] = {}
+    if not all(_fits(pattern, root, bound) for pattern, root in zip(lhs, roots, strict=False)):
+        return
+    if len(roots) == len(lhs):
+        yield roots
+        return
+    climb = variant.climbs[len(roots)]
+    if climb is None:
+        candidates = view.by_key.get(root_key(lhs[len(roots)]), [])
+    else:
+        start = next(term for pattern, term in bound.items() if pattern.op == "Var" and pattern.attr("name") == climb[0])
+        candidates = [start]
+        for step in climb[1]:
+            candidates = [
+                user
+                for term in candidates
+                for user in view.users.get(term, ())
+                if user.op == step.op
+                and step.place < len(user.inputs)
+                and user.inputs[step.place] is term
+                and (step.index is None or user.attr("index") == step.index)
+            ]
+    for candidate in candidates:
+        if candidate in roots or (variant.symmetric and view.terms[candidate] < view.terms[roots[-1]]):
+            continue
+        yield from _roots(variant, (*roots, candidate), view)
+
+
+def _fits(pattern: Term, term: Term, bound: dict[Term, Term]) -> bool:
+    """Whether operators and sharing agree (attributes are left to `match`); binds pattern terms in `bound`."""
+    stack: list[tuple[Term | None, Term | None]] = [(pattern, term)]
+    while stack:
+        p, t = stack.pop()
+        if p is None or t is None:
+            if p is not t:
+                return False
+            continue
+        if bound.setdefault(p, t) is not t:
+            return False
+        if p.op != "Var":
+            if p.op != t.op or len(p.inputs) != len(t.inputs):
+                return False
+            stack.extend(zip(p.inputs, t.inputs, strict=True))
+    return True
+
+
+def _match(variant: Variant, roots: tuple[Term, ...]) -> Match | None:
+    bindings = match(variant.rule.lhs, roots)
+    if bindings is None or any(root.weight_only for root in roots):
+        return None
+    dtype = bindings.dtype()
+    if dtype is None or dtype not in FLOAT_DTYPES:
+        return None
+    try:
+        results = instantiate(variant.rule.rhs, bindings, dtype)
+    except IllTyped:  # the right side does not exist at these sizes: a guard that fails
+        return None
+    if results == roots or any(old.type is None or new.types != old.types for new, old in zip(results, roots, strict=True)):
+        return None
+    covered: dict[Term, Term] = {}
+    for pattern, root in zip(variant.rule.lhs, roots, strict=True):
+        _fits(pattern, root, covered)
+    return Match(variant, bindings, roots, results, frozenset(t for t in covered.values() if not t.weight_only))
+
+
+class CheckCache:
+    """`check`, asked once for each rule, ranks and sizes of its variables, and attributes."""
+
+    def __init__(self, check: Check) -> None:
+        self._check = check
+        self._known: dict[object, Signature | None] = {}
+
+    def __call__(self, found: Match) -> Signature | None:
+        """The signature at which the matched rule may be applied, or None."""
+        bindings = found.bindings
+        shapes = tuple((name, term.type and term.type.shape) for name, term in sorted(bindings.terms.items()))
+        key = (found.variant.rule, shapes, tuple(sorted(bindings.attrs.items(), key=lambda item: item[0])))
+        if key not in self._known:
+            self._known[key] = self._check(found.variant.rule, bindings)
+        return self._known[key]

@@ -1,0 +1,217 @@
+"""Cutting a model into small regions that are searched one by one, each distinct one once.
+
+The run-time operators are put into one order (the model's own where it has one), and that line is cut where
+few values are live. A piece between two cuts is convex by construction. It becomes a region: a graph over
+leaves that stand for whatever the values and weights there are, so that equal pieces are equal terms.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from superopt.ir.ops import OPS, IllTyped, remake
+from superopt.ir.term import CLOSED_FORM, Term, topological
+from superopt.search.apply import fill
+
+__all__ = ["Region", "cut", "operators_in_order", "regions"]
+
+# The size (run-time operators) at which regions are best to search, and the most.
+TARGET = 16
+LARGEST = 40
+
+
+@dataclass(frozen=True)
+class Region:
+    """A piece of a model: `outputs` over leaves, and the model's term for each leaf and for each output."""
+
+    outputs: tuple[Term, ...]
+    leaves: tuple[tuple[Term, Term], ...]
+    originals: tuple[Term, ...]
+
+
+def operators_in_order(outputs: Sequence[Term], position: Mapping[Term, int]) -> list[Term]:
+    """The run-time operators below `outputs`, inputs before users, by `position` where that leaves a choice.
+
+    An operator without a position (made by an earlier pass) comes just before its first user.
+    """
+    terms = [t for t in topological(outputs) if not t.weight_only and t.op != "Var"]
+    place: dict[Term, float] = {}
+    for k, term in enumerate(reversed(terms)):
+        own = position.get(term)
+        if own is not None:
+            place[term] = own
+        else:
+            place.setdefault(term, float(len(terms) - k) + 1e9)
+        for used in term.inputs:
+            # Reversed order is users first, so the minimum over all users is complete when `used` is reached.
+            if used is not None and used not in position:
+                place[used] = min(place.get(used, float("inf")), place[term] - 0.5)
+    waiting: dict[Term, int] = {}
+    users: dict[Term, list[Term]] = {}
+    ready: list[tuple[float, int, Term]] = []
+    for k, term in enumerate(terms):
+        inputs = {i for i in term.inputs if i is not None and not i.weight_only and i.op != "Var"}
+        waiting[term] = len(inputs)
+        for used in inputs:
+            users.setdefault(used, []).append(term)
+        if not inputs:
+            ready.append((place[term], k, term))
+    number = {term: k for k, term in enumerate(terms)}
+    heapq.heapify(ready)
+    order: list[Term] = []
+    while ready:
+        _, _, term = heapq.heappop(ready)
+        if term.op != "Out":
+            order.append(term)
+        for user in users.get(term, ()):
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                # An output costs nothing and belongs to its operator, so it comes at once.
+                heapq.heappush(ready, (-1.0 if user.op == "Out" else place[user], number[user], user))
+    return order
+
+
+def _operator(value: Term) -> Term:
+    if value.op == "Out":
+        node = value.inputs[0]
+        assert node is not None
+        return node
+    return value
+
+
+def _live(order: Sequence[Term], outputs: Sequence[Term]) -> tuple[list[int], dict[Term, int]]:
+    """How many values are live before each operator (and at the end), and where each value is used last."""
+    last: dict[Term, int] = {}
+    for k, term in enumerate(order):
+        for used in term.inputs:
+            if used is not None and not used.weight_only and used.op != "Var":
+                last[used] = k
+    for output in outputs:
+        if not output.weight_only and output.op != "Var":
+            last[output] = len(order)
+    made = {term: k for k, term in enumerate(order)}
+    change = [0] * (len(order) + 2)
+    for value, end in last.items():
+        change[made[_operator(value)] + 1] += 1
+        change[end + 1] -= 1
+    live = []
+    total = 0
+    for k in range(len(order) + 1):
+        total += change[k]
+        live.append(total)
+    return live, last
+
+
+def cut(live: Sequence[int], *, target: int = TARGET, largest: int = LARGEST, avoid: Collection[int] = ()) -> list[int]:
+    """Where to cut a line of `len(live) - 1` operators: the ends of the pieces.
+
+    Pieces hold at most `largest` operators. Cuts prefer places where fewer values are live than nearby, and
+    pieces near `target`; they shun places in `avoid`. The best cuts are found by dynamic programming.
+    """
+    count = len(live) - 1
+    floor = [min(live[max(0, k - largest // 2) : k + largest // 2 + 1]) for k in range(count + 1)]
+    size_cost = [(size / target) ** 2 for size in range(largest + 1)]
+    best = [0.0] + [float("inf")] * count
+    came = [0] * (count + 1)
+    for end in range(1, count + 1):
+        here = 1.0 + (live[end] - floor[end]) + (3.0 if end in avoid else 0.0)
+        for start in range(max(0, end - largest), end):
+            price = best[start] + size_cost[end - start] + here
+            if price < best[end] - 1e-9:
+                best[end], came[end] = price, start
+    ends = []
+    at = count
+    while at > 0:
+        ends.append(at)
+        at = came[at]
+    return ends[::-1]
+
+
+def regions(
+    outputs: Sequence[Term], order: Sequence[Term], operators: Collection[str], avoid: Collection[frozenset[Term]] = ()
+) -> tuple[list[Region], set[frozenset[Term]]]:
+    """The regions that hold one of `operators`, in topological order, and the sets of values live at the cuts.
+
+    `avoid`: sets of live values at which an earlier pass has cut; they are shunned here.
+    """
+    live, last = _live(order, outputs)
+    made = {term: k for k, term in enumerate(order)}
+    avoided: set[int] = set()
+    if avoid:
+        for values in avoid:
+            ends = [made[_operator(v)] + 1 for v in values if _operator(v) in made]
+            if ends:
+                avoided.add(max(ends))
+    ends = cut(live, avoid=avoided, target=TARGET if not avoid else TARGET + TARGET // 2)
+    values_of: dict[int, list[Term]] = {}
+    for value in last:
+        values_of.setdefault(made[_operator(value)], []).append(value)
+    found: list[Region] = []
+    boundaries: set[frozenset[Term]] = set()
+    start = 0
+    for end in ends:
+        alive = [v for k in range(start, end) for v in sorted(values_of.get(k, ()), key=_index) if last[v] >= end]
+        if end < len(order):
+            boundaries.add(frozenset(alive))
+        if any(term.op in operators for term in order[start:end]):
+            region = _region(order[start:end], alive)
+            if region is not None:
+                found.append(region)
+        start = end
+    return found, boundaries
+
+
+def _index(value: Term) -> int:
+    index = value.attr("index") if value.op == "Out" else 0
+    assert isinstance(index, int)
+    return index
+
+
+def _region(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
+    """The piece as a graph over leaves, or None where that does not give the model's own terms back."""
+    inside = set(piece)
+    new: dict[Term, Term] = {}
+    leaves: list[tuple[Term, Term]] = []
+    values = weights = 0
+    stack: list[Term] = list(reversed(alive))
+    while stack:
+        term = stack[-1]
+        if term in new:
+            stack.pop()
+            continue
+        if term.weight_only:
+            if term.op in CLOSED_FORM:
+                new[term] = term
+                continue
+            if term.op not in OPS and term.op != "Out" or _has_unknown(term):
+                leaf = Term.of("Const", (), {"hash": f"weight:{weights}"}, (term.type,))
+                weights += 1
+                new[term] = leaf
+                leaves.append((leaf, term))
+                continue
+        elif _operator(term) not in inside:
+            leaf = Term.of("Var", (), {"name": f"x{values}"}, (term.type,))
+            values += 1
+            new[term] = leaf
+            leaves.append((leaf, term))
+            continue
+        missing = [i for i in term.inputs if i is not None and i not in new]
+        if missing:
+            stack.extend(reversed(missing))
+            continue
+        stack.pop()
+        try:
+            new[term] = remake(term, tuple(None if i is None else new[i] for i in term.inputs))
+        except IllTyped:  # the model contradicts itself; leave this piece as it is
+            return None
+    outputs = tuple(new[value] for value in alive)
+    if not outputs or fill(outputs, dict(leaves)) != tuple(alive):
+        return None
+    return Region(outputs, tuple(leaves), tuple(alive))
+
+
+def _has_unknown(term: Term) -> bool:
+    """Whether an output of a weight-only operator is one of an operator that rules do not mention."""
+    return term.op == "Out" and _operator(term).op not in OPS

@@ -1,0 +1,46 @@
+"""What a search came back with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from superopt.ir.term import Term
+from superopt.ir.trace import Rewrite, Trace
+
+__all__ = ["Progress", "SearchResult"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a search is: the pass, distinct regions searched and in all, and the cost now over the cost before."""
+
+    number: int
+    done: int
+    total: int
+    ratio: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The new graph and the proof material for it: `traces` are replayed one after the other.
+
+    Costs are seconds by the cost model, for the whole graph. `gains` is what one use of a rewrite saves.
+    `rule_uses` counts by the id of the rule as it stands in the rule set; `origin` names for each new term
+    of `outputs` the rule that made it. `states` is how many graphs were expanded. `complete`: the search
+    ended by itself, not by its time budget; then the same seed gives the same result on every machine.
+    """
+
+    outputs: tuple[Term, ...]
+    traces: tuple[Trace, ...]
+    cost_before: float
+    cost_after: float
+    regions_total: int
+    regions_unique: int
+    regions_improved: int
+    rule_uses: dict[str, int]
+    states: int
+    seconds: float
+    complete: bool
+    gains: dict[Rewrite, float] = field(default_factory=dict)
+    origin: dict[Term, str] = field(default_factory=dict)
