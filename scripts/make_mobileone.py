@@ -70,13 +70,13 @@ class Builder:
         """Sum of the branches: identity (where shapes allow), 1 x 1 (beside larger kernels), and the block's own."""
         first = name == "stage0"
         # Of the input: images are normalised; later it is Relu of about a unit normal.
-        mean, variance = (0.0, 1.0) if first else (1 / math.sqrt(2 * math.pi), 0.5 - 0.5 / math.pi)
-        square = variance + mean * mean
+        mean, square = (0.0, 1.0) if first else (1 / math.sqrt(2 * math.pi), 0.5)
         identity, point = into == out and stride == 1, kernel > 1
         share = branches + identity + point
         parts: list[str] = []
         if identity:
-            parts.append(self.batch_norm(x, into, mean, variance, share, f"{name}.identity"))
+            # Over a unit variance: channels far from the mean would otherwise grow from block to block.
+            parts.append(self.batch_norm(x, into, mean, 1.0, share, f"{name}.identity"))
         if point:
             y = self.conv(x, into, out, 1, stride, group, f"{name}.scale.conv")
             parts.append(self.batch_norm(y, out, 0.0, 2 * square, share, f"{name}.scale.norm"))

@@ -1,7 +1,7 @@
 """ONNX Runtime as an instrument: sessions on a chosen provider, random feeds, comparison, interleaved timing."""
 
-from superopt.runtime.compare import Comparison, Tolerance, compare, derive_tolerance, spread
-from superopt.runtime.feeds import Feeds, InputSpec, feed_candidates, fix_shapes, input_specs, parse_shape
+from superopt.runtime.compare import Comparison, Tolerance, compare, derive_tolerance, spread, worst_of
+from superopt.runtime.feeds import Feeds, InputError, InputSpec, feed_candidates, fix_shapes, input_specs, parse_shape
 from superopt.runtime.sessions import (
     CannotRun,
     RuntimeUnavailable,
@@ -17,6 +17,7 @@ __all__ = [
     "CannotRun",
     "Comparison",
     "Feeds",
+    "InputError",
     "InputSpec",
     "RuntimeUnavailable",
     "Session",
@@ -35,4 +36,5 @@ __all__ = [
     "time_interleaved",
     "time_once",
     "versions",
+    "worst_of",
 ]

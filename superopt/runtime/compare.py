@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-__all__ = ["Comparison", "Tolerance", "compare", "derive_tolerance", "spread"]
+__all__ = ["Comparison", "Tolerance", "compare", "derive_tolerance", "spread", "worst_of"]
 
 _TAIL = 4.0
 _SPREAD = 4.0
@@ -131,19 +131,22 @@ def compare(original: Sequence[Any], result: Sequence[Any], tolerance: Tolerance
     a_all, b_all = _flat(original), _flat(result)
     if len(a_all) != len(b_all):
         return Comparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
-    found = Comparison(0.0, 0.0, 0.0, 0.0, 0, None)
-    for number, (a, b) in enumerate(zip(a_all, b_all, strict=True)):
-        one = _compare_one(number, a, b, tolerance)
-        worse = one if one.worst > found.worst or (number == 0 and one.worst == found.worst) else found
-        found = Comparison(
-            max(found.absolute, one.absolute),
-            max(found.relative, one.relative),
-            worse.tolerance,
-            worse.worst,
-            worse.output,
-            found.problem or one.problem,
-        )
-    return found
+    return worst_of([_compare_one(n, a, b, tolerance) for n, (a, b) in enumerate(zip(a_all, b_all, strict=True))])
+
+
+def worst_of(comparisons: Sequence[Comparison]) -> Comparison:
+    """One comparison for many: the largest differences, the tolerance and output where it is closest to being over."""
+    if not comparisons:
+        return Comparison(0.0, 0.0, 0.0, 0.0, 0, None)
+    worst = max(comparisons, key=lambda c: (c.worst, c.tolerance))
+    return Comparison(
+        max(c.absolute for c in comparisons),
+        max(c.relative for c in comparisons),
+        worst.tolerance,
+        worst.worst,
+        worst.output,
+        worst.problem,
+    )
 
 
 def _compare_one(number: int, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: Tolerance) -> Comparison:

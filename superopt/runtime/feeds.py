@@ -17,13 +17,17 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Feeds", "InputSpec", "feed_candidates", "fix_shapes", "input_specs", "parse_shape"]
+__all__ = ["Array", "Feeds", "InputError", "InputSpec", "feed_candidates", "fix_shapes", "input_specs", "parse_shape"]
 
 Array: TypeAlias = NDArray[np.generic]
 Feeds: TypeAlias = dict[str, Array]
 
 # How integers are drawn, in the order tried: an exclusive upper bound (None: see `_integers`).
 _INTEGER_BOUNDS: tuple[int | None, ...] = (2, 1, None, 8)
+
+
+class InputError(ValueError):
+    """No input can be made up for the model, or a shape was given that it does not take; the message is one line."""
 
 
 @dataclass(frozen=True)
@@ -37,25 +41,25 @@ class InputSpec:
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`input=1x3x224x224` as name and shape; `input=` is a scalar. Raises ValueError with a clear line."""
+    """`input=1x3x224x224` as name and shape; `input=` is a scalar. Raises InputError with a clear line."""
     name, equals, sizes = text.rpartition("=")
     if not equals or not name or not re.fullmatch(r"(\d+([x,]\d+)*)?", sizes):
-        raise ValueError(f"shape {text!r} is not of the form input=1x3x224x224")
+        raise InputError(f"shape {text!r} is not of the form input=1x3x224x224")
     return name, tuple(int(size) for size in re.split("[x,]", sizes) if size)
 
 
 def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """The inputs that have no default. Raises ValueError for inputs that are no tensors or have no rank."""
+    """The inputs that have no default. Raises InputError for inputs that are no tensors or have no rank."""
     defaults = {i.name for i in model.graph.initializer} | {i.values.name for i in model.graph.sparse_initializer}
     specs: list[InputSpec] = []
     for value in model.graph.input:
         if value.name in defaults:
             continue
         if value.type.WhichOneof("value") != "tensor_type":
-            raise ValueError(f"input {value.name} is not a tensor")
+            raise InputError(f"input {value.name} is not a tensor")
         tensor = value.type.tensor_type
         if not tensor.HasField("shape"):
-            raise ValueError(f"input {value.name} has no known rank; give --shape {value.name}=...")
+            raise InputError(f"input {value.name} has no known rank; give --shape {value.name}=...")
         dims = tensor.shape.dim
         specs.append(
             InputSpec(
@@ -74,19 +78,19 @@ def fix_shapes(
     """A concrete shape for each input, and notices about sizes that were assumed.
 
     Sizes come from `given`, then from the same symbol in a given shape of another input, else they are 1.
-    Raises ValueError where `given` names no input or contradicts the model.
+    Raises InputError where `given` names no input or contradicts the model.
     """
     by_name = {spec.name: spec for spec in specs}
     known: dict[str, int] = {}
     for name, shape in given.items():
         if name not in by_name:
-            raise ValueError(f"there is no input {name!r} (inputs: {', '.join(by_name) or 'none'})")
+            raise InputError(f"there is no input {name!r} (inputs: {', '.join(by_name) or 'none'})")
         spec = by_name[name]
         if len(shape) != len(spec.shape) or any(s not in (None, g) for s, g in zip(spec.shape, shape, strict=True)):
             wanted = "x".join(
                 str(s if s is not None else p or "?") for s, p in zip(spec.shape, spec.symbols, strict=True)
             )
-            raise ValueError(f"input {name} has shape {wanted}, not {'x'.join(map(str, shape))}")
+            raise InputError(f"input {name} has shape {wanted}, not {'x'.join(map(str, shape))}")
         known.update({p: size for p, size in zip(spec.symbols, shape, strict=True) if p is not None})
     shapes: dict[str, tuple[int, ...]] = {}
     assumed: list[str] = []
@@ -112,7 +116,7 @@ def feed_candidates(
 ) -> Iterator[Feeds]:
     """Feeds number `index` of a seed, one for each way to draw integers; the first that the model accepts is its feed.
 
-    Every value depends on (seed, index, input name) only. Raises ValueError for element types that cannot be drawn.
+    Every value depends on (seed, index, input name) only. Raises InputError for element types that cannot be drawn.
     """
     bounds = _INTEGER_BOUNDS if any(_is_integer(spec.elem_type) for spec in specs) else _INTEGER_BOUNDS[:1]
     for bound in bounds:
@@ -131,7 +135,7 @@ def _draw(spec: InputSpec, shape: tuple[int, ...], seed: int, index: int, bound:
     rng = np.random.default_rng([seed, index, zlib.crc32(spec.name.encode())])
     dtype = _dtype(spec.elem_type)
     if spec.elem_type == onnx.TensorProto.STRING:
-        raise ValueError(f"input {spec.name} holds strings")
+        raise InputError(f"input {spec.name} holds strings")
     if dtype == np.bool_:
         return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
     if np.issubdtype(dtype, np.integer):
@@ -142,7 +146,7 @@ def _draw(spec: InputSpec, shape: tuple[int, ...], seed: int, index: int, bound:
         # Odd feeds are uniform in [0, 1): the range of images, and inside the domain of Log and Sqrt.
         drawn = rng.random(shape) if index % 2 else rng.standard_normal(shape)
         return np.asarray(drawn, dtype=np.float64).astype(dtype)
-    raise ValueError(f"input {spec.name} has an element type that cannot be drawn ({dtype})")
+    raise InputError(f"input {spec.name} has an element type that cannot be drawn ({dtype})")
 
 
 def _integers(

@@ -1,0 +1,200 @@
+"""The subcommands: thin, each calls one function of the library and prints what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from superopt.cli.show import show_result
+from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, out
+from superopt.ir.rule import Rule
+from superopt.ir.text import show_rule, show_signature
+from superopt.optimizer import Result, optimize
+from superopt.rulebook import load_rules, read_rules, rule_files
+from superopt.runtime import InputError, parse_shape
+from verify.proofs import certify
+from verify.prove import Proved, Refuted
+
+__all__ = ["main", "optimize_main"]
+
+_HELP = {"help_option_names": ["-h", "--help"]}
+
+
+def _shapes(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
+    try:
+        return dict(map(parse_shape, values))
+    except InputError as error:
+        raise click.BadParameter(str(error), context, parameter) from error
+
+
+_OPTIMIZE_EXAMPLES = """Make MODEL faster by proven rules and write it to OUT.
+
+    The result is written only if its derivation replays in the kernel, its outputs agree with the original's on
+    random inputs, and it is not slower, measured interleaved with the original. Otherwise OUT is the original,
+    unchanged.
+
+    \b
+    Examples:
+      optimize model.onnx -o fast.onnx
+      optimize model.onnx -o fast.onnx --ep cuda --budget 300
+      optimize model.onnx -o fast.onnx --shape ids=1x128 --shape mask=1x128 --threads 4
+      optimize model.onnx -o fast.onnx --json --trace trace.json > result.json
+    """
+
+_optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = [
+    click.argument("model", type=click.Path(path_type=Path)),
+    click.option("-o", "--out", type=click.Path(path_type=Path), required=True, help="Where to write the result."),
+    click.option(
+        "--ep", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True,
+        help="Execution provider to optimize for; auto is CUDA where it works.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of search and inputs."),
+    click.option(
+        "--budget", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for the search."
+    ),
+    click.option(
+        "--alpha", type=click.FloatRange(min=1), default=2.0, show_default=True,
+        help="The search passes through graphs that cost up to alpha times the best.",
+    ),
+    click.option(
+        "--rules", type=click.Path(path_type=Path), help="File or folder of rules to use instead of the shipped ones."
+    ),
+    click.option(
+        "--shape", "shapes", metavar="INPUT=1x3x224x224", multiple=True, callback=_shapes,
+        help="Sizes at which a dynamic input is measured (else 1); repeatable. The result stays dynamic.",
+    ),
+    click.option(
+        "--threads", type=click.IntRange(min=0), default=1, show_default=True,
+        help="Threads of ONNX Runtime while measuring; 0 is its own choice.",
+    ),
+    click.option("--trace", type=click.Path(path_type=Path), help="Write every step of the derivation as JSON."),
+]  # fmt: skip
+
+
+@one_line_errors
+def _optimize(
+    model: Path,
+    out: Path,
+    ep: str,
+    as_json: bool,
+    seed: int,
+    budget: float,
+    alpha: float,
+    rules: Path | None,
+    shapes: dict[str, tuple[int, ...]],
+    threads: int,
+    trace: Path | None,
+) -> None:
+    with Progress() as progress:
+        result = optimize(
+            model,
+            out,
+            ep=ep,
+            rules=rules,
+            seed=seed,
+            budget=budget,
+            alpha=alpha,
+            shapes=shapes,
+            threads=threads,
+            trace=trace,
+            progress=progress,
+        )
+    _print_result(result, as_json)
+
+
+def _print_result(result: Result, as_json: bool) -> None:
+    for notice in result.notices:
+        errors().print(f"notice: {notice}", markup=False)
+    if as_json:
+        click.echo(result.to_json())
+    else:
+        show_result(out(), result)
+
+
+def _command(name: str) -> click.Command:
+    callback: Callable[..., None] = _optimize
+    for decorate in reversed(_optimize_options):
+        callback = decorate(callback)
+    return click.command(name, help=_OPTIMIZE_EXAMPLES, context_settings=_HELP)(callback)
+
+
+@click.group(context_settings=_HELP)
+@click.version_option(package_name="superopt")
+def main() -> None:
+    """ONNX models made faster by rules that are proven for every tensor size.
+
+    \b
+    Examples:
+      superopt optimize model.onnx -o fast.onnx    make a model faster
+      superopt verify                              prove every shipped rule anew
+      superopt rules                               list the rules
+      superopt generate --out rules                find and prove the rules from nothing
+    """
+
+
+optimize_main = _command("optimize")
+main.add_command(_command("optimize"))
+
+
+@main.command("verify")
+@click.argument("paths", type=click.Path(path_type=Path), nargs=-1)
+@one_line_errors
+def verify_command(paths: tuple[Path, ...]) -> None:
+    """Prove every rule of PATHS (files or folders; the shipped rules by default) anew, at every signature.
+
+    Exit code 0 only if all are proven. A rule that is not is named with a counterexample where there is one.
+
+    \b
+    Examples:
+      superopt verify
+      superopt verify rules/ mine.rules
+    """
+    proven = signatures = 0
+    failed = False
+    with Progress() as progress:
+        for file in [file for path in paths or (None,) for file in rule_files(path)]:
+            progress(f"proving {file}")
+            for number, rule in read_rules(file):
+                problem = _problem(rule)
+                if problem is None:
+                    proven, signatures = proven + 1, signatures + len(rule.signatures)
+                else:
+                    failed = True
+                    click.echo(f"{file}:{number}: {show_rule(Rule(rule.lhs, rule.rhs))}\n  {problem}")
+    click.echo(f"{proven} rules proven at {signatures} signatures" + (", others not" if failed else ""))
+    if failed:
+        raise SystemExit(NEGATIVE)
+
+
+def _problem(rule: Rule) -> str | None:
+    """None where every signature is proven, else the first that is not, with its counterexample."""
+    if not rule.signatures:
+        return "not proven: the rule has no signature"
+    _, verdicts = certify(rule)
+    for signature, verdict in verdicts:
+        if isinstance(verdict, Proved):
+            continue
+        where = f"at {show_signature(signature)}"
+        if isinstance(verdict, Refuted):
+            shown = f"\n  counterexample {verdict.counterexample}" if verdict.counterexample else ""
+            return f"refuted {where}: {verdict.reason}{shown}"
+        return f"not proven {where}: {verdict.reason}"
+    return None
+
+
+@main.command("rules")
+@click.argument("path", type=click.Path(path_type=Path), required=False)
+@one_line_errors
+def rules_command(path: Path | None) -> None:
+    """List the rules of PATH (the shipped ones by default), one a line: id and equation.
+
+    \b
+    Examples:
+      superopt rules
+      superopt rules | grep Conv
+    """
+    for rule in load_rules(path):
+        click.echo(f"{rule.id}  {show_rule(Rule(rule.lhs, rule.rhs))}")

@@ -1,0 +1,86 @@
+"""An optimization's result for people."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+from superopt.optimizer import Result
+
+__all__ = ["show_result"]
+
+
+def show_result(console: Console, result: Result) -> None:
+    """The summary table and what stands behind it."""
+    console.print(_table(result))
+    _rules(console, result)
+    if result.difference is not None:
+        d = result.difference
+        console.print(
+            f"largest output difference {d.absolute:.2e} absolute, {d.relative:.2e} relative to the output's magnitude"
+            f" on {d.inputs} random inputs (tolerance {d.tolerance:.2e}; the original differs from itself by"
+            f" {d.own_spread:.2e} between ONNX Runtime's optimization levels)",
+            markup=False,
+        )
+    if result.proof is not None:
+        p = result.proof
+        console.print(
+            f"proven: {_count(p.rules, 'rule')} at {_count(p.signatures, 'signature')}; the kernel replayed"
+            f" {_count(p.steps, 'step')} in regions that stand at {_count(p.places, 'place')}",
+            markup=False,
+        )
+    for refusal in result.refused:
+        console.print(f"refused: {refusal.candidate}: {refusal.reason}", markup=False)
+    if result.changed:
+        console.print(f"written: {result.out} ({result.reason})" if result.out else result.reason, markup=False)
+    else:
+        where = f", written unchanged to {result.out}" if result.out else ""
+        console.print(f"the original is kept{where}: {result.reason}", markup=False)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _table(result: Result) -> Table:
+    threads = _count(result.threads, "thread") if result.threads else "all threads"
+    table = Table(title=f"{result.model} on {result.provider}, {threads}", title_justify="left")
+    for name in ("", "before", "after", "ratio"):
+        table.add_column(name, justify="left" if not name else "right")
+    before, after = sum(result.operators_before.values()), sum(result.operators_after.values())
+    table.add_row("operators", str(before), str(after), _ratio(before, after))
+    if result.latency is not None:
+        t = result.latency
+        kept = "" if result.changed else " (refused candidate)"
+        name = "latency, CPU time" if t.clock == "cpu" else "latency, wall time"
+        table.add_row(name + kept, _ms(t.before_ms), _ms(t.after_ms), f"{t.ratio:.3f} ({t.low:.3f} to {t.high:.3f})")
+        if t.clock == "cpu":
+            table.add_row(
+                "latency, wall time" + kept,
+                _ms(t.wall_before_ms),
+                _ms(t.wall_after_ms),
+                _ratio(t.wall_before_ms, t.wall_after_ms),
+            )
+    if result.cost_before_ms is not None and result.cost_after_ms is not None:
+        table.add_row(
+            f"cost model ({result.cost_source})" if result.cost_source else "cost model",
+            _ms(result.cost_before_ms),
+            _ms(result.cost_after_ms),
+            _ratio(result.cost_before_ms, result.cost_after_ms),
+        )
+    return table
+
+
+def _rules(console: Console, result: Result) -> None:
+    if result.rules:
+        console.print("rules applied:", markup=False)
+    for use in result.rules:
+        console.print(f"{use.count:5} x {use.rule}", markup=False)
+
+
+def _ms(value: float) -> str:
+    return f"{value:.3f} ms" if value < 10 else f"{value:.1f} ms"
+
+
+def _ratio(before: float, after: float) -> str:
+    return f"{before / after:.3f}" if after else "-"

@@ -1,0 +1,76 @@
+"""What to try when: all that was found first, then ever smaller parts of it, the largest gains kept longest.
+
+A search works in passes, each on the graph that the one before left. Regions of one pass do not overlap, so any part
+of a last pass is proof material as good as the whole: the kernel replays it like the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from superopt.ir.rule import Rule
+from superopt.ir.text import show_rule
+from superopt.ir.trace import Rewrite, Trace
+from superopt.optimizer.result import Proof, RuleUse
+
+__all__ = ["Found", "Traces", "candidates", "proof_of", "rule_uses"]
+
+Traces: TypeAlias = tuple[Trace, ...]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search came back with: its passes. Costs in seconds; `gains` is what one use of a rewrite saves."""
+
+    traces: Traces = ()
+    cost_before: float | None = None
+    cost_after: float | None = None
+    cost_source: str = ""
+    gains: Mapping[Rewrite, float] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+
+
+def candidates(found: Found) -> Iterator[tuple[str, Traces]]:
+    """Passes to try, each with a name: all, without the last pass, ..., then the better half of the first pass, a
+    quarter, ... down to its best rewrite."""
+    traces = tuple(trace for trace in found.traces if trace.applications)
+    for count in range(len(traces), 0, -1):
+        yield "all rewrites" if count == len(traces) else f"the first {count} of {len(traces)} passes", traces[:count]
+    if not traces:
+        return
+    total: dict[Rewrite, float] = {}
+    for application in traces[0].applications:
+        gain = found.gains.get(application.rewrite, 0.0)
+        total[application.rewrite] = total.get(application.rewrite, 0.0) + gain
+    ranked = sorted(total, key=lambda rewrite: -total[rewrite])
+    count = len(ranked)
+    while count > 1:
+        count = (count + 1) // 2
+        kept = set(ranked[:count])
+        part = Trace(tuple(a for a in traces[0].applications if a.rewrite in kept))
+        yield f"the best {count} of {len(ranked)} rewrites", (part,)
+
+
+def rule_uses(traces: Traces) -> list[RuleUse]:
+    """How often each rule was applied in the model, most often first."""
+    counts: dict[Rule, int] = {}
+    for trace in traces:
+        for application in trace.applications:
+            for step in application.rewrite.steps:
+                counts[step.rule] = counts.get(step.rule, 0) + 1
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].id))
+    return [RuleUse(rule.id, show_rule(Rule(rule.lhs, rule.rhs)), count) for rule, count in ordered]
+
+
+def proof_of(traces: Traces) -> Proof:
+    """What the kernel has checked when it has replayed `traces`."""
+    applications = [application for trace in traces for application in trace.applications]
+    steps = [step for rewrite in dict.fromkeys(a.rewrite for a in applications) for step in rewrite.steps]
+    return Proof(
+        rules=len({step.rule for step in steps}),
+        signatures=len({(step.rule, step.signature) for step in steps}),
+        steps=len(steps),
+        places=len(applications),
+    )

@@ -1,0 +1,129 @@
+"""The original as the measure of its candidates: right on random inputs, and not slower."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from superopt.runtime import (
+    CannotRun,
+    Comparison,
+    Feeds,
+    Session,
+    Target,
+    Timing,
+    compare,
+    derive_tolerance,
+    feed_candidates,
+    fix_shapes,
+    input_specs,
+    open_session,
+    spread,
+    time_interleaved,
+    worst_of,
+)
+
+__all__ = ["Judge", "Timer", "loadable"]
+
+Timer = Callable[[Session, Session, Feeds, float], Timing]
+
+# Protobuf's limit of 2 GiB a message, with room for its own overhead.
+_LARGEST_MESSAGE = 2**31 - 2**20
+
+
+@contextlib.contextmanager
+def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
+    """`model` as ONNX Runtime can load it: bytes, or a temporary file with its weights beside it where over 2 GiB."""
+    if sum(len(i.raw_data) for i in model.graph.initializer) < _LARGEST_MESSAGE:
+        yield model.SerializeToString()
+        return
+    with tempfile.TemporaryDirectory(prefix="superopt-") as folder:
+        path = Path(folder) / "model.onnx"
+        copy = onnx.ModelProto()
+        copy.CopyFrom(model)
+        onnx.save_model(copy, path, save_as_external_data=True, location="weights.bin")
+        yield path
+
+
+class Judge:
+    """Holds the original's session, its inputs and its outputs on them.
+
+    Raises CannotRun where the original does not run on inputs made up for it, InputError where none can be made.
+    """
+
+    def __init__(
+        self,
+        source: bytes | Path,
+        proto: onnx.ModelProto,
+        target: Target,
+        *,
+        seed: int,
+        shapes: Mapping[str, tuple[int, ...]],
+        inputs: int = 3,
+        timer: Timer | None = None,
+    ) -> None:
+        self.target = target
+        self._timer = timer or self._interleaved
+        specs = input_specs(proto)
+        self.shapes, self.notices = fix_shapes(specs, shapes)
+        self.original = open_session(source, target)
+        self.feeds: list[Feeds] = []
+        self._expected: list[list[Any]] = []
+        for index in range(inputs if specs else 1):
+            feeds, outputs = _accepted(self.original, feed_candidates(specs, self.shapes, seed, index))
+            self.feeds.append(feeds)
+            self._expected.append(outputs)
+        self.tolerance = derive_tolerance(proto)
+        self._calibrate(source)
+
+    def _calibrate(self, source: bytes | Path) -> None:
+        try:
+            plain = open_session(source, self.target, level="none")
+            unoptimized = [plain.run(feeds) for feeds in self.feeds]
+        except CannotRun as error:  # fp16 on the CPU, for one, runs only with casts that the optimizer inserts
+            self.notices.append(f"not calibrated, the original does not run without optimizations: {error}")
+            return
+        for expected, outputs in zip(self._expected, unoptimized, strict=True):
+            self.tolerance = spread(self.tolerance, expected, outputs)
+        if self.tolerance.own > 1e-2:
+            self.notices.append(
+                f"the original differs from itself by {self.tolerance.own:.1e} (relative) between ONNX Runtime's"
+                " optimization levels; comparing outputs says little here"
+            )
+
+    def compare(self, candidate: Session) -> Comparison:
+        """The worst comparison over all inputs. Raises CannotRun where the candidate fails on one."""
+        return worst_of(
+            [
+                compare(expected, candidate.run(feeds), self.tolerance)
+                for feeds, expected in zip(self.feeds, self._expected, strict=True)
+            ]
+        )
+
+    def time(self, candidate: Session, budget_s: float) -> Timing:
+        """The original against the candidate, interleaved."""
+        return self._timer(self.original, candidate, self.feeds[0], budget_s)
+
+    def _interleaved(self, original: Session, candidate: Session, feeds: Feeds, budget_s: float) -> Timing:
+        return time_interleaved(
+            lambda: original.run(feeds),
+            lambda: candidate.run(feeds),
+            budget_s=budget_s,
+            cpu_clock=self.target.provider == "cpu" and self.target.threads == 1,
+        )
+
+
+def _accepted(session: Session, candidates: Iterator[Feeds]) -> tuple[Feeds, list[Any]]:
+    first: CannotRun | None = None
+    for feeds in candidates:
+        try:
+            return feeds, session.run(feeds)
+        except CannotRun as error:
+            first = first or error
+    assert first is not None
+    raise first

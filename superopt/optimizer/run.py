@@ -1,0 +1,281 @@
+"""`optimize`: read, search, replay, write to memory, compare, measure, and only then write the file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+
+from superopt.ir.rule import Rule
+from superopt.onnx_io import Model, ModelError, read_model, save_model, write_model
+from superopt.optimizer.candidates import Found, Traces, candidates, proof_of, rule_uses
+from superopt.optimizer.engine import Request, find
+from superopt.optimizer.files import count_operators, keep_original, write_text
+from superopt.optimizer.judge import Judge, Timer, loadable
+from superopt.optimizer.result import Difference, Latency, Refusal, Result
+from superopt.optimizer.trace_json import traces_to_json
+from superopt.rulebook import load_rules
+from superopt.runtime import (
+    CannotRun,
+    Comparison,
+    Session,
+    Target,
+    Timing,
+    open_session,
+    resolve_target,
+    versions,
+)
+from verify.proofs import ProofBook
+from verify.replay import ReplayError, replay
+
+__all__ = ["optimize"]
+
+Finder = Callable[[Request], Found]
+
+# A result whose 95% interval reaches below this is refused even where its median is not slower.
+_LEAST_LOW = 0.98
+
+
+def optimize(
+    model: str | Path | onnx.ModelProto,
+    out: str | Path | None = None,
+    *,
+    ep: str = "auto",
+    rules: str | Path | None = None,
+    seed: int = 0,
+    budget: float = 60.0,
+    alpha: float = 2.0,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    threads: int | None = None,
+    trace: str | Path | None = None,
+    measure_s: float = 5.0,
+    inputs: int = 3,
+    progress: Callable[[str], None] | None = None,
+    finder: Finder = find,
+    timer: Timer | None = None,
+) -> Result:
+    """Makes `model` faster on the chosen target, or keeps it as it is; writes to `out` where that is given.
+
+    What is written replays in the kernel step by step, gives the original's outputs on `inputs` random inputs, and
+    was not slower in an interleaved measurement of about `measure_s` seconds; otherwise smaller parts of the rewrite
+    are tried, and at the end the original is written unchanged. `Result.proto` is the model in memory.
+
+    `budget` is in seconds, for the search; `alpha` lets it pass through graphs that cost up to alpha times the best;
+    `shapes` are sizes at which dynamic inputs are measured (the result stays dynamic). `finder` and `timer` replace
+    the search and the clock.
+
+    Raises ModelError (unreadable model), RulesError, RuntimeUnavailable, ValueError (unusable option), OSError.
+    """
+    run = _Run(
+        model if isinstance(model, onnx.ModelProto) else Path(model),
+        None if out is None else Path(out),
+        resolve_target(ep, threads),
+        seed,
+        dict(shapes or {}),
+        progress or (lambda _: None),
+    )
+    run.read(load_rules(None if rules is None else Path(rules)))
+    with run.phase("total"):
+        try:
+            run.prepare(inputs, timer)
+        except CannotRun as error:
+            run.reason = f"ONNX Runtime cannot run the original, so nothing can be measured: {error}"
+        else:
+            run.search(finder, budget, alpha)
+            run.choose(measure_s)
+    result = run.result()
+    if trace is not None:
+        write_text(Path(trace), traces_to_json(run.traces, run.model.names))
+    if run.out is not None:
+        if result.changed:
+            assert result.proto is not None
+            save_model(result.proto, run.out)
+        else:
+            keep_original(run.source, run.proto, run.out)
+    return result
+
+
+@dataclass
+class _Run:
+    """One call of `optimize`, step by step."""
+
+    source: Path | onnx.ModelProto
+    out: Path | None
+    target: Target
+    seed: int
+    shapes: dict[str, tuple[int, ...]]
+    progress: Callable[[str], None]
+    seconds: dict[str, float] = field(default_factory=dict)
+    refused: list[Refusal] = field(default_factory=list)
+    reason: str = ""
+    judge: Judge | None = None
+    found: Found | None = None
+    traces: Traces = ()
+    changed: bool = False
+    chosen: onnx.ModelProto | None = None
+    difference: Difference | None = None
+    latency: Latency | None = None
+
+    @contextmanager
+    def phase(self, name: str, message: str | None = None) -> Iterator[None]:
+        """Adds the time spent inside to `seconds[name]`."""
+        if message is not None:
+            self.progress(message)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def read(self, rules: list[Rule]) -> None:
+        """The model as terms and as it is on disk."""
+        with self.phase("read", "reading the model"):
+            self.rules = rules
+            self.model: Model = read_model(self.source)
+            self.proto = (
+                self.source
+                if isinstance(self.source, onnx.ModelProto)
+                else onnx.load(self.source, load_external_data=False)
+            )
+        if self.out is not None and not self.out.absolute().parent.is_dir():
+            raise NotADirectoryError(f"{self.out.parent}: no such folder to write to")
+
+    def prepare(self, inputs: int, timer: Timer | None) -> None:
+        """The original's session, inputs and outputs. Raises CannotRun, ValueError."""
+        with self.phase("prepare", "running the original"):
+            kind = self.source
+            self.judge = Judge(
+                kind.SerializeToString() if isinstance(kind, onnx.ModelProto) else kind,
+                self.proto,
+                self.target,
+                seed=self.seed,
+                shapes=self.shapes,
+                inputs=inputs,
+                timer=timer,
+            )
+
+    def search(self, finder: Finder, budget: float, alpha: float) -> None:
+        """Fills `found`."""
+        assert self.judge is not None
+        self.book = ProofBook()
+        with self.phase("search", "searching"):
+            self.found = finder(
+                Request(
+                    self.model,
+                    self.rules,
+                    self.book,
+                    self.target,
+                    alpha,
+                    budget,
+                    self.seed,
+                    self.progress,
+                )
+            )
+
+    def choose(self, measure_s: float) -> None:
+        """The first candidate that is proven, right and not slower."""
+        assert self.found is not None
+        for name, traces in candidates(self.found):
+            problem = self._try(name, traces, measure_s)
+            if problem is None:
+                self.traces, self.changed, self.reason = traces, True, name
+                return
+            self.refused.append(Refusal(name, problem))
+        if self.refused:
+            self.reason = f"no candidate passed: {self.refused[-1].reason}"
+        else:
+            self.reason = "the search found nothing that the cost model prefers"
+
+    def _try(self, name: str, traces: Traces, measure_s: float) -> str | None:
+        """None where the candidate passes (it is then `chosen`), else what is wrong with it."""
+        assert self.judge is not None
+        model = self.model
+        try:
+            with self.phase("replay", f"replaying {name} in the kernel"):
+                for trace in traces:
+                    model = model.with_outputs(replay(model.outputs, trace, self.book), trace)
+        except ReplayError as error:
+            return f"the kernel does not accept it: {error}"
+        try:
+            with self.phase("write", "folding weights"):
+                proto = write_model(model)
+        except (ModelError, onnx.checker.ValidationError) as error:
+            return f"it is not a valid model: {error}"
+        try:
+            with loadable(proto) as source:
+                session = open_session(source, self.target)
+                with self.phase("compare", "comparing outputs"):
+                    comparison = self.judge.compare(session)
+                self.difference = self._difference(comparison)
+                if comparison.problem is not None:
+                    return f"outputs differ: {comparison.problem}"
+                with self.phase("measure", "measuring, original and result interleaved"):
+                    timing = self._measure(session, measure_s)
+        except CannotRun as error:
+            return f"ONNX Runtime does not run it: {error}"
+        self.latency = Latency(
+            timing.before * 1e3,
+            timing.after * 1e3,
+            timing.ratio,
+            timing.low,
+            timing.high,
+            timing.wall_before * 1e3,
+            timing.wall_after * 1e3,
+            timing.rounds,
+            timing.clock,
+        )
+        if timing.ratio < 1 or timing.low < _LEAST_LOW:
+            return f"slower, or not surely faster: {timing.ratio:.3f} ({timing.low:.3f} to {timing.high:.3f})"
+        self.chosen = proto
+        return None
+
+    def _measure(self, session: Session, measure_s: float) -> Timing:
+        assert self.judge is not None
+        timing = self.judge.time(session, measure_s)
+        if timing.low < 1 < timing.high:  # a close call is worth a longer look
+            timing = self.judge.time(session, 2 * measure_s)
+        return timing
+
+    def _difference(self, comparison: Comparison) -> Difference:
+        assert self.judge is not None
+        return Difference(
+            comparison.absolute,
+            comparison.relative,
+            comparison.tolerance,
+            self.judge.tolerance.own,
+            len(self.judge.feeds),
+        )
+
+    def result(self) -> Result:
+        """Everything found out."""
+        found = self.found or Found()
+        proto = self.chosen if self.changed else self.proto
+        assert proto is not None
+        milli = [None if cost is None else cost * 1e3 for cost in (found.cost_before, found.cost_after)]
+        return Result(
+            model="" if isinstance(self.source, onnx.ModelProto) else str(self.source),
+            out=None if self.out is None else str(self.out),
+            changed=self.changed,
+            reason=self.reason,
+            provider=self.target.provider,
+            threads=self.target.threads,
+            seed=self.seed,
+            operators_before=count_operators(self.proto),
+            operators_after=count_operators(proto),
+            cost_before_ms=milli[0],
+            cost_after_ms=milli[1],
+            cost_source=found.cost_source,
+            latency=self.latency,
+            difference=self.difference,
+            rules=rule_uses(self.traces),
+            proof=proof_of(self.traces) if self.changed else None,
+            refused=self.refused,
+            notices=[*(self.judge.notices if self.judge else ()), *found.notices],
+            seconds={name: round(value, 3) for name, value in self.seconds.items()},
+            versions=versions(),
+            proto=proto,
+        )

@@ -1,0 +1,54 @@
+"""Traces as JSON, with its graphs and rules in the project's notation."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term
+from superopt.ir.text import show_graph, show_rule, show_signature
+from superopt.ir.trace import Application, Rewrite, Step
+from superopt.optimizer.candidates import Traces
+
+__all__ = ["traces_to_json"]
+
+
+def traces_to_json(traces: Traces, names: Mapping[Term, str] | None = None) -> str:
+    """Each rewrite once, with its graphs and steps, and pass by pass the places where they are applied (by the names
+    of tensors, or the content hash of a term that has none)."""
+    names = names or {}
+    rewrites: dict[Rewrite, int] = {}
+    for trace in traces:
+        for application in trace.applications:
+            rewrites.setdefault(application.rewrite, len(rewrites))
+    passes = [[_place(a, rewrites[a.rewrite], names) for a in trace.applications] for trace in traces]
+    content = {"schema_version": 1, "rewrites": [_rewrite(r) for r in rewrites], "passes": passes}
+    return json.dumps(content, indent=2)
+
+
+def _place(application: Application, rewrite: int, names: Mapping[Term, str]) -> dict[str, Any]:
+    leaves = {_leaf(leaf): names.get(term, term.digest) for leaf, term in application.leaves}
+    return {"rewrite": rewrite, "leaves": leaves}
+
+
+def _rewrite(rewrite: Rewrite) -> dict[str, Any]:
+    return {
+        "before": show_graph(rewrite.before).splitlines(),
+        "steps": [_step(step) for step in rewrite.steps],
+        "after": show_graph(rewrite.after).splitlines(),
+    }
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "rule": show_rule(Rule(step.rule.lhs, step.rule.rhs)),
+        "id": step.rule.id,
+        "signature": show_signature(step.signature),
+        "roots": [root.digest for root in step.roots],
+    }
+
+
+def _leaf(leaf: Term) -> str:
+    return str(leaf.attr("name" if leaf.op == "Var" else "hash"))
