@@ -1,0 +1,72 @@
+"""Attributes of opaque nodes: ONNX's protobufs to the values of terms and back, without loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+
+import onnx
+from onnx import AttributeProto, helper
+
+from superopt.ir.term import Attr
+from superopt.onnx_io.bodies import attribute_graphs
+
+__all__ = ["RESERVED", "attribute_graphs_of", "pack", "unpack"]
+
+# Names that the terms use themselves: what makes a node unique, names of tensors that bodies capture, how many inputs
+# are declared, outputs that are left out, overload of a function.
+RESERVED = frozenset({"node", "captures", "declared", "absent", "overload"})
+
+_PROTO = "proto:"
+
+
+def pack(attribute: AttributeProto) -> tuple[str, Attr]:
+    """Name and value: numbers, text and lists of them as they are, anything else as the protobuf in hexadecimal.
+
+    Numbers that compare equal without being the same (-0.0, or NaN the other way round) are not left as numbers.
+    """
+    plain: Attr | None = None
+    if attribute.type == AttributeProto.INT:
+        plain = attribute.i
+    elif attribute.type == AttributeProto.FLOAT and _safe(attribute.f):
+        plain = attribute.f
+    elif attribute.type == AttributeProto.STRING:
+        plain = _text(attribute.s)
+    elif attribute.type == AttributeProto.INTS and attribute.ints:
+        plain = tuple(attribute.ints)
+    elif attribute.type == AttributeProto.FLOATS and attribute.floats and all(map(_safe, attribute.floats)):
+        plain = tuple(attribute.floats)
+    elif attribute.type == AttributeProto.STRINGS and attribute.strings:
+        texts = [text for text in map(_text, attribute.strings) if text is not None]
+        plain = tuple(texts) if len(texts) == len(attribute.strings) else None
+    if plain is None or attribute.name in RESERVED or ":" in attribute.name or attribute.ref_attr_name:
+        return _PROTO + attribute.name, attribute.SerializeToString(deterministic=True).hex()
+    return attribute.name, plain
+
+
+def _safe(value: float) -> bool:
+    return not math.isnan(value) and (value != 0 or math.copysign(1, value) > 0)
+
+
+def _text(value: bytes) -> str | None:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return None  # kept as bytes, in the protobuf
+
+
+def unpack(attrs: Iterable[tuple[str, Attr]]) -> list[AttributeProto]:
+    """The attributes that `pack` made, without the reserved ones."""
+    return [_attribute(name, value) for name, value in attrs if name not in RESERVED]
+
+
+def _attribute(name: str, value: Attr) -> AttributeProto:
+    if name.startswith(_PROTO):
+        return AttributeProto.FromString(bytes.fromhex(str(value)))
+    return helper.make_attribute(name, value)
+
+
+def attribute_graphs_of(attributes: Iterable[AttributeProto]) -> Iterator[onnx.GraphProto]:
+    """All graphs that `attributes` hold."""
+    for attribute in attributes:
+        yield from attribute_graphs(attribute)

@@ -1,0 +1,67 @@
+"""Graphs inside nodes (the bodies of If, Loop, Scan): which outer tensors they read, and renaming those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import onnx
+
+__all__ = ["captured", "local_names", "rename_captured", "subgraphs"]
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs among the attributes of `node`."""
+    for attribute in node.attribute:
+        yield from attribute_graphs(attribute)
+
+
+def attribute_graphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs that an attribute holds."""
+    if attribute.HasField("g"):
+        yield attribute.g
+    yield from attribute.graphs
+
+
+def _defined(graph: onnx.GraphProto) -> set[str]:
+    names = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    names |= {sparse.values.name for sparse in graph.sparse_initializer}
+    for node in graph.node:
+        names.update(node.output)
+    return names
+
+
+def captured(graph: onnx.GraphProto) -> list[str]:
+    """Names that `graph`, or a graph nested in it, reads from outside, in order of first use."""
+    defined = _defined(graph)
+    found: dict[str, None] = {}
+    for node in graph.node:
+        found.update((name, None) for name in node.input if name and name not in defined)
+        for inner in subgraphs(node):
+            found.update((name, None) for name in captured(inner) if name not in defined)
+    found.update((value.name, None) for value in graph.output if value.name and value.name not in defined)
+    return list(found)
+
+
+def local_names(graph: onnx.GraphProto) -> set[str]:
+    """Names that are defined in `graph` or in a graph nested in it."""
+    names = _defined(graph)
+    for node in graph.node:
+        for inner in subgraphs(node):
+            names |= local_names(inner)
+    return names
+
+
+def rename_captured(graph: onnx.GraphProto, new: Mapping[str, str]) -> None:
+    """Give names that `graph` reads from outside their new form; no new name may be one of its `local_names`."""
+    defined = _defined(graph)
+    outer = {old: name for old, name in new.items() if old not in defined and old != name}
+    if not outer:
+        return
+    for node in graph.node:
+        for index, name in enumerate(node.input):
+            if name in outer:
+                node.input[index] = outer[name]
+        for inner in subgraphs(node):
+            rename_captured(inner, outer)
+    for value in graph.output:
+        value.name = outer.get(value.name, value.name)

@@ -1,0 +1,147 @@
+"""Types of all tensors of a graph, by ONNX's shape inference over a copy without the bulk of its weights."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import onnx
+from onnx import TensorProto, helper, shape_inference
+
+from superopt.evaluate import dtype_name
+from superopt.ir.dim import Dim, Size, symbol
+from superopt.ir.types import TensorType
+
+__all__ = ["check", "infer_types", "light_copy", "sizes_at", "tensor_type"]
+
+_SMALL = 1024  # elements; shapes and axes are smaller, and inference reads their values
+
+
+def light_copy(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
+    """`model` with `nodes` in their place and big weights as inputs that have no value."""
+    light = onnx.ModelProto(ir_version=max(model.ir_version, 4), domain=model.domain)
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    light.graph.name = model.graph.name or "graph"
+    light.graph.input.extend(model.graph.input)
+    light.graph.output.extend(model.graph.output)
+    light.graph.value_info.extend(model.graph.value_info)
+    given = {value.name for value in model.graph.input}
+    for tensor in model.graph.initializer:
+        if tensor.name not in given:
+            _weight(light, tensor.name, tensor)
+    for sparse in model.graph.sparse_initializer:
+        if sparse.values.name not in given:
+            light.graph.input.append(
+                helper.make_tensor_value_info(sparse.values.name, sparse.values.data_type, list(sparse.dims))
+            )
+    for node in nodes:
+        big = node.op_type == "Constant" and len(node.attribute) == 1 and node.attribute[0].HasField("t")
+        if big and node.domain in ("", "ai.onnx") and len(node.output) == 1:
+            _weight(light, node.output[0], node.attribute[0].t)
+        else:
+            light.graph.node.append(node)
+    return light
+
+
+def _weight(light: onnx.ModelProto, name: str, tensor: TensorProto) -> None:
+    count = 1
+    for size in tensor.dims:
+        count *= size
+    if count <= _SMALL and tensor.data_location != TensorProto.EXTERNAL:
+        copy = light.graph.initializer.add()
+        copy.CopyFrom(tensor)
+        copy.name = name
+    else:
+        light.graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, list(tensor.dims)))
+
+
+def check(model: onnx.ModelProto) -> str | None:
+    """What onnx.checker has to say against `model`, on one line."""
+    try:
+        onnx.checker.check_model(model)
+    except onnx.checker.ValidationError as error:
+        return " ".join(str(error).split())
+    return None
+
+
+def infer_types(light: onnx.ModelProto) -> dict[str, TensorType]:
+    """Types of the tensors (not sequences and the like) that have one; sizes without a name get one each."""
+    inferred = light
+    for data_prop in (True, False):  # with the values of shapes first; some valid models make that step fail
+        try:
+            inferred = shape_inference.infer_shapes(light, data_prop=data_prop)
+            break
+        except (shape_inference.InferenceError, RuntimeError, ValueError):
+            continue  # what the file declares is used where nothing can be inferred
+    graph = inferred.graph
+    types: dict[str, TensorType] = {}
+    unnamed = 0
+    taken = {d.dim_param for v in _values(graph) for d in v.type.tensor_type.shape.dim}
+    for value in _values(graph):
+        found = tensor_type(value.type)
+        if found is None:
+            continue
+        if found.shape is not None:
+            sizes: list[Size] = []
+            for size in found.shape:
+                if size == -1:
+                    unnamed += 1
+                    while f"unk_{unnamed}" in taken:
+                        unnamed += 1
+                    size = symbol(f"unk_{unnamed}")
+                sizes.append(size)
+            found = TensorType(found.dtype, tuple(sizes))
+        if value.name not in types or types[value.name].shape is None:
+            types[value.name] = found
+    return types
+
+
+def _values(graph: onnx.GraphProto) -> Iterable[onnx.ValueInfoProto]:
+    yield from graph.input
+    yield from graph.value_info
+    yield from graph.output
+
+
+def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
+    """The type of a dense tensor, with -1 for a size of which nothing is known; None for any other type."""
+    if proto.WhichOneof("value") != "tensor_type" or not proto.tensor_type.elem_type:
+        return None
+    tensor = proto.tensor_type
+    dtype = dtype_name(tensor.elem_type)
+    if not tensor.HasField("shape"):
+        return TensorType(dtype, None)
+    sizes: list[Size] = []
+    for dim in tensor.shape.dim:
+        known = dim.WhichOneof("value")
+        if known == "dim_value" and dim.dim_value >= 0:
+            sizes.append(dim.dim_value)
+        else:
+            sizes.append(symbol(dim.dim_param) if known == "dim_param" and dim.dim_param else -1)
+    return TensorType(dtype, tuple(sizes))
+
+
+def sizes_at(
+    light: onnx.ModelProto, types: Mapping[str, TensorType], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, int]:
+    """Values of the symbols in `types` when the graph's inputs have the given `shapes`."""
+    fixed = onnx.ModelProto()
+    fixed.CopyFrom(light)
+    del fixed.graph.value_info[:]
+    values: dict[str, int] = {}
+    for graph_input in fixed.graph.input:
+        for dim, size in zip(graph_input.type.tensor_type.shape.dim, shapes.get(graph_input.name, ()), strict=False):
+            if dim.dim_param:
+                values[dim.dim_param] = size
+            dim.dim_value = size
+    for value in (*fixed.graph.input, *fixed.graph.output):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in values:
+                dim.dim_value = values[dim.dim_param]
+    at = infer_types(fixed)
+    for name, type in types.items():
+        concrete = at[name].shape if name in at else None
+        for size, value in zip(type.shape or (), concrete or (), strict=False):
+            if isinstance(size, Dim) and isinstance(value, int) and (bare := str(size)) not in values:
+                if size == symbol(bare):
+                    values[bare] = value
+    return values

@@ -1,0 +1,102 @@
+"""Bytes to a model protobuf with nodes in order, or one clear line about what is wrong with them."""
+
+from __future__ import annotations
+
+import heapq
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import external_data_helper
+
+from superopt.onnx_io.bodies import captured, subgraphs
+from superopt.onnx_io.model import ModelError
+
+__all__ = ["load_proto", "reads", "sorted_nodes"]
+
+
+def load_proto(path: Path) -> onnx.ModelProto:
+    """The model in the file `path`, with its external data. Raises ModelError."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise ModelError(f"{path}: is a directory, not an ONNX model") from None
+    except OSError as error:
+        raise ModelError(f"{path}: {error.strerror or error}") from None
+    if not data:
+        raise ModelError(f"{path}: the file is empty")
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except DecodeError:
+        raise ModelError(f"{path}: not an ONNX model, or a truncated one") from None
+    del data
+    if not model.HasField("graph"):
+        raise ModelError(f"{path}: not an ONNX model, or a truncated one (it holds no graph)")
+    try:
+        external_data_helper.load_external_data_for_model(model, str(path.parent))
+    except (OSError, ValueError, onnx.checker.ValidationError) as error:
+        raise ModelError(f"{path}: external data: {_one_line(error)}") from None
+    return model
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+def reads(node: onnx.NodeProto) -> list[str]:
+    """Names of the tensors that `node` needs: its inputs, then what its bodies capture, each of these once."""
+    names = [name for name in node.input if name]
+    for graph in subgraphs(node):
+        names.extend(captured(graph))
+    return names
+
+
+def sorted_nodes(graph: onnx.GraphProto, label: str) -> list[onnx.NodeProto]:
+    """The nodes of `graph`, each after those that it reads from, otherwise in their order in the file.
+
+    Raises ModelError (its message begins with `label`) for a tensor that nothing defines or two nodes define, and
+    for a cycle.
+    """
+    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    given |= {sparse.values.name for sparse in graph.sparse_initializer}
+    nodes = list(graph.node)
+    maker: dict[str, int] = {}
+    for index, node in enumerate(nodes):
+        for name in node.output:
+            if name and (name in maker or name in given):
+                raise ModelError(f"{label}: tensor {name!r} is defined twice")
+            maker[name] = index
+    waiting = [0] * len(nodes)
+    users: list[list[int]] = [[] for _ in nodes]
+    for index, node in enumerate(nodes):
+        sources = set()
+        for name in reads(node):
+            if name in maker:
+                sources.add(maker[name])
+            elif name not in given:
+                raise ModelError(f"{label}: {_called(node)} reads tensor {name!r}, which nothing defines")
+        waiting[index] = len(sources)
+        for source in sources:
+            users[source].append(index)
+    for value in graph.output:
+        if value.name not in maker and value.name not in given:
+            raise ModelError(f"{label}: output {value.name!r} is a tensor that nothing defines")
+    ready = [index for index, count in enumerate(waiting) if not count]
+    order: list[onnx.NodeProto] = []
+    while ready:
+        index = heapq.heappop(ready)
+        order.append(nodes[index])
+        for user in users[index]:
+            waiting[user] -= 1
+            if not waiting[user]:
+                heapq.heappush(ready, user)
+    if len(order) < len(nodes):
+        stuck = next(node for node, count in zip(nodes, waiting, strict=True) if count)
+        raise ModelError(f"{label}: the graph has a cycle that {_called(stuck)} is part of or depends on")
+    return order
+
+
+def _called(node: onnx.NodeProto) -> str:
+    return f"node {node.name!r} ({node.op_type})" if node.name else f"a {node.op_type} node"

@@ -1,0 +1,91 @@
+"""A model as terms, with all that a file holds beside its graph's meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+
+from superopt.ir.dim import Size
+from superopt.ir.term import Term
+from superopt.ir.trace import Trace
+from superopt.ir.types import TensorType
+from superopt.onnx_io.carry import carried, regions
+
+__all__ = ["Array", "Model", "ModelError"]
+
+Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+
+
+class ModelError(ValueError):
+    """A model that cannot be read or written; the message is one line that says where and why."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """The graph as terms, and what the writer needs to give the file back.
+
+    `weights` is shared by all models that come from one file and only ever grows.
+    """
+
+    outputs: tuple[Term, ...]  # one term an output, in order
+    inputs: tuple[Term, ...]  # Var terms in order; those with a default value too
+    weights: dict[str, Array]  # arrays of Const terms by hash
+    skeleton: onnx.ModelProto  # the file without nodes and weights: metadata, opset imports, functions, inputs, outputs
+    position: dict[Term, int] = field(default_factory=dict)  # place of a term's node in the file
+    names: dict[Term, str] = field(default_factory=dict)  # names of tensors
+    nodes: dict[Term, onnx.NodeProto] = field(default_factory=dict)  # names and notes of nodes, nothing else of them
+    sizes: dict[str, int] = field(default_factory=dict)  # values of symbolic sizes at the `shapes` asked for
+    complaint: str | None = None  # what onnx.checker says of the file as read
+
+    @property
+    def opset(self) -> int:
+        """Version of the default operator set (0 where the file imports none)."""
+        return next((o.version for o in self.skeleton.opset_import if o.domain in ("", "ai.onnx")), 0)
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Names of the graph's outputs, in order."""
+        return tuple(value.name for value in self.skeleton.graph.output)
+
+    def concrete(self, type: TensorType) -> TensorType:
+        """`type` with symbolic sizes replaced by their values at the `shapes` that the model was read for."""
+        env: dict[str, Size] = dict(self.sizes)
+        return type.with_sizes(env)
+
+    def with_outputs(
+        self,
+        outputs: Iterable[Term],
+        trace: Trace | None = None,
+        replaced: Mapping[Term, Term] | None = None,
+    ) -> Model:
+        """The model with other terms that compute the same outputs.
+
+        Operators that are only carried along keep their place and their names: those are found from the regions
+        that `trace` rewrote, or from `replaced` (old term to new one, over the old graph's other terms).
+        """
+        outputs = tuple(outputs)
+        if len(outputs) != len(self.outputs):
+            raise ModelError(f"{len(outputs)} outputs for a model with {len(self.outputs)}")
+        changes = dict(replaced or {})
+        if trace is not None:
+            changes.update(regions(trace))
+        same = carried(self.outputs, outputs, changes)
+        return replace(
+            self,
+            outputs=outputs,
+            position=_moved(self.position, same),
+            names=_moved(self.names, same),
+            nodes=_moved(self.nodes, same),
+        )
+
+
+def _moved(table: dict[Term, Any], same: Mapping[Term, Term]) -> dict[Term, Any]:
+    moved = dict(table)
+    for old, new in same.items():
+        if old in table:
+            moved.setdefault(new, table[old])
+    return moved

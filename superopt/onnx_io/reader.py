@@ -1,0 +1,227 @@
+"""ONNX model to terms, one node to one term."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import onnx
+
+from superopt.evaluate import constant, dtype_name, evaluate
+from superopt.ir.dim import Size
+from superopt.ir.ops import OPS, IllTyped, make
+from superopt.ir.term import CLOSED_FORM, Attr, Term, Types, var
+from superopt.ir.types import TensorType
+from superopt.onnx_io.attributes import pack
+from superopt.onnx_io.bodies import captured, subgraphs
+from superopt.onnx_io.canonical import NodeView, canonical
+from superopt.onnx_io.inference import check, infer_types, light_copy, sizes_at
+from superopt.onnx_io.load import load_proto, sorted_nodes
+from superopt.onnx_io.model import Array, Model, ModelError
+from superopt.onnx_io.tensors import constant_value, from_proto
+
+__all__ = ["FIRST_OPSET", "read_model"]
+
+FIRST_OPSET = 7  # before it operators broadcast by attributes; such models are carried as opaque terms
+
+_RANDOM = frozenset(
+    {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+_DEFAULT = ("", "ai.onnx")
+
+
+def read_model(
+    source: str | Path | onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]] | None = None
+) -> Model:
+    """The model as terms. `shapes` gives sizes to inputs: the terms keep their symbolic types (so what is written
+    serves every size), and `Model.sizes` says what each symbol is at those shapes.
+
+    Initializers that are also inputs are variables with a default value, except before IR version 4, where files
+    had to list all weights as inputs. Raises ModelError.
+    """
+    if isinstance(source, onnx.ModelProto):
+        return _Reader(source, "model").read(shapes or {})
+    return _Reader(load_proto(Path(source)), str(source)).read(shapes or {})
+
+
+class _Reader:
+    def __init__(self, proto: onnx.ModelProto, label: str) -> None:
+        self.proto, self.label = proto, label
+        self.weights: dict[str, Array] = {}
+        self.values: dict[str, Term] = {}
+        self.position: dict[Term, int] = {}
+        self.names: dict[Term, str] = {}
+        self.nodes: dict[Term, onnx.NodeProto] = {}
+        self.types: dict[str, TensorType] = {}
+        self.opset = 0
+
+    def read(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
+        graph = self.proto.graph
+        self.opset = next((o.version for o in self.proto.opset_import if o.domain in _DEFAULT), 0)
+        if not self.proto.opset_import and graph.node:
+            raise ModelError(f"{self.label}: not an ONNX model, or a truncated one (it names no operator set)")
+        nodes = sorted_nodes(graph, self.label)
+        light = light_copy(self.proto, nodes)
+        self.types = infer_types(light)
+        inputs = self.read_leaves(graph)
+        for index, node in enumerate(nodes):
+            self.read_node(index, node)
+        return Model(
+            outputs=tuple(self.values[value.name] for value in graph.output),
+            inputs=inputs,
+            weights=self.weights,
+            skeleton=self.skeleton(inputs),
+            position=self.position,
+            names=self.names,
+            nodes=self.nodes,
+            sizes=sizes_at(light, self.types, shapes) if shapes else {},
+            complaint=check(light),
+        )
+
+    def read_leaves(self, graph: onnx.GraphProto) -> tuple[Term, ...]:
+        initializers = {tensor.name: tensor for tensor in graph.initializer}
+        fixed = self.proto.ir_version < 4
+        inputs: list[Term] = []
+        for value in graph.input:
+            if not (fixed and value.name in initializers):
+                self.values[value.name] = var(value.name, self.types.get(value.name))
+                inputs.append(self.values[value.name])
+        if len({value.name for value in graph.input}) != len(graph.input):
+            raise ModelError(f"{self.label}: two inputs have the same name")
+        for name, tensor in initializers.items():
+            if name not in self.values:
+                self.define(name, constant(*from_proto(tensor, self.label), self.weights))
+        for sparse in graph.sparse_initializer:
+            name = sparse.values.name
+            if name not in self.values:
+                content = sparse.SerializeToString(deterministic=True).hex()
+                type = TensorType(dtype_name(sparse.values.data_type), tuple(sparse.dims))
+                self.define(name, Term.of("ai.onnx::SparseInitializer", (), {"proto": content}, (type,)))
+        return tuple(inputs)
+
+    def define(self, name: str, term: Term) -> None:
+        self.values[name] = term
+        self.names.setdefault(term, name)
+
+    def read_node(self, index: int, node: onnx.NodeProto) -> None:
+        default = node.domain in _DEFAULT
+        outputs = list(node.output)
+        while outputs and not outputs[-1]:
+            outputs.pop()
+        if not outputs:
+            return
+        if default and node.op_type == "Constant" and len(outputs) == 1:
+            value = constant_value(node, self.label)
+            if value is not None:
+                self.define(outputs[0], constant(*value, self.weights))
+                return
+        inputs = [self.values[name] if name else None for name in node.input]
+        while inputs and inputs[-1] is None:
+            inputs.pop()
+        term = self.known(node, tuple(inputs), outputs) if default and self.opset >= FIRST_OPSET else None
+        if term is None:
+            term = self.opaque(index, node, inputs, outputs)
+        if term not in self.position:
+            self.position[term] = index
+            self.nodes[term] = onnx.NodeProto(
+                name=node.name, doc_string=node.doc_string, metadata_props=node.metadata_props
+            )
+        if len(outputs) == 1:
+            self.define(outputs[0], term)
+        else:
+            for k, name in enumerate(outputs):
+                if name:
+                    self.define(name, term.out(k))
+
+    def known(self, node: onnx.NodeProto, inputs: tuple[Term | None, ...], outputs: list[str]) -> Term | None:
+        """The term of an operator of the table, or None where the node has no canonical form."""
+        first = self.types.get(outputs[0])
+        view = NodeView(node, self.opset, inputs, len(outputs), first.shape if first else None, self.array)
+        form = canonical(view)
+        if form is None:
+            return None
+        uncertain: list[str] = []
+
+        def need(relation: str, left: Size, right: Size) -> None:
+            if relation == "==":
+                uncertain.append(relation)
+
+        try:
+            term = make(form.op, form.inputs, form.attrs, need=need)
+        except IllTyped:
+            return None  # not for the table to judge: the runtime will
+        types = tuple(
+            _merged(None if uncertain else ours, self.types.get(name))
+            for ours, name in zip(term.types if len(term.types) == len(outputs) else (None,) * len(outputs), outputs, strict=True)
+        )
+        return term if types == term.types else Term.of(form.op, form.inputs, dict(form.attrs), types)
+
+    def array(self, term: Term) -> Array | None:
+        if term.op == "Const":
+            return self.weights[str(term.attr("hash"))]
+        if term.op in ("Zeros", "Ones") and term.type is not None:
+
+
+            return evaluate([term], {}, {})[0]
+        return None
+
+    def opaque(self, index: int, node: onnx.NodeProto, inputs: list[Term | None], outputs: list[str]) -> Term:
+        attrs: dict[str, Attr] = dict(map(pack, node.attribute))
+        bodies = list(subgraphs(node))
+        if bodies:
+            outer = tuple(dict.fromkeys(name for body in bodies for name in captured(body)))
+            attrs["captures"], attrs["declared"] = outer, len(inputs)
+            inputs = [*inputs, *(self.values[name] for name in outer)]
+        if bodies or node.domain not in _DEFAULT or node.op_type in _RANDOM:
+            attrs["node"] = index
+        absent = tuple(k for k, name in enumerate(outputs) if not name)
+        if absent:
+            attrs["absent"] = absent
+        if node.overload:
+            attrs["overload"] = node.overload
+        types: Types = tuple(self.types.get(name) for name in outputs)
+        return Term.of(opaque_name(node), inputs, attrs, types)
+
+    def skeleton(self, inputs: tuple[Term, ...]) -> onnx.ModelProto:
+        """The file without nodes and weights; default values of inputs stay."""
+        kept = onnx.ModelProto()
+        for field, value in self.proto.ListFields():
+            if field.name == "graph":
+                continue
+            if field.is_repeated:
+                getattr(kept, field.name).MergeFrom(value)
+            else:
+                setattr(kept, field.name, value)
+        for field, value in self.proto.graph.ListFields():
+            if field.name not in ("node", "initializer", "sparse_initializer"):
+                if field.is_repeated:
+                    getattr(kept.graph, field.name).MergeFrom(value)
+                else:
+                    setattr(kept.graph, field.name, value)
+        names = {str(term.attr("name")) for term in inputs}
+        kept.graph.initializer.extend(t for t in self.proto.graph.initializer if t.name in names)
+        kept.graph.sparse_initializer.extend(t for t in self.proto.graph.sparse_initializer if t.values.name in names)
+        kept.graph.SetInParent()
+        return kept
+
+
+def opaque_name(node: onnx.NodeProto) -> str:
+    """Name for the default domain, domain::Name for others; a name that the terms give a meaning is qualified too."""
+    if node.domain not in _DEFAULT:
+        return f"{node.domain}::{node.op_type}"
+    taken = node.op_type in OPS or node.op_type in CLOSED_FORM or node.op_type in ("Var", "Const", "Out")
+    return f"ai.onnx::{node.op_type}" if taken else node.op_type
+
+
+def _merged(ours: TensorType | None, theirs: TensorType | None) -> TensorType | None:
+    """Our type with sizes that only ONNX's inference knows."""
+    if ours is None or ours.shape is None or theirs is None or theirs.shape is None:
+        return ours if ours is not None and ours.shape is not None else theirs or ours
+    if len(ours.shape) != len(theirs.shape):
+        return ours
+    sizes = tuple(
+        t if isinstance(t, int) and not isinstance(o, int) else o for o, t in zip(ours.shape, theirs.shape, strict=True)
+    )
+    return TensorType(ours.dtype, sizes)
+
+

@@ -1,0 +1,63 @@
+"""Weights: tensor protobufs to arrays and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+
+from superopt.evaluate import dtype_name, numpy_dtype
+from superopt.onnx_io.model import Array, ModelError
+
+__all__ = ["constant_value", "from_proto", "to_proto"]
+
+
+def from_proto(tensor: TensorProto, label: str) -> tuple[Array, str]:
+    """Array (of bytes objects for text) and element type. Raises ModelError where the tensor is malformed."""
+    try:
+        dtype = dtype_name(tensor.data_type)
+        if tensor.data_type == TensorProto.STRING:
+            array = np.empty(len(tensor.string_data), dtype=object)
+            array[:] = list(tensor.string_data)
+            return array.reshape(tuple(tensor.dims)), dtype
+        if tensor.data_location == TensorProto.EXTERNAL:
+            raise ModelError(f"{label}: tensor {tensor.name!r} is in an external file that was not loaded")
+        return numpy_helper.to_array(tensor), dtype
+    except (ValueError, TypeError, KeyError) as error:
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(f"{label}: tensor {tensor.name!r} is malformed: {' '.join(str(error).split())}") from None
+
+
+def to_proto(array: Array, dtype: str, name: str) -> TensorProto:
+    """The tensor protobuf called `name`."""
+    if dtype == "string":
+        return helper.make_tensor(name, TensorProto.STRING, array.shape, list(array.reshape(-1)))
+    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+
+
+def constant_value(node: onnx.NodeProto, label: str) -> tuple[Array, str] | None:
+    """The value of a Constant node, or None where it is sparse."""
+    if len(node.attribute) != 1:
+        raise ModelError(f"{label}: Constant node {node.name!r} has {len(node.attribute)} values")
+    attribute = node.attribute[0]
+    value: Any
+    if attribute.type == AttributeProto.TENSOR:
+        return from_proto(attribute.t, label)
+    if attribute.type in (AttributeProto.INT, AttributeProto.INTS):
+        value, dtype = (attribute.i if attribute.type == AttributeProto.INT else list(attribute.ints)), "int64"
+    elif attribute.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
+        value, dtype = (attribute.f if attribute.type == AttributeProto.FLOAT else list(attribute.floats)), "float"
+    elif attribute.type == AttributeProto.STRING:
+        array = np.empty((), dtype=object)
+        array[()] = attribute.s
+        return array, "string"
+    elif attribute.type == AttributeProto.STRINGS:
+        array = np.empty(len(attribute.strings), dtype=object)
+        array[:] = list(attribute.strings)
+        return array, "string"
+    else:
+        return None
+    return np.array(value, dtype=numpy_dtype(dtype)), dtype

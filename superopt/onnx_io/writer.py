@@ -1,0 +1,253 @@
+"""Terms to an ONNX model, one term to one node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import onnx
+from onnx import SparseTensorProto, helper
+
+from superopt.evaluate import constant, evaluate, folded, numpy_dtype
+from superopt.ir.ops import OPS, replace
+from superopt.ir.term import Term
+from superopt.onnx_io.attributes import attribute_graphs_of, unpack
+from superopt.onnx_io.bodies import local_names, rename_captured
+from superopt.onnx_io.emit import emit
+from superopt.onnx_io.inference import check, light_copy
+from superopt.onnx_io.model import Array, Model, ModelError
+from superopt.onnx_io.schedule import LEAVES, in_order
+from superopt.onnx_io.tensors import to_proto
+
+__all__ = ["write_model"]
+
+_SPARSE = "ai.onnx::SparseInitializer"
+
+
+def write_model(model: Model, origin: Mapping[Term, str] | None = None) -> onnx.ModelProto:
+    """The model as a protobuf at its original opset, subterms of weights folded, checked by onnx.checker.
+
+    `origin` names the rule that made a term; the term's node carries it in its name. Raises ModelError where a
+    term cannot be said at that opset (or holds a size that is not a number).
+    """
+    weights = dict(model.weights)
+    nodes = dict(model.nodes)
+    for term, rule in (origin or {}).items():
+        nodes.setdefault(term, onnx.NodeProto(name=f"{term.op}_{rule}"))
+    model = Model(**{**vars(model), "weights": weights, "nodes": nodes})
+    changes = folded(model.outputs, weights)
+    if changes:
+        model = model.with_outputs(replace(model.outputs, changes), replaced=changes)
+    written = _Writer(model).write()
+    if model.complaint is None:
+        complaint = check(light_copy(written, written.graph.node))
+        if complaint is not None:
+            raise ModelError(f"the model as written is not valid: {complaint}")
+    return written
+
+
+class _Writer:
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.opset = model.opset
+        self.order = in_order(model.outputs, model.position)
+        graph = model.skeleton.graph
+        self.inputs = {value.name for value in graph.input}
+        # Names that are in use, and names that a new tensor must not take.
+        self.used = self.inputs | set(model.output_names)
+        self.avoid = self.used | set(model.names.values())
+        self.node_names: set[str] = set()
+        self.named: dict[tuple[Term, int], str] = {}
+        self.nodes: list[onnx.NodeProto] = []
+        self.front: list[onnx.NodeProto] = []  # Constant nodes, in files whose IR has no constants but inputs
+        self.weights: list[onnx.TensorProto] = []
+        self.sparse: list[SparseTensorProto] = []
+        self.bodies: dict[Term, list[onnx.AttributeProto]] = {}
+
+    def write(self) -> onnx.ModelProto:
+        for term in self.order:
+            if term.op not in OPS:
+                self.bodies[term] = unpack(term.attrs)
+                for graph in attribute_graphs_of(self.bodies[term]):
+                    self.avoid |= local_names(graph)
+        for term in self.model.inputs:
+            self.named[term, 0] = str(term.attr("name"))
+        aliases = self.name_outputs()
+        for term in self.order:
+            self.write_node(term)
+        for term, name in aliases:
+            self.nodes.append(helper.make_node("Identity", [self.name(term)], [name], name=self.node_name("Identity")))
+        return self.assemble()
+
+    def name_outputs(self) -> list[tuple[Term, str]]:
+        """Give terms the names of the graph's outputs; what remains are outputs that repeat another value."""
+        aliases: list[tuple[Term, str]] = []
+        for term, name in zip(self.model.outputs, self.model.output_names, strict=True):
+            slot = _slot(term)
+            if slot in self.named:
+                if self.named[slot] != name:
+                    aliases.append((term, name))
+            elif name in self.inputs and not self.is_listed_weight(term, name):
+                raise ModelError(f"output {name!r} is an input of the graph, and may not be another value")
+            elif slot[0].op in LEAVES:
+                self.define_leaf(slot[0], name)
+            else:
+                self.named[slot] = name
+        return aliases
+
+    def is_listed_weight(self, term: Term, name: str) -> bool:
+        return self.model.skeleton.ir_version < 4 and self.model.names.get(term) == name
+
+    def fresh(self, stem: str) -> str:
+        name, count = stem, 0
+        while name in self.avoid:
+            count += 1
+            name = f"{stem}_{count}"
+        self.avoid.add(name)
+        return name
+
+    def node_name(self, wanted: str) -> str:
+        name, count = wanted, 0
+        while name in self.node_names:
+            count += 1
+            name = f"{wanted}_{count}"
+        self.node_names.add(name)
+        return name
+
+    def name(self, term: Term | None) -> str:
+        """The tensor's name; leaves are written when they are first named."""
+        if term is None:
+            return ""
+        slot = _slot(term)
+        if slot not in self.named:
+            own = self.model.names.get(term)
+            listed = own is not None and self.is_listed_weight(term, own) and own in self.inputs
+            if own is None or (own in self.used and not listed):
+                stem = f"{term.op.lower()}_{term.digest[:8]}" if slot[0].op in LEAVES else slot[0].op.split("::")[-1]
+                own = self.fresh(stem)
+            self.used.add(own)
+            if slot[0].op in LEAVES:
+                self.define_leaf(slot[0], own)
+            else:
+                self.named[slot] = own
+        return self.named[slot]
+
+    def define_leaf(self, term: Term, name: str) -> None:
+        self.named[term, 0] = name
+        if term.op == "Var":
+            raise ModelError(f"the graph has no input {term.attr('name')!r}")
+        if term.op == _SPARSE:
+            sparse = SparseTensorProto.FromString(bytes.fromhex(str(term.attr("proto"))))
+            sparse.values.name = name
+            self.sparse.append(sparse)
+            return
+        tensor = to_proto(self.array(term), term.type.dtype if term.type is not None else "float", name)
+        if self.model.skeleton.ir_version >= 4 or name in self.inputs:
+            self.weights.append(tensor)
+        else:
+            self.front.append(helper.make_node("Constant", [], [name], name=self.node_name(name), value=tensor))
+
+    def array(self, term: Term) -> Array:
+        if term.op == "Const":
+            return self.model.weights[str(term.attr("hash"))]
+        if term.type is None or term.type.concrete() is None:
+            raise ModelError(f"{term.op}: its shape is not known as numbers")
+        return evaluate([term], {}, {})[0].astype(numpy_dtype(term.type.dtype))
+
+    def parameter(self, array: Array, dtype: str) -> str:
+        return self.name(constant(array, dtype, self.model.weights))
+
+    def write_node(self, term: Term) -> None:
+        known = term.op in OPS
+        declared = len(term.inputs) if known else _integer(term, "declared", len(term.inputs))
+        absent = () if known else _attr(term, "absent", ())
+        assert isinstance(absent, tuple)
+        inputs = [self.name(i) for i in term.inputs[:declared]]
+        if len(term.types) == 1:
+            outputs = [self.name(term)]
+        else:
+            outputs = ["" if k in absent else self.name(term.out(k)) for k in range(len(term.types))]
+        if known:
+            made = emit(term, self.opset, inputs, outputs, self.parameter)
+        else:
+            domain, _, op = term.op.rpartition("::")
+            domain = "" if domain == "ai.onnx" else domain
+            node = helper.make_node(op, inputs, outputs, domain=domain, overload=_attr(term, "overload", None))
+            node.attribute.extend(self.bodies[term])
+            self.rename_captures(term, node, declared)
+            made = [node]
+        note = self.model.nodes.get(term)
+        for node in made:
+            if note is not None:
+                node.doc_string = note.doc_string
+                node.metadata_props.extend(note.metadata_props)
+                node.name = self.node_name(note.name) if note.name else ""
+            else:
+                node.name = self.node_name(f"{node.op_type}_{outputs[0]}")
+        self.nodes.extend(made)
+
+    def rename_captures(self, term: Term, node: onnx.NodeProto, declared: int) -> None:
+        """Make the bodies of `node` refer to the outer tensors by the names that those have now."""
+        names = _attr(term, "captures", ())
+        if not names:
+            return
+        assert isinstance(names, tuple)
+        local: set[str] = set()
+        for graph in attribute_graphs_of(node.attribute):
+            local |= local_names(graph)
+        new: dict[str, str] = {}
+        for old, outer in zip(names, term.inputs[declared:], strict=True):
+            name = self.name(outer)
+            if name in local and name != old:  # the body has a tensor of that name itself
+                name = self.fresh(f"{name}_outer")
+                self.nodes.append(helper.make_node("Identity", [self.name(outer)], [name]))
+            new[str(old)] = name
+        for graph in attribute_graphs_of(node.attribute):
+            rename_captured(graph, new)
+
+    def assemble(self) -> onnx.ModelProto:
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model.skeleton)
+        graph = model.graph
+        if self.model.skeleton.ir_version < 4:  # weights that are not used any more are no inputs any more
+            kept = {str(term.attr("name")) for term in self.model.inputs} | {tensor.name for tensor in self.weights}
+            inputs = [value for value in graph.input if value.name in kept]
+            del graph.input[:]
+            graph.input.extend(inputs)
+        graph.node.extend(self.front)
+        graph.node.extend(self.nodes)
+        graph.initializer.extend(self.weights)
+        graph.sparse_initializer.extend(self.sparse)
+        if not self.opset and any(node.domain == "" for node in graph.node):
+            model.opset_import.append(helper.make_opsetid("", 7))
+        there = set(self.named.values())
+        values = [value for value in graph.value_info if value.name in there]
+        del graph.value_info[:]
+        graph.value_info.extend(values)
+        notes = [
+            note
+            for note in graph.quantization_annotation
+            if {note.tensor_name, *(entry.value for entry in note.quant_parameter_tensor_names)} <= there
+        ]
+        del graph.quantization_annotation[:]
+        graph.quantization_annotation.extend(notes)
+        return model
+
+
+def _slot(term: Term) -> tuple[Term, int]:
+    """The node that computes `term`, and which of its outputs `term` is."""
+    if term.op != "Out":
+        return term, 0
+    node, index = term.inputs[0], term.attr("index")
+    assert node is not None
+    assert isinstance(index, int)
+    return node, index
+
+
+def _attr(term: Term, name: str, default: object) -> object:
+    return dict(term.attrs).get(name, default)
+
+
+def _integer(term: Term, name: str, default: int) -> int:
+    value = _attr(term, name, default)
+    assert isinstance(value, int)
+    return value
