@@ -19,8 +19,8 @@ from typing import Any, Protocol, TypeAlias, Union
 from superopt.ir.dim import Size, Sizes, evaluate, symbol, symbols_of
 
 __all__ = [
-    "Access", "Algebra", "Apply", "FUNCTIONS", "Factor", "Guard", "Numeric", "Product", "Real", "Sum", "Symbolic", "at_least",
-    "below", "equal", "substitute", "substitute_factor",
+    "FUNCTIONS", "Access", "Algebra", "Apply", "Factor", "Guard", "Numeric", "Product", "Real", "Sum", "Symbolic",
+    "at_least", "below", "equal", "substitute", "substitute_factor",
 ]  # fmt: skip
 
 
@@ -170,7 +170,12 @@ class Symbolic:
             if not inner.factors:
                 return self.constant(max(inner.coefficient, Fraction(0)))
             first = inner.factors[0]
-            if inner.coefficient == 1 and len(inner.factors) == 1 and isinstance(first, Apply) and first.function == "relu":
+            if (
+                inner.coefficient == 1
+                and len(inner.factors) == 1
+                and isinstance(first, Apply)
+                and first.function == "relu"
+            ):
                 return argument
         return (Product(Fraction(1), (Apply(function, argument),)),)
 

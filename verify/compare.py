@@ -217,7 +217,9 @@ def _index_equations(pairing: list[tuple[Factor, Factor]]) -> Iterator[tuple[Siz
                         yield from _index_equations([(f, match)])
 
 
-def _propose(pairing: list[tuple[Factor, Factor]], left: tuple[str, ...], right: tuple[str, ...]) -> dict[str, Size] | None:
+def _propose(
+    pairing: list[tuple[Factor, Factor]], left: tuple[str, ...], right: tuple[str, ...]
+) -> dict[str, Size] | None:
     """Values for the right side's bound variables, in terms of the left side's, that make the indices equal."""
     equations = list(_index_equations(pairing))
     mapping: dict[str, Size] = {}
@@ -256,7 +258,9 @@ def _determinant(matrix: list[list[int]]) -> int:
         return 1
     first, *rest = matrix
     return sum(
-        (-1) ** j * value * _determinant([row[:j] + row[j + 1 :] for row in rest]) for j, value in enumerate(first) if value
+        (-1) ** j * value * _determinant([row[:j] + row[j + 1 :] for row in rest])
+        for j, value in enumerate(first)
+        if value
     )
 
 

@@ -44,10 +44,11 @@ def find_counterexample(
 def _differ(
     left: tuple[Term, ...], right: tuple[Term, ...], sizes: dict[str, int], low: int, rng: random.Random
 ) -> Counterexample | None:
+    left = resized(left, sizes)
     try:
-        left, right = resized(left, sizes), resized(right, sizes)
-    except IllTyped:
-        return None
+        right = resized(right, sizes)
+    except IllTyped as error:
+        return Counterexample(sizes, {}, {}, 0, (), "well-typed", f"ill-typed ({error})")
     tensors: dict[str, dict[tuple[int, ...], float]] = {}
     reals: dict[str, float] = {}
     for term in topological(left + right):
@@ -64,13 +65,13 @@ def _differ(
     for output, (a, b) in enumerate(zip(left, right, strict=True)):
         shape = _shape(a)
         if shape != _shape(b):
-            return Counterexample(sizes, {}, reals, output, (), float(len(shape)), float(len(_shape(b))))
+            return Counterexample(sizes, {}, {}, output, (), f"shape {list(shape)}", f"shape {list(_shape(b))}")
         places = list(itertools.product(*map(range, shape)))
         for place in places if len(places) <= _MOST_ELEMENTS else rng.sample(places, _MOST_ELEMENTS):
             x, y = meaning.scalar(a, place), meaning.scalar(b, place)
             if math.isfinite(x) and math.isfinite(y) and abs(x - y) > 1e-9 * max(1.0, abs(x), abs(y)):
                 nested = {name: _nested(values) for name, values in tensors.items()}
-                return Counterexample(sizes, nested, reals, output, place, x, y)
+                return Counterexample(sizes, nested, reals, output, place, f"{x:g}", f"{y:g}")
     return None
 
 

@@ -74,7 +74,7 @@ class Facts:
         return self.extended([guard]).inconsistent()
 
     def model(self, most: int, least: int, avoid: Iterable[dict[str, int]] = ()) -> dict[str, int] | None:
-        """Values between `least` and `most` for all size symbols that satisfy the facts, or None where none is found."""
+        """Values of all symbols that satisfy the facts, sizes between `least` and `most`; None where none is found."""
         solver = z3.Solver()
         solver.set("timeout", _TIMEOUT_MS)
         encoder = _Encoder(exact=True)
@@ -87,7 +87,9 @@ class Facts:
                 solver.add(z3.Int(name) >= least)
         solver.add(encoder.definitions())
         for known in avoid:
-            solver.add(z3.Or([z3.Int(name) != value for name, value in known.items() if name in names] or [z3.BoolVal(False)]))
+            solver.add(
+                z3.Or([z3.Int(name) != value for name, value in known.items() if name in names] or [z3.BoolVal(False)])
+            )
         if solver.check() != z3.sat:
             return None
         found = solver.model()
@@ -110,7 +112,9 @@ class Facts:
                     if isinstance(bound, int):
                         self._lower[name] = max(bound, self._lower.get(name, bound))
         names = symbols_of(value)
-        if not names <= self._lower.keys() or (isinstance(value, Dim) and any(isinstance(a, Quotient) for a in value.atoms())):
+        if not names <= self._lower.keys() or (
+            isinstance(value, Dim) and any(isinstance(a, Quotient) for a in value.atoms())
+        ):
             return False
         shifted = evaluate(value, {name: symbol(name) + self._lower[name] for name in names})
         if isinstance(shifted, int):

@@ -39,7 +39,7 @@ def prove_at(rule: Rule, signature: Signature) -> Verdict:
     """The verdict on `rule` at `signature`; never raises for a rule that cannot be typed there."""
     try:
         left, right = rule.instantiate(signature)
-    except (IllTyped, KeyError) as error:
+    except IllTyped as error:
         return Unknown(f"cannot be typed: {error}")
     return prove(left, right)
 
@@ -85,7 +85,7 @@ def _conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
 
 
 def certify(rule: Rule) -> tuple[Certificate | None, list[tuple[Signature, Verdict]]]:
-    """Proves `rule` at each of its signatures: the certificate if all are proven (and there are any), and all verdicts."""
+    """All verdicts on `rule` at its signatures, and the certificate if every one (and at least one) is Proved."""
     verdicts = [(signature, prove_at(rule, signature)) for signature in rule.signatures]
     proofs = tuple((signature, v) for signature, v in verdicts if isinstance(v, Proved))
     if not proofs or len(proofs) < len(verdicts):
@@ -116,7 +116,7 @@ class ProofBook:
         self.refused_on_the_spot = 0
 
     def verdict(self, rule: Rule, signature: Signature) -> Verdict:
-        """The verdict at `signature`. An equation proven in one direction is proven in the other: conditions cover both."""
+        """The verdict at `signature`; one on the equation read right to left counts, its conditions cover both sides."""
         for key in ((rule.id, signature), (rule.reversed().id, signature)):
             if key in self._verdicts:
                 return self._verdicts[key]

@@ -6,7 +6,7 @@ What the right side's typing needs beyond what the left side's gives becomes a g
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.ops import OPS, IllTyped, infer
@@ -17,7 +17,7 @@ from verify.compare import Comparison, Effort
 from verify.counterexample import find_counterexample
 from verify.facts import Facts
 from verify.resize import resized
-from verify.semantics import Meaning
+from verify.semantics import Meaning, NoSemantics
 from verify.verdict import Proved, Refuted, Unknown, Verdict
 
 __all__ = ["Proved", "Refuted", "Unknown", "Verdict", "prove"]
@@ -34,36 +34,45 @@ def prove(left: Terms, right: Terms) -> Verdict:
         needs = _needs(left)
     except IllTyped as error:
         return Unknown(f"the left side is ill-typed: {error}")
-    env = _solved(needs)
-    first_left, first_right = resized(left, env), resized(right, env)
+    except NoSemantics as error:
+        return Unknown(str(error))
+    typed = env = _solved(needs)
     try:
-        guards = _missing(_facts(_needs(first_left), first_left + first_right), first_left, first_right)
-        env = {**{name: evaluate(size, known) for name, size in env.items()}, **known} if (known := _solved(guards)) else env
+        first_left, first_right = resized(left, env), resized(right, env)
+        left_facts = _facts(_needs(first_left), first_left + first_right)
+        guards = _missing(left_facts, first_left, first_right)
+        known = _solved(guards)
+        if any(isinstance(size, int) for size in known.values()):
+            return _only_at_special_sizes(left, right, typed, left_facts)
+        env = {**{name: evaluate(size, known) for name, size in env.items()}, **known}
         last_left, last_right = resized(left, env), resized(right, env)
-        facts = _facts(_needs(last_left) + _needs(last_right) + guards, last_left + last_right)
+        solved = [Condition(c.relation, evaluate(c.left, env), evaluate(c.right, env)) for c in guards]
+        facts = _facts(_needs(last_left) + _needs(last_right) + solved, last_left + last_right)
     except IllTyped as error:
         return Refuted(f"the right side is ill-typed: {error}")
-    except KeyError as error:
-        return Unknown(f"no semantics: {error.args[0]}")
+    except NoSemantics as error:
+        return Unknown(str(error))
     conditions = tuple(dict.fromkeys(needs + guards))
     if facts.model(most=64, least=2) is None:
-        return Unknown("the guards leave no sizes above 1" if facts.model(64, 1) else "the guards cannot be satisfied")
+        return _only_at_special_sizes(left, right, typed, left_facts)
     algebra = Symbolic()
     comparison = Comparison(algebra)
     try:
-        equal = all(
-            _same_output(algebra, comparison, facts, a, b) for a, b in zip(last_left, last_right, strict=True)
-        )
+        equal = all(_same_output(algebra, comparison, facts, a, b) for a, b in zip(last_left, last_right, strict=True))
     except Effort:
         equal, reason = False, "the comparison grew too large"
-    except KeyError as error:
-        return Unknown(f"no semantics: {error.args[0]}")
     else:
         reason = "the normal forms do not match"
     if equal:
         return Proved(conditions, tuple(guards), comparison.cases + len(last_left))
     counterexample = find_counterexample(left, right, env, facts)
     return Unknown(reason) if counterexample is None else Refuted("the values differ", counterexample)
+
+
+def _only_at_special_sizes(left: Terms, right: Terms, env: Mapping[str, Size], left_facts: Facts) -> Verdict:
+    """A guard that pins a size to a number is no law for all sizes (a signature may have that number as a literal)."""
+    shown = find_counterexample(left, right, env, left_facts)
+    return Refuted("the sides agree in shape at special sizes only", shown) if shown else Unknown("vacuous guards")
 
 
 def _same_output(algebra: Symbolic, comparison: Comparison, facts: Facts, left: Term, right: Term) -> bool:
@@ -76,7 +85,7 @@ def _same_output(algebra: Symbolic, comparison: Comparison, facts: Facts, left: 
 
 
 def _needs(terms: Terms) -> list[Condition]:
-    """What the typing of `terms` needs of symbolic sizes. Raises IllTyped, or KeyError for an unknown operator."""
+    """What the typing of `terms` needs of symbolic sizes. Raises IllTyped or NoSemantics."""
     found: dict[Condition, None] = {}
 
     def need(relation: str, left: Size, right: Size) -> None:
@@ -86,7 +95,7 @@ def _needs(terms: Terms) -> list[Condition]:
         if term.op in OPS:
             infer(term.op, term.inputs, dict(term.attrs), "float", need)
         elif term.op not in ("Var", "Out"):
-            raise KeyError(term.op)
+            raise NoSemantics(term.op)
     return list(found)
 
 

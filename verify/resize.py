@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from superopt.ir.dim import Dim, Size, evaluate
 from superopt.ir.ops import OPS, make
 from superopt.ir.term import Attr, Term, map_terms, var
+from verify.semantics import NoSemantics
 
 __all__ = ["resized"]
 
@@ -14,7 +15,7 @@ __all__ = ["resized"]
 def resized(terms: tuple[Term, ...], env: Mapping[str, Size]) -> tuple[Term, ...]:
     """`terms` with size symbols replaced, in the types of leaves and in attributes.
 
-    Raises IllTyped where the new sizes contradict each other, KeyError for an operator that is not in the table.
+    Raises IllTyped where the new sizes contradict each other, NoSemantics for an operator that is not in the table.
     """
 
     def build(term: Term, inputs: tuple[Term | None, ...]) -> Term:
@@ -22,7 +23,7 @@ def resized(terms: tuple[Term, ...], env: Mapping[str, Size]) -> tuple[Term, ...
             return var(str(term.attr("name")), None if term.type is None else term.type.with_sizes(dict(env)))
         attrs = {name: _fill(value, env) for name, value in term.attrs}
         if term.op not in OPS and term.op != "Out":
-            raise KeyError(term.op)
+            raise NoSemantics(term.op)
         return make(term.op, inputs, attrs)
 
     return map_terms(terms, build)

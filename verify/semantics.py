@@ -16,7 +16,14 @@ from superopt.ir.dim import Size, Sizes, floor_div
 from superopt.ir.term import AttrVar, Term
 from verify.algebra import Algebra, Guard, at_least, below, equal
 
-__all__ = ["SEMANTICS", "Meaning", "Operand"]
+__all__ = ["SEMANTICS", "Meaning", "NoSemantics", "Operand"]
+
+
+class NoSemantics(ValueError):
+    """The kernel does not know what this operator means."""
+
+    def __init__(self, op: str) -> None:
+        super().__init__(f"no semantics for {op}")
 
 
 @dataclass(frozen=True)
@@ -274,7 +281,7 @@ class Meaning:
         self._known: dict[tuple[Term, Sizes], Any] = {}
 
     def scalar(self, term: Term, index: Sizes) -> Any:
-        """The scalar of `term` at `index` (one entry an axis). Raises KeyError for an operator without semantics."""
+        """The scalar of `term` at `index` (one entry an axis). Raises NoSemantics."""
         key = (term, index)
         if key not in self._known:
             self._known[key] = self._define(term, index)
@@ -288,6 +295,8 @@ class Meaning:
             (inner,) = term.inputs
             assert inner is not None
             node, extra = inner, {"index": term.attr("index")}
+        if node.op not in SEMANTICS:
+            raise NoSemantics(node.op)
         operands = [None if x is None else self._operand(x) for x in node.inputs]
         return SEMANTICS[node.op](self.algebra, operands, {**dict(node.attrs), **extra}, _shape(term), index)
 
@@ -297,5 +306,5 @@ class Meaning:
 
 def _shape(term: Term) -> Sizes:
     if term.type is None or term.type.shape is None:
-        raise KeyError(f"{term.op} has no known shape")
+        raise NoSemantics(f"{term.op} of unknown shape")
     return term.type.shape

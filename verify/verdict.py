@@ -19,13 +19,14 @@ class Counterexample:
     reals: dict[str, float]
     output: int
     index: tuple[int, ...]
-    left: float
-    right: float
+    left: str  # the element's value, or the shape where the shapes differ
+    right: str
 
     def __str__(self) -> str:
         sizes = ", ".join(f"{name} = {value}" for name, value in self.sizes.items())
         tensors = "".join(f"\n    {name} = {value}" for name, value in {**self.tensors, **self.reals}.items())
-        place = f"output {self.output} at {list(self.index)}: left {self.left:g}, right {self.right:g}"
+        index = f" at {list(self.index)}" if self.index else ""
+        place = f"output {self.output}{index}: left {self.left}, right {self.right}"
         return f"with {sizes or 'no sizes'}\n    {place}{tensors}"
 
 

@@ -136,7 +136,9 @@ def _build(total: Mapping[Monomial, int]) -> Size:
     return Dim(tuple(sorted(kept.items(), key=lambda item: _monomial_key(item[0]))))
 
 
-def _divide_monomial(monomial: Monomial, coefficient: int, by: Monomial, by_coefficient: int) -> tuple[Monomial, int] | None:
+def _divide_monomial(
+    monomial: Monomial, coefficient: int, by: Monomial, by_coefficient: int
+) -> tuple[Monomial, int] | None:
     if coefficient % by_coefficient:
         return None
     rest = list(monomial)

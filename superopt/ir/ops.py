@@ -33,7 +33,9 @@ class OpSpec:
     elementwise: bool = False
 
 
-def _spec(name: str, least: int, most: int | None, attrs: str = "", commutative: bool = False, elementwise: bool = False) -> OpSpec:
+def _spec(
+    name: str, least: int, most: int | None, attrs: str = "", commutative: bool = False, elementwise: bool = False
+) -> OpSpec:
     return OpSpec(name, (least, most), tuple(attrs.split()), RULES[name], commutative, elementwise)
 
 
@@ -95,7 +97,9 @@ def make(
     return Term.of(op, inputs, attrs, infer(op, inputs, attrs, dtype, need))
 
 
-def infer(op: str, inputs: tuple[Term | None, ...], attrs: Mapping[str, Attr], dtype: str, need: Need = ignore) -> Types:
+def infer(
+    op: str, inputs: tuple[Term | None, ...], attrs: Mapping[str, Attr], dtype: str, need: Need = ignore
+) -> Types:
     """Types of the outputs of `op`; one None for each output where an input's type is unknown."""
     spec = OPS[op]
     if any(isinstance(value, AttrVar) for name, value in attrs.items() if name not in REAL_ATTRS):

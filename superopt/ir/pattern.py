@@ -111,9 +111,7 @@ def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: li
     return wanted == value
 
 
-def instantiate(
-    patterns: Iterable[Term], bindings: Bindings, dtype: str, need: Need = ignore
-) -> tuple[Term, ...]:
+def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: Need = ignore) -> tuple[Term, ...]:
     """The patterns with variables filled in and types inferred; `need` hears what sizes must satisfy.
 
     Raises IllTyped where the result would not be a well-typed term, or an attribute has no value.

@@ -39,7 +39,9 @@ class Condition:
             return difference == 0
         if isinstance(difference, int):
             return difference >= 0
-        return all(coefficient >= 0 and all(isinstance(a, str) for a in atoms) for atoms, coefficient in difference.terms)
+        return all(
+            coefficient >= 0 and all(isinstance(a, str) for a in atoms) for atoms, coefficient in difference.terms
+        )
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"
@@ -125,7 +127,9 @@ class Rule:
         """The same equation, applied right to left."""
         return Rule(self.rhs, self.lhs, self.signatures)
 
-    def instantiate(self, signature: Signature, need_left: Need = ignore, need_right: Need = ignore) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    def instantiate(
+        self, signature: Signature, need_left: Need = ignore, need_right: Need = ignore
+    ) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
         """Both sides as typed terms at `signature`. Raises IllTyped where a side cannot be typed."""
         bindings = signature.bindings()
         return (
@@ -162,7 +166,11 @@ class Rule:
 
     def commuted(self) -> Iterator[Rule]:
         """This rule with operands of commutative operators of its left side in every order, itself first."""
-        spots = [t for t in topological(self.lhs) if t.op in OPS and OPS[t.op].commutative and len(t.inputs) == 2 and t.inputs[0] is not t.inputs[1]]
+        spots = [
+            t
+            for t in topological(self.lhs)
+            if t.op in OPS and OPS[t.op].commutative and len(t.inputs) == 2 and t.inputs[0] is not t.inputs[1]
+        ]
         seen: set[tuple[Term, ...]] = set()
         for choice in itertools.product((False, True), repeat=len(spots)):
             swapped = {spot for spot, swap in zip(spots, choice, strict=True) if swap}

@@ -13,12 +13,23 @@ import hashlib
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias, Union
+from typing import ClassVar, TypeAlias, Union
 
 from superopt.ir.dim import Dim
 from superopt.ir.types import TensorType
 
-__all__ = ["Attr", "AttrVar", "CLOSED_FORM", "Term", "Types", "map_terms", "rebuild", "repr_attrs", "topological", "var"]
+__all__ = [
+    "Attr",
+    "AttrVar",
+    "CLOSED_FORM",
+    "Term",
+    "Types",
+    "map_terms",
+    "rebuild",
+    "repr_attrs",
+    "topological",
+    "var",
+]
 
 
 @dataclass(frozen=True)
@@ -52,7 +63,7 @@ class Term:
     weight_only: bool
     _digest: str | None
 
-    _interned: weakref.WeakValueDictionary[object, Term] = weakref.WeakValueDictionary()
+    _interned: ClassVar[weakref.WeakValueDictionary[object, Term]] = weakref.WeakValueDictionary()
 
     @staticmethod
     def of(op: str, inputs: Iterable[Term | None], attrs: Mapping[str, Attr], types: Types = (None,)) -> Term:
@@ -166,7 +177,7 @@ def rebuild(
     """
     new: dict[Term, Term] = dict(replaced)
     roots = tuple(roots)
-    stack = [root for root in reversed(roots)]
+    stack = list(reversed(roots))
     while stack:
         term = stack[-1]
         if term in new:

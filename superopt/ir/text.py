@@ -19,7 +19,19 @@ from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term, repr_attrs, topological, var
 from superopt.ir.types import TensorType
 
-__all__ = ["NotationError", "parse_condition", "parse_rule", "parse_rules", "parse_signature", "parse_terms", "show_graph", "show_rule", "show_signature", "show_term", "show_terms"]
+__all__ = [
+    "NotationError",
+    "parse_condition",
+    "parse_rule",
+    "parse_rules",
+    "parse_signature",
+    "parse_terms",
+    "show_graph",
+    "show_rule",
+    "show_signature",
+    "show_term",
+    "show_terms",
+]
 
 
 class NotationError(ValueError):
@@ -47,7 +59,7 @@ class _Reader:
         while place < len(text.rstrip()):
             found = _TOKEN.match(text, place)
             if found is None:
-                raise NotationError(f"column {place + 1}: cannot read {text[place:place + 20]!r}")
+                raise NotationError(f"column {place + 1}: cannot read {text[place : place + 20]!r}")
             kind = found.lastgroup or ""
             self.tokens.append((kind, found.group(kind), found.start(kind)))
             place = found.end()
