@@ -47,7 +47,8 @@ def test_guards_are_inferred() -> None:
     """Summing two kernels needs equal kernel shapes, which the left side's typing does not give."""
     conv = "Conv[dilations=d, group=g, pads=p, strides=s]"
     rule = parse_rule(
-        f"Add({conv}(x, w), {conv}(x, v)) = {conv}(x, Add(w, v)) @ x[_,_,_,_] w[_,_,_,_] v[_,_,_,_] d=[1,1] g=_ p=[1,1,1,1] s=[2,2]"
+        f"Add({conv}(x, w), {conv}(x, v)) = {conv}(x, Add(w, v)) "
+        "@ x[_,_,_,_] w[_,_,_,_] v[_,_,_,_] d=[1,1] g=_ p=[1,1,1,1] s=[2,2]"
     )
     verdict = prove_at(rule, rule.signatures[0])
     assert isinstance(verdict, Proved)

@@ -116,7 +116,7 @@ class ProofBook:
         self.refused_on_the_spot = 0
 
     def verdict(self, rule: Rule, signature: Signature) -> Verdict:
-        """The verdict at `signature`; one on the equation read right to left counts, its conditions cover both sides."""
+        """The verdict at `signature`; that on the reversed equation counts too, since conditions cover both sides."""
         for key in ((rule.id, signature), (rule.reversed().id, signature)):
             if key in self._verdicts:
                 return self._verdicts[key]
