@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from superopt.ir.rule import Rule
+from superopt.ir.term import Term
 from superopt.ir.text import show_rule
 from superopt.ir.trace import Rewrite, Trace
 from superopt.optimizer.result import Proof, RuleUse
@@ -22,13 +23,15 @@ Traces: TypeAlias = tuple[Trace, ...]
 
 @dataclass(frozen=True)
 class Found:
-    """What a search came back with: its passes. Costs in seconds; `gains` is what one use of a rewrite saves."""
+    """What a search came back with: its passes. Costs in seconds; `gains` is what one use of a rewrite saves,
+    `origin` names the rule that made a term."""
 
     traces: Traces = ()
     cost_before: float | None = None
     cost_after: float | None = None
     cost_source: str = ""
     gains: Mapping[Rewrite, float] = field(default_factory=dict)
+    origin: Mapping[Term, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
 
 

@@ -47,4 +47,4 @@ def find(request: Request) -> Found:
         seed=request.seed,
         progress=tell,
     )
-    return Found(result.traces, result.cost_before, result.cost_after, "analytic", result.gains)
+    return Found(result.traces, result.cost_before, result.cost_after, "analytic", result.gains, result.origin)

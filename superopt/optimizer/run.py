@@ -78,7 +78,8 @@ def optimize(
         dict(shapes or {}),
         progress or (lambda _: None),
     )
-    run.read(load_rules(None if rules is None else Path(rules)))
+    run.read([Path(path) for path in (out, trace) if path is not None])
+    run.rules = load_rules(None if rules is None else Path(rules))
     with run.phase("total"):
         try:
             run.prepare(inputs, timer)
@@ -109,6 +110,7 @@ class _Run:
     seed: int
     shapes: dict[str, tuple[int, ...]]
     progress: Callable[[str], None]
+    rules: list[Rule] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     reason: str = ""
@@ -131,18 +133,20 @@ class _Run:
         finally:
             self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
-    def read(self, rules: list[Rule]) -> None:
-        """The model as terms and as it is on disk."""
+    def read(self, outputs: list[Path]) -> None:
+        """The model as terms and as it is on disk; `outputs` are the files that will be written."""
         with self.phase("read", "reading the model"):
-            self.rules = rules
             self.model: Model = read_model(self.source)
             self.proto = (
                 self.source
                 if isinstance(self.source, onnx.ModelProto)
                 else onnx.load(self.source, load_external_data=False)
             )
-        if self.out is not None and not self.out.absolute().parent.is_dir():
-            raise NotADirectoryError(f"{self.out.parent}: no such folder to write to")
+        for out in outputs:
+            if out.is_dir():
+                raise IsADirectoryError(f"{out}: is a directory, not a file to write to")
+            if not out.absolute().parent.is_dir():
+                raise NotADirectoryError(f"{out.parent}: no such folder to write to")
 
     def prepare(self, inputs: int, timer: Timer | None) -> None:
         """The original's session, inputs and outputs. Raises CannotRun, ValueError."""
@@ -192,7 +196,7 @@ class _Run:
 
     def _try(self, name: str, traces: Traces, measure_s: float) -> str | None:
         """None where the candidate passes (it is then `chosen`), else what is wrong with it."""
-        assert self.judge is not None
+        assert self.judge is not None and self.found is not None
         model = self.model
         try:
             with self.phase("replay", f"replaying {name} in the kernel"):
@@ -202,7 +206,7 @@ class _Run:
             return f"the kernel does not accept it: {error}"
         try:
             with self.phase("write", "folding weights"):
-                proto = write_model(model)
+                proto = write_model(model, self.found.origin)
         except (ModelError, onnx.checker.ValidationError) as error:
             return f"it is not a valid model: {error}"
         try:
