@@ -97,10 +97,13 @@ def _axes(term: Term, axes: Sequence[int], opset: int) -> list[int]:
     """`axes` as they may be written: opsets before 11 count from the front only."""
     if opset >= 11:
         return list(axes)
-    operand = term.inputs[0]
-    if operand is None or operand.type is None or operand.type.rank is None:
+    same = term.inputs if term.op == "Concat" else term.inputs[:1]
+    ranks = [i.type.rank for i in same if i is not None and i.type is not None and i.type.rank is not None]
+    if term.op == "Concat" and term.type is not None and term.type.rank is not None:
+        ranks.append(term.type.rank)
+    if not ranks:
         raise ModelError(f"{term.op}: rank not known, and opset {opset} has no negative axes")
-    rank = operand.type.rank + (len(axes) if term.op == "Unsqueeze" else 0)
+    rank = ranks[0] + (len(axes) if term.op == "Unsqueeze" else 0)
     return [axis % rank for axis in axes]
 
 

@@ -22,10 +22,11 @@ def light_copy(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
     light.graph.name = model.graph.name or "graph"
-    light.graph.input.extend(model.graph.input)
+    fixed = {tensor.name for tensor in model.graph.initializer} if model.ir_version < 4 else set()
+    light.graph.input.extend(value for value in model.graph.input if value.name not in fixed)
     light.graph.output.extend(model.graph.output)
     light.graph.value_info.extend(model.graph.value_info)
-    given = {value.name for value in model.graph.input}
+    given = {value.name for value in light.graph.input}
     for tensor in model.graph.initializer:
         if tensor.name not in given:
             _weight(light, tensor.name, tensor)

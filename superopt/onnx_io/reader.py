@@ -53,6 +53,7 @@ class _Reader:
         self.names: dict[Term, str] = {}
         self.nodes: dict[Term, onnx.NodeProto] = {}
         self.types: dict[str, TensorType] = {}
+        self.listed: dict[str, Term] = {}
         self.opset = 0
 
     def read(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
@@ -75,6 +76,7 @@ class _Reader:
             names=self.names,
             nodes=self.nodes,
             sizes=sizes_at(light, self.types, shapes) if shapes else {},
+            listed=self.listed,
             complaint=check(light),
         )
 
@@ -97,6 +99,8 @@ class _Reader:
                 content = sparse.SerializeToString(deterministic=True).hex()
                 type = TensorType(dtype_name(sparse.values.data_type), tuple(sparse.dims))
                 self.define(name, Term.of("ai.onnx::SparseInitializer", (), {"proto": content}, (type,)))
+        if fixed:
+            self.listed = {v.name: self.values[v.name] for v in graph.input if v.name in initializers}
         return tuple(inputs)
 
     def define(self, name: str, term: Term) -> None:
@@ -123,9 +127,11 @@ class _Reader:
             term = self.opaque(index, node, inputs, outputs)
         if term not in self.position:
             self.position[term] = index
-            self.nodes[term] = onnx.NodeProto(
-                name=node.name, doc_string=node.doc_string, metadata_props=node.metadata_props
-            )
+            note = onnx.NodeProto(metadata_props=node.metadata_props)
+            for name in ("name", "doc_string"):
+                if node.HasField(name):
+                    setattr(note, name, getattr(node, name))
+            self.nodes[term] = note
         if len(outputs) == 1:
             self.define(outputs[0], term)
         else:

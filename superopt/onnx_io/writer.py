@@ -95,7 +95,7 @@ class _Writer:
         return aliases
 
     def is_listed_weight(self, term: Term, name: str) -> bool:
-        return self.model.skeleton.ir_version < 4 and self.model.names.get(term) == name
+        return self.model.listed.get(name) is term
 
     def fresh(self, stem: str) -> str:
         name, count = stem, 0
@@ -120,7 +120,7 @@ class _Writer:
         slot = _slot(term)
         if slot not in self.named:
             own = self.model.names.get(term)
-            listed = own is not None and self.is_listed_weight(term, own) and own in self.inputs
+            listed = own is not None and self.is_listed_weight(term, own)
             if own is None or (own in self.used and not listed):
                 stem = f"{term.op.lower()}_{term.digest[:8]}" if slot[0].op in LEAVES else slot[0].op.split("::")[-1]
                 own = self.fresh(stem)
@@ -171,16 +171,20 @@ class _Writer:
         else:
             domain, _, op = term.op.rpartition("::")
             domain = "" if domain == "ai.onnx" else domain
-            node = helper.make_node(op, inputs, outputs, domain=domain, overload=_attr(term, "overload", None))
+            node = onnx.NodeProto(op_type=op, input=inputs, output=outputs)
+            if domain:
+                node.domain = domain
+            if overload := _attr(term, "overload", None):
+                node.overload = str(overload)
             node.attribute.extend(self.bodies[term])
             self.rename_captures(term, node, declared)
             made = [node]
         note = self.model.nodes.get(term)
         for node in made:
             if note is not None:
-                node.doc_string = note.doc_string
-                node.metadata_props.extend(note.metadata_props)
-                node.name = self.node_name(note.name) if note.name else ""
+                node.MergeFrom(note)
+                if note.name:
+                    node.name = self.node_name(note.name)
             else:
                 node.name = self.node_name(f"{node.op_type}_{outputs[0]}")
         self.nodes.extend(made)
@@ -208,11 +212,7 @@ class _Writer:
         model = onnx.ModelProto()
         model.CopyFrom(self.model.skeleton)
         graph = model.graph
-        if self.model.skeleton.ir_version < 4:  # weights that are not used any more are no inputs any more
-            kept = {str(term.attr("name")) for term in self.model.inputs} | {tensor.name for tensor in self.weights}
-            inputs = [value for value in graph.input if value.name in kept]
-            del graph.input[:]
-            graph.input.extend(inputs)
+        self.relist(graph)
         graph.node.extend(self.front)
         graph.node.extend(self.nodes)
         graph.initializer.extend(self.weights)
@@ -231,6 +231,19 @@ class _Writer:
         del graph.quantization_annotation[:]
         graph.quantization_annotation.extend(notes)
         return model
+
+
+    def relist(self, graph: onnx.GraphProto) -> None:
+        """Before IR version 4 weights are listed as inputs too: keep those that are used, under all of their names."""
+        there = {tensor.name for tensor in self.weights}
+        for name, term in self.model.listed.items():
+            if name not in there and (term, 0) in self.named:
+                self.weights.append(to_proto(self.array(term), term.type.dtype if term.type else "float", name))
+                there.add(name)
+        gone = self.model.listed.keys() - there
+        inputs = [value for value in graph.input if value.name not in gone]
+        del graph.input[:]
+        graph.input.extend(inputs)
 
 
 def _slot(term: Term) -> tuple[Term, int]:

@@ -1,0 +1,128 @@
+"""All models that ship inside the onnx package: read, written back, and run against their expected outputs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.backend.test
+import onnxruntime as ort
+import pytest
+from onnx import numpy_helper
+
+from superopt.onnx_io import read_model, write_model
+
+DATA = Path(onnx.backend.test.__file__).parent / "data"
+KINDS = ("simple", "pytorch-converted", "pytorch-operator")
+CASES = sorted(path.parent for kind in KINDS for path in (DATA / kind).glob("*/model.onnx"))
+LIGHT = sorted((DATA / "light").glob("*.onnx"))
+
+RUNTIME_REFUSES = (
+    ort.capi.onnxruntime_pybind11_state.Fail,
+    ort.capi.onnxruntime_pybind11_state.InvalidGraph,
+    ort.capi.onnxruntime_pybind11_state.NotImplemented,
+)
+
+
+def load_value(path: Path) -> Any:
+    """A tensor, or a sequence of tensors, from one of the data sets' files."""
+    data = path.read_bytes()
+    tensor = onnx.TensorProto.FromString(data)
+    if tensor.data_type:
+        return numpy_helper.to_array(tensor)
+    return numpy_helper.to_list(onnx.SequenceProto.FromString(data))
+
+
+def session(model: onnx.ModelProto) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = 4
+    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def assert_same(got: list[Any], expected: list[Any], rtol: float = 1e-3, atol: float = 1e-7) -> None:
+    assert len(got) == len(expected)
+    for one, other in zip(got, expected, strict=True):
+        if isinstance(other, list):
+            assert_same(one, other, rtol, atol)
+        elif np.asarray(other).dtype.kind in "OSU":
+            assert np.asarray(one).tolist() == np.asarray(other).tolist()
+        else:
+            np.testing.assert_allclose(one, other, rtol=rtol, atol=atol)
+
+
+def assert_same_interface(written: onnx.ModelProto, model: onnx.ModelProto) -> None:
+    # Before IR version 4 weights are listed as inputs; those that nothing reads may go.
+    weights = {tensor.name for tensor in model.graph.initializer} if model.ir_version < 4 else set()
+    kept = {tensor.name for tensor in written.graph.initializer}
+    assert list(written.graph.input) == [
+        value for value in model.graph.input if value.name in kept or value.name not in weights
+    ]
+    assert list(written.graph.output) == list(model.graph.output)
+    assert list(written.opset_import) == list(model.opset_import)
+    assert written.ir_version == model.ir_version
+    assert (written.producer_name, written.graph.name) == (model.producer_name, model.graph.name)
+
+
+def said(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
+    """What the nodes are, without their names and their order, and with weights by value."""
+    weights = {t.name: repr(numpy_helper.to_array(t).tolist()) for t in model.graph.initializer}
+    constants = {n.output[0]: n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"}
+    weights.update((name, repr(numpy_helper.to_array(t).tolist())) for name, t in constants.items())
+    return sorted(
+        (
+            node.op_type,
+            node.domain,
+            tuple(weights.get(name, name) for name in node.input),
+            tuple(node.output),
+            tuple(sorted(attribute.SerializeToString() for attribute in node.attribute)),
+        )
+        for node in model.graph.node
+        if node.op_type != "Constant"
+    )
+
+
+def test_all_models_are_there() -> None:
+    assert len(CASES) + len(LIGHT) == 149
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_round_trip(case: Path) -> None:
+    model = onnx.load(case / "model.onnx")
+    written = write_model(read_model(case / "model.onnx"))
+    assert_same_interface(written, model)
+    try:
+        session(model)
+    except RUNTIME_REFUSES:  # operators of opset 6 and of the training domain, for which it has no kernel
+        assert said(written) == said(model)
+        return
+    inputs = [load_value(path) for path in sorted(case.glob("test_data_set_0/input_*.pb"))]
+    expected = [load_value(path) for path in sorted(case.glob("test_data_set_0/output_*.pb"))]
+    runner = session(written)
+    names = [value.name for value in runner.get_inputs()]
+    got = runner.run(None, dict(zip(names, inputs, strict=True)))
+    assert_same(got, expected)
+
+
+def operators(model: onnx.ModelProto) -> Counter[str]:
+    return Counter(node.op_type for node in model.graph.node if node.op_type != "Constant")
+
+
+@pytest.mark.parametrize("path", LIGHT, ids=lambda path: path.stem)
+def test_light_round_trip(path: Path) -> None:
+    """Their weights are constants made at run time; the inputs are onnx's own dummy data."""
+    model = onnx.load(path)
+    written = write_model(read_model(path))
+    assert_same_interface(written, model)
+    assert not operators(written) - operators(model)
+    original, runner = session(model), session(written)
+    feeds = {
+        value.name: (np.arange(np.prod(value.shape)).reshape(value.shape) / np.prod(value.shape)).astype(np.float32)
+        for value in original.get_inputs()
+    }
+    got = runner.run(None, feeds)
+    assert_same(got, original.run(None, feeds), rtol=0, atol=0)
+    assert_same(got, [load_value(file) for file in sorted(path.parent.glob(f"{path.stem}_output_*.pb"))])
