@@ -115,6 +115,7 @@ def _split(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tup
     (x,) = shapes
     axis, total = _axis(attrs["axis"], len(x)), 0
     for size in attrs["split"]:
+        _need_at_most(need, 0, size)
         total = total + size
     _need_equal(need, total, x[axis])
     return tuple((*x[:axis], size, *x[axis + 1 :]) for size in attrs["split"])
@@ -212,6 +213,8 @@ def _dirac(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tup
     if len(shape) < 3:
         raise IllTyped("a Dirac kernel has at least three dimensions")
     _need_equal(need, shape[0], shape[1] * attrs["group"])
+    for positive in (attrs["group"], shape[1]):
+        _need_at_most(need, 1, positive)
     return (shape,)
 
 
