@@ -2,9 +2,10 @@
 
 Moves in different places commute, so a plain best-first search drowns in orders of independent moves. But a
 gain is a connected series of moves: each touches what an earlier one made, or its surroundings. So from the best
-graph so far, each first move within alpha starts a *burst*: a best-first search of few states over the moves near
-what the burst has made. A burst that finds a better graph ends there, and the descent starts again. Bursts
-grow from effort to effort; the last effort is a best-first search over all moves.
+graph so far, each first move within alpha starts a *burst*: a beam search, a few moves deep, over the moves near
+what the burst has made, as long as something of what the first move began is there. A burst that finds a better
+graph ends, and the descent starts again from there. Bursts grow from effort to effort; the last effort is a
+best-first search over all moves.
 """
 
 from __future__ import annotations
@@ -13,19 +14,20 @@ import heapq
 import random
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from superopt.ir.ops import remake
 from superopt.ir.term import Term, rebuild
 from superopt.ir.trace import Rewrite, Step
 from superopt.search.graph_cost import GraphCost, Price
 from superopt.search.moves import CheckCache, Match, Matcher, RuleSet
-from superopt.search.view import View
+from superopt.search.normal import Normal
+from superopt.search.view import View, run_time_terms
 
 __all__ = ["EFFORTS", "RegionSearch", "State"]
 
-# States a burst may expand, effort by effort; the effort after the last is best-first over all moves.
-BURSTS = (4, 16, 64)
+# Width and depth of bursts, effort by effort; the effort after the last is best-first over all moves.
+BURSTS = ((4, 4), (12, 6), (40, 8))
 EFFORTS = len(BURSTS) + 1
 
 # Different results of a region that are kept, to be timed where the best one disappoints.
@@ -34,7 +36,10 @@ _ELITE = 8
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """A graph that was reached, and how. `made`: what the moves of this burst made that is still there."""
+    """A graph that was reached, and how.
+
+    `made` is what the moves of this burst made, `core` the part of it that comes of the burst's first move.
+    """
 
     outputs: tuple[Term, ...]
     price: Price
@@ -42,6 +47,7 @@ class State:
     step: Step | None = None
     origin: str = ""  # id of the rule of `step`, as it stands in the rule set
     made: frozenset[Term] = frozenset()
+    core: frozenset[Term] = frozenset()
 
     def path(self) -> list[State]:
         """All states from the first one (excepted) to this one."""
@@ -85,8 +91,10 @@ class RegionSearch:
         self.deadline = float("inf")
         self.effort = 0  # the next effort to make
         self._elite: dict[int, State] = {}
-        self._views: dict[tuple[Term, ...], View] = {}
-        self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()  # bursts that found nothing, and how large they were
+        self._normal = Normal()
+        self._usual: frozenset[Term] = frozenset()  # run-time terms of the best graph
+        # Bursts that found nothing, by effort and first graph.
+        self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()
 
     @property
     def exhausted(self) -> bool:
@@ -107,7 +115,7 @@ class RegionSearch:
             self._accept(self._descend(self.start))
         while not self._over():
             if self.effort < len(BURSTS):
-                found = self._bursts(BURSTS[self.effort])
+                found = self._bursts(*BURSTS[self.effort])
             else:
                 found = self._everywhere()
             if found is None:
@@ -123,7 +131,7 @@ class RegionSearch:
 
     def _accept(self, state: State) -> None:
         if state.price < self.best.price:
-            self.best = State(state.outputs, state.price, state.parent, state.step, state.origin)
+            self.best = replace(state, made=frozenset(), core=frozenset())
 
     def _moves(self, state: State, near: frozenset[Term] | None = None) -> list[tuple[Price, Match]]:
         """Moves within alpha and what they lead to, cheapest first; with `near`, only those that touch it."""
@@ -135,7 +143,7 @@ class RegionSearch:
         for found in self.matcher.matches(view):
             if near is not None and near.isdisjoint(found.touched):
                 continue
-            key = (found.roots, found.results)
+            key = (found.roots, self._normal(found.results))
             if key in seen:
                 continue
             seen.add(key)
@@ -145,8 +153,11 @@ class RegionSearch:
         priced.sort(key=lambda item: item[0])
         return priced
 
-    def _child(self, state: State, found: Match) -> State | None:
-        """The graph after a move, or None where the rule is not proven for it."""
+    def _child(self, state: State, found: Match, seen: set[tuple[Term, ...]] | None = None) -> State | None:
+        """The graph after a move; None where the rule is not proven for it, or `seen` has it (else it is added).
+
+        Graphs count as seen whatever the order of commutative operands.
+        """
         signature = self.check(found)
         if signature is None:
             return None
@@ -157,10 +168,18 @@ class RegionSearch:
             return new
 
         outputs = rebuild(state.outputs, dict(zip(found.roots, found.results, strict=True)), make)
+        if seen is not None:
+            key = self._normal(outputs)
+            if key in seen:
+                return None
+            seen.add(key)
         price = self.cost.price(outputs)
-        made = frozenset(moved.get(term, term) for term in state.made) | _made(found)
+        made = frozenset(moved.get(term, term) for term in state.made) | (found.made - self._usual)
+        core = frozenset(moved.get(term, term) for term in state.core)
+        if not state.core or not state.core.isdisjoint(found.covered):
+            core |= found.made - self._usual
         step = Step(found.variant.rule, signature, found.roots)
-        child = State(outputs, price, state, step, found.variant.origin, made)
+        child = State(outputs, price, state, step, found.variant.origin, made, core)
         if price.time < self.start.price.time and self._elite.get(price.time, self.start).price > price:
             self._elite[price.time] = child
             if len(self._elite) > _ELITE:
@@ -181,43 +200,45 @@ class RegionSearch:
                 return state
         return state
 
-    def _bursts(self, size: int) -> State | None:
+    def _bursts(self, width: int, depth: int) -> State | None:
         """A state better than the best, found by a burst from one of the first moves; None where there is none."""
+        self._usual = frozenset(run_time_terms(self.best.outputs))
         for _, first in self._moves(self.best):
             if self._over():
                 return None
             child = self._child(self.best, first)
-            if child is None or (size, child.outputs) in self._fruitless:
+            if child is None:
                 continue
-            found = self._burst(child, size)
+            key = (self.effort, self._normal(child.outputs))
+            if key in self._fruitless:
+                continue
+            found = child if child.price < self.best.price else self._burst(child, width, depth)
             if found is not None:
                 return found
-            self._fruitless.add((size, child.outputs))
+            self._fruitless.add(key)
         return None
 
-    def _burst(self, first: State, size: int) -> State | None:
-        seen = {self.best.outputs, first.outputs}
-        waiting: list[tuple[Price, int, State, Match]] = []
-        count = 0
-
-        def push(state: State) -> None:
-            nonlocal count
-            for price, found in self._moves(state, _surroundings(state.made)):
-                heapq.heappush(waiting, (price, count, state, found))
-                count += 1
-
-        push(first)
-        for _ in range(size):
-            child = None
-            while waiting and (child is None or child.outputs in seen):
-                _, _, parent, found = heapq.heappop(waiting)
-                child = self._child(parent, found)
-            if child is None or child.outputs in seen or self._over():
-                return None
-            if child.price < self.best.price:
-                return child
-            seen.add(child.outputs)
-            push(child)
+    def _burst(self, first: State, width: int, depth: int) -> State | None:
+        """A beam search from `first` for a state better than the best."""
+        seen = {self._normal(self.best.outputs), self._normal(first.outputs)}
+        level = [first]
+        for _ in range(depth):
+            waiting: list[tuple[Price, int, State, Match]] = []
+            for state in level:
+                near = _surroundings(state.made)
+                for price, found in self._moves(state, near):
+                    waiting.append((price, len(waiting), state, found))
+            level = []
+            for _, _, parent, found in sorted(waiting, key=lambda item: item[:2]):
+                if self._over() or len(level) == width:
+                    break
+                child = self._child(parent, found, seen)
+                if child is None:
+                    continue
+                if child.price < self.best.price:
+                    return child
+                if not child.core.isdisjoint(run_time_terms(child.outputs)):
+                    level.append(child)
         return None
 
     def _everywhere(self) -> State | None:
@@ -226,36 +247,22 @@ class RegionSearch:
         seen: set[tuple[Term, ...]] = set()
         numbers = iter(range(1 << 60))
         for state in self._ancestry():
-            seen.add(state.outputs)
+            seen.add(self._normal(state.outputs))
             for price, found in self._moves(state):
                 heapq.heappush(waiting, (price, self.random.random(), next(numbers), state, found))
         while waiting and not self._over():
-            price, _, _, parent, found = heapq.heappop(waiting)
-            child = self._child(parent, found)
-            if child is None or child.outputs in seen:
+            _, _, _, parent, found = heapq.heappop(waiting)
+            child = self._child(parent, found, seen)
+            if child is None:
                 continue
             if child.price < self.best.price:
                 return child
-            seen.add(child.outputs)
             for price, move in self._moves(child):
                 heapq.heappush(waiting, (price, self.random.random(), next(numbers), child, move))
         return None
 
     def _ancestry(self) -> Iterator[State]:
         yield from reversed([self.start, *self.best.path()])
-
-
-def _made(found: Match) -> frozenset[Term]:
-    """The run-time terms of the results that are new: above what the variables of the rule stand for."""
-    bound = set(found.bindings.terms.values())
-    made: set[Term] = set()
-    stack = list(found.results)
-    while stack:
-        term = stack.pop()
-        if term not in made and term not in bound and not term.weight_only:
-            made.add(term)
-            stack.extend(i for i in term.inputs if i is not None)
-    return frozenset(made)
 
 
 def _surroundings(made: frozenset[Term]) -> frozenset[Term]:

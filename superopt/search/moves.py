@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from superopt.ir.dim import Dim
@@ -43,7 +44,7 @@ class Variant:
 
     rule: Rule
     origin: str  # id of the rule as it stands in the rule set
-    climbs: tuple[tuple[str, tuple[_Climb, ...]] | None, ...]
+    climbs: tuple[tuple[Term, tuple[_Climb, ...]] | None, ...]
     symmetric: bool
 
     @property
@@ -60,7 +61,21 @@ class Match:
     bindings: Bindings
     roots: tuple[Term, ...]
     results: tuple[Term, ...]
-    touched: frozenset[Term]  # what the left side covers, and what its variables stand for
+    covered: frozenset[Term]  # run-time terms that operators of the left side stand at
+    touched: frozenset[Term]  # those, and what its variables stand for
+
+    @cached_property
+    def made(self) -> frozenset[Term]:
+        """The run-time terms of the results above what the variables stand for."""
+        bound = set(self.bindings.terms.values())
+        made: set[Term] = set()
+        stack = list(self.results)
+        while stack:
+            term = stack.pop()
+            if term not in made and term not in bound and not term.weight_only:
+                made.add(term)
+                stack.extend(i for i in term.inputs if i is not None)
+        return frozenset(made)
 
 
 class RuleSet:
@@ -88,7 +103,7 @@ class RuleSet:
 
 
 def _variant(rule: Rule, origin: str) -> Variant:
-    climbs: list[tuple[str, tuple[_Climb, ...]] | None] = [None]
+    climbs: list[tuple[Term, tuple[_Climb, ...]] | None] = [None]
     for k in range(1, len(rule.lhs)):
         bound = {t for t in topological(rule.lhs[:k]) if t.op == "Var"}
         climbs.append(_climb(rule.lhs[k], bound))
@@ -96,16 +111,14 @@ def _variant(rule: Rule, origin: str) -> Variant:
     return Variant(rule, origin, tuple(climbs), len(rule.lhs) == 2 and swapped == _renamed(rule.lhs, ()))
 
 
-def _climb(pattern: Term, bound: set[Term]) -> tuple[str, tuple[_Climb, ...]] | None:
+def _climb(pattern: Term, bound: set[Term]) -> tuple[Term, tuple[_Climb, ...]] | None:
     """The shortest way from a variable in `bound` up to `pattern`."""
     level: list[tuple[Term, tuple[_Climb, ...]]] = [(pattern, ())]
     while level:
         deeper: list[tuple[Term, tuple[_Climb, ...]]] = []
         for term, path in level:
             if term in bound:
-                name = term.attr("name")
-                assert isinstance(name, str)
-                return name, tuple(reversed(path))
+                return term, tuple(reversed(path))
             index = term.attr("index") if term.op == "Out" else None
             assert index is None or isinstance(index, int)
             for place, used in enumerate(term.inputs):
@@ -193,8 +206,7 @@ def _roots(variant: Variant, roots: tuple[Term, ...], view: View) -> Iterator[tu
     if climb is None:
         candidates = view.by_key.get(root_key(lhs[len(roots)]), [])
     else:
-        start = next(term for pattern, term in bound.items() if pattern.op == "Var" and pattern.attr("name") == climb[0])
-        candidates = [start]
+        candidates = [term for pattern, term in bound.items() if pattern is climb[0]]
         for step in climb[1]:
             candidates = [
                 user
@@ -240,12 +252,16 @@ def _match(variant: Variant, roots: tuple[Term, ...]) -> Match | None:
         results = instantiate(variant.rule.rhs, bindings, dtype)
     except IllTyped:  # the right side does not exist at these sizes: a guard that fails
         return None
-    if results == roots or any(old.type is None or new.types != old.types for new, old in zip(results, roots, strict=True)):
+    if results == roots or any(o.type is None or n.types != o.types for n, o in zip(results, roots, strict=True)):
         return None
-    covered: dict[Term, Term] = {}
+    places: dict[Term, Term] = {}
     for pattern, root in zip(variant.rule.lhs, roots, strict=True):
-        _fits(pattern, root, covered)
-    return Match(variant, bindings, roots, results, frozenset(t for t in covered.values() if not t.weight_only))
+        _fits(pattern, root, places)
+    covered = frozenset(t for pattern, t in places.items() if pattern.op != "Var" and not t.weight_only)
+    bound = frozenset(t for pattern, t in places.items() if pattern.op == "Var" and not t.weight_only)
+    found = Match(variant, bindings, roots, results, covered, covered | bound)
+    # f(x) = g(f(x)) left to right only adds work.
+    return None if not found.made.isdisjoint(roots) else found
 
 
 class CheckCache:

@@ -185,7 +185,7 @@ def _region(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
             if term.op in CLOSED_FORM:
                 new[term] = term
                 continue
-            if term.op not in OPS and term.op != "Out" or _has_unknown(term):
+            if _operator(term).op not in OPS:
                 leaf = Term.of("Const", (), {"hash": f"weight:{weights}"}, (term.type,))
                 weights += 1
                 new[term] = leaf
@@ -211,7 +211,3 @@ def _region(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
         return None
     return Region(outputs, tuple(leaves), tuple(alive))
 
-
-def _has_unknown(term: Term) -> bool:
-    """Whether an output of a weight-only operator is one of an operator that rules do not mention."""
-    return term.op == "Out" and _operator(term).op not in OPS

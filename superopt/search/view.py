@@ -7,7 +7,7 @@ from functools import cached_property
 
 from superopt.ir.term import Term, topological
 
-__all__ = ["View", "root_key"]
+__all__ = ["View", "root_key", "run_time_terms"]
 
 
 def root_key(term: Term) -> str:
@@ -17,6 +17,18 @@ def root_key(term: Term) -> str:
         assert node is not None
         return f"Out:{node.op}"
     return term.op
+
+
+def run_time_terms(outputs: Sequence[Term]) -> set[Term]:
+    """All terms that are computed at run time (no leaves)."""
+    found: set[Term] = set()
+    stack = list(outputs)
+    while stack:
+        term = stack.pop()
+        if term not in found and not term.weight_only and term.op != "Var":
+            found.add(term)
+            stack.extend(i for i in term.inputs if i is not None)
+    return found
 
 
 class View:
