@@ -26,8 +26,9 @@ Attrs: TypeAlias = Mapping[str, Any]
 
 
 def dtype_name(element_type: int) -> str:
-    """The terms' name ("float", "int64", ...) of an ONNX TensorProto data type. Raises ValueError for an unknown one."""
-    return onnx.TensorProto.DataType.Name(element_type).lower()
+    """The terms' name ("float", "int64", ...) of a TensorProto data type. Raises ValueError for an unknown one."""
+    name: str = onnx.TensorProto.DataType.Name(element_type).lower()
+    return name
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -108,7 +109,7 @@ def _batch_normalization(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
 
 def _dirac(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
     kernel = np.zeros(attrs["shape"])
-    outputs, per_group = attrs["shape"][:2]
+    outputs = attrs["shape"][0]
     centre = tuple((k - 1) // 2 for k in attrs["shape"][2:])
     for o in range(outputs):
         kernel[(o, o % (outputs // attrs["group"]), *centre)] = 1.0
@@ -182,8 +183,9 @@ def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mappin
             elif term.op == "Const":
                 values[term] = _widen(weights[str(term.attr("hash"))], term)
             elif term.op == "Out":
-                assert term.inputs[0] is not None and isinstance(index := term.attr("index"), int)
-                values[term] = several[term.inputs[0]][index]
+                (node,), index = term.inputs, term.attr("index")
+                assert node is not None and isinstance(index, int)
+                values[term] = several[node][index]
             else:
                 inputs = [values[i] for i in term.inputs if i is not None]
                 several[term] = _COMPUTE[term.op](inputs, dict(term.attrs))

@@ -62,7 +62,8 @@ def unpack(attrs: Iterable[tuple[str, Attr]]) -> list[AttributeProto]:
 
 def _attribute(name: str, value: Attr) -> AttributeProto:
     if name.startswith(_PROTO):
-        return AttributeProto.FromString(bytes.fromhex(str(value)))
+        attribute: AttributeProto = AttributeProto.FromString(bytes.fromhex(str(value)))
+        return attribute
     return helper.make_attribute(name, value)
 
 

@@ -280,8 +280,9 @@ def _conv(view: NodeView) -> dict[str, Attr] | None:
         if any(d != 1 for d in dilations) or not all(isinstance(size, int) for size in (*x[2:], *kernel)):
             return None
         total = [
-            max((-(-n // s) - 1) * s + k - n, 0)  # type: ignore[operator]
+            max((-(-n // s) - 1) * s + k - n, 0)
             for n, s, k in zip(x[2:], strides, kernel, strict=True)
+            if isinstance(n, int) and isinstance(k, int)
         ]
         less, more = tuple(p // 2 for p in total), tuple(p - p // 2 for p in total)
         pads = less + more if auto_pad == "SAME_UPPER" else more + less

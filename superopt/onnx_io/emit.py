@@ -44,14 +44,16 @@ def emit(
             axis = _axes(term, [attrs["axis"]], opset)[0]
             if term.op == "Concat":
                 return node(axis=axis)
-            return node(axis=axis, **parameter("split", attrs["split"], 13))
+            split = parameter("split", attrs["split"], 13)
+            return node(axis=axis, **split)
         case "Slice":
             axes = _axes(term, attrs["axes"], opset)
             lists = {"starts": attrs["starts"], "ends": attrs["ends"], "axes": axes}
             if opset < 10:
                 if any(step != 1 for step in attrs["steps"]):
                     raise ModelError(f"opset {opset} has no Slice with steps")
-                return node(**{name: list(value) for name, value in lists.items()})
+                plain: dict[str, Any] = {name: list(value) for name, value in lists.items()}
+                return node(**plain)
             if any(step != 1 for step in attrs["steps"]):
                 lists["steps"] = attrs["steps"]
             for name, value in lists.items():

@@ -76,7 +76,7 @@ def infer_types(light: onnx.ModelProto) -> dict[str, TensorType]:
             continue  # what the file declares is used where nothing can be inferred
     graph = inferred.graph
     types: dict[str, TensorType] = {}
-    unnamed = 0
+    unnamed = 0  # sizes without a name, so far
     taken = {d.dim_param for v in _values(graph) for d in v.type.tensor_type.shape.dim}
     for value in _values(graph):
         found = tensor_type(value.type)
@@ -85,12 +85,13 @@ def infer_types(light: onnx.ModelProto) -> dict[str, TensorType]:
         if found.shape is not None:
             sizes: list[Size] = []
             for size in found.shape:
-                if size == -1:
+                if size != -1:
+                    sizes.append(size)
+                    continue
+                unnamed += 1
+                while f"unk_{unnamed}" in taken:
                     unnamed += 1
-                    while f"unk_{unnamed}" in taken:
-                        unnamed += 1
-                    size = symbol(f"unk_{unnamed}")
-                sizes.append(size)
+                sizes.append(symbol(f"unk_{unnamed}"))
             found = TensorType(found.dtype, tuple(sizes))
         if value.name not in types or types[value.name].shape is None:
             types[value.name] = found
@@ -141,8 +142,7 @@ def sizes_at(
     at = infer_types(fixed)
     for name, type in types.items():
         concrete = at[name].shape if name in at else None
-        for size, value in zip(type.shape or (), concrete or (), strict=False):
-            if isinstance(size, Dim) and isinstance(value, int) and (bare := str(size)) not in values:
-                if size == symbol(bare):
-                    values[bare] = value
+        for at_any, at_these in zip(type.shape or (), concrete or (), strict=False):
+            if isinstance(at_any, Dim) and isinstance(at_these, int) and at_any == symbol(str(at_any)):
+                values.setdefault(str(at_any), at_these)
     return values

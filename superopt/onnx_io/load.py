@@ -28,7 +28,7 @@ def load_proto(path: Path) -> onnx.ModelProto:
     if not data:
         raise ModelError(f"{path}: the file is empty")
     try:
-        model = onnx.ModelProto.FromString(data)
+        model: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError:
         raise ModelError(f"{path}: not an ONNX model, or a truncated one") from None
     del data

@@ -39,7 +39,7 @@ class Model:
     names: dict[Term, str] = field(default_factory=dict)  # names of tensors
     nodes: dict[Term, onnx.NodeProto] = field(default_factory=dict)  # names and notes of nodes, nothing else of them
     sizes: dict[str, int] = field(default_factory=dict)  # values of symbolic sizes at the `shapes` asked for
-    listed: dict[str, Term] = field(default_factory=dict)  # constants that the file lists as inputs (before IR version 4)
+    listed: dict[str, Term] = field(default_factory=dict)  # constants listed as inputs, as before IR version 4
     complaint: str | None = None  # what onnx.checker says of the file as read
 
     @property

@@ -156,10 +156,8 @@ class _Reader:
             term = make(form.op, form.inputs, form.attrs, need=need)
         except IllTyped:
             return None  # not for the table to judge: the runtime will
-        types = tuple(
-            _merged(None if uncertain else ours, self.types.get(name))
-            for ours, name in zip(term.types if len(term.types) == len(outputs) else (None,) * len(outputs), outputs, strict=True)
-        )
+        ours = term.types if len(term.types) == len(outputs) and not uncertain else (None,) * len(outputs)
+        types = tuple(_merged(own, self.types.get(name)) for own, name in zip(ours, outputs, strict=True))
         return term if types == term.types else Term.of(form.op, form.inputs, dict(form.attrs), types)
 
     def array(self, term: Term) -> Array | None:

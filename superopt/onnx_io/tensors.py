@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,7 @@ def from_proto(tensor: TensorProto, label: str) -> tuple[Array, str]:
     try:
         dtype = dtype_name(tensor.data_type)
         if tensor.data_type == TensorProto.STRING:
-            array = np.empty(len(tensor.string_data), dtype=object)
-            array[:] = list(tensor.string_data)
-            return array.reshape(tuple(tensor.dims)), dtype
+            return _texts(tensor.string_data).reshape(tuple(tensor.dims)), dtype
         if tensor.data_location == TensorProto.EXTERNAL:
             raise ModelError(f"{label}: tensor {tensor.name!r} is in an external file that was not loaded")
         return numpy_helper.to_array(tensor), dtype
@@ -29,6 +28,10 @@ def from_proto(tensor: TensorProto, label: str) -> tuple[Array, str]:
         if isinstance(error, ModelError):
             raise
         raise ModelError(f"{label}: tensor {tensor.name!r} is malformed: {' '.join(str(error).split())}") from None
+
+
+def _texts(values: Iterable[bytes]) -> Array:
+    return np.fromiter(values, dtype=object)
 
 
 def to_proto(array: Array, dtype: str, name: str) -> TensorProto:
@@ -51,13 +54,9 @@ def constant_value(node: onnx.NodeProto, label: str) -> tuple[Array, str] | None
     elif attribute.type in (AttributeProto.FLOAT, AttributeProto.FLOATS):
         value, dtype = (attribute.f if attribute.type == AttributeProto.FLOAT else list(attribute.floats)), "float"
     elif attribute.type == AttributeProto.STRING:
-        array = np.empty((), dtype=object)
-        array[()] = attribute.s
-        return array, "string"
+        return _texts([attribute.s]).reshape(()), "string"
     elif attribute.type == AttributeProto.STRINGS:
-        array = np.empty(len(attribute.strings), dtype=object)
-        array[:] = list(attribute.strings)
-        return array, "string"
+        return _texts(attribute.strings), "string"
     else:
         return None
     return np.array(value, dtype=numpy_dtype(dtype)), dtype

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
 import onnx
@@ -33,7 +34,7 @@ def write_model(model: Model, origin: Mapping[Term, str] | None = None) -> onnx.
     nodes = dict(model.nodes)
     for term, rule in (origin or {}).items():
         nodes.setdefault(term, onnx.NodeProto(name=f"{term.op}_{rule}"))
-    model = Model(**{**vars(model), "weights": weights, "nodes": nodes})
+    model = dataclasses.replace(model, weights=weights, nodes=nodes)
     changes = folded(model.outputs, weights)
     if changes:
         model = model.with_outputs(replace(model.outputs, changes), replaced=changes)
