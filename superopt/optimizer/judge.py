@@ -53,7 +53,8 @@ def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
 class Judge:
     """Holds the original's session, its inputs and its outputs on them.
 
-    Raises CannotRun where the original does not run on inputs made up for it, InputError where none can be made.
+    Raises CannotRun where the original does not run on inputs made up for it, Unfeedable where none can be made,
+    InputError for shapes that it does not take.
     """
 
     def __init__(

@@ -25,6 +25,7 @@ from superopt.runtime import (
     Session,
     Target,
     Timing,
+    Unfeedable,
     open_session,
     resolve_target,
     versions,
@@ -83,8 +84,8 @@ def optimize(
     with run.phase("total"):
         try:
             run.prepare(inputs, timer)
-        except CannotRun as error:
-            run.reason = f"ONNX Runtime cannot run the original, so nothing can be measured: {error}"
+        except (CannotRun, Unfeedable) as error:
+            run.reason = f"the original cannot be run here, so nothing can be measured: {error}"
         else:
             run.search(finder, budget, alpha)
             run.choose(measure_s)
@@ -149,7 +150,7 @@ class _Run:
                 raise NotADirectoryError(f"{out.parent}: no such folder to write to")
 
     def prepare(self, inputs: int, timer: Timer | None) -> None:
-        """The original's session, inputs and outputs. Raises CannotRun, ValueError."""
+        """The original's session, inputs and outputs. Raises CannotRun, Unfeedable, InputError."""
         with self.phase("prepare", "running the original"):
             kind = self.source
             self.judge = Judge(

@@ -1,7 +1,16 @@
 """ONNX Runtime as an instrument: sessions on a chosen provider, random feeds, comparison, interleaved timing."""
 
 from superopt.runtime.compare import Comparison, Tolerance, compare, derive_tolerance, spread, worst_of
-from superopt.runtime.feeds import Feeds, InputError, InputSpec, feed_candidates, fix_shapes, input_specs, parse_shape
+from superopt.runtime.feeds import (
+    Feeds,
+    InputError,
+    InputSpec,
+    Unfeedable,
+    feed_candidates,
+    fix_shapes,
+    input_specs,
+    parse_shape,
+)
 from superopt.runtime.sessions import (
     CannotRun,
     RuntimeUnavailable,
@@ -24,6 +33,7 @@ __all__ = [
     "Target",
     "Timing",
     "Tolerance",
+    "Unfeedable",
     "compare",
     "derive_tolerance",
     "feed_candidates",

@@ -17,7 +17,17 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-__all__ = ["Array", "Feeds", "InputError", "InputSpec", "feed_candidates", "fix_shapes", "input_specs", "parse_shape"]
+__all__ = [
+    "Array",
+    "Feeds",
+    "InputError",
+    "InputSpec",
+    "Unfeedable",
+    "feed_candidates",
+    "fix_shapes",
+    "input_specs",
+    "parse_shape",
+]
 
 Array: TypeAlias = NDArray[np.generic]
 Feeds: TypeAlias = dict[str, Array]
@@ -27,17 +37,22 @@ _INTEGER_BOUNDS: tuple[int | None, ...] = (2, 1, None, 8)
 
 
 class InputError(ValueError):
-    """No input can be made up for the model, or a shape was given that it does not take; the message is one line."""
+    """A shape was given that the model does not take; the message is one line."""
+
+
+class Unfeedable(RuntimeError):
+    """No input can be made up for the model; the message is one line that says for which."""
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """A required input: element type (ONNX's number) and shape; None is a dynamic size, `symbols` its names."""
+    """A required input: element type (ONNX's number) and shape (None: rank unknown); a size that is None is dynamic,
+    and `symbols` has its name."""
 
     name: str
     elem_type: int
-    shape: tuple[int | None, ...]
-    symbols: tuple[str | None, ...]
+    shape: tuple[int | None, ...] | None
+    symbols: tuple[str | None, ...] = ()
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
@@ -49,17 +64,18 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """The inputs that have no default. Raises InputError for inputs that are no tensors or have no rank."""
+    """The inputs that have no default. Raises Unfeedable for one that is no tensor."""
     defaults = {i.name for i in model.graph.initializer} | {i.values.name for i in model.graph.sparse_initializer}
     specs: list[InputSpec] = []
     for value in model.graph.input:
         if value.name in defaults:
             continue
         if value.type.WhichOneof("value") != "tensor_type":
-            raise InputError(f"input {value.name} is not a tensor")
+            raise Unfeedable(f"input {value.name} is not a tensor")
         tensor = value.type.tensor_type
         if not tensor.HasField("shape"):
-            raise InputError(f"input {value.name} has no known rank; give --shape {value.name}=...")
+            specs.append(InputSpec(value.name, tensor.elem_type, None))
+            continue
         dims = tensor.shape.dim
         specs.append(
             InputSpec(
@@ -78,7 +94,7 @@ def fix_shapes(
     """A concrete shape for each input, and notices about sizes that were assumed.
 
     Sizes come from `given`, then from the same symbol in a given shape of another input, else they are 1.
-    Raises InputError where `given` names no input or contradicts the model.
+    Raises InputError where `given` names no input or contradicts the model, Unfeedable for a rank that nobody knows.
     """
     by_name = {spec.name: spec for spec in specs}
     known: dict[str, int] = {}
@@ -86,18 +102,17 @@ def fix_shapes(
         if name not in by_name:
             raise InputError(f"there is no input {name!r} (inputs: {', '.join(by_name) or 'none'})")
         spec = by_name[name]
-        if len(shape) != len(spec.shape) or any(s not in (None, g) for s, g in zip(spec.shape, shape, strict=True)):
-            wanted = "x".join(
-                str(s if s is not None else p or "?") for s, p in zip(spec.shape, spec.symbols, strict=True)
-            )
-            raise InputError(f"input {name} has shape {wanted}, not {'x'.join(map(str, shape))}")
-        known.update({p: size for p, size in zip(spec.symbols, shape, strict=True) if p is not None})
+        if not _fits(spec, shape):
+            raise InputError(f"input {name} has shape {_shown(spec)}, not {'x'.join(map(str, shape))}")
+        known.update({p: size for p, size in zip(spec.symbols, shape, strict=False) if p is not None})
     shapes: dict[str, tuple[int, ...]] = {}
     assumed: list[str] = []
     for spec in specs:
         if spec.name in given:
             shapes[spec.name] = given[spec.name]
             continue
+        if spec.shape is None:
+            raise Unfeedable(f"input {spec.name} has no known rank; give its shape")
         sizes: list[int] = []
         for axis, (size, symbol) in enumerate(zip(spec.shape, spec.symbols, strict=True)):
             if size is None:
@@ -111,12 +126,23 @@ def fix_shapes(
     return shapes, notices
 
 
+def _fits(spec: InputSpec, shape: tuple[int, ...]) -> bool:
+    if spec.shape is None:
+        return True
+    return len(shape) == len(spec.shape) and all(s in (None, g) for s, g in zip(spec.shape, shape, strict=True))
+
+
+def _shown(spec: InputSpec) -> str:
+    sizes = zip(spec.shape or (), spec.symbols, strict=True)
+    return "x".join(str(size if size is not None else symbol or "?") for size, symbol in sizes)
+
+
 def feed_candidates(
     specs: Sequence[InputSpec], shapes: Mapping[str, tuple[int, ...]], seed: int, index: int
 ) -> Iterator[Feeds]:
     """Feeds number `index` of a seed, one for each way to draw integers; the first that the model accepts is its feed.
 
-    Every value depends on (seed, index, input name) only. Raises InputError for element types that cannot be drawn.
+    Every value depends on (seed, index, input name) only. Raises Unfeedable for element types that cannot be drawn.
     """
     bounds = _INTEGER_BOUNDS if any(_is_integer(spec.elem_type) for spec in specs) else _INTEGER_BOUNDS[:1]
     for bound in bounds:
@@ -133,9 +159,9 @@ def _is_integer(elem_type: int) -> bool:
 
 def _draw(spec: InputSpec, shape: tuple[int, ...], seed: int, index: int, bound: int | None) -> Array:
     rng = np.random.default_rng([seed, index, zlib.crc32(spec.name.encode())])
-    dtype = _dtype(spec.elem_type)
     if spec.elem_type == onnx.TensorProto.STRING:
-        raise InputError(f"input {spec.name} holds strings")
+        return np.asarray(rng.choice(np.array(["Monday", "a word", "", "42"], dtype=object), shape))
+    dtype = _dtype(spec.elem_type)
     if dtype == np.bool_:
         return np.asarray(rng.integers(0, 2, shape).astype(np.bool_))
     if np.issubdtype(dtype, np.integer):
@@ -146,7 +172,7 @@ def _draw(spec: InputSpec, shape: tuple[int, ...], seed: int, index: int, bound:
         # Odd feeds are uniform in [0, 1): the range of images, and inside the domain of Log and Sqrt.
         drawn = rng.random(shape) if index % 2 else rng.standard_normal(shape)
         return np.asarray(drawn, dtype=np.float64).astype(dtype)
-    raise InputError(f"input {spec.name} has an element type that cannot be drawn ({dtype})")
+    raise Unfeedable(f"input {spec.name} has an element type that cannot be drawn ({dtype})")
 
 
 def _integers(
