@@ -52,3 +52,39 @@ def lora(batch: int | str = 16, size: int = 64, rank: int = 16) -> onnx.ModelPro
         [floats("y", batch, size)],
         [("W", weights(size, size)), ("A", weights(size, rank, seed=1)), ("B", weights(rank, size, seed=2))],
     )
+
+
+def branches(channels: int = 32, size: int = 28, blocks: int = 2) -> onnx.ModelProto:
+    """Blocks of Relu(BN(Conv3x3(x)) + BN(Conv1x1(x)) + BN(x)), as RepVGG is trained."""
+    nodes: list[onnx.NodeProto] = []
+    values: list[tuple[str, np.ndarray]] = []
+    rng = np.random.default_rng(7)
+
+    def normalised(x: str, name: str) -> str:
+        for part, drawn in (
+            ("scale", rng.uniform(0.3, 0.8, channels)),
+            ("bias", rng.normal(0, 0.1, channels)),
+            ("mean", rng.normal(0, 0.1, channels)),
+            ("var", rng.uniform(0.5, 1.5, channels)),
+        ):
+            values.append((f"{name}.{part}", drawn.astype(np.float32)))
+        parts = [f"{name}.{part}" for part in ("scale", "bias", "mean", "var")]
+        nodes.append(helper.make_node("BatchNormalization", [x, *parts], [f"{name}.bn"]))
+        return f"{name}.bn"
+
+    x = "x"
+    for block in range(blocks):
+        sums = [normalised(x, f"{block}.id")]
+        for kernel in (1, 3):
+            name = f"{block}.{kernel}"
+            drawn = rng.standard_normal((channels, channels, kernel, kernel)) / (kernel * channels**0.5)
+            values.append((f"{name}.w", drawn.astype(np.float32)))
+            pads = [kernel // 2] * 4
+            nodes.append(helper.make_node("Conv", [x, f"{name}.w"], [f"{name}.conv"], pads=pads))
+            sums.append(normalised(f"{name}.conv", name))
+        nodes.append(helper.make_node("Add", [sums[0], sums[1]], [f"{block}.first"]))
+        nodes.append(helper.make_node("Add", [f"{block}.first", sums[2]], [f"{block}.sum"]))
+        x = "y" if block == blocks - 1 else f"{block}.out"
+        nodes.append(helper.make_node("Relu", [f"{block}.sum"], [x]))
+    shape = (1, channels, size, size)
+    return model(nodes, [floats("x", *shape)], [floats("y", *shape)], values)

@@ -18,7 +18,7 @@ CPU = Target("cpu", 1)
 
 
 def accept(original: Session, candidate: Session, feeds: Feeds, budget_s: float) -> Timing:
-    return Timing(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1, "cpu")
+    return Timing(1.1, 1.0, 1.1, 1.1, 1.1, 1.1, 1.0, 1, "cpu")
 
 
 def optimized(path: Path, out: Path) -> Result:

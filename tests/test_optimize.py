@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import superopt
+from superopt.ir.pattern import instantiate, match
 from superopt.ir.text import parse_rule
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.onnx_io import Model, ModelError
@@ -103,6 +104,29 @@ def test_slower_candidate_is_refused(saved: Path, tmp_path: Path, lora_rules: Pa
     assert result.operators_after == result.operators_before
     assert result.rules == []
     assert result.proof is None
+
+
+def test_no_gain_is_taken_only_with_fewer_operators(saved: Path, lora_rules: Path, tmp_path: Path) -> None:
+    def same(original: Session, candidate: Session, feeds: Feeds, budget_s: float) -> Timing:
+        return Timing(1.0, 1.0, 1.0, 0.99, 1.01, 1.0, 1.0, 9, "cpu")
+
+    assert run_optimize(saved, tmp_path / "fast.onnx", lora_rules, timer=same).changed
+    (tmp_path / "relu.rules").write_text("Relu(a) = Relu(Relu(a)) @ a[_,_]\n")
+    short = model([helper.make_node("Relu", ["x"], ["y"])], [floats("x", 2, 2)], [floats("y", 2, 2)])
+    kept = run_optimize(short, None, tmp_path / "relu.rules", timer=same, finder=relu_twice)
+    assert not kept.changed
+    assert "no smaller" in kept.reason
+
+
+def relu_twice(request: Request) -> Found:
+    """Applies the one rule at the model's output."""
+    (rule,) = request.rules
+    bindings = match(rule.lhs, request.model.outputs)
+    assert bindings is not None
+    step = Step(rule, rule.signatures[0], request.model.outputs)
+    rewrite = Rewrite(request.model.outputs, (step,), instantiate(rule.rhs, bindings, "float"))
+    (x,) = request.model.inputs
+    return Found((Trace((Application(rewrite, ((x, x),)),)),))
 
 
 def test_second_candidate_is_tried(tmp_path: Path, lora_rules: Path) -> None:

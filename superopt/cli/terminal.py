@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 import threading
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import NoReturn, ParamSpec, TypeVar
@@ -18,6 +19,9 @@ from superopt.runtime import InputError, RuntimeUnavailable
 __all__ = ["NEGATIVE", "UNUSABLE", "Progress", "errors", "out", "one_line_errors"]
 
 NEGATIVE, UNUSABLE = 1, 2
+
+# Least seconds between two lines of the same phase (what stands before the colon).
+_SAME_PHASE_S = 5.0
 
 # What a user can cause; anything else is a fault of the program and keeps its traceback.
 _EXPECTED = (ModelError, RulesError, RuntimeUnavailable, InputError, OSError)
@@ -72,6 +76,7 @@ class Progress:
         self._lock = threading.Lock()
         self._shown = False
         self._last = ""
+        self._printed = 0.0
         self._timer = threading.Timer(delay_s, self._begin)
         self._timer.daemon = True
 
@@ -85,9 +90,11 @@ class Progress:
     def __call__(self, message: str) -> None:
         """Notes what is being done now."""
         with self._lock:
-            self._last = message
-            if self._shown:
+            phase = message.partition(":")[0]
+            now = time.monotonic()
+            if self._shown and (phase != self._last.partition(":")[0] or now - self._printed > _SAME_PHASE_S):
                 self._print(message)
+            self._last = message
 
     def _begin(self) -> None:
         with self._lock:
@@ -96,4 +103,5 @@ class Progress:
                 self._print(self._last)
 
     def _print(self, message: str) -> None:
+        self._printed = time.monotonic()
         self._console.print(f"{message} ...", style="dim", markup=False)

@@ -101,6 +101,10 @@ def optimize(
     return result
 
 
+def _size(model: onnx.ModelProto) -> int:
+    return sum(count_operators(model).values())
+
+
 @dataclass
 class _Run:
     """One call of `optimize`, step by step."""
@@ -233,8 +237,11 @@ class _Run:
             timing.rounds,
             timing.clock,
         )
+        measured = f"{timing.ratio:.3f} ({timing.low:.3f} to {timing.high:.3f})"
         if timing.ratio < 1 or timing.low < _LEAST_LOW:
-            return f"slower, or not surely faster: {timing.ratio:.3f} ({timing.low:.3f} to {timing.high:.3f})"
+            return f"slower, or not surely faster: {measured}"
+        if timing.low <= 1 and _size(proto) >= _size(self.proto):
+            return f"not surely faster, and no smaller: {measured}"
         self.chosen = proto
         return None
 
