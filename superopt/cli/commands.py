@@ -7,8 +7,9 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.show import show_result
-from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, out
+from superopt.cli.show import show_result, show_summary
+from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, results
+from superopt.generate import generate
 from superopt.ir.rule import Rule
 from superopt.ir.text import show_rule, show_signature
 from superopt.optimizer import Result, optimize
@@ -111,7 +112,7 @@ def _print_result(result: Result, as_json: bool) -> None:
     if as_json:
         click.echo(result.to_json())
     else:
-        show_result(out(), result)
+        show_result(results(), result)
 
 
 def _command(name: str) -> click.Command:
@@ -137,6 +138,25 @@ def main() -> None:
 
 optimize_main = _command("optimize")
 main.add_command(_command("optimize"))
+
+
+@main.command("generate")
+@click.option(
+    "--out", type=click.Path(path_type=Path), default=Path("rules"), show_default=True, help="Folder to write."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same bytes.")
+@one_line_errors
+def generate_command(out: Path, seed: int) -> None:
+    """Find rules by enumeration, prove them, and write them to a folder.
+
+    \b
+    Examples:
+      superopt generate --out rules
+      superopt generate --out other --seed 1
+    """
+    with Progress(0.0) as progress:
+        summary = generate(out, seed, progress)
+    show_summary(results(), summary, out)
 
 
 @main.command("verify")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
+
 from rich.console import Console
 from rich.table import Table
 
+from superopt.generate import Summary
 from superopt.optimizer import Result
 
-__all__ = ["show_result"]
+__all__ = ["show_result", "show_summary"]
 
 
 def show_result(console: Console, result: Result) -> None:
@@ -36,6 +40,20 @@ def show_result(console: Console, result: Result) -> None:
     else:
         where = f", written unchanged to {result.out}" if result.out else ""
         console.print(f"the original is kept{where}: {result.reason}", markup=False)
+
+
+def show_summary(console: Console, summary: Summary, folder: Path) -> None:
+    """How many candidates each stage of the generator kept, by family and in all."""
+    families = list(summary.families)
+    table = Table(title=f"{folder}, seed {summary.seed}", title_justify="left")
+    table.add_column("stage")
+    for name in (*families, "all"):
+        table.add_column(name, justify="right")
+    counts = [*(asdict(summary.families[name]) for name in families), asdict(summary.total)]
+    for stage in counts[-1]:
+        table.add_row(stage.replace("_", " "), *(str(count[stage]) for count in counts))
+    console.print(table)
+    console.print("written: " + ", ".join(summary.files), markup=False)
 
 
 def _count(number: int, noun: str) -> str:

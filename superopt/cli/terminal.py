@@ -16,7 +16,7 @@ from superopt.onnx_io import ModelError
 from superopt.rulebook import RulesError
 from superopt.runtime import InputError, RuntimeUnavailable
 
-__all__ = ["NEGATIVE", "UNUSABLE", "Progress", "errors", "out", "one_line_errors"]
+__all__ = ["NEGATIVE", "UNUSABLE", "Progress", "errors", "one_line_errors", "results"]
 
 NEGATIVE, UNUSABLE = 1, 2
 
@@ -30,7 +30,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def out() -> Console:
+def results() -> Console:
     """Results. Colour only on a terminal and without NO_COLOR (rich sees to it); lines are never cut."""
     return Console(soft_wrap=True, highlight=False)
 

@@ -18,7 +18,7 @@ from superopt.optimizer.files import count_operators, keep_original, write_text
 from superopt.optimizer.judge import Judge, Timer, loadable
 from superopt.optimizer.result import Difference, Latency, Refusal, Result
 from superopt.optimizer.trace_json import traces_to_json
-from superopt.rulebook import load_rules
+from superopt.rulebook import load_rules, shipped_rules
 from superopt.runtime import (
     CannotRun,
     Comparison,
@@ -30,7 +30,7 @@ from superopt.runtime import (
     resolve_target,
     versions,
 )
-from verify.proofs import ProofBook
+from verify.proofs import Certificate, ProofBook, load_certificates
 from verify.replay import ReplayError, replay
 
 __all__ = ["optimize"]
@@ -81,6 +81,8 @@ def optimize(
     )
     run.read([Path(path) for path in (out, trace) if path is not None])
     run.rules = load_rules(None if rules is None else Path(rules))
+    if rules is None:
+        run.certificates = load_certificates(shipped_rules() / "certificates.jsonl")
     with run.phase("total"):
         try:
             run.prepare(inputs, timer)
@@ -116,6 +118,9 @@ class _Run:
     shapes: dict[str, tuple[int, ...]]
     progress: Callable[[str], None]
     rules: list[Rule] = field(default_factory=list)
+    certificates: dict[str, Certificate] = field(default_factory=dict)
+    # The search may rely on certificates; what is written rests on proofs made in this run.
+    book: ProofBook = field(default_factory=ProofBook)
     seconds: dict[str, float] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     reason: str = ""
@@ -170,13 +175,12 @@ class _Run:
     def search(self, finder: Finder, budget: float, alpha: float) -> None:
         """Fills `found`."""
         assert self.judge is not None
-        self.book = ProofBook()
         with self.phase("search", "searching"):
             self.found = finder(
                 Request(
                     self.model,
                     self.rules,
-                    self.book,
+                    ProofBook(self.certificates),
                     self.target,
                     alpha,
                     budget,
