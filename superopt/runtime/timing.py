@@ -15,6 +15,7 @@ __all__ = ["Timing", "time_interleaved", "time_once"]
 
 _SAMPLE_S = 0.002  # a sample is at least this long: the clocks' own cost and resolution vanish in it
 _MOST_CALLS = 1000
+_CHECK_EVERY = 20  # rounds
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def time_interleaved(
     least: int = 5,
     most: int = 400,
 ) -> Timing:
-    """Times two calls against each other for `budget_s` seconds of wall time, at least `least` rounds of A B B A.
+    """Times two calls against each other for `budget_s` seconds of wall time (fewer where the ratio settles), at
+    least `least` rounds of A B B A.
 
     The calls are run once each beforehand (first runs allocate); a sample repeats a short call.
     """
@@ -80,6 +82,8 @@ def time_interleaved(
         wall_b += [s[1] for s in b]
         clock = 0 if cpu_clock else 1
         ratios.append((a[0][clock] + a[1][clock]) / max(b[0][clock] + b[1][clock], 1e-12))
+        if len(ratios) % _CHECK_EVERY == 0 and _settled(ratios):
+            break
     low, high = median_interval(ratios)
     return Timing(
         before=statistics.median(cpu_a if cpu_clock else wall_a),
@@ -92,6 +96,13 @@ def time_interleaved(
         rounds=len(ratios),
         clock="cpu" if cpu_clock else "wall",
     )
+
+
+def _settled(ratios: list[float]) -> bool:
+    """Whether more rounds would tell nothing: the interval is narrow, and very narrow where it is close to 1."""
+    low, high = median_interval(ratios)
+    close = low < 1.01 and high > 0.99
+    return high - low < (0.004 if close else 0.01) * high
 
 
 def median_interval(values: list[float]) -> tuple[float, float]:
