@@ -46,9 +46,11 @@ def constant(array: Array, dtype: str, weights: MutableMapping[str, Array]) -> T
             same = np.array(bits, array.dtype).tobytes()
             if first.tobytes() == same and array.tobytes() == same * array.size:
                 return Term.of(op, (), {"shape": type.shape or ()}, (type,))
-    content = repr(array.tolist()).encode() if array.dtype == object else np.ascontiguousarray(array).data
     digest = hashlib.blake2b(f"{type}|".encode(), digest_size=16)
-    digest.update(content if isinstance(content, bytes) else content.cast("B") if content.nbytes else b"")
+    if array.dtype == object:
+        digest.update(repr(array.tolist()).encode())
+    else:
+        digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     weights.setdefault(digest.hexdigest(), array)
     return Term.of("Const", (), {"hash": digest.hexdigest()}, (type,))
 

@@ -165,8 +165,7 @@ def _split(view: NodeView) -> dict[str, Attr] | None:
     split = view.parameters("split", 1, 13)
     if split is None:
         if view.opset >= 18:
-            parts = view.integer("num_outputs", 0)
-            if parts < 1:
+            if view.integer("num_outputs", 0) != parts:
                 return None
             each = -(-size // parts)
             split = tuple(min(each, max(size - k * each, 0)) for k in range(parts))

@@ -39,6 +39,9 @@ def emit(
         inputs.append(constants(np.array(value, np.int64), "int64"))
         return {}
 
+    # What works on no axis at all is the identity; written out, an empty list would mean all axes, or nothing.
+    if any(attrs.get(name) == () for name in ("axes", "perm", "pads")):
+        return node("Identity")
     match term.op:
         case "Concat" | "Split":
             axis = _axes(term, [attrs["axis"]], opset)[0]
@@ -68,12 +71,8 @@ def emit(
                 inputs.append(constants(np.array(attrs["value"], numpy_dtype(dtype)), dtype))
             return node(mode="constant")
         case "Unsqueeze" | "Squeeze":
-            if not attrs["axes"]:
-                return node("Identity")  # an empty list would mean all axes of size 1
             return node(**parameter("axes", _axes(term, attrs["axes"], opset), 13))
         case "ReduceSum":
-            if not attrs["axes"]:
-                return node("Identity")
             return node(keepdims=attrs["keepdims"], **parameter("axes", _axes(term, attrs["axes"], opset), 13))
         case "Gemm":
             if len(inputs) == 2 and opset < 11:

@@ -15,6 +15,8 @@ __all__ = ["check", "infer_types", "light_copy", "sizes_at", "tensor_type"]
 
 _SMALL = 1024  # elements; shapes and axes are smaller, and inference reads their values
 
+_DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+
 
 def light_copy(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
     """`model` with `nodes` in their place and big weights as inputs that have no value."""
@@ -106,7 +108,7 @@ def _values(graph: onnx.GraphProto) -> Iterable[onnx.ValueInfoProto]:
 
 def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
     """The type of a dense tensor, with -1 for a size of which nothing is known; None for any other type."""
-    if proto.WhichOneof("value") != "tensor_type" or not proto.tensor_type.elem_type:
+    if proto.WhichOneof("value") != "tensor_type" or proto.tensor_type.elem_type not in _DTYPES:
         return None
     tensor = proto.tensor_type
     dtype = dtype_name(tensor.elem_type)

@@ -6,7 +6,8 @@ import heapq
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import DecodeError, Message
 from onnx import external_data_helper
 
 from superopt.onnx_io.bodies import captured, subgraphs
@@ -32,17 +33,28 @@ def load_proto(path: Path) -> onnx.ModelProto:
     except DecodeError:
         raise ModelError(f"{path}: not an ONNX model, or a truncated one") from None
     del data
+    if not _all_text(model):
+        raise ModelError(f"{path}: not an ONNX model, or a damaged one (a name is not UTF-8)")
     if not model.HasField("graph"):
         raise ModelError(f"{path}: not an ONNX model, or a truncated one (it holds no graph)")
     try:
         external_data_helper.load_external_data_for_model(model, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"{path}: external data: {_one_line(error)}") from None
+        raise ModelError(f"{path}: external data: {error}") from None
     return model
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def _all_text(message: Message) -> bool:
+    """Whether all text in `message` is text: what is not UTF-8 protobuf hands out as bytes. Weights are not looked at."""
+    stack: list[Message] = [message]
+    while stack:
+        for field, value in stack.pop().ListFields():
+            values = [value] if isinstance(value, (str, bytes, Message)) else value
+            if field.type == FieldDescriptor.TYPE_MESSAGE:
+                stack.extend(values)
+            elif field.type == FieldDescriptor.TYPE_STRING and any(isinstance(text, bytes) for text in values):
+                return False
+    return True
 
 
 def reads(node: onnx.NodeProto) -> list[str]:

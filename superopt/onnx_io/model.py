@@ -23,6 +23,9 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 class ModelError(ValueError):
     """A model that cannot be read or written; the message is one line that says where and why."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(" ".join(message.split()))  # names in a damaged file may hold anything
+
 
 @dataclass(frozen=True)
 class Model:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import Message
 
 from superopt.evaluate import constant, dtype_name, evaluate
 from superopt.ir.dim import Size
@@ -189,24 +190,23 @@ class _Reader:
     def skeleton(self, inputs: tuple[Term, ...]) -> onnx.ModelProto:
         """The file without nodes and weights; default values of inputs stay."""
         kept = onnx.ModelProto()
-        for field, value in self.proto.ListFields():
-            if field.name == "graph":
-                continue
-            if field.is_repeated:
-                getattr(kept, field.name).MergeFrom(value)
-            else:
-                setattr(kept, field.name, value)
-        for field, value in self.proto.graph.ListFields():
-            if field.name not in ("node", "initializer", "sparse_initializer"):
-                if field.is_repeated:
-                    getattr(kept.graph, field.name).MergeFrom(value)
-                else:
-                    setattr(kept.graph, field.name, value)
+        _copy_fields(self.proto, kept, {"graph"})
+        _copy_fields(self.proto.graph, kept.graph, {"node", "initializer", "sparse_initializer"})
         names = {str(term.attr("name")) for term in inputs}
         kept.graph.initializer.extend(t for t in self.proto.graph.initializer if t.name in names)
         kept.graph.sparse_initializer.extend(t for t in self.proto.graph.sparse_initializer if t.values.name in names)
         kept.graph.SetInParent()
         return kept
+
+
+def _copy_fields(source: Message, target: Message, left_out: set[str]) -> None:
+    """Copy the fields that are set: numbers, text, and lists (the two messages that this serves have no other)."""
+    for field, value in source.ListFields():
+        if field.name not in left_out:
+            if isinstance(value, (str, bytes, int, float)):
+                setattr(target, field.name, value)
+            else:
+                getattr(target, field.name).MergeFrom(value)
 
 
 def opaque_name(node: onnx.NodeProto) -> str:

@@ -27,7 +27,7 @@ def from_proto(tensor: TensorProto, label: str) -> tuple[Array, str]:
     except (ValueError, TypeError, KeyError) as error:
         if isinstance(error, ModelError):
             raise
-        raise ModelError(f"{label}: tensor {tensor.name!r} is malformed: {' '.join(str(error).split())}") from None
+        raise ModelError(f"{label}: tensor {tensor.name!r} is malformed: {error}") from None
 
 
 def _texts(values: Iterable[bytes]) -> Array:
