@@ -49,6 +49,7 @@ class _Reader:
     def __init__(self, proto: onnx.ModelProto, label: str) -> None:
         self.proto, self.label = proto, label
         self.weights: dict[str, Array] = {}
+        self.constants: dict[str, Term] = {}
         self.values: dict[str, Term] = {}
         self.position: dict[Term, int] = {}
         self.names: dict[Term, str] = {}
@@ -63,6 +64,7 @@ class _Reader:
         if not self.proto.opset_import and graph.node:
             raise ModelError(f"{self.label}: not an ONNX model, or a truncated one (it names no operator set)")
         nodes = sorted_nodes(graph, self.label)
+        self.read_constants(graph, nodes)
         light = light_copy(self.proto, nodes)
         self.types = infer_types(light)
         inputs = self.read_leaves(graph)
@@ -81,19 +83,28 @@ class _Reader:
             complaint=check(light),
         )
 
+    def read_constants(self, graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
+        """Initializers and Constant nodes, before anything else looks at the sizes that they claim."""
+        for tensor in graph.initializer:
+            self.constants[tensor.name] = constant(*from_proto(tensor, self.label), self.weights)
+        for node in nodes:
+            if node.domain in _DEFAULT and node.op_type == "Constant" and len(node.output) == 1:
+                value = constant_value(node, self.label)
+                if value is not None:
+                    self.constants[node.output[0]] = constant(*value, self.weights)
+
     def read_leaves(self, graph: onnx.GraphProto) -> tuple[Term, ...]:
-        initializers = {tensor.name: tensor for tensor in graph.initializer}
         fixed = self.proto.ir_version < 4
         inputs: list[Term] = []
         for value in graph.input:
-            if not (fixed and value.name in initializers):
+            if not (fixed and value.name in self.constants):
                 self.values[value.name] = var(value.name, self.types.get(value.name))
                 inputs.append(self.values[value.name])
         if len({value.name for value in graph.input}) != len(graph.input):
             raise ModelError(f"{self.label}: two inputs have the same name")
-        for name, tensor in initializers.items():
-            if name not in self.values:
-                self.define(name, constant(*from_proto(tensor, self.label), self.weights))
+        for tensor in graph.initializer:
+            if tensor.name not in self.values:
+                self.define(tensor.name, self.constants[tensor.name])
         for sparse in graph.sparse_initializer:
             name = sparse.values.name
             if name not in self.values:
@@ -101,7 +112,7 @@ class _Reader:
                 type = TensorType(dtype_name(sparse.values.data_type), tuple(sparse.dims))
                 self.define(name, Term.of("ai.onnx::SparseInitializer", (), {"proto": content}, (type,)))
         if fixed:
-            self.listed = {v.name: self.values[v.name] for v in graph.input if v.name in initializers}
+            self.listed = {v.name: self.values[v.name] for v in graph.input if v.name in self.constants}
         return tuple(inputs)
 
     def define(self, name: str, term: Term) -> None:
@@ -115,11 +126,9 @@ class _Reader:
             outputs.pop()
         if not outputs:
             return
-        if default and node.op_type == "Constant" and len(outputs) == 1:
-            value = constant_value(node, self.label)
-            if value is not None:
-                self.define(outputs[0], constant(*value, self.weights))
-                return
+        if outputs[0] in self.constants:
+            self.define(outputs[0], self.constants[outputs[0]])
+            return
         inputs = [self.values[name] if name else None for name in node.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
