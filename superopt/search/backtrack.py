@@ -4,8 +4,13 @@ Moves in different places commute, so a plain best-first search drowns in orders
 gain is a connected series of moves: each touches what an earlier one made, or its surroundings. So from the best
 graph so far, each first move within alpha starts a *burst*: a beam search, a few moves deep, over the moves near
 what the burst has made, as long as something of what the first move began is there. A burst that finds a better
-graph ends, and the descent starts again from there. Bursts grow from effort to effort; the last effort is a
-best-first search over all moves.
+graph ends, and the descent starts again from there.
+
+A *detour* takes back a decision: from a graph on the way to the best one, a move in conflict with the one that
+was taken (they rewrite a common operator; others are still there later), a burst to make something of it, a
+descent that leaves alone what came of it, and both once more.
+
+Efforts grow: small bursts, detours, larger bursts; the last is a best-first search over all moves.
 """
 
 from __future__ import annotations
@@ -26,9 +31,14 @@ from superopt.search.view import View, run_time_terms
 
 __all__ = ["EFFORTS", "RegionSearch", "State"]
 
-# Width and depth of bursts, effort by effort; the effort after the last is best-first over all moves.
-BURSTS = ((4, 4), (12, 6), (40, 8))
-EFFORTS = len(BURSTS) + 1
+# What is done, effort by effort: how, and width and depth of the bursts.
+_PLAN = (("burst", 4, 4), ("detour", 4, 4), ("burst", 12, 6), ("detour", 12, 6), ("burst", 40, 8), ("everywhere", 0, 0))
+EFFORTS = len(_PLAN)
+
+# The search of a region ends when so many graphs were expanded since its best one was found, or this many times
+# as many as it took to find that.
+_PATIENCE = 1500
+_PATIENCE_FACTOR = 3
 
 # Different results of a region that are kept, to be timed where the best one disappoints.
 _ELITE = 8
@@ -45,7 +55,7 @@ class State:
     price: Price
     parent: State | None = None
     step: Step | None = None
-    origin: str = ""  # id of the rule of `step`, as it stands in the rule set
+    move: Match | None = None
     made: frozenset[Term] = frozenset()
     core: frozenset[Term] = frozenset()
 
@@ -65,8 +75,8 @@ class State:
         return Rewrite(before, tuple(s.step for s in path if s.step is not None), self.outputs)
 
     def rules(self) -> list[str]:
-        """Id of the rule of each step."""
-        return [state.origin for state in self.path()]
+        """Id of the rule of each step, as it stands in the rule set."""
+        return [state.move.variant.origin for state in self.path() if state.move is not None]
 
 
 class RegionSearch:
@@ -93,13 +103,14 @@ class RegionSearch:
         self._elite: dict[int, State] = {}
         self._normal = Normal()
         self._usual: frozenset[Term] = frozenset()  # run-time terms of the best graph
-        # Bursts that found nothing, by effort and first graph.
+        # Bursts and detours that found nothing, by effort and first graph.
         self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()
+        self._stop = _PATIENCE  # at how many graphs expanded to give up
 
     @property
     def exhausted(self) -> bool:
         """Whether there is nothing more to do."""
-        return self.effort >= EFFORTS or self.expanded >= self.limit
+        return self.effort >= EFFORTS or self.expanded >= min(self.limit, self._stop)
 
     def candidates(self) -> list[State]:
         """Distinct improvements, best first."""
@@ -113,31 +124,41 @@ class RegionSearch:
             return True
         if self.effort == 0 and self.best is self.start:
             self._accept(self._descend(self.start))
+        kind, width, depth = _PLAN[self.effort]
         while not self._over():
-            if self.effort < len(BURSTS):
-                found = self._bursts(*BURSTS[self.effort])
+            if kind == "burst":
+                found = self._bursts(width, depth)
+            elif kind == "detour":
+                found = self._detours(width, depth)
             else:
                 found = self._everywhere()
             if found is None:
                 break
             self._accept(self._descend(found))
-        if self._over() and self.expanded < self.limit:
+        if self._over() and not self.exhausted:
             return False
         self.effort += 1
         return True
 
     def _over(self) -> bool:
-        return self.expanded >= self.limit or time.monotonic() > self.deadline
+        return self.exhausted or time.monotonic() > self.deadline
 
     def _accept(self, state: State) -> None:
         if state.price < self.best.price:
-            self.best = replace(state, made=frozenset(), core=frozenset())
+            self.best = _fresh(state)
+            self._stop = max(self.expanded + _PATIENCE, self.expanded * _PATIENCE_FACTOR)
 
-    def _moves(self, state: State, near: frozenset[Term] | None = None) -> list[tuple[Price, Match]]:
-        """Moves within alpha and what they lead to, cheapest first; with `near`, only those that touch it."""
+    def _moves(
+        self, state: State, near: frozenset[Term] | None = None, bound: float | None = None
+    ) -> list[tuple[Price, Match]]:
+        """Moves and what they lead to, cheapest first: up to a time of `bound` (else alpha times the best).
+
+        With `near`, only those that touch it.
+        """
         self.expanded += 1
         view = View(state.outputs)
-        bound = int(self.alpha * self.best.price.time)
+        if bound is None:
+            bound = self.alpha * self.best.price.time
         priced: list[tuple[Price, Match]] = []
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
         for found in self.matcher.matches(view):
@@ -179,21 +200,21 @@ class RegionSearch:
         if not state.core or not state.core.isdisjoint(found.covered):
             core |= found.made - self._usual
         step = Step(found.variant.rule, signature, found.roots)
-        child = State(outputs, price, state, step, found.variant.origin, made, core)
+        child = State(outputs, price, state, step, found, made, core)
         if price.time < self.start.price.time and self._elite.get(price.time, self.start).price > price:
             self._elite[price.time] = child
             if len(self._elite) > _ELITE:
                 del self._elite[max(self._elite)]
         return child
 
-    def _descend(self, state: State) -> State:
-        """The cheapest move, as long as one is cheaper."""
+    def _descend(self, state: State, keep: bool = False) -> State:
+        """The cheapest move, as long as one is cheaper; with `keep`, none that undoes the whole core."""
         while not self._over():
-            for price, found in self._moves(state):
+            for price, found in self._moves(state, bound=state.price.time):
                 if price >= state.price:
                     return state
                 child = self._child(state, found)
-                if child is not None and child.price < state.price:
+                if child is not None and child.price < state.price and not (keep and _lost(child)):
                     state = child
                     break
             else:
@@ -212,34 +233,57 @@ class RegionSearch:
             key = (self.effort, self._normal(child.outputs))
             if key in self._fruitless:
                 continue
-            found = child if child.price < self.best.price else self._burst(child, width, depth)
-            if found is not None:
+            found = self._burst(child, width, depth)
+            if found.price < self.best.price:
                 return found
             self._fruitless.add(key)
         return None
 
-    def _burst(self, first: State, width: int, depth: int) -> State | None:
-        """A beam search from `first` for a state better than the best."""
+    def _detours(self, width: int, depth: int) -> State | None:
+        """A state better than the best, found by deciding otherwise on the way to it; None where there is none."""
+        for taken in self.best.path():
+            assert taken.parent is not None and taken.move is not None
+            parent = _fresh(taken.parent)
+            self._usual = frozenset(run_time_terms(parent.outputs))
+            for _, first in self._moves(parent, bound=self.alpha * parent.price.time):
+                if self._over():
+                    return None
+                if first.covered.isdisjoint(taken.move.covered):
+                    continue
+                child = self._child(parent, first, {self._normal(taken.outputs)})
+                if child is None or (self.effort, self._normal(child.outputs)) in self._fruitless:
+                    continue
+                found = child
+                for _ in range(2):
+                    found = self._descend(self._burst(found, width, depth), keep=True)
+                    if found.price < self.best.price:
+                        return found
+                self._fruitless.add((self.effort, self._normal(child.outputs)))
+        return None
+
+    def _burst(self, first: State, width: int, depth: int) -> State:
+        """The cheapest state of a beam search from `first`, which ends where a state is better than the best."""
+        cheapest = first
+        bound = self.alpha * max(first.price.time, self.best.price.time)
         seen = {self._normal(self.best.outputs), self._normal(first.outputs)}
         level = [first]
         for _ in range(depth):
+            if cheapest.price < self.best.price:
+                break
             waiting: list[tuple[Price, int, State, Match]] = []
             for state in level:
-                near = _surroundings(state.made)
-                for price, found in self._moves(state, near):
+                for price, found in self._moves(state, _surroundings(state.made), bound):
                     waiting.append((price, len(waiting), state, found))
             level = []
             for _, _, parent, found in sorted(waiting, key=lambda item: item[:2]):
                 if self._over() or len(level) == width:
                     break
                 child = self._child(parent, found, seen)
-                if child is None:
-                    continue
-                if child.price < self.best.price:
-                    return child
-                if not child.core.isdisjoint(run_time_terms(child.outputs)):
+                if child is not None and not _lost(child):
                     level.append(child)
-        return None
+                    if child.price < cheapest.price:
+                        cheapest = child
+        return cheapest
 
     def _everywhere(self) -> State | None:
         """Best-first over all moves, from the best state back to the first one."""
@@ -263,6 +307,16 @@ class RegionSearch:
 
     def _ancestry(self) -> Iterator[State]:
         yield from reversed([self.start, *self.best.path()])
+
+
+def _fresh(state: State) -> State:
+    """The state as the first one of a burst."""
+    return replace(state, made=frozenset(), core=frozenset())
+
+
+def _lost(state: State) -> bool:
+    """Whether nothing is left of what the first move of the burst began."""
+    return state.core.isdisjoint(run_time_terms(state.outputs))
 
 
 def _surroundings(made: frozenset[Term]) -> frozenset[Term]:

@@ -15,7 +15,7 @@ from superopt.search.backtrack import EFFORTS, RegionSearch, State
 from superopt.search.cost import CostModel
 from superopt.search.graph_cost import GraphCost
 from superopt.search.moves import Check, CheckCache, RuleSet
-from superopt.search.regions import Region, operators_in_order, regions
+from superopt.search.regions import Region, canonical, operators_in_order, regions
 from superopt.search.result import Progress, SearchResult
 
 __all__ = ["RegionTimer", "search"]
@@ -79,7 +79,8 @@ class _Search:
     region_timer: RegionTimer | None
     # Searched before, in this or an earlier pass: what became of it.
     known: dict[tuple[Term, ...], RegionSearch] = field(default_factory=dict)
-    verdicts: dict[tuple[Term, ...], State | None] = field(default_factory=dict)
+    verdicts: dict[tuple[tuple[Term, ...], tuple[Term, ...]], State | None] = field(default_factory=dict)
+    settled: set[tuple[Term, ...]] = field(default_factory=set)  # results of searches: there is nothing to find there
     totals: int = 0
 
     def run(self, position: Mapping[Term, int], budget_s: float, progress: Callable[[Progress], None]) -> SearchResult:
@@ -114,6 +115,8 @@ class _Search:
             chosen = self._choose(tasks)
             trace, origin_of = self._trace(found, chosen, gains, uses)
             improved |= chosen.keys()
+            for state in chosen.values():
+                self.settled.add(canonical(state.outputs) or state.outputs)
             if not trace.applications and number:
                 break
             if trace.applications:
@@ -144,6 +147,8 @@ class _Search:
     def _tasks(self, found: Iterable[Region]) -> list[_Task]:
         tasks: dict[tuple[Term, ...], _Task] = {}
         for region in found:
+            if region.outputs in self.settled:
+                continue
             if region.outputs not in tasks:
                 if region.outputs not in self.known:
                     self.known[region.outputs] = RegionSearch(
@@ -178,9 +183,10 @@ class _Search:
             start = task.search.start.outputs
             best = task.search.best
             if self.region_timer is not None:
-                if start not in self.verdicts:
-                    self.verdicts[start] = self._timed(task.search, self.region_timer)
-                timed = self.verdicts[start]
+                key = (start, best.outputs)
+                if key not in self.verdicts:
+                    self.verdicts[key] = self._timed(task.search, self.region_timer)
+                timed = self.verdicts[key]
                 if timed is not None:
                     chosen[start] = timed
             elif best.price.time < task.search.start.price.time:

@@ -17,10 +17,11 @@ from typing import NamedTuple
 from superopt.ir.term import Term, topological
 from superopt.search.cost import CostModel, bytes_of
 
-__all__ = ["GraphCost", "Price"]
+__all__ = ["FUSED", "GraphCost", "Price"]
 
 _NOTHING: Mapping[Term, Term] = {}
 _ACTIVATIONS = frozenset({"Relu", "Sigmoid", "Tanh"})
+FUSED = _ACTIVATIONS | {"BatchNormalization"}  # operators that may go into the one before them
 
 
 class Price(NamedTuple):

@@ -14,12 +14,16 @@ from dataclasses import dataclass
 from superopt.ir.ops import OPS, IllTyped, remake
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.search.apply import fill
+from superopt.search.graph_cost import FUSED
 
-__all__ = ["Region", "cut", "operators_in_order", "regions"]
+__all__ = ["Region", "canonical", "cut", "operators_in_order", "regions"]
 
-# The size (run-time operators) at which regions are best to search, and the most.
-TARGET = 16
+# The size (run-time operators) at which regions are best to search, and the most. Later passes see more: what the
+# first one has found made the graph smaller.
+TARGET = 10
+LATER_TARGET = 20
 LARGEST = 40
+_FUSED, _SHUNNED = 0.5, 3.0  # what a cut costs there, in units of values that are live across it
 
 
 @dataclass(frozen=True)
@@ -104,19 +108,22 @@ def _live(order: Sequence[Term], outputs: Sequence[Term]) -> tuple[list[int], di
     return live, last
 
 
-def cut(live: Sequence[int], *, target: int = TARGET, largest: int = LARGEST, avoid: Collection[int] = ()) -> list[int]:
+def cut(
+    live: Sequence[int], *, target: int = TARGET, largest: int = LARGEST, penalty: Mapping[int, float] | None = None
+) -> list[int]:
     """Where to cut a line of `len(live) - 1` operators: the ends of the pieces.
 
     Pieces hold at most `largest` operators. Cuts prefer places where fewer values are live than nearby, and
-    pieces near `target`; they shun places in `avoid`. The best cuts are found by dynamic programming.
+    pieces near `target`; `penalty` is what a place costs beyond that. The best cuts are found by dynamic programming.
     """
+    penalty = penalty or {}
     count = len(live) - 1
     floor = [min(live[max(0, k - largest // 2) : k + largest // 2 + 1]) for k in range(count + 1)]
     size_cost = [(size / target) ** 2 for size in range(largest + 1)]
     best = [0.0] + [float("inf")] * count
     came = [0] * (count + 1)
     for end in range(1, count + 1):
-        here = 1.0 + (live[end] - floor[end]) + (3.0 if end in avoid else 0.0)
+        here = 1.0 + (live[end] - floor[end]) + penalty.get(end, 0.0)
         for start in range(max(0, end - largest), end):
             price = best[start] + size_cost[end - start] + here
             if price < best[end] - 1e-9:
@@ -138,13 +145,13 @@ def regions(
     """
     live, last = _live(order, outputs)
     made = {term: k for k, term in enumerate(order)}
-    avoided: set[int] = set()
-    if avoid:
-        for values in avoid:
-            ends = [made[_operator(v)] + 1 for v in values if _operator(v) in made]
-            if ends:
-                avoided.add(max(ends))
-    ends = cut(live, avoid=avoided, target=TARGET if not avoid else TARGET + TARGET // 2)
+    # What the runtime fuses into the operator before it should not be cut off from it.
+    penalty = {k: _FUSED for k, term in enumerate(order) if term.op in FUSED}
+    for values in avoid:
+        ends = [made[_operator(v)] + 1 for v in values if _operator(v) in made]
+        if ends:
+            penalty[max(ends)] = _SHUNNED
+    ends = cut(live, penalty=penalty, target=LATER_TARGET if avoid else TARGET)
     values_of: dict[int, list[Term]] = {}
     for value in last:
         values_of.setdefault(made[_operator(value)], []).append(value)
@@ -167,6 +174,12 @@ def _index(value: Term) -> int:
     index = value.attr("index") if value.op == "Out" else 0
     assert isinstance(index, int)
     return index
+
+
+def canonical(outputs: Sequence[Term]) -> tuple[Term, ...] | None:
+    """The graph as the region that it would be, were it cut out of a model just so; None where that is impossible."""
+    region = _region(operators_in_order(outputs, {}), outputs)
+    return None if region is None else region.outputs
 
 
 def _region(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
