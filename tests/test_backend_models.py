@@ -14,6 +14,7 @@ import pytest
 from onnx import numpy_helper
 
 from superopt.onnx_io import read_model, write_model
+from tests.runtime_oracle import session
 
 DATA = Path(onnx.backend.test.__file__).parent / "data"
 KINDS = ("simple", "pytorch-converted", "pytorch-operator")
@@ -34,13 +35,6 @@ def load_value(path: Path) -> Any:
     if tensor.data_type:
         return numpy_helper.to_array(tensor)
     return numpy_helper.to_list(onnx.SequenceProto.FromString(data))
-
-
-def session(model: onnx.ModelProto) -> ort.InferenceSession:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    return ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
 def assert_same(got: list[Any], expected: list[Any], rtol: float = 1e-3, atol: float = 1e-7) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime as ort
 import pytest
 from onnx.reference import ReferenceEvaluator
 
@@ -18,6 +16,7 @@ from superopt.ir.ops import OPS, make
 from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import TensorType, tensor
 from superopt.onnx_io import new_model, read_model, write_model
+from tests.runtime_oracle import session
 
 Shape = tuple[int, ...]
 Made = tuple[dict[str, Any], list[Shape]]
@@ -182,14 +181,6 @@ def example(op: str, rng: random.Random) -> tuple[tuple[Term, ...], dict[Term, n
     return (term,) if len(term.types) == 1 else tuple(term.out(k) for k in range(len(term.types))), env
 
 
-def run_runtime(model: onnx.ModelProto, feeds: dict[str, np.ndarray]) -> list[np.ndarray]:
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return [np.asarray(array) for array in session.run(None, feeds)]
-
-
 def assert_close(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
     assert len(got) == len(expected)
     for one, other in zip(got, expected, strict=True):
@@ -213,7 +204,7 @@ def test_against_runtime_and_reference(op: str) -> None:
             opset = 10  # Slice had no steps before
         model = write_model(new_model(outputs, opset=opset))
         feeds = {str(term.attr("name")): value for term, value in env.items()}
-        assert_close(run_runtime(model, feeds), ours)
+        assert_close(session(model).run(None, feeds), ours)
         if op == "Pad" and min(outputs[0].attr("pads")) < 0:
             continue  # onnx.reference does not crop
         # At older opsets it takes BatchNormalization for training and loses count of negative axes.

@@ -23,7 +23,7 @@ from superopt.onnx_io.tensors import constant_value, from_proto
 
 __all__ = ["FIRST_OPSET", "read_model"]
 
-FIRST_OPSET = 7  # before it operators broadcast by attributes; such models are carried as opaque terms
+FIRST_OPSET = 7  # before it operators broadcast by attributes; older models, and newer than known, stay opaque
 
 _RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
@@ -132,7 +132,8 @@ class _Reader:
         inputs = [self.values[name] if name else None for name in node.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
-        term = self.known(node, tuple(inputs), outputs) if default and self.opset >= FIRST_OPSET else None
+        modelled = default and FIRST_OPSET <= self.opset <= onnx.defs.onnx_opset_version()
+        term = self.known(node, tuple(inputs), outputs) if modelled else None
         if term is None:
             term = self.opaque(index, node, inputs, outputs)
         if term not in self.position:

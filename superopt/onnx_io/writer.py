@@ -199,13 +199,10 @@ class _Writer:
         local: set[str] = set()
         for graph in attribute_graphs_of(node.attribute):
             local |= local_names(graph)
-        new: dict[str, str] = {}
-        for old, outer in zip(names, term.inputs[declared:], strict=True):
-            name = self.name(outer)
-            if name in local and name != old:  # the body has a tensor of that name itself
-                name = self.fresh(f"{name}_outer")
-                self.nodes.append(helper.make_node("Identity", [self.name(outer)], [name]))
-            new[str(old)] = name
+        new = {str(old): self.name(outer) for old, outer in zip(names, term.inputs[declared:], strict=True)}
+        for old, name in new.items():
+            if name in local and name != old:  # ONNX does not allow a body to use a name of the graph around it
+                raise ModelError(f"tensor name {name!r} is used both inside and outside the body of {term.op}")
         for graph in attribute_graphs_of(node.attribute):
             rename_captured(graph, new)
 
