@@ -20,7 +20,7 @@ import onnx
 from superopt.onnx_io import ModelError
 from superopt.optimizer import Result, optimize
 from superopt.optimizer.judge import Judge
-from superopt.runtime import Comparison, Target, Timing, open_session
+from superopt.runtime import CannotRun, Comparison, Target, Timing, Unfeedable, open_session
 
 HEADINGS = ("model", "operators", "before", "after", "ratio (95%)", "difference", "tolerance", "seconds", "outcome")
 
@@ -28,22 +28,32 @@ HEADINGS = ("model", "operators", "before", "after", "ratio (95%)", "difference"
 def judged(source: Path, written: Path, target: Target, measure_s: float) -> tuple[Comparison, Timing]:
     """Fresh inputs (another seed than the optimizer's) and a fresh measurement."""
     judge = Judge(source, onnx.load(source, load_external_data=False), target, seed=12345, shapes={}, inputs=2)
-    session = open_session(written, target)
-    return judge.compare(session), judge.time(session, measure_s)
+    return judge.compare(open_session(written, target)), judge.time(written, measure_s)
+
+
+def operators(result: Result) -> str:
+    return f"{sum(result.operators_before.values())} -> {sum(result.operators_after.values())}"
+
+
+def outcome(result: Result) -> str:
+    return ("written: " if result.changed else "kept: ") + result.reason
+
+
+def unmeasured(name: str, result: Result, seconds: float) -> tuple[str, ...]:
+    return (name, operators(result), *"-----", f"{seconds:.0f}", outcome(result))
 
 
 def row(name: str, result: Result, comparison: Comparison, timing: Timing, seconds: float) -> tuple[str, ...]:
-    operators = f"{sum(result.operators_before.values())} -> {sum(result.operators_after.values())}"
     return (
         name,
-        operators,
+        operators(result),
         f"{timing.before * 1e3:.2f} ms",
         f"{timing.after * 1e3:.2f} ms",
         f"{timing.ratio:.3f} ({timing.low:.3f} to {timing.high:.3f})",
         f"{comparison.relative:.1e}" + ("" if comparison.ok else " WRONG"),
         f"{comparison.tolerance:.1e}",
         f"{seconds:.0f}",
-        ("written: " if result.changed else "kept: ") + result.reason,
+        outcome(result),
     )
 
 
@@ -95,9 +105,13 @@ def main() -> int:
             seconds = time.perf_counter() - start
             if arguments.out:
                 (out / f"{source.stem}.json").write_text(result.to_json())
-            comparison, timing = judged(source, out / source.name, target, arguments.measure)
-            failed |= not comparison.ok or timing.high < 0.98
-            show(row(source.stem, result, comparison, timing, seconds), arguments.markdown)
+            try:
+                comparison, timing = judged(source, out / source.name, target, arguments.measure)
+            except (CannotRun, Unfeedable):
+                show(unmeasured(source.stem, result, seconds), arguments.markdown)
+            else:
+                failed |= not comparison.ok or timing.high < 0.98
+                show(row(source.stem, result, comparison, timing, seconds), arguments.markdown)
             if not arguments.out:
                 (out / source.name).unlink()
     return int(failed)

@@ -11,13 +11,14 @@ import pytest
 
 from superopt.optimizer import Result, optimize
 from superopt.rulebook import load_rules
-from superopt.runtime import CannotRun, Feeds, Session, Target, Timing, fix_shapes, input_specs, open_session
+from superopt.runtime import CannotRun, Feeds, Target, Timing, fix_shapes, input_specs, open_session
 from tests.backend import CASES, LIGHT, assert_same, load_value
 
 CPU = Target("cpu", 1)
+Source = bytes | Path
 
 
-def accept(original: Session, candidate: Session, feeds: Feeds, budget_s: float) -> Timing:
+def accept(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -> Timing:
     return Timing(1.1, 1.0, 1.1, 1.1, 1.1, 1.1, 1.0, 1, "cpu")
 
 

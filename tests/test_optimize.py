@@ -22,19 +22,21 @@ from superopt.onnx_io import Model, ModelError
 from superopt.optimizer import Result, optimize, run
 from superopt.optimizer.candidates import Found
 from superopt.optimizer.engine import Request, find
-from superopt.runtime import Feeds, InputError, Session, Timing
+from superopt.runtime import Feeds, InputError, Timing
 from tests.models import floats, lora, model, weights
+
+Source = bytes | Path
 
 
 def timing(ratio: float) -> Timing:
     return Timing(ratio, 1.0, ratio, ratio, ratio, ratio, 1.0, 9, "cpu")
 
 
-def faster(original: Session, candidate: Session, feeds: Feeds, budget_s: float) -> Timing:
+def faster(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -> Timing:
     return timing(1.5)
 
 
-def slower(original: Session, candidate: Session, feeds: Feeds, budget_s: float) -> Timing:
+def slower(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -> Timing:
     return timing(0.8)
 
 
@@ -107,7 +109,7 @@ def test_slower_candidate_is_refused(saved: Path, tmp_path: Path, lora_rules: Pa
 
 
 def test_no_gain_is_taken_only_with_fewer_operators(saved: Path, lora_rules: Path, tmp_path: Path) -> None:
-    def same(original: Session, candidate: Session, feeds: Feeds, budget_s: float) -> Timing:
+    def same(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -> Timing:
         return Timing(1.0, 1.0, 1.0, 0.99, 1.01, 1.0, 1.0, 9, "cpu")
 
     assert run_optimize(saved, tmp_path / "fast.onnx", lora_rules, timer=same).changed
@@ -137,7 +139,7 @@ def test_second_candidate_is_tried(tmp_path: Path, lora_rules: Path) -> None:
         chain = onnx.compose.merge_models(chain, part, io_map=[(chain.graph.output[0].name, f"{number}/x")])
     calls: list[int] = []
 
-    def first_slower(original: Session, candidate: Session, feeds: Feeds, budget_s: float) -> Timing:
+    def first_slower(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -> Timing:
         calls.append(1)
         return timing(0.9 if len(calls) == 1 else 1.2)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from superopt.runtime import (
     CannotRun,
     Comparison,
     Feeds,
+    InputSpec,
     Session,
     Target,
     Timing,
@@ -24,14 +25,16 @@ from superopt.runtime import (
     input_specs,
     open_session,
     spread,
-    time_interleaved,
+    time_models,
     worst_of,
 )
 
 __all__ = ["Judge", "Timer", "loadable"]
 
-Timer = Callable[[Session, Session, Feeds, float], Timing]
+Timer = Callable[[bytes | Path, bytes | Path, Feeds, float], Timing]
 
+# Sizes to assume for dynamic dimensions: images that a network halves several times do not run at 1.
+_ASSUMED = (1, 32, 224)
 # Protobuf's limit of 2 GiB a message, with room for its own overhead.
 _LARGEST_MESSAGE = 2**31 - 2**20
 
@@ -51,7 +54,7 @@ def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
 
 
 class Judge:
-    """Holds the original's session, its inputs and its outputs on them.
+    """Holds the original, inputs for it and its outputs on them.
 
     Raises CannotRun where the original does not run on inputs made up for it, Unfeedable where none can be made,
     InputError for shapes that it does not take.
@@ -69,18 +72,39 @@ class Judge:
         timer: Timer | None = None,
     ) -> None:
         self.target = target
+        self._source = source
         self._timer = timer or self._interleaved
         specs = input_specs(proto)
         self.shapes, self.notices = fix_shapes(specs, shapes)
-        self.original = open_session(source, target)
+        session = open_session(source, target)
+        self._settle_shapes(session, specs, shapes, seed)
         self.feeds: list[Feeds] = []
         self._expected: list[list[Any]] = []
         for index in range(inputs if specs else 1):
-            feeds, outputs = _accepted(self.original, feed_candidates(specs, self.shapes, seed, index))
+            feeds, outputs = _accepted(session, feed_candidates(specs, self.shapes, seed, index))
             self.feeds.append(feeds)
             self._expected.append(outputs)
         self.tolerance = derive_tolerance(proto)
         self._calibrate(source)
+
+    def _settle_shapes(
+        self, session: Session, specs: Sequence[InputSpec], given: Mapping[str, tuple[int, ...]], seed: int
+    ) -> None:
+        """Larger sizes where the model does not run at 1. Raises the CannotRun of size 1 where none helps."""
+        first: CannotRun | None = None
+        for size in _ASSUMED:
+            shapes, notices = fix_shapes(specs, given, size)
+            if first is not None and shapes == self.shapes:
+                break
+            try:
+                _accepted(session, feed_candidates(specs, shapes, seed, 0))
+            except CannotRun as error:
+                first = first or error
+                continue
+            self.shapes, self.notices = shapes, notices
+            return
+        assert first is not None
+        raise first
 
     def _calibrate(self, source: bytes | Path) -> None:
         try:
@@ -106,14 +130,21 @@ class Judge:
             ]
         )
 
-    def time(self, candidate: Session, budget_s: float) -> Timing:
-        """The original against the candidate, interleaved."""
-        return self._timer(self.original, candidate, self.feeds[0], budget_s)
+    def time(self, candidate: bytes | Path, budget_s: float) -> Timing:
+        """The original against the candidate, interleaved. Raises CannotRun."""
+        return self._timer(self._source, candidate, self.feeds[0], budget_s)
 
-    def _interleaved(self, original: Session, candidate: Session, feeds: Feeds, budget_s: float) -> Timing:
-        return time_interleaved(
-            lambda: original.run(feeds),
-            lambda: candidate.run(feeds),
+    def _interleaved(self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
+        def maker(source: bytes | Path) -> Callable[[], Callable[[], object]]:
+            def make() -> Callable[[], object]:
+                session = open_session(source, self.target)
+                return lambda: session.run(feeds)
+
+            return make
+
+        return time_models(
+            maker(original),
+            maker(candidate),
             budget_s=budget_s,
             cpu_clock=self.target.provider == "cpu" and self.target.threads == 1,
         )

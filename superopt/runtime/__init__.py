@@ -20,7 +20,7 @@ from superopt.runtime.sessions import (
     resolve_target,
     versions,
 )
-from superopt.runtime.timing import Timing, time_interleaved, time_once
+from superopt.runtime.timing import Timing, time_interleaved, time_models, time_once
 
 __all__ = [
     "CannotRun",
@@ -44,6 +44,7 @@ __all__ = [
     "resolve_target",
     "spread",
     "time_interleaved",
+    "time_models",
     "time_once",
     "versions",
     "worst_of",

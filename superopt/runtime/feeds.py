@@ -81,7 +81,7 @@ def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
             InputSpec(
                 value.name,
                 tensor.elem_type,
-                tuple(d.dim_value if d.HasField("dim_value") else None for d in dims),
+                tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims),
                 tuple(d.dim_param or None for d in dims),
             )
         )
@@ -89,11 +89,12 @@ def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
 
 
 def fix_shapes(
-    specs: Sequence[InputSpec], given: Mapping[str, tuple[int, ...]]
+    specs: Sequence[InputSpec], given: Mapping[str, tuple[int, ...]], assume: int = 1
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
     """A concrete shape for each input, and notices about sizes that were assumed.
 
-    Sizes come from `given`, then from the same symbol in a given shape of another input, else they are 1.
+    Sizes come from `given`, then from the same symbol in a given shape of another input; else the first of a shape
+    (a batch) is 1, and others are `assume`.
     Raises InputError where `given` names no input or contradicts the model, Unfeedable for a rank that nobody knows.
     """
     by_name = {spec.name: spec for spec in specs}
@@ -118,11 +119,11 @@ def fix_shapes(
             if size is None:
                 size = known.get(symbol or "")
                 if size is None:
-                    size = 1
-                    assumed.append(f"{spec.name}[{symbol or axis}]")
+                    size = assume if axis else 1
+                    assumed.append(f"{spec.name}[{symbol or axis}] = {size}")
             sizes.append(size)
         shapes[spec.name] = tuple(sizes)
-    notices = [f"dynamic sizes were measured at 1: {', '.join(assumed)} (set them with --shape)"] if assumed else []
+    notices = [f"dynamic sizes were measured at {', '.join(assumed)} (set them with --shape)"] if assumed else []
     return shapes, notices
 
 
