@@ -116,14 +116,19 @@ def infer(
 
 
 def remake(term: Term, inputs: tuple[Term | None, ...]) -> Term:
-    """`term` over other inputs: types inferred anew for operators in the table, kept for opaque ones."""
+    """`term` over other inputs: types are kept for opaque operators and where the inputs have the types that they had
+    (a file may know more of them than is inferred here, or less be certain), and inferred anew elsewhere."""
     if term.op == "Out":
         node = inputs[0]
         assert node is not None
         index = term.attr("index")
         assert isinstance(index, int)
         return node.out(index)
-    if term.op not in OPS:
+    same = all(
+        new is old or (new is not None and old is not None and new.types == old.types)
+        for new, old in zip(inputs, term.inputs, strict=True)
+    )
+    if same or term.op not in OPS:
         return Term.of(term.op, inputs, dict(term.attrs), term.types)
     fresh = make(term.op, inputs, dict(term.attrs))
     if None in fresh.types:

@@ -23,7 +23,8 @@ __all__ = ["Region", "canonical", "cut", "operators_in_order", "regions"]
 TARGET = 10
 LATER_TARGET = 20
 LARGEST = 40
-_FUSED, _SHUNNED = 0.5, 3.0  # what a cut costs there, in units of values that are live across it
+# What a cut costs: for each value live across it beyond the fewest nearby, before a fused operator, at an old cut.
+_LIVE, _FUSED, _SHUNNED = 2.0, 0.5, 3.0
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ def cut(
     best = [0.0] + [float("inf")] * count
     came = [0] * (count + 1)
     for end in range(1, count + 1):
-        here = 1.0 + (live[end] - floor[end]) + penalty.get(end, 0.0)
+        here = 1.0 + _LIVE * (live[end] - floor[end]) + penalty.get(end, 0.0)
         for start in range(max(0, end - largest), end):
             price = best[start] + size_cost[end - start] + here
             if price < best[end] - 1e-9:
@@ -146,7 +147,7 @@ def regions(
     live, last = _live(order, outputs)
     made = {term: k for k, term in enumerate(order)}
     # What the runtime fuses into the operator before it should not be cut off from it.
-    penalty = {k: _FUSED for k, term in enumerate(order) if term.op in FUSED}
+    penalty = {k: _FUSED for k in range(1, len(order)) if _goes_into(order[k], order[k - 1])}
     for values in avoid:
         ends = [made[_operator(v)] + 1 for v in values if _operator(v) in made]
         if ends:
@@ -168,6 +169,10 @@ def regions(
                 found.append(region)
         start = end
     return found, boundaries
+
+
+def _goes_into(term: Term, before: Term) -> bool:
+    return term.op in FUSED and term.inputs[0] is before and before.op not in FUSED - {"BatchNormalization"}
 
 
 def _index(value: Term) -> int:
