@@ -45,7 +45,7 @@ def load_proto(path: Path) -> onnx.ModelProto:
 
 
 def _all_text(message: Message) -> bool:
-    """Whether all text in `message` is text: what is not UTF-8 protobuf hands out as bytes. Weights are not looked at."""
+    """Whether all text in `message` is text (what is not UTF-8, protobuf hands out as bytes)."""
     stack: list[Message] = [message]
     while stack:
         for field, value in stack.pop().ListFields():

@@ -1,0 +1,218 @@
+"""Forms that nodes take in the opsets, and the one form that terms have; ONNX Runtime judges both sides."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, parser
+
+from superopt.ir.term import Term
+from superopt.onnx_io import read_model
+from tests.runtime_oracle import round_trip
+
+WEIGHTS = (
+    "int64[2] a02 = {0, 2}, int64[0] none = {}, int64[6] pads = {0, 1, 0, 2, 0, 3}, float v = {1.5}, "
+    "int64[1] i1 = {1}, int64[2] i25 = {2, 5}, int64[1] i2 = {2}, int64[1] top = {9223372036854775807}, "
+    "int64[1] im1 = {-1}, int64[3] split = {1, 3, 0}"
+)
+
+
+def parsed(body: str, opset: int) -> onnx.ModelProto:
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {body}')
+
+
+def read(model: onnx.ModelProto) -> Term:
+    """The term that makes the graph's first output; the model is checked to survive a round trip."""
+    round_trip(model)
+    term = read_model(model).outputs[0]
+    return term.inputs[0] if term.op == "Out" and term.inputs[0] is not None else term
+
+
+def shown(term: Term) -> str:
+    return f"{term.op} " + " ".join(f"{name}={value}" for name, value in term.attrs)
+
+
+@pytest.mark.parametrize(
+    ("opset", "node", "expected"),
+    [
+        (7, "Squeeze<axes = [0, 2]>(x)", "Squeeze axes=(-3, -1)"),
+        (7, "Squeeze(x)", "Squeeze axes=(-3, -1)"),
+        (13, "Squeeze(x)", "Squeeze axes=(-3, -1)"),
+        (13, "Squeeze(x, a02)", "Squeeze axes=(-3, -1)"),
+        (7, "Unsqueeze<axes = [0, 4]>(x)", "Unsqueeze axes=(-5, -1)"),
+        (11, "Unsqueeze<axes = [-1, 0]>(x)", "Unsqueeze axes=(-5, -1)"),
+        (13, "Unsqueeze(x, a02)", "Unsqueeze axes=(-5, -3)"),
+        (7, "Transpose(x)", "Transpose perm=(2, 1, 0)"),
+        (7, "Transpose<perm = [0, 2, 1]>(x)", "Transpose perm=(0, 2, 1)"),
+        (7, "ReduceSum(x)", "ReduceSum axes=(-3, -2, -1) keepdims=1"),
+        (7, "ReduceSum<axes = [1], keepdims = 0>(x)", "ReduceSum axes=(-2,) keepdims=0"),
+        (13, "ReduceSum<keepdims = 0>(x, a02)", "ReduceSum axes=(-3, -1) keepdims=0"),
+        (13, "ReduceSum(x)", "ReduceSum axes=(-3, -2, -1) keepdims=1"),
+        (13, "ReduceSum(x, none)", "ReduceSum axes=(-3, -2, -1) keepdims=1"),
+        (13, "ReduceSum<noop_with_empty_axes = 1>(x, none)", "Identity "),
+        (7, "Concat<axis = 1>(x, x)", "Concat axis=-2"),
+        (11, "Concat<axis = -1>(x, x)", "Concat axis=-1"),
+        (7, "Pad<pads = [0, 1, 0, 2, 0, 3]>(x)", "Pad pads=(0, 1, 0, 2, 0, 3) value=0.0"),
+        (7, "Pad<pads = [0, 1, 0, 2, -1, 3], value = 2.5>(x)", "Pad pads=(0, 1, 0, 2, -1, 3) value=2.5"),
+        (7, 'Pad<pads = [0, 1, 0, 0, 1, 0], mode = "reflect">(x)', "ai.onnx::Pad mode=reflect pads=(0, 1, 0, 0, 1, 0)"),
+        (11, "Pad(x, pads)", "Pad pads=(0, 1, 0, 2, 0, 3) value=0.0"),
+        (13, "Pad(x, pads, v)", "Pad pads=(0, 1, 0, 2, 0, 3) value=1.5"),
+        (18, "Pad(x, i25, v, i1)", "Pad pads=(0, 2, 0, 0, 5, 0) value=1.5"),
+        (18, "Pad(x, i25, , i1)", "Pad pads=(0, 2, 0, 0, 5, 0) value=0.0"),
+        (
+            7,
+            "Slice<starts = [1, 0], ends = [3, 1], axes = [1, 0]>(x)",
+            "Slice axes=(-3, -2) ends=(1, 3) starts=(0, 1) steps=(1, 1)",
+        ),
+        (
+            7,
+            "Slice<starts = [0, -2], ends = [9, 1000]>(x)",
+            "Slice axes=(-3, -2) ends=(1, 4) starts=(0, 2) steps=(1, 1)",
+        ),
+        (13, "Slice(x, i1, top, i1, i2)", "Slice axes=(-2,) ends=(4,) starts=(1,) steps=(2,)"),
+        (13, "Slice(x, im1, top, i1)", "Slice axes=(-2,) ends=(4,) starts=(3,) steps=(1,)"),
+        (13, "Slice(x, i2, i1, i1)", "Slice axes=(-2,) ends=(2,) starts=(2,) steps=(1,)"),
+        (13, "Slice(x, top, none, i1, im1)".replace("none", "i1"), "ai.onnx::Slice "),
+        (13, "Gemm(m, m)", "Gemm alpha=1.0 beta=1.0 transA=0 transB=0"),
+        (13, "Gemm<alpha = 0.1, transB = 1>(m, m)", f"Gemm alpha={float(np.float32(0.1))} beta=1.0 transA=0 transB=1"),
+        (13, "Sum(x)", "Sum "),
+    ],
+)
+def test_forms(opset: int, node: str, expected: str) -> None:
+    body = f"g (float[1, 4, 1] x, float[3, 3] m) => (float[] y) <{WEIGHTS}> {{ y = {node} }}"
+    assert shown(read(parsed(body, opset))) == expected
+
+
+@pytest.mark.parametrize(
+    ("opset", "node", "expected"),
+    [
+        (7, "y, z, u = Split<axis = 1, split = [1, 2, 3]>(x)", "Split axis=-2 split=(1, 2, 3)"),
+        (7, "y, z, u = Split<axis = 1>(x)", "Split axis=-2 split=(2, 2, 2)"),
+        (13, "y, z, u = Split<axis = -2>(x)", "Split axis=-2 split=(2, 2, 2)"),
+        (13, "y, z, u = Split<axis = 1>(x, s)", "Split axis=-2 split=(1, 2, 3)"),
+        (18, "y, z, u = Split<axis = 2, num_outputs = 3>(x)", "Split axis=-1 split=(3, 3, 1)"),
+        (18, "y, z, u = Split<axis = 0>(x, at)", "ai.onnx::Split axis=0"),
+    ],
+)
+def test_split(opset: int, node: str, expected: str) -> None:
+    body = (
+        "g (float[3, 6, 7] x) => (float[] y, float[] z, float[] u) <int64[3] s = {1, 2, 3}, int64[3] one = {1, 1, 1}>"
+    )
+    model = parsed(f"{body} {{ at = Abs(one) {node} }}", opset)
+    assert shown(read(model)) == expected
+
+
+def test_split_of_a_size_that_is_not_known() -> None:
+    model = parsed("g (float[n, 4] x) => (float[a, 4] y, float[b, 4] z) { y, z = Split<axis = 0>(x) }", 13)
+    assert read(model).op == "ai.onnx::Split"
+
+
+def test_slice_of_a_size_that_is_not_known() -> None:
+    weights = "int64[1] a = {0}, int64[1] b = {1}"
+    model = parsed(f"g (float[n, 4] x) => (float[m, 4] y) <{weights}> {{ y = Slice(x, a, b, a) }}", 13)
+    assert read(model).op == "ai.onnx::Slice"
+    model = parsed(f"g (float[n, 4] x) => (float[n, 1] y) <{weights}> {{ y = Slice(x, a, b, b) }}", 13)
+    assert shown(read(model)) == "Slice axes=(-1,) ends=(1,) starts=(0,) steps=(1,)"
+
+
+def test_concat_of_a_rank_that_is_not_known() -> None:
+    model = parsed("g (float[] x) => (float[] y) { y = Concat<axis = 0>(x, x) }", 13)
+    assert read_model(model).outputs[0].op == "ai.onnx::Concat"
+
+
+CONV = [
+    ("Conv(x, w)", "Conv dilations=(1, 1) group=1 pads=(0, 0, 0, 0) strides=(1, 1)"),
+    ("Conv(x, w, bias)", "Conv dilations=(1, 1) group=1 pads=(0, 0, 0, 0) strides=(1, 1)"),
+    ("Conv<kernel_shape = [3, 2], pads = [1, 0, 2, 3]>(x, w)", "Conv dilations=(1, 1) group=1 pads=(1, 0, 2, 3) "
+     "strides=(1, 1)"),
+    ("Conv<group = 2, strides = [2, 1], dilations = [2, 2]>(x, half)", "Conv dilations=(2, 2) group=2 "
+     "pads=(0, 0, 0, 0) strides=(2, 1)"),
+    ('Conv<auto_pad = "VALID", strides = [2, 2]>(x, w)', "Conv dilations=(1, 1) group=1 pads=(0, 0, 0, 0) "
+     "strides=(2, 2)"),
+    ('Conv<auto_pad = "SAME_UPPER">(x, w)', "Conv dilations=(1, 1) group=1 pads=(1, 0, 1, 1) strides=(1, 1)"),
+    ('Conv<auto_pad = "SAME_LOWER">(x, w)', "Conv dilations=(1, 1) group=1 pads=(1, 1, 1, 0) strides=(1, 1)"),
+    ('Conv<auto_pad = "SAME_UPPER", strides = [3, 2]>(x, w)', "Conv dilations=(1, 1) group=1 pads=(0, 0, 1, 0) "
+     "strides=(3, 2)"),
+    ('Conv<auto_pad = "SAME_LOWER", strides = [2, 3]>(x, w)', "Conv dilations=(1, 1) group=1 pads=(1, 1, 0, 0) "
+     "strides=(2, 3)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("node", "expected"), CONV)
+@pytest.mark.parametrize("opset", [7, 11, 21])
+def test_conv(opset: int, node: str, expected: str) -> None:
+    inputs = "float[1, 4, 8, 10] x, float[6, 4, 3, 2] w, float[6, 2, 3, 2] half, float[6] bias"
+    term = read(parsed(f"g ({inputs}) => (float[1, 6, a, b] y) {{ y = {node} }}", opset))
+    assert shown(term) == expected
+
+
+def test_conv_that_pads_by_a_size_that_is_not_known() -> None:
+    body = "(float[1, 1, h, 8] x, float[1, 1, 3, 3] w) => (float[1, 1, h, 8] y) "
+    body += '{ y = Conv<auto_pad = "SAME_UPPER">(x, w) }'
+    assert read(parsed(f"g {body}", 11)).op == "ai.onnx::Conv"
+    assert read(parsed(f"g {body.replace('h, 8', '7, 8')}", 11)).op == "Conv"
+
+
+NORM = "float[2, 3, 4] x, float[3] s, float[3] b, float[3] m, float[3] v"
+
+
+@pytest.mark.parametrize(
+    ("opset", "attributes", "outputs", "known"),
+    [
+        (7, "epsilon = 0.5", "y", True),
+        (9, "", "y", True),
+        (14, "momentum = 0.5", "y", True),
+        (15, "training_mode = 0", "y", True),
+        (15, "training_mode = 1", "y, a, c", False),
+    ],
+)
+def test_batch_normalization(opset: int, attributes: str, outputs: str, known: bool) -> None:
+    attributes = f"<{attributes}>" if attributes else ""
+    model = parsed(
+        f"g ({NORM}) => (float[2, 3, 4] y) {{ {outputs} = BatchNormalization{attributes}(x, s, b, m, v) }}", opset
+    )
+    feeds = {value.name: np.ones([d.dim_value for d in value.type.tensor_type.shape.dim], np.float32)
+             for value in model.graph.input}  # fmt: skip
+    round_trip(model, feeds)
+    term = read_model(model).outputs[0]
+    if known:
+        epsilon = 0.5 if "epsilon" in attributes else float(np.float32(1e-5))
+        assert shown(term) == f"BatchNormalization epsilon={epsilon}"
+    else:
+        assert term.inputs[0] is not None
+        assert term.inputs[0].op == "ai.onnx::BatchNormalization"
+
+
+def test_operators_of_opsets_before_7_stay_as_they_are() -> None:
+    node = helper.make_node("Add", ["x", "b"], ["y"], broadcast=1, axis=0)
+    infos = [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", [2, 3]), ("b", [2]), ("y", [2, 3]))]
+    graph = helper.make_graph([node], "g", infos[:2], infos[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 6)], ir_version=3)
+    term = read_model(model).outputs[0]
+    assert shown(term) == "ai.onnx::Add axis=0 broadcast=1"
+
+
+def test_sizes_that_do_not_fit_are_left_to_the_runtime() -> None:
+    model = parsed("g (float[2, 3] x) => (float[] y) { y = MatMul(x, x) }", 13)
+    assert read_model(model).outputs[0].op == "ai.onnx::MatMul"
+
+
+def test_broadcast_of_symbolic_sizes_is_not_guessed() -> None:
+    """n may be 1 and m not: the sum's first size is neither."""
+    model = parsed("g (float[n, 2] x, float[m, 2] z) => (float[k, 2] y) { y = Add(x, z) }", 13)
+    term = read(model)
+    assert term.op == "Add"
+    assert term.type is not None
+    assert term.type.shape is not None
+    assert str(term.type.shape[0]) not in ("n", "m")
+
+
+def test_sizes_at_given_shapes() -> None:
+    model = parsed("g (float[n, c, h, w] x) => (float[n, p] y) { t = Flatten(x) u = Relu(x) y = Neg(t) }", 13)
+    terms = read_model(model, {"x": (2, 3, 4, 5)})
+    assert terms.sizes | {"n": 2, "c": 3, "h": 4, "w": 5} == terms.sizes
+    output = terms.outputs[0].type
+    assert output is not None
+    assert output.concrete() is None  # the terms serve every size
+    assert terms.concrete(output).concrete() == (2, 60)
