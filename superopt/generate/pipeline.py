@@ -1,0 +1,240 @@
+"""The generator from end to end: grammar -> graphs -> equal pairs -> rules -> proofs -> files.
+
+What is written depends on the seed, the grammar and the kernel only: no times, no machine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+from superopt.generate.candidates import Equation, conjectures, operators
+from superopt.generate.enumerator import enumerate_family
+from superopt.generate.fingerprints import Evaluator
+from superopt.generate.generalise import Schema, generalise
+from superopt.generate.grammar import FAMILIES, Family
+from superopt.generate.minimise import Minimiser, is_weak
+from superopt.generate.signatures import variations
+from superopt.generate.trial import Trial
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.text import show_rule, show_signature
+from verify.facts import solver_version
+from verify.proofs import Certificate, kernel_hash, prove_at
+from verify.verdict import Proved, Refuted, Verdict
+
+__all__ = ["FamilyCount", "Summary", "generate"]
+
+Prover: TypeAlias = Callable[[Rule, Signature], Verdict]
+Progress: TypeAlias = Callable[[str], None]
+
+
+@dataclass
+class FamilyCount:
+    """How many each stage kept, for one family (families of one name are counted together)."""
+
+    graphs: int = 0
+    classes: int = 0
+    equal_pairs: int = 0
+    conjectures: int = 0  # after renaming and special cases
+    derivable: int = 0
+    accidental: int = 0  # equal at the sizes enumerated only, or with a variable on each side that the other lacks
+    weak: int = 0  # the same cost on both sides, and large or with a variable repeated
+    again: int = 0  # refused in another family already
+    refuted: int = 0
+    unknown: int = 0
+    proved: int = 0
+    redundant: int = 0  # proven, but derivable from rules found later
+    rules: int = 0
+    signatures: int = 0
+
+
+@dataclass
+class Summary:
+    """Stage counts by family, and what was written."""
+
+    seed: int
+    families: dict[str, FamilyCount] = field(default_factory=dict)
+    trials: int = 0
+    files: list[str] = field(default_factory=list)
+
+    @property
+    def total(self) -> FamilyCount:
+        """Sums over all families."""
+        total = FamilyCount()
+        for count in self.families.values():
+            for name, value in asdict(count).items():
+                setattr(total, name, getattr(total, name) + value)
+        return total
+
+    def to_json(self) -> str:
+        """The summary as stable, indented JSON."""
+        data = {
+            "seed": self.seed,
+            "kernel": kernel_hash(),
+            "solver": solver_version(),
+            "total": asdict(self.total),
+            "families": {name: asdict(count) for name, count in self.families.items()},
+            "trials": self.trials,
+        }
+        return json.dumps(data, indent=2) + "\n"
+
+
+@dataclass
+class _Kept:
+    rule: Rule
+    schema: Schema
+    equation: Equation
+    proofs: dict[Signature, Proved]
+
+
+def generate(
+    out_dir: str | Path,
+    seed: int = 0,
+    progress: Progress | None = None,
+    *,
+    families: Sequence[Family] = FAMILIES,
+    prover: Prover = prove_at,
+) -> Summary:
+    """Finds, proves and writes all rules of `families` into `out_dir` (made where missing): `<family>.rules`,
+    `certificates.jsonl`, `refused.jsonl`, `summary.json`. The same seed gives the same bytes. Raises OSError."""
+    work = _Work(seed, prover, progress or (lambda message: None))
+    for family in families:
+        work.find(family)
+    work.drop_redundant()
+    work.prove_signatures()
+    return work.write(Path(out_dir))
+
+
+class _Work:
+    def __init__(self, seed: int, prover: Prover, progress: Progress) -> None:
+        self.prover, self.progress = prover, progress
+        self.evaluator = Evaluator(seed)
+        self.trial = Trial(self.evaluator, seed)
+        self.minimiser = Minimiser(self.evaluator)
+        self.kept: dict[str, _Kept] = {}
+        self.seen: set[str] = set()
+        self.refused: list[dict[str, str]] = []
+        self.summary = Summary(seed)
+
+    def find(self, family: Family) -> None:
+        """Enumerates one family; its proven rules join those kept so far."""
+        count = self.summary.families.setdefault(family.name, FamilyCount())
+        state = enumerate_family(family, self.evaluator)
+        equations, pairs = conjectures(state, self.evaluator)
+        count.graphs += state.graphs
+        count.classes += len(state.shapes)
+        count.equal_pairs += pairs
+        count.conjectures += len(equations)
+        self.progress(f"{family.name}: {state.graphs} graphs, {pairs} equal pairs, {len(equations)} conjectures")
+        before = len(self.kept)
+        for equation in equations:
+            self._settle(_oriented(equation), count)
+        self.progress(f"{family.name}: {len(self.kept) - before} rules proven")
+
+    def _settle(self, equation: Equation, count: FamilyCount) -> None:
+        if self.minimiser.derivable(equation):
+            count.derivable += 1
+            return
+        if is_weak(equation):
+            count.weak += 1
+            return
+        schema = generalise(equation, self.trial)
+        if schema is None:
+            count.accidental += 1
+            return
+        rule = schema.rule
+        if rule.id in self.kept or rule.reversed().id in self.kept:
+            count.derivable += 1
+            return
+        if rule.id in self.seen:
+            count.again += 1
+            return
+        self.seen.add(rule.id)
+        verdict = self.prover(rule, schema.base)
+        if isinstance(verdict, Proved):
+            count.proved += 1
+            self.kept[rule.id] = _Kept(rule, schema, equation, {schema.base: verdict})
+            self.minimiser.add(rule)
+            return
+        refuted = isinstance(verdict, Refuted)
+        count.refuted += refuted
+        count.unknown += not refuted
+        shown = getattr(verdict, "counterexample", None)
+        entry = {"rule": show_rule(rule), "signature": show_signature(schema.base), "verdict": type(verdict).__name__}
+        entry["reason"] = str(getattr(verdict, "reason", ""))
+        self.refused.append({**entry, "counterexample": str(shown)} if shown else entry)
+
+    def drop_redundant(self) -> None:
+        """Rules that the others give, larger ones first."""
+        for kept in sorted(self.kept.values(), key=lambda k: k.equation.size, reverse=True):
+            if self.minimiser.derivable(kept.equation, without=kept.rule):
+                self.summary.families[kept.equation.family.name].redundant += 1
+                self.minimiser.remove(kept.rule)
+                del self.kept[kept.rule.id]
+
+    def prove_signatures(self) -> None:
+        """More signatures for every rule that stays."""
+        for kept in self.kept.values():
+            for signature in variations(kept.schema, kept.equation.family.lifts):
+                if any(_covers(known, signature) for known in kept.proofs) or not self.trial.holds(kept.rule, signature):
+                    continue
+                verdict = self.prover(kept.rule, signature)
+                if isinstance(verdict, Proved):
+                    kept.proofs = {s: p for s, p in kept.proofs.items() if not _covers(signature, s)}
+                    kept.proofs[signature] = verdict
+            count = self.summary.families[kept.equation.family.name]
+            count.rules += 1
+            count.signatures += len(kept.proofs)
+        self.progress(f"{self.summary.total.rules} rules at {self.summary.total.signatures} signatures")
+
+    def write(self, folder: Path) -> Summary:
+        """Writes the files; what other runs left there under these names is replaced."""
+        folder.mkdir(parents=True, exist_ok=True)
+        self.summary.trials = self.trial.count
+        files: dict[str, list[str]] = {}
+        certificates: list[str] = []
+        for kept in self.kept.values():
+            rule = Rule(kept.rule.lhs, kept.rule.rhs, tuple(kept.proofs))
+            files.setdefault(f"{kept.equation.family.name}.rules", []).append(show_rule(rule))
+            proofs = tuple(kept.proofs.items())
+            certificates.append(Certificate(rule.id, kernel_hash(), solver_version(), proofs).to_json())
+        files["certificates.jsonl"] = sorted(certificates)
+        files["refused.jsonl"] = [json.dumps(entry) for entry in self.refused]
+        for name in sorted(files):
+            _write(folder / name, files[name])
+        (folder / "summary.json").write_text(self.summary.to_json(), encoding="utf-8")
+        self.summary.files = [*sorted(files), "summary.json"]
+        return self.summary
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def _oriented(equation: Equation) -> Equation:
+    """The side with more operators at inference on the left; of several outputs, the side that computes them apart."""
+    if len(equation.lhs) > 1:
+        return equation
+    weights = frozenset(v.name for v in equation.family.variables if v.weight)
+    if operators(equation.rhs, weights) > operators(equation.lhs, weights):
+        return Equation(equation.rhs, equation.lhs, equation.family)
+    return equation
+
+
+def _covers(general: Signature, special: Signature) -> bool:
+    """Whether every match at `special` is a match at `general`."""
+    return (
+        all(_wider(a, b) for (_, a), (_, b) in zip(general.shapes, special.shapes, strict=True))
+        and all(_wider(a, b) for (_, a), (_, b) in zip(general.attrs, special.attrs, strict=True))
+    )
+
+
+def _wider(general: object, special: object) -> bool:
+    if isinstance(general, tuple) and isinstance(special, tuple):
+        return len(general) == len(special) and all(a is None or a == b for a, b in zip(general, special, strict=True))
+    return general is None or general == special
+
+
