@@ -83,7 +83,7 @@ class Model:
             outputs=outputs,
             position=_moved(self.position, same),
             names=_moved(self.names, same),
-            nodes=_moved(self.nodes, same),
+            nodes=_moved(self.nodes, {old: new for old, new in same.items() if old.op == new.op}),
         )
 
 

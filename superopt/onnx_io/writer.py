@@ -32,8 +32,7 @@ def write_model(model: Model, origin: Mapping[Term, str] | None = None) -> onnx.
     """
     weights = dict(model.weights)
     nodes = dict(model.nodes)
-    for term, rule in (origin or {}).items():
-        nodes.setdefault(term, onnx.NodeProto(name=f"{term.op}_{rule}"))
+    nodes.update((term, onnx.NodeProto(name=f"{term.op}_{rule}")) for term, rule in (origin or {}).items())
     model = dataclasses.replace(model, weights=weights, nodes=nodes)
     changes = folded(model.outputs, weights)
     if changes:
@@ -57,6 +56,8 @@ class _Writer:
         self.used = self.inputs | set(model.output_names)
         self.avoid = self.used | set(model.names.values())
         self.node_names: set[str] = set()
+        self.counts: dict[str, int] = {}
+        self.node_counts: dict[str, int] = {}
         self.named: dict[tuple[Term, int], str] = {}
         self.nodes: list[onnx.NodeProto] = []
         self.front: list[onnx.NodeProto] = []  # Constant nodes, in files whose IR has no constants but inputs
@@ -99,20 +100,10 @@ class _Writer:
         return self.model.listed.get(name) is term
 
     def fresh(self, stem: str) -> str:
-        name, count = stem, 0
-        while name in self.avoid:
-            count += 1
-            name = f"{stem}_{count}"
-        self.avoid.add(name)
-        return name
+        return _distinct(stem, self.avoid, self.counts)
 
     def node_name(self, wanted: str) -> str:
-        name, count = wanted, 0
-        while name in self.node_names:
-            count += 1
-            name = f"{wanted}_{count}"
-        self.node_names.add(name)
-        return name
+        return _distinct(wanted, self.node_names, self.node_counts)
 
     def name(self, term: Term | None) -> str:
         """The tensor's name; leaves are written when they are first named."""
@@ -242,6 +233,16 @@ class _Writer:
         inputs = [value for value in graph.input if value.name not in gone]
         del graph.input[:]
         graph.input.extend(inputs)
+
+
+def _distinct(stem: str, taken: set[str], counts: dict[str, int]) -> str:
+    """`stem`, or `stem_1` and so on, whichever is not `taken` yet; `counts` remembers how far each stem got."""
+    name = stem
+    while name in taken:
+        counts[stem] = counts.get(stem, 0) + 1
+        name = f"{stem}_{counts[stem]}"
+    taken.add(name)
+    return name
 
 
 def _slot(term: Term) -> tuple[Term, int]:
