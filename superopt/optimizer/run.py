@@ -170,6 +170,8 @@ class _Run:
                 inputs=inputs,
                 timer=timer,
             )
+            if any(type is None or type.concrete() is None for term in self.model.inputs for type in term.types):
+                self.model = read_model(self.source, self.judge.shapes)  # the same terms, and what their symbols are
 
     def search(self, finder: Finder, budget: float, alpha: float) -> None:
         """Fills `found`."""
