@@ -90,6 +90,8 @@ def make(
     """
     inputs = tuple(inputs)
     attrs = attrs or {}
+    if not REAL_ATTRS.isdisjoint(attrs):  # 1 and 1.0 are equal, so they are one term: let it have one digest too
+        attrs = {k: float(v) if k in REAL_ATTRS and isinstance(v, int) else v for k, v in attrs.items()}
     if op == "Out":
         node, index = inputs[0], attrs["index"]
         assert node is not None and isinstance(index, int)
