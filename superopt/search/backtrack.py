@@ -41,7 +41,7 @@ _PATIENCE = 1500
 _PATIENCE_FACTOR = 3
 
 # Different results of a region that are kept, to be timed where the best one disappoints.
-_ELITE = 8
+_ELITE = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,9 +113,12 @@ class RegionSearch:
         return self.effort >= EFFORTS or self.expanded >= min(self.limit, self._stop)
 
     def candidates(self) -> list[State]:
-        """Distinct improvements, best first."""
-        found = sorted(self._elite.values(), key=lambda state: state.price)
-        return [state for state in found if state.price < self.start.price]
+        """Improvements that differ in cost by 2% or more, best first."""
+        found: list[State] = []
+        for state in sorted((self.best, *self._elite.values()), key=lambda state: state.price):
+            if state.price < self.start.price and (not found or state.price.time > 1.02 * found[-1].price.time):
+                found.append(state)
+        return found
 
     def improve(self, deadline: float = float("inf")) -> bool:
         """Makes the next effort, until `deadline` (time.monotonic). Whether it was completed."""

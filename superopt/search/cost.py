@@ -46,7 +46,7 @@ class Device:
     overhead: float
 
 
-CPU = Device(dense=5e10, scalar=6e9, bandwidth=1e10, overhead=2e-6)  # one thread of a current server
+CPU = Device(dense=1.5e11, scalar=2e10, bandwidth=4e10, overhead=1e-6)  # one thread of a current server
 CUDA = Device(dense=2e13, scalar=1e13, bandwidth=1e12, overhead=5e-6)
 
 

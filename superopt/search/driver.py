@@ -10,7 +10,7 @@ from typing import TypeAlias
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Trace
-from superopt.search.apply import Applied, origins
+from superopt.search.apply import Applied, fill, origins
 from superopt.search.backtrack import EFFORTS, RegionSearch, State
 from superopt.search.cost import CostModel
 from superopt.search.graph_cost import GraphCost
@@ -20,8 +20,9 @@ from superopt.search.result import Progress, SearchResult
 
 __all__ = ["RegionTimer", "search"]
 
-# Seconds of a region before and after a rewrite, through the runtime's whole pipeline.
-RegionTimer: TypeAlias = Callable[[tuple[Term, ...], tuple[Term, ...]], tuple[float, float]]
+# Seconds of a region before and after a rewrite, through the runtime's whole pipeline; None where the region cannot be
+# run by itself, then the cost model decides.
+RegionTimer: TypeAlias = Callable[[tuple[Term, ...], tuple[Term, ...]], "tuple[float, float] | None"]
 
 PASSES = 3
 _FIRST_PASS_SHARE = 0.6
@@ -49,7 +50,7 @@ def search(
     A rule is applied only with a signature from `check(rule, bindings)`. The search passes through graphs that
     cost up to `alpha` times the best, and expands at most `limit` graphs a region. `position` is the original
     order of the terms' nodes. `region_timer` times a region's graph before and after: what is not faster there
-    by 2% is dropped. `progress` hears of each region.
+    by 2% is dropped (it gets the model's own weights; other values are variables). `progress` hears of each region.
     """
     run = _Search(tuple(outputs), RuleSet(rules), CheckCache(check), GraphCost(cost), alpha, seed, limit, region_timer)
     return run.run(position, budget_s, progress or (lambda _: None))
@@ -185,7 +186,7 @@ class _Search:
             if self.region_timer is not None:
                 key = (start, best.outputs)
                 if key not in self.verdicts:
-                    self.verdicts[key] = self._timed(task.search, self.region_timer)
+                    self.verdicts[key] = self._timed(task, self.region_timer)
                 timed = self.verdicts[key]
                 if timed is not None:
                     chosen[start] = timed
@@ -193,12 +194,14 @@ class _Search:
                 chosen[start] = best
         return chosen
 
-    def _timed(self, searched: RegionSearch, timer: RegionTimer) -> State | None:
+    def _timed(self, task: _Task, timer: RegionTimer) -> State | None:
+        searched = task.search
+        weights = {leaf: term for leaf, term in task.places[0].leaves if leaf.op == "Const"}
         for state in searched.candidates()[:_MOST_TIMED]:
             if time.monotonic() > self.deadline:
                 return None
-            before, after = timer(searched.start.outputs, state.outputs)
-            if before >= _LEAST_GAIN * after:
+            seconds = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
+            if seconds is None or seconds[0] >= _LEAST_GAIN * seconds[1]:
                 return state
         return None
 

@@ -1,0 +1,212 @@
+"""What an operator costs, measured through ONNX Runtime on the target and remembered.
+
+An operator is run by itself, several copies side by side in one model so that the cost of a run vanishes, and
+the same model without it is subtracted. Constant inputs are constants there too (the runtime prepacks them).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from superopt.ir.ops import OPS, make
+from superopt.ir.term import Term, repr_attrs, var
+from superopt.ir.types import tensor
+from superopt.runtime import Target
+from superopt.search.cost import CPU, CUDA, AnalyticCost, CostModel, bytes_of
+from superopt.search.cost_cache import CostCache
+from superopt.search.models import Array, Unmeasurable, concrete, random_array, runner, tiny
+
+__all__ = ["MeasuredCost", "cpu_model"]
+
+_FORMAT = 1  # of the measurement; a change makes old entries void
+_SAMPLES = 8
+_SAMPLE_S = 0.001
+_SMALL_S = 50e-6  # what is faster is measured in copies
+_COPIES = 12
+_LARGEST_BYTES = 1 << 28  # all copies together
+_LEAST_S = 3e-7  # no operator is started for less
+# A measurement reads weights from a warm cache; a model streams them from memory. The difference, roughly.
+_SECONDS_PER_WEIGHT_BYTE = 5e-11
+
+
+@functools.cache
+def cpu_model() -> str:
+    """Name of the processor."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:  # not Linux
+        return platform.processor()
+    return platform.processor()
+
+
+@dataclass
+class _Counts:
+    """Where costs came from."""
+
+    measured: int = 0
+    cached: int = 0
+    estimated: int = 0
+
+
+class MeasuredCost:
+    """Costs by measurement for operators that rules mention; by the analytic model for all others, and where an
+    operator cannot be run by itself or the time for measuring (`budget_s`) is used up.
+
+    Estimates for an operator some of which were measured are scaled by the ratio found there. `sizes` are values
+    of symbolic sizes. `counts` and `notices` tell where costs came from.
+    """
+
+    seconds_per_weight_byte = _SECONDS_PER_WEIGHT_BYTE
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        sizes: Mapping[str, int] | None = None,
+        opset: int = 17,
+        cache: CostCache | None = None,
+        fallback: CostModel | None = None,
+        budget_s: float = math.inf,
+    ) -> None:
+        self.target, self.sizes, self.opset, self.budget_s = target, dict(sizes or {}), opset, budget_s
+        device = CUDA if target.provider == "cuda" else CPU
+        self.fallback = fallback or AnalyticCost(device, max(1, target.threads))
+        self.cache = cache or CostCache()
+        self.counts = _Counts()
+        self.spent_s = 0.0
+        self._known: dict[str, float] = {}
+        self._ratios: dict[str, list[float]] = {}
+
+    @property
+    def notices(self) -> list[str]:
+        """What the user should know of these costs."""
+        return [self.cache.problem] if self.cache.problem else []
+
+    def cost(self, term: Term) -> float:
+        """Seconds for the one operator `term`."""
+        if term.weight_only or term.op in ("Var", "Out"):
+            return 0.0
+        if term.op not in OPS:
+            return self.fallback.cost(term)
+        try:
+            alone, key = self._alone(term)
+        except Unmeasurable:
+            return self._estimate(term)
+        if key not in self._known:
+            seconds = self.cache.get(key)
+            if seconds is not None:
+                self.counts.cached += 1
+            elif self.spent_s > self.budget_s:
+                return self._estimate(term)
+            else:
+                begun = time.monotonic()
+                try:
+                    seconds = self._measure(alone)
+                except Unmeasurable:
+                    seconds = self._estimate(term)
+                else:
+                    self.counts.measured += 1
+                    self.cache.put(key, seconds)
+                self.spent_s += time.monotonic() - begun
+            self._known[key] = seconds
+            self._ratios.setdefault(term.op, []).append(seconds / self.fallback.cost(term))
+        return self._known[key]
+
+    def _estimate(self, term: Term) -> float:
+        self.counts.estimated += 1
+        ratios = self._ratios.get(term.op)
+        return self.fallback.cost(term) * (statistics.median(ratios) if ratios else 1.0)
+
+    def _alone(self, term: Term) -> tuple[Term, str]:
+        """The operator over leaves of concrete type, and the key of its cost.
+
+        A bias is left out: it costs nothing, and two measurements that differ by noise would say that it does.
+        """
+        leaves: dict[Term, Term] = {}
+        terms = term.inputs[:2] if term.op in ("Conv", "Gemm") else term.inputs
+        for used in terms:
+            if used is not None and used not in leaves:
+                type = concrete(used.type, self.sizes)
+                if not used.weight_only:
+                    leaves[used] = var(f"x{len(leaves)}", type)
+                elif used.op in ("Zeros", "Ones"):  # the runtime knows what to do with them
+                    leaves[used] = Term.of(used.op, (), {"shape": type.shape or ()}, (type,))
+                else:
+                    leaves[used] = Term.of("Const", (), {"hash": f"w{len(leaves)}"}, (type,))
+        inputs = tuple(None if i is None else leaves[i] for i in terms)
+        alone = make(term.op, inputs, dict(term.attrs))
+        shown = " ".join("-" if i is None else f"{i.op}{i.attrs[0][1]}:{i.type}" for i in inputs)
+        where = f"{_FORMAT}|{self.target.key}|{cpu_model()}|opset {self.opset}"
+        return alone, f"{where}|{term.op}[{repr_attrs(term.attrs)}]({shown})"
+
+    def _measure(self, alone: Term) -> float:
+        moved = sum(map(bytes_of, alone.types)) + sum(bytes_of(i.type) for i in alone.inputs if i is not None)
+        copies = min(_COPIES, _LARGEST_BYTES // max(1, moved))
+        if copies < 2 or self.fallback.cost(alone) > 10 * _SMALL_S:
+            seconds = self._copies(alone, 1)
+            if seconds > _SMALL_S or copies < 2:
+                return seconds
+        return max(self._copies(alone, copies), _LEAST_S)
+
+    def _copies(self, alone: Term, copies: int) -> float:
+        """Seconds of one of `copies` operators side by side, the rest of the model subtracted."""
+        weights: dict[str, Array] = {}
+        outputs: list[Term] = []
+        rest: list[Term] = []
+        for copy in range(copies):
+            inputs: dict[Term, Term] = {}
+            for used in alone.inputs:
+                if used is None:
+                    continue
+                assert used.type is not None
+                inputs[used] = used
+                if used.op == "Var":
+                    inputs[used] = var(f"{used.attr('name')}_{copy}", used.type)
+                    rest.append(tiny(inputs[used]))
+                elif used.op == "Const":
+                    weights.setdefault(str(used.attr("hash")), random_array(used.type, len(weights)))
+            node = make(alone.op, (None if i is None else inputs[i] for i in alone.inputs), dict(alone.attrs))
+            outputs += [tiny(node.out(k)) for k in range(len(node.types))] if len(node.types) > 1 else [tiny(node)]
+        whole, empty = self._seconds(outputs, weights), self._seconds(rest, {})
+        sinks = len(outputs) - len(rest)
+        return (whole - empty - (sinks * self._sink if sinks else 0.0)) / copies
+
+    @functools.cached_property
+    def _sink(self) -> float:
+        """Seconds that reading one element of a tensor takes: models that are compared differ in how often they do."""
+        key = f"{_FORMAT}|{self.target.key}|{cpu_model()}|opset {self.opset}|sink"
+        seconds = self.cache.get(key)
+        if seconds is None:
+            inputs = [tiny(var(f"x{k}", tensor(8))) for k in range(_COPIES + 1)]
+            seconds = (self._seconds(inputs, {}) - self._seconds(inputs[:1], {})) / _COPIES
+            self.cache.put(key, seconds)
+        return seconds
+
+    def _seconds(self, outputs: Sequence[Term], weights: Mapping[str, Array]) -> float:
+        run = runner(outputs, weights, self.target, opset=self.opset)
+        return _seconds(run, self.target.provider == "cpu" and self.target.threads == 1)
+
+
+def _seconds(run: Callable[[], object], cpu_clock: bool) -> float:
+    """Seconds of a call: the least of samples of a millisecond or more, as disturbances only ever add."""
+    clock = time.thread_time if cpu_clock else time.perf_counter
+    run()
+    begun = time.perf_counter()
+    run()
+    calls = max(1, math.ceil(_SAMPLE_S / max(time.perf_counter() - begun, 1e-7)))
+    samples = []
+    for _ in range(_SAMPLES):
+        begun = clock()
+        for _ in range(calls):
+            run()
+        samples.append((clock() - begun) / calls)
+    return min(samples)

@@ -1,0 +1,49 @@
+"""Regions timed before and after, as models of their own through the runtime's whole pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from superopt.ir.ops import replace
+from superopt.ir.term import Term, topological, var
+from superopt.runtime import Target, time_interleaved
+from superopt.search.models import Array, Unmeasurable, concrete, runner, tiny
+
+__all__ = ["ModelTimer"]
+
+
+class ModelTimer:
+    """A `RegionTimer` that runs both graphs in ONNX Runtime on the target, interleaved.
+
+    `weights` are the model's arrays; `sizes` values of symbolic sizes; a region gets `budget_s` seconds.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        weights: Mapping[str, Array],
+        *,
+        sizes: Mapping[str, int] | None = None,
+        opset: int = 17,
+        budget_s: float = 0.5,
+    ) -> None:
+        self.target, self.weights, self.sizes = target, weights, dict(sizes or {})
+        self.opset, self.budget_s = opset, budget_s
+
+    def __call__(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> tuple[float, float] | None:
+        """Seconds of both graphs; None where they cannot be run by themselves."""
+        try:
+            runs = [self._runner(outputs) for outputs in (before, after)]
+        except Unmeasurable:
+            return None
+        cpu_clock = self.target.provider == "cpu" and self.target.threads == 1
+        timing = time_interleaved(runs[0], runs[1], budget_s=self.budget_s, cpu_clock=cpu_clock)
+        return timing.ratio * timing.after, timing.after
+
+    def _runner(self, outputs: tuple[Term, ...]) -> Callable[[], object]:
+        inputs = {
+            term: var(str(term.attr("name")), concrete(term.type, self.sizes))
+            for term in topological(outputs)
+            if term.op == "Var"
+        }
+        return runner([tiny(o) for o in replace(outputs, inputs)], self.weights, self.target, opset=self.opset)
