@@ -35,6 +35,7 @@ ALTERNATIVES: Mapping[str, tuple[Attr, ...]] = {
     "pads": ((0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 2, 1)),
     "axis": (-1, -2, -3),
     "axes": ((-1,), (-2,), (-2, -1), (-3,)),
+    "group": (2, 3),
     "keepdims": (0, 1),
     "transA": (0, 1),
     "transB": (0, 1),
@@ -47,10 +48,14 @@ Slot = tuple[Term, str]  # a ground operator and the name of one of its attribut
 
 @dataclass(frozen=True)
 class Schema:
-    """A rule with the signature of the instance it comes from, and which attribute each attribute variable is."""
+    """A rule with the signature of the instance it comes from, and which attribute each attribute variable is.
+
+    `base` has as literals those sizes that typing fixes at the instance's attributes; in `open` they are symbolic.
+    """
 
     rule: Rule
     base: Signature
+    open: Signature
     kinds: Mapping[str, str]
 
 
@@ -83,7 +88,8 @@ class _Draft:
         rule = Rule(terms[:count], terms[count:])
         if not rule.applicable and rule.reversed().applicable:
             rule = rule.reversed()
-        return Schema(rule, Signature(tuple(sorted(shapes)), tuple(sorted(self.values.items()))), dict(self.kinds))
+        base = Signature(tuple(sorted(shapes)), tuple(sorted(self.values.items())))
+        return Schema(rule, base, base, dict(self.kinds))
 
     def with_variable(self, slots: Mapping[Slot, Attr], values: Mapping[str, SignatureValue], kind: str) -> _Draft:
         kinds = {**self.kinds, **dict.fromkeys(values, kind)}
@@ -105,7 +111,7 @@ def generalise(equation: Equation, trial: Trial) -> Schema | None:
         start = _sized(_Draft(equation, names, {}, {}, {}, ones), trial)
         if start is not None:
             schema = _with_attributes(start, trial).schema()
-            return Schema(schema.rule, trial.pinned(schema.rule, schema.base), schema.kinds)
+            return Schema(schema.rule, trial.pinned(schema.rule, schema.open), schema.open, schema.kinds)
     return None
 
 
@@ -169,7 +175,9 @@ def _with_permutations(draft: _Draft, groups: Mapping[Attr, list[Slot]], trial: 
         name = wider.fresh("perm")
         wider = wider.with_variable(dict.fromkeys(slots, AttrVar(name)), {name: _literal(value)}, "perm")
     schema = wider.schema()
-    return wider if _bound(schema.rule) and trial.holds(schema.rule, schema.base) else draft
+    if not _bound(schema.rule) or _unbound(schema) > _unbound(draft.schema()):
+        return draft
+    return wider if trial.holds(schema.rule, schema.base) else draft
 
 
 def _literal(value: Attr) -> SignatureValue:
@@ -201,7 +209,7 @@ def _holds_widely(draft: _Draft, name: str, kind: str, value: Attr, trial: Trial
         trial.holds(schema.rule, Signature(schema.base.shapes, _with(schema.base.attrs, name, _literal(other))))
         for other in others
     ]
-    return False not in verdicts and (True in verdicts or kind in _REAL or kind == "group")
+    return False not in verdicts and (True in verdicts or kind in _REAL)
 
 
 def _alternatives(kind: str, value: Attr) -> tuple[Attr, ...]:

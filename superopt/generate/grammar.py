@@ -145,8 +145,8 @@ def _slices(*axes: int, **kinds: Any) -> tuple[Use, ...]:
     return tuple(Use("Slice", {"axes": (axis,)}, (1,), index=k, **kinds) for axis in axes for k in (0, 1))
 
 
-def _reduce(*axes: tuple[int, ...], keepdims: tuple[int, ...] = (0, 1)) -> tuple[Use, ...]:
-    return tuple(Use("ReduceSum", {"axes": a, "keepdims": k}, (1,)) for a in axes for k in keepdims)
+def _reduce(*axes: tuple[int, ...], keepdims: tuple[int, ...] = (0, 1), **kinds: Any) -> tuple[Use, ...]:
+    return tuple(Use("ReduceSum", {"axes": a, "keepdims": k}, (1,), **kinds) for a in axes for k in keepdims)
 
 
 def _gemm(*transposed: int, arities: tuple[int, ...] = (2, 3), slots: tuple[str, ...] = ("x", "*")) -> tuple[Use, ...]:
@@ -155,9 +155,9 @@ def _gemm(*transposed: int, arities: tuple[int, ...] = (2, 3), slots: tuple[str,
     )
 
 
-def _conv(pads: int, group: int = 1, arities: tuple[int, ...] = (2, 3), of: str = "x", bias: str = "w") -> Use:
+def _conv(pads: int, group: int = 1, arities: tuple[int, ...] = (2, 3), slots: tuple[str, ...] = ("x", "w")) -> Use:
     attrs = {"dilations": (1, 1), "group": group, "pads": (pads,) * 4, "strides": (1, 1)}
-    return Use("Conv", attrs, arities, (of, "w", bias))
+    return Use("Conv", attrs, arities, slots)
 
 
 EPSILON = 1e-05
@@ -334,22 +334,25 @@ _REDUCE = (
         "reduce",
         (*_inputs("x y", (2, 2)), *_inputs("s", ())),
         (
-            *_reduce((-1,), (-2,)),
-            *_binary("MatMul Add", slots=("*!MatMul,Add",)),
-            Use("Mul", slots=("*!Mul", "s")),
-            *_unary("Neg"),
-            *_transpose((1, 0)),
+            *_reduce((-1,), (-2,), slots=("*!ReduceSum",)),
+            *_binary("MatMul", slots=("*!MatMul",)),
+            Use("Mul", slots=("*!Mul,MatMul", "s")),
+            *_unary("Neg", slots=("*!Neg,Mul,MatMul",)),
+            *_transpose((1, 0), slots=("*!Transpose,Neg,Mul,MatMul",)),
         ),
         runtime=2,
         lifts="matrix",
     ),
     Family(
+        "reduce", _inputs("x", (2, 2)), _reduce((-1,), (-2,), (-2, -1), keepdims=(1,)), runtime=2, lifts="matrix"
+    ),
+    Family(
         "reduce",
         _inputs("x y", (2, 2)),
         (
-            *_reduce((-1,), (-2,), (-2, -1), keepdims=(1,)),
+            *_reduce((-1,), (-2,), (-2, -1), keepdims=(1,), slots=("*!ReduceSum",)),
             *_binary("Add Sub", slots=("*!Add,Sub",)),
-            *_concat(-1),
+            *_concat(-1, slots=("*!Add,Sub,Concat",)),
         ),
         runtime=3,
         elements=8,
@@ -362,11 +365,11 @@ _LINEAR = (
         "linear",
         (*_inputs("x", (2, 2)), *_inputs("w u", (2, 2), "w", True), *_inputs("b c", (2,), "b", True)),
         (
-            *_gemm(0, 1, slots=("x", "w")),
-            Use("MatMul", slots=("x", "w")),
-            Use("Add"),
-            Use("Add", slots=("w",), run=False, fold=True),
-            *_transpose((1, 0), **_FOLDED),
+            *_gemm(0, 1, slots=("x", "w!b,c", "w!w,u")),
+            Use("MatMul", slots=("x", "w!b,c")),
+            Use("Add", slots=("x!x,Add", "*!x,Add")),
+            Use("Add", slots=("w0",), run=False, fold=True),
+            *_transpose((1, 0), slots=("w0",), run=False, fold=True),
             *_concat(-1, -2, **_FOLDED),
             *_concat(-1),
         ),
@@ -393,16 +396,25 @@ _LINEAR = (
     ),
     Family(
         "linear",
-        (*_inputs("x", (2, 2)), *_inputs("w u t", (2, 2), "w", True), *_inputs("b", (2,), "b", True)),
+        # A low-rank branch: u and t have few columns and rows, so that multiplying them out first costs more.
         (
-            *_gemm(0, 1, arities=(3,), slots=("x", "w")),
+            *_inputs("x", (2, 6)),
+            *_inputs("w", (6, 6), "w", True),
+            *_inputs("u", (6, 2), "u", True),
+            *_inputs("t", (2, 6), "t", True),
+            *_inputs("b", (6,), "b", True),
+        ),
+        (
+            *_gemm(0, 1, arities=(3,), slots=("x", "w", "b")),
             *_binary("MatMul", slots=("x", "w")),
             *_binary("Add", slots=("x",)),
-            *_binary("MatMul Add", **_FOLDED),
-            *_transpose((1, 0), **_FOLDED),
+            Use("MatMul", slots=("u", "t"), run=False, fold=True),
+            Use("Add", slots=("w1!b", "w1"), run=False, fold=True),
+            *_transpose((1, 0), slots=("w",), run=False, fold=True),
         ),
         runtime=4,
         folded=(3, 3, 0, 0, 0),
+        elements=36,
         lifts="matrix",
     ),
     Family(
@@ -425,7 +437,7 @@ _CONV_FAMILIES = (
         "conv",
         (*_inputs("x", _IMAGE), *_inputs("w u", _K3, "w", True), *_BIASES),
         (
-            _conv(1, of="x!Conv,Add,Sub,Neg,Concat"),
+            _conv(1, slots=("x!Conv,Add,Sub,Neg,Concat", "w")),
             *_binary("Add Sub", slots=("x!x,Add,Sub,Neg",)),
             *_unary("Neg", slots=("x!x,Neg,Sub,Add,Concat",)),
             *_unary("Neg", slots=("w0",), run=False, fold=True),
@@ -443,7 +455,7 @@ _CONV_FAMILIES = (
         "conv",
         (*_inputs("x y", _IMAGE), *_inputs("w u", _K3, "w", True), *_BIASES),
         (
-            _conv(1, of="x!Conv,Add"),
+            _conv(1, slots=("x!Conv,Add", "w")),
             *_binary("Add", slots=("x!x,y,Add,Concat",)),
             *_binary("Add", slots=("w0",), run=False, fold=True),
             *_concat(-3, slots=("x!Conv,Add",)),
@@ -458,8 +470,8 @@ _CONV_FAMILIES = (
         "conv",
         (*_inputs("x", _IMAGE), *_inputs("w", _K1, "w", True), *_inputs("u", _K3, "u", True), *_BIASES),
         (
-            _conv(0, of="x!Conv,Add"),
-            _conv(1, of="x!Conv,Add"),
+            _conv(0, slots=("x!Conv,Add", "w")),
+            _conv(1, slots=("x!Conv,Add", "w")),
             *_binary("Add", slots=("x",)),
             *_binary("Add", **_FOLDED),
             Use("Pad", {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0}, (1,), **_FOLDED),
@@ -487,7 +499,7 @@ _CONV_FAMILIES = (
                 *_STATISTICS,
             ),
             (
-                _conv(0, group, of="x!Conv,BatchNormalization", bias="w!s,o,m,v,Zeros"),
+                _conv(0, group, slots=("x!Conv,BatchNormalization", "w!Dirac,Ones", "w!s,o,m,v,Zeros")),
                 _NORMALISE,
                 _NORMALISE_KERNEL,
                 _NORMALISE_BIAS,
@@ -507,8 +519,8 @@ _CONV_FAMILIES = (
         "conv",
         (*_inputs("x", _IMAGE), *_inputs("w", _K3, "w", True), *_inputs("u", _DEPTHWISE3, "u", True), *_inputs("b", (2,), "b", True)),
         (
-            _conv(1, of="x!Conv,Add"),
-            _conv(1, 2, of="x!Conv,Add"),
+            _conv(1, slots=("x!Conv,Add", "w")),
+            _conv(1, 2, slots=("x!Conv,Add", "w")),
             *_binary("Add", slots=("x",)),
             Use("Add", slots=("w!Dirac", "Dirac"), run=False, fold=True),
         ),
@@ -523,12 +535,12 @@ _CONV_FAMILIES = (
             "conv",
             (*_inputs("x", _IMAGE), *_inputs("w", kernel, "w", True), *_inputs("b", (2,), "b", True), *_STATISTICS),
             (
-                _conv(1, group, of="x!Conv,BatchNormalization,Add", bias="w!s,o,m,v,Zeros"),
+                _conv(1, group, slots=("x!Conv,BatchNormalization,Add", "w!Dirac", "w!s,o,m,v,Zeros")),
                 _NORMALISE,
                 _NORMALISE_KERNEL,
                 _NORMALISE_BIAS,
-                *_binary("Add", slots=("x",)),
-                Use("Add", slots=("w0", "w3"), run=False, fold=True),
+                *_binary("Add", slots=("x!x,Add",)),
+                Use("Add", slots=("w|b", "w3!w,b,s,o,m,v,Zeros"), run=False, fold=True),
                 Use("Transpose", {"perm": _SWAP_CHANNELS}, (1,), ("w2",), run=False, fold=True),
                 *_axes("Unsqueeze", (-2,), slots=("b",), run=False, fold=True),
                 *_axes("Squeeze", (-2,), slots=("w2",), run=False, fold=True),
@@ -552,12 +564,12 @@ _CONV_FAMILIES = (
             *_inputs("s", (), "s", True),
         ),
         (
-            _conv(1, of="x!Conv,Add,Mul"),
+            _conv(1, slots=("x!Conv,Add,Mul", "w")),
             Use("Add", slots=("x!x,Add,Mul", "w0")),
             Use("Mul", slots=("x!x,Add,Mul", "w0")),
-            Use("Add", slots=("b", "w1!w"), run=False, fold=True),
-            Use("Mul", slots=("b|w", "w1!w"), run=False, fold=True),
-            *_transpose(_SWAP_CHANNELS, **_FOLDED),
+            Use("Add", slots=("b", "w1!w,b"), run=False, fold=True),
+            Use("Mul", slots=("b|w", "w1!w,b"), run=False, fold=True),
+            *_transpose(_SWAP_CHANNELS, slots=("w1!w",), run=False, fold=True),
             *_axes("Squeeze", (-4, -2, -1), (-2, -1), **_FOLDED),
             *_axes("Unsqueeze", (-3,), **_FOLDED),
         ),

@@ -20,7 +20,7 @@ from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, map_terms, topological
 
-__all__ = ["Cost", "Minimiser", "cost", "is_weak", "normal"]
+__all__ = ["Cost", "Minimiser", "cost", "is_usable", "is_weak", "normal"]
 
 _NEUTRAL = 4  # most operators at inference, on both sides together, of a law that gains nothing by itself
 _LAUNCH = 8.0  # cost of running any operator at all, in multiply-adds of these small tensors
@@ -98,6 +98,23 @@ def is_weak(equation: Equation) -> bool:
         return False
     repeated = any(len(leaves) > len(set(leaves)) for leaves in map(occurrences, (equation.lhs, equation.rhs)))
     return repeated or equation.size[0] > _NEUTRAL
+
+
+def is_usable(rule: Rule, weights: frozenset[str]) -> bool:
+    """Whether a direction can be applied whose left side has at most one operator on weights alone: models are
+    written with at most that (they hold folded weights)."""
+    for side in (rule, rule.reversed()):
+        if side.applicable:
+            leaves = [t for t in topological(side.lhs) if not t.inputs and (t.op != "Var" or t.attr("name") in weights)]
+            fixed: set[Term] = set(leaves)
+            folded = 0
+            for term in topological(side.lhs):
+                if term.inputs and all(i in fixed for i in term.inputs):
+                    fixed.add(term)
+                    folded += term.op != "Out"
+            if folded <= 1:
+                return True
+    return False
 
 
 class Minimiser:

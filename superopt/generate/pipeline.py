@@ -16,7 +16,7 @@ from superopt.generate.enumerator import enumerate_family
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.generalise import Schema, generalise
 from superopt.generate.grammar import FAMILIES, Family
-from superopt.generate.minimise import Minimiser, is_weak
+from superopt.generate.minimise import Minimiser, cost, is_usable, is_weak
 from superopt.generate.signatures import variations
 from superopt.generate.trial import Trial
 from superopt.ir.rule import Rule, Signature
@@ -149,6 +149,9 @@ class _Work:
         if rule.id in self.kept or rule.reversed().id in self.kept:
             count.derivable += 1
             return
+        if not is_usable(rule, frozenset(v.name for v in equation.family.variables if v.weight)):
+            count.weak += 1
+            return
         if rule.id in self.seen:
             count.again += 1
             return
@@ -168,8 +171,8 @@ class _Work:
         self.refused.append({**entry, "counterexample": str(shown)} if shown else entry)
 
     def drop_redundant(self) -> None:
-        """Rules that the others give, larger ones first."""
-        for kept in sorted(self.kept.values(), key=lambda k: k.equation.size, reverse=True):
+        """Rules that the others give, those that gain least first."""
+        for kept in sorted(self.kept.values(), key=lambda k: _gain(k.equation)):
             if self.minimiser.derivable(kept.equation, without=kept.rule):
                 self.summary.families[kept.equation.family.name].redundant += 1
                 self.minimiser.remove(kept.rule)
@@ -178,7 +181,8 @@ class _Work:
     def prove_signatures(self) -> None:
         """More signatures for every rule that stays."""
         for kept in self.kept.values():
-            for signature in variations(kept.schema, kept.equation.family.lifts):
+            for wide in variations(kept.schema, kept.equation.family.lifts):
+                signature = self.trial.pinned(kept.rule, wide)
                 if any(_covers(known, signature) for known in kept.proofs) or not self.trial.holds(kept.rule, signature):
                     continue
                 verdict = self.prover(kept.rule, signature)
@@ -222,6 +226,11 @@ def _oriented(equation: Equation) -> Equation:
     if operators(equation.rhs, weights) > operators(equation.lhs, weights):
         return Equation(equation.rhs, equation.lhs, equation.family)
     return equation
+
+
+def _gain(equation: Equation) -> float:
+    weights = frozenset(v.name for v in equation.family.variables if v.weight)
+    return abs(cost(equation.lhs, weights).total - cost(equation.rhs, weights).total)
 
 
 def _covers(general: Signature, special: Signature) -> bool:

@@ -18,8 +18,8 @@ Shapes = tuple[tuple[str, tuple[int | None, ...]], ...]
 
 
 def variations(schema: Schema, lifts: str) -> Iterator[Signature]:
-    """Signatures worth shipping, the instance's own first."""
-    base = schema.base
+    """Signatures worth shipping, the instance's own first; sizes that typing fixes are still symbolic."""
+    base = schema.open
     yield base
     if lifts == "conv":
         yield from _conv(schema)
@@ -32,6 +32,8 @@ def variations(schema: Schema, lifts: str) -> Iterator[Signature]:
         if first is not None:
             yield from _lifted(schema, {first: 1})
         yield from _lifted(schema, {name: 2 for name, shape in base.shapes if len(shape) > 1})
+        for name, _ in base.shapes:  # a bias is a vector as well as a matrix
+            yield from _lifted(schema, {name: -1})
     if lifts == "elementwise":
         for rank in (-1, 1, 2):
             yield from _lifted(schema, {name: rank for name, _ in base.shapes})
@@ -47,14 +49,14 @@ def variations(schema: Schema, lifts: str) -> Iterator[Signature]:
 def _lifted(schema: Schema, by: dict[str, int]) -> Iterator[Signature]:
     """Axes added in front of (or taken from) some variables; permutations leave added axes in place."""
     shapes: list[tuple[str, tuple[int | None, ...]]] = []
-    for name, shape in schema.base.shapes:
+    for name, shape in schema.open.shapes:
         more = by.get(name, 0)
         if len(shape) + more < 0:
             return
         shapes.append((name, (None,) * more + shape if more >= 0 else shape[-more:]))
     most = max(by.values(), default=0)
     attrs = []
-    for name, value in schema.base.attrs:
+    for name, value in schema.open.attrs:
         if schema.kinds[name] == "perm" and isinstance(value, tuple):
             if most < 0:
                 return
@@ -67,7 +69,7 @@ def _lifted(schema: Schema, by: dict[str, int]) -> Iterator[Signature]:
 
 def _attribute_choices(schema: Schema) -> Iterator[tuple[tuple[str, SignatureValue], ...]]:
     """One attribute at a time at other values."""
-    for name, value in schema.base.attrs:
+    for name, value in schema.open.attrs:
         kind = schema.kinds[name]
         others: tuple[SignatureValue, ...] = ()
         if kind == "perm" and isinstance(value, tuple):
@@ -78,17 +80,21 @@ def _attribute_choices(schema: Schema) -> Iterator[tuple[tuple[str, SignatureVal
             others = tuple(v for v in ALTERNATIVES[kind])
         for other in others:
             if other != value:
-                yield tuple((key, other if key == name else old) for key, old in schema.base.attrs)
+                yield tuple((key, other if key == name else old) for key, old in schema.open.attrs)
 
 
 def _conv(schema: Schema) -> Iterator[Signature]:
     """Strides, dilations and pads symbolic where that is proven, else at usual values."""
-    base = schema.base
-    yield Signature(base.shapes, tuple((name, _symbolic(schema.kinds[name], value)) for name, value in base.attrs))
-    for strides in ((1, 1), (2, 2)):
-        for pads in ((0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)):
-            usual: dict[str, SignatureValue] = {"strides": strides, "pads": pads}
-            yield Signature(base.shapes, tuple((n, usual.get(schema.kinds[n], v)) for n, v in base.attrs))
+    base = schema.open
+    for general in (("strides", "dilations", "pads", "pad"), ("pads", "pad"), ()):
+        for strides in ((1, 1), (2, 2)):
+            for pads in ((0, 0, 0, 0), (1, 1, 1, 1), (2, 2, 2, 2), (3, 3, 3, 3)):
+                usual: dict[str, SignatureValue] = {"strides": strides, "pads": pads}
+                attrs = []
+                for name, value in base.attrs:
+                    kind = schema.kinds[name]
+                    attrs.append((name, _symbolic(kind, value) if kind in general else usual.get(kind, value)))
+                yield Signature(base.shapes, tuple(attrs))
 
 
 def _symbolic(kind: str, value: SignatureValue) -> SignatureValue:

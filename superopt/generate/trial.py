@@ -16,7 +16,7 @@ from superopt.ir.types import TensorType
 __all__ = ["Trial"]
 
 _SIZES = (1, 2, 3, 4, 6)
-_ATTEMPTS = 60
+_ATTEMPTS = 150
 
 
 class Trial:
@@ -72,7 +72,8 @@ class Trial:
         """Up to three choices of sizes that satisfy what the typing of both sides needs."""
         needs, names = _needs(rule, signature)
         solved = _solve(needs, set(names))
-        for whole in (2, 3, 1):  # of attributes such as group, each value in turn
+        free = any(".shape" not in name and name not in solved for name in names)
+        for whole in (2, 3, 1) if free else (1, 1):  # of attributes such as group, each value in turn
             for attempt in range(_ATTEMPTS):
                 env: dict[str, Size] = {}
                 for name in names:
