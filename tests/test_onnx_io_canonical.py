@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, parser
+from onnx import helper, numpy_helper, parser
 
 from superopt.ir.term import Term
 from superopt.onnx_io import read_model
@@ -145,6 +145,17 @@ def test_conv(opset: int, node: str, expected: str) -> None:
     inputs = "float[1, 4, 8, 10] x, float[6, 4, 3, 2] w, float[6, 2, 3, 2] half, float[6] bias"
     term = read(parsed(f"g ({inputs}) => (float[1, 6, a, b] y) {{ y = {node} }}", opset))
     assert shown(term) == expected
+
+
+@pytest.mark.parametrize("node", ["Concat<axis = -3>(x, x)", "Split<axis = -3>(x)", "Squeeze(x, a)", "ReduceSum(x, a)"])
+def test_axes_are_written_from_the_front(node: str) -> None:
+    """ONNX Runtime keeps its blocked layout through a Concat on axis 1, and leaves it for one on axis -3."""
+    written = round_trip(
+        parsed(f"g (float[2, 1, 4, 4] x) => (float[] y) <int64[1] a = {{-3}}> {{ y = {node} }}", 17)
+    )
+    axes = [a.i for n in written.graph.node for a in n.attribute if a.name == "axis"]
+    axes += [n for t in written.graph.initializer for n in numpy_helper.to_array(t).tolist()]
+    assert set(axes) == {1}
 
 
 def test_conv_that_pads_by_a_size_that_is_not_known() -> None:

@@ -81,6 +81,10 @@ def emit(
             return node(**_reals(attrs, "alpha", "beta"))
         case "BatchNormalization":
             return node(**_reals(attrs, "epsilon"))
+        case "Conv":
+            kernel = term.inputs[1].type.concrete() if term.inputs[1] is not None and term.inputs[1].type else None
+            if kernel is not None:
+                attrs["kernel_shape"] = kernel[2:]
         case "Sum" if opset < 8 and len({i.type for i in term.inputs if i is not None}) > 1:
             return _adds(inputs, outputs[0])  # Sum broadcasts from opset 8 on
     return node(**attrs)
@@ -95,13 +99,14 @@ def _reals(attrs: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _axes(term: Term, axes: Sequence[int], opset: int) -> list[int]:
-    """`axes` as they may be written: opsets before 11 count from the front only."""
-    if opset >= 11:
-        return list(axes)
+    """`axes` counted from the front where the rank is known. ONNX Runtime's optimizations look for axis 1, not for
+    -3 (its blocked layout would be left at every Concat), and opsets before 11 have no negative axes."""
     same = term.inputs if term.op == "Concat" else term.inputs[:1]
     ranks = [i.type.rank for i in same if i is not None and i.type is not None and i.type.rank is not None]
     if term.op == "Concat" and term.type is not None and term.type.rank is not None:
         ranks.append(term.type.rank)
+    if not ranks and opset >= 11:
+        return list(axes)
     if not ranks:
         raise ModelError(f"{term.op}: rank not known, and opset {opset} has no negative axes")
     rank = ranks[0] + (len(axes) if term.op == "Unsqueeze" else 0)
