@@ -17,6 +17,8 @@ __all__ = ["show_result", "show_summary"]
 def show_result(console: Console, result: Result) -> None:
     """The summary table and what stands behind it."""
     console.print(_table(result))
+    if result.cost_source:
+        console.print(f"cost model: {result.cost_source}", markup=False)
     _rules(console, result)
     if result.difference is not None:
         d = result.difference
@@ -81,7 +83,7 @@ def _table(result: Result) -> Table:
             )
     if result.cost_before_ms is not None and result.cost_after_ms is not None:
         table.add_row(
-            f"cost model ({result.cost_source})" if result.cost_source else "cost model",
+            "cost model",
             _ms(result.cost_before_ms),
             _ms(result.cost_after_ms),
             _ratio(result.cost_before_ms, result.cost_after_ms),
