@@ -236,13 +236,15 @@ def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array]) -> dict
             if i is not None:
                 users[i] = users.get(i, True) and inside
     found: dict[Term, Term] = {}
-    values: dict[Term, Array] = {}
+    values: dict[Term, Array] = {}  # of folded terms that others are made of; the rest may go at once
+    read_again = {i for term in foldable for i in term.inputs}
     for term in order:
         leaf = term.op == "Const" or term.op in CLOSED_FORM
         splits = len(term.types) > 1 and term.op != "Out"
         if term in foldable and not leaf and not splits and not users[term] and term.type is not None:
             (array,) = evaluate([term], values, weights)
-            values[term] = array
+            if term in read_again:
+                values[term] = array
             found[term] = constant(_narrow(array, term), term.type.dtype, weights)
     return found
 

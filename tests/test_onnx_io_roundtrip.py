@@ -150,6 +150,15 @@ def test_local_functions() -> None:
     assert read_model(model).outputs[0].type is not None
 
 
+def test_a_function_may_take_the_place_of_an_operator() -> None:
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Relu(x) } '
+        '<domain: "", opset_import: ["": 17]> Relu (a) => (b) { b = Neg(a) }'
+    )
+    assert read_model(model).outputs[0].op == "ai.onnx::Relu"
+    assert ops(write_model(read_model(model))) == ["Relu"]
+
+
 def test_random_operators_are_not_merged() -> None:
     model = parsed("g (float[64] x) => (float[64] d) { a = RandomNormalLike(x) b = RandomNormalLike(x) d = Sub(a, b) }")
     written = write_model(read_model(model))

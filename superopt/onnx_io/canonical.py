@@ -205,7 +205,9 @@ def _transpose(view: NodeView) -> dict[str, Attr] | None:
 
 
 def _pad(view: NodeView) -> dict[str, Attr] | None:
-    if view.text("mode", "constant") != "constant":
+    operand = view.inputs[0]
+    text = operand is not None and operand.type is not None and operand.type.dtype == "string"
+    if text or view.text("mode", "constant") != "constant":
         return None
     rank, pads = _rank(view), view.parameters("pads", 1, 11)
     value = view.real("value", 0.0) if view.opset < 11 else _pad_value(view)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 
 import onnx
@@ -29,6 +29,7 @@ _RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 _DEFAULT = ("", "ai.onnx")
+_MEANING = frozenset({"input", "output", "op_type", "domain", "overload", "attribute"})  # of a node; the rest is notes
 
 
 def read_model(
@@ -57,6 +58,8 @@ class _Reader:
         self.types: dict[str, TensorType] = {}
         self.listed: dict[str, Term] = {}
         self.opset = 0
+        # Functions of the file that take the place of operators.
+        self.functions = {function.name for function in proto.functions if function.domain in _DEFAULT}
 
     def read(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
         graph = self.proto.graph
@@ -132,17 +135,15 @@ class _Reader:
         inputs = [self.values[name] if name else None for name in node.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
-        modelled = default and FIRST_OPSET <= self.opset <= onnx.defs.onnx_opset_version()
+        known_opset = FIRST_OPSET <= self.opset <= onnx.defs.onnx_opset_version()
+        modelled = default and known_opset and node.op_type not in self.functions
         term = self.known(node, tuple(inputs), outputs) if modelled else None
         if term is None:
             term = self.opaque(index, node, inputs, outputs)
         if term not in self.position:
             self.position[term] = index
-            note = onnx.NodeProto(metadata_props=node.metadata_props)
-            for name in ("name", "doc_string"):
-                if node.HasField(name):
-                    setattr(note, name, getattr(node, name))
-            self.nodes[term] = note
+            self.nodes[term] = onnx.NodeProto()
+            _copy_fields(node, self.nodes[term], _MEANING)
         if len(outputs) == 1:
             self.define(outputs[0], term)
         else:
@@ -187,7 +188,8 @@ class _Reader:
             outer = tuple(dict.fromkeys(name for body in bodies for name in captured(body)))
             attrs["captures"], attrs["declared"] = outer, len(inputs)
             inputs = [*inputs, *(self.values[name] for name in outer)]
-        if bodies or node.domain not in _DEFAULT or node.op_type in _RANDOM:
+        function = node.op_type in self.functions
+        if bodies or function or node.domain not in _DEFAULT or node.op_type in _RANDOM:
             attrs["node"] = index
         absent = tuple(k for k, name in enumerate(outputs) if not name)
         if absent:
@@ -209,8 +211,8 @@ class _Reader:
         return kept
 
 
-def _copy_fields(source: Message, target: Message, left_out: set[str]) -> None:
-    """Copy the fields that are set: numbers, text, and lists (the two messages that this serves have no other)."""
+def _copy_fields(source: Message, target: Message, left_out: Set[str]) -> None:
+    """Copy the fields that are set: numbers, text, and lists (the messages that this serves have no other)."""
     for field, value in source.ListFields():
         if field.name not in left_out:
             if isinstance(value, (str, bytes, int, float)):
