@@ -7,7 +7,8 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper, parser
 
-from superopt.ir.term import Term
+from superopt.ir.ops import OPS
+from superopt.ir.term import CLOSED_FORM, Term
 from superopt.onnx_io import read_model
 from tests.runtime_oracle import round_trip
 
@@ -207,6 +208,16 @@ def test_operators_of_opsets_before_7_stay_as_they_are() -> None:
 def test_sizes_that_do_not_fit_are_left_to_the_runtime() -> None:
     model = parsed("g (float[2, 3] x) => (float[] y) { y = MatMul(x, x) }", 13)
     assert read_model(model).outputs[0].op == "ai.onnx::MatMul"
+
+
+@pytest.mark.parametrize("op", sorted(set(OPS) - CLOSED_FORM))
+def test_operators_without_any_input_are_left_to_the_runtime(op: str) -> None:
+    model = parsed("g (float[2, 3] x) => (float[] y) { y = Relu(x) }", 17)
+    model.graph.node[0].op_type = op
+    del model.graph.node[0].input[:]
+    terms = read_model(model)
+    assert terms.outputs[0].op == f"ai.onnx::{op}"
+    assert terms.complaint is not None or op in ("Concat", "Sum")
 
 
 def test_broadcast_of_symbolic_sizes_is_not_guessed() -> None:

@@ -97,15 +97,15 @@ _Reader: TypeAlias = Callable[[NodeView], dict[str, Attr] | None]
 def canonical(view: NodeView) -> Canonical | None:
     """The canonical form of a node of the default domain, or None."""
     row = _READERS.get(view.node.op_type)
-    if row is None or None in view.inputs[: row[1]]:
+    if row is None or len(view.inputs) < row[0] or None in view.inputs[: row[1]]:
         return None
-    least, most, reader = row
+    _, most, reader = row
     try:
         attrs = reader(view)
     except _Unreadable:
         return None
     inputs = tuple(i for i in view.inputs[:most] if i is not None)
-    if attrs is None or len(inputs) < least or (len(view.inputs) > most and not _PARAMETERS.get(view.node.op_type)):
+    if attrs is None or (len(view.inputs) > most and not _PARAMETERS.get(view.node.op_type)):
         return None
     if view.outputs != 1 and view.node.op_type != "Split":
         return None
