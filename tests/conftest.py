@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from superopt.search import cost_cache
 from tests.models import LORA_RULES
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cost_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither read nor fill the costs that the user has measured."""
+    path = tmp_path_factory.mktemp("cache") / "costs.sqlite"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cost_cache, "default_path", lambda: path)
+        yield
 
 
 @pytest.fixture
