@@ -37,8 +37,8 @@ EFFORTS = len(_PLAN)
 
 # The search of a region ends when so many graphs were expanded since its best one was found, or this many times
 # as many as it took to find that.
-_PATIENCE = 1500
-_PATIENCE_FACTOR = 3
+_PATIENCE = 1000
+_PATIENCE_FACTOR = 2
 
 # Different results of a region that are kept, to be timed where the best one disappoints.
 _ELITE = 32

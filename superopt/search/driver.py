@@ -64,6 +64,11 @@ class _Task:
     places: list[Region] = field(default_factory=list)
 
     @property
+    def gain(self) -> int:
+        """What one occurrence saves, in picoseconds."""
+        return self.search.start.price.time - self.search.best.price.time
+
+    @property
     def weight(self) -> float:
         return float(self.search.best.price.time * len(self.places) ** 0.5)
 
@@ -82,7 +87,7 @@ class _Search:
     known: dict[tuple[Term, ...], RegionSearch] = field(default_factory=dict)
     verdicts: dict[tuple[tuple[Term, ...], tuple[Term, ...]], State | None] = field(default_factory=dict)
     settled: set[tuple[Term, ...]] = field(default_factory=set)  # results of searches: there is nothing to find there
-    totals: int = 0
+    totals: tuple[int, int] = (0, 0)  # regions of the first pass, and distinct ones
 
     def run(self, position: Mapping[Term, int], budget_s: float, progress: Callable[[Progress], None]) -> SearchResult:
         """All passes."""
@@ -103,14 +108,15 @@ class _Search:
             until = self.deadline if number else time.monotonic() + left * _FIRST_PASS_SHARE
             order = operators_in_order(outputs, position)
             found, boundaries = regions(outputs, order, self.rules.operators, cuts)
-            if number == 0:
-                self.totals = len(found)
             tasks = self._tasks(found)
+            if number == 0:
+                self.totals = len(found), len(tasks)
+            total = self.cost.price(outputs).time
 
-            def tell(done: int, tasks: Sequence[_Task] = tasks, number: int = number) -> None:
-                now = sum(t.search.best.price.time * len(t.places) for t in tasks)
-                then = sum(t.search.start.price.time * len(t.places) for t in tasks)
-                progress(Progress(number + 1, done, len(tasks), now / then if then else 1.0, time.monotonic() - begun))
+            def tell(done: int, tasks: Sequence[_Task] = tasks, number: int = number, total: int = total) -> None:
+                now = total - sum(t.gain * len(t.places) for t in tasks)
+                ratio = now / before if before else 1.0
+                progress(Progress(number + 1, done, len(tasks), ratio, time.monotonic() - begun))
 
             self._improve(tasks, until, tell)
             chosen = self._choose(tasks)
@@ -134,8 +140,8 @@ class _Search:
             traces=tuple(traces),
             cost_before=before * 1e-12,
             cost_after=self.cost.price(outputs).time * 1e-12,
-            regions_total=self.totals,
-            regions_unique=len(self.known),
+            regions_total=self.totals[0],
+            regions_unique=self.totals[1],
             regions_improved=len(improved),
             rule_uses=dict(sorted(uses.items(), key=lambda item: (-item[1], item[0]))),
             states=sum(s.expanded for s in self.known.values()),

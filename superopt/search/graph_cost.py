@@ -39,7 +39,7 @@ class GraphCost:
     def __init__(self, model: CostModel) -> None:
         self.model = model
         self._alone: dict[Term, int] = {}
-        self._weight: dict[Term, int] = {}
+        self._weights: dict[Term, tuple[int, int]] = {}
 
     def price(
         self, outputs: Sequence[Term], roots: Sequence[Term] = (), results: Sequence[Term] = ()
@@ -81,9 +81,13 @@ class GraphCost:
             share = _share(term, inputs_of[term], uses, fused)
             if share:
                 time += int(self._cost(term) * share)
-        weight_bytes = sum(bytes_of(w.type) for w in weights)
+        weight_bytes = weight_terms = 0
+        for weight in weights:
+            size, terms = self._weights.get(weight) or self._weight(weight)
+            weight_bytes += size
+            weight_terms += terms
         time += int(weight_bytes * self.model.seconds_per_weight_byte * 1e12)
-        return Price(time, nodes, weight_bytes, sum(map(self._weight_terms, weights)))
+        return Price(time, nodes, weight_bytes, weight_terms)
 
     def _cost(self, term: Term) -> int:
         cost = self._alone.get(term)
@@ -91,28 +95,30 @@ class GraphCost:
             cost = self._alone[term] = max(1, round(self.model.cost(term) * 1e12))
         return cost
 
-    def _weight_terms(self, weight: Term) -> int:
-        count = self._weight.get(weight)
-        if count is None:
-            count = self._weight[weight] = sum(1 for t in topological((weight,)) if t.inputs)
-        return count
+    def _weight(self, weight: Term) -> tuple[int, int]:
+        """Bytes of a constant, and how many operators are folded away in it."""
+        found = bytes_of(weight.type), sum(1 for t in topological((weight,)) if t.inputs)
+        self._weights[weight] = found
+        return found
 
 
 def _collect(roots: Sequence[Term], replaced: Mapping[Term, Term], order: list[Term], seen: set[Term]) -> None:
     """Append the run-time terms below `roots` (leaves excepted) that `seen` lacks to `order`, inputs first."""
-    stack: list[tuple[Term, bool]] = [(root, False) for root in reversed(roots)]
+    stack: list[Term | None] = list(reversed(roots))
+    open_terms: list[Term] = []
     while stack:
-        term, ready = stack.pop()
-        if ready:
-            order.append(term)
-        elif term not in seen and not term.weight_only and term.op != "Var":
+        term = stack.pop()
+        if term is None:  # all inputs of the last open term are done
+            order.append(open_terms.pop())
+        elif not (term.weight_only or term in seen or term.op == "Var"):
             seen.add(term)
-            stack.append((term, True))
+            open_terms.append(term)
+            stack.append(None)
             for used in term.inputs:
                 if used is not None:
                     used = replaced.get(used, used)
-                    if used not in seen:
-                        stack.append((used, False))
+                    if not (used.weight_only or used in seen):
+                        stack.append(used)
 
 
 def _share(term: Term, inputs: tuple[Term | None, ...], uses: Mapping[Term, int], fused: dict[Term, str]) -> float:

@@ -119,7 +119,9 @@ def cut(
     """
     penalty = penalty or {}
     count = len(live) - 1
-    floor = [min(live[max(0, k - largest // 2) : k + largest // 2 + 1]) for k in range(count + 1)]
+    # At the two ends nothing is live, which says nothing about the places between.
+    inner = live[:-1]
+    floor = [min(inner[max(1, k - largest // 2) : k + largest // 2 + 1], default=0) for k in range(count + 1)]
     size_cost = [(size / target) ** 2 for size in range(largest + 1)]
     best = [0.0] + [float("inf")] * count
     came = [0] * (count + 1)

@@ -12,7 +12,8 @@ __all__ = ["Progress", "SearchResult"]
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a search is: the pass, distinct regions searched and in all, and the cost now over the cost before."""
+    """How far a search is: the pass, how many of its distinct regions have been searched as far as the pass has come,
+    and the cost of the whole graph now over the cost before."""
 
     number: int
     done: int
@@ -26,6 +27,7 @@ class SearchResult:
     """The new graph and the proof material for it: `traces` are replayed one after the other.
 
     Costs are seconds by the cost model, for the whole graph. `gains` is what one use of a rewrite saves.
+    `regions_total` and `regions_unique` are those of the first pass, `regions_improved` the distinct ones of all.
     `rule_uses` counts by the id of the rule as it stands in the rule set; `origin` names for each new term
     of `outputs` the rule that made it. `states` is how many graphs were expanded. `complete`: the search
     ended by itself, not by its time budget; then the same seed gives the same result on every machine.

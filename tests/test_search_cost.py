@@ -1,0 +1,258 @@
+"""Cost models, and what a graph costs."""
+
+from __future__ import annotations
+
+import sqlite3
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from superopt.ir.dim import symbol
+from superopt.ir.ops import make, replace
+from superopt.ir.term import Term, var
+from superopt.ir.types import TensorType, tensor
+from superopt.runtime import Target
+from superopt.search import CPU, AnalyticCost, CostCache, Device, MeasuredCost, ModelTimer
+from superopt.search.cost import bytes_of, flops
+from superopt.search.graph_cost import GraphCost
+from superopt.search.models import Unmeasurable, concrete
+from superopt.search.moves import Matcher, RuleSet
+from superopt.search.view import View
+from tests.search_graphs import Graphs, image
+from tests.search_rules import RULES
+
+ANALYTIC = AnalyticCost()
+
+
+def price(*outputs: Term) -> float:
+    return GraphCost(ANALYTIC).price(outputs).time * 1e-12
+
+
+def test_arithmetic_of_products() -> None:
+    graphs = Graphs()
+    assert flops(make("MatMul", (var("x", tensor(5, 2, 3)), graphs.const(3, 4)))) == 2 * 5 * 2 * 4 * 3
+    assert flops(graphs.conv(image(8, 14), 3, 16)) == 2 * 16 * 14 * 14 * 8 * 9
+    assert flops(graphs.conv(image(8, 14), 3, 8, group=8)) == 2 * 8 * 14 * 14 * 9
+    attrs = {"alpha": 1.0, "beta": 1.0, "transA": 1, "transB": 0}
+    assert flops(make("Gemm", (var("y", tensor(3, 2)), graphs.const(3, 4)), attrs)) == 2 * 2 * 4 * 3
+
+
+def test_bytes() -> None:
+    assert bytes_of(tensor(2, 3)) == 24
+    assert bytes_of(tensor(2, 3, dtype="float16")) == 12
+    assert bytes_of(tensor(2, 3, dtype="int64")) == 48
+    assert bytes_of(TensorType("float", (symbol("n"), 2))) > 8
+    assert bytes_of(None) > 0
+
+
+def test_copies_cost() -> None:
+    for op, attrs in (
+        ("Transpose", {"perm": (0, 2, 3, 1)}),
+        ("Split", {"axis": -3, "split": (4, 4)}),
+        ("Pad", {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0}),
+    ):
+        assert ANALYTIC.cost(make(op, (image(),), attrs)) > CPU.overhead + 1e-9
+
+
+def test_what_depends_on_weights_only_is_free() -> None:
+    graphs = Graphs()
+    product = make("MatMul", (graphs.const(64, 64), graphs.const(64, 64)))
+    assert ANALYTIC.cost(product) == 0.0
+    x = var("x", tensor(8, 64))
+    assert price(make("MatMul", (x, product))) == pytest.approx(price(make("MatMul", (x, graphs.const(64, 64)))))
+
+
+def test_a_larger_folded_weight_is_dearer() -> None:
+    graphs = Graphs()
+    x = var("x", tensor(1, 256))
+    small = make("MatMul", (make("MatMul", (x, graphs.const(256, 4))), graphs.const(4, 256)))
+    large = make("MatMul", (x, make("MatMul", (graphs.const(256, 4), graphs.const(4, 256)))))
+    assert price(large) > price(small)
+    assert GraphCost(ANALYTIC).price([large]).weight_bytes > GraphCost(ANALYTIC).price([small]).weight_bytes
+
+
+def test_what_the_runtime_fuses_is_free() -> None:
+    graphs = Graphs()
+    conv = graphs.conv(image(), 3, 8)
+    normed = graphs.norm(conv)
+    assert price(normed) == price(conv) == price(make("Relu", (normed,))) == price(make("Sigmoid", (conv,)))
+    assert price(graphs.norm(image())) > 0
+    assert price(make("Relu", (normed,)), conv) > price(conv)  # another user: it cannot be fused
+
+
+def test_bias_after_a_product_is_free() -> None:
+    graphs = Graphs()
+    product = make("MatMul", (var("x", tensor(8, 64)), graphs.const(64, 64)))
+    biased = make("Add", (product, graphs.const(64)))
+    assert price(biased) == price(product) == price(make("Relu", (biased,)))
+    deep = make("MatMul", (var("x", tensor(2, 8, 64)), graphs.const(64, 64)))
+    assert price(make("Add", (deep, graphs.const(64)))) > price(deep)
+
+
+def test_neutral_operators_are_free_but_counted() -> None:
+    x = image()
+    relu = make("Relu", (x,))
+    same = make("Identity", (make("Add", (relu, make("Zeros", (), {"shape": ()}))),))
+    assert price(same) == price(relu)
+    assert GraphCost(ANALYTIC).price([same]) > GraphCost(ANALYTIC).price([relu])
+
+
+def test_a_shared_term_is_paid_once() -> None:
+    relu = make("Relu", (image(),))
+    assert price(make("Sigmoid", (relu,)), relu) == pytest.approx(price(make("Sigmoid", (relu,))))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 4), st.booleans(), st.sampled_from([1, 3]), st.integers(0, 3))
+def test_the_price_of_a_move_is_the_price_of_its_result(branches: int, scale: bool, kernel: int, steps: int) -> None:
+    outputs: tuple[Term, ...] = (Graphs().mobileone(image(), 8, kernel, 8, branches, scale),)
+    costs, matcher = GraphCost(ANALYTIC), Matcher(RuleSet(RULES))
+    for step in range(steps + 1):
+        matches = list(matcher.matches(View(outputs)))
+        for match in matches:
+            result = replace(outputs, dict(zip(match.roots, match.results, strict=True)))
+            assert costs.price(outputs, match.roots, match.results) == costs.price(result)
+        if matches:
+            chosen = matches[(7 * step) % len(matches)]
+            outputs = replace(outputs, dict(zip(chosen.roots, chosen.results, strict=True)))
+
+
+def test_a_faster_device_costs_less() -> None:
+    conv = Graphs().conv(image(), 3, 8)
+    fast = Device(dense=1e13, scalar=1e13, bandwidth=1e12, overhead=1e-7)
+    assert AnalyticCost(fast).cost(conv) < AnalyticCost(CPU).cost(conv)
+    assert AnalyticCost(CPU, threads=4).cost(conv) < AnalyticCost(CPU).cost(conv)
+
+
+def test_measured_costs_are_remembered(tmp_path: Path) -> None:
+    conv = Graphs().conv(image(16, 28), 3, 16)
+    first = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    seconds = first.cost(conv)
+    assert 1e-7 < seconds < 0.1 and first.counts.measured == 1
+    again = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    # Another weight of the same type is the same cost.
+    assert again.cost(Graphs().conv(image(16, 28), 3, 16)) == seconds
+    assert (again.counts.measured, again.counts.cached) == (0, 1)
+    other = MeasuredCost(Target("cpu", 2), cache=CostCache(tmp_path / "costs.sqlite"), budget_s=-1.0)
+    other.cost(conv)
+    assert other.counts.cached == 0  # another target is another key
+
+
+def test_operators_of_all_kinds_can_be_measured(tmp_path: Path) -> None:
+    graphs = Graphs()
+    x, m = image(4, 6), var("m", tensor(3, 4))
+    gemm = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}
+    terms = [
+        graphs.norm(x),
+        make("Concat", (x, x), {"axis": -3}),
+        make("Split", (x,), {"axis": -3, "split": (1, 3)}),
+        make("Slice", (x,), {"axes": (-1,), "starts": (1,), "ends": (3,), "steps": (1,)}),
+        make("Transpose", (x,), {"perm": (0, 2, 3, 1)}),
+        make("Pad", (x,), {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0}),
+        make("Squeeze", (x,), {"axes": (-4,)}),
+        make("Unsqueeze", (x,), {"axes": (-1,)}),
+        make("ReduceSum", (x,), {"axes": (-1,), "keepdims": 1}),
+        make("Gemm", (m, graphs.const(5, 4), graphs.const(5)), gemm),
+        make("MatMul", (m, m_t := var("n", tensor(4, 3)))),
+        make("Mul", (m, m)),
+        make("Sum", (m, m, m)),
+        make("Sub", (m, graphs.const())),
+        make("Add", (m, make("Zeros", (), {"shape": (3, 4)}))),
+    ]
+    assert m_t.type is not None
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    assert all(0 < cost.cost(term) < 0.1 for term in terms)
+    assert cost.counts.estimated == 0
+
+
+def test_half_precision_is_measured_or_estimated(tmp_path: Path) -> None:
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    assert cost.cost(make("Relu", (var("x", tensor(4, 4, dtype="float16")),))) > 0
+
+
+def test_what_cannot_be_measured_is_estimated(tmp_path: Path) -> None:
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    dynamic = make("Relu", (var("x", TensorType("float", (symbol("n"), 4))),))
+    assert cost.cost(dynamic) == ANALYTIC.cost(dynamic)
+    assert cost.counts.estimated == 1
+    opaque = Term.of("Softmax", (image(),), {"axis": -1}, image().types)
+    assert cost.cost(opaque) == ANALYTIC.cost(opaque)
+    sized = MeasuredCost(Target("cpu", 1), sizes={"n": 3}, cache=CostCache(tmp_path / "costs.sqlite"))
+    sized.cost(dynamic)
+    assert sized.counts.measured == 1
+
+
+def test_no_time_to_measure_means_estimates_scaled_by_what_was_measured(tmp_path: Path) -> None:
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    small, large = (make("Relu", (var("x", tensor(size, 64)),)) for size in (64, 128))
+    ratio = cost.cost(small) / ANALYTIC.cost(small)
+    cost.budget_s = 0.0
+    assert cost.cost(large) == pytest.approx(ratio * ANALYTIC.cost(large))
+    assert (cost.counts.measured, cost.counts.estimated) == (1, 1)
+
+
+def _store(path: str, number: int) -> float | None:
+    cache = CostCache(Path(path))
+    for k in range(20):
+        cache.put(f"{number}/{k}", float(k))
+    return cache.get(f"{number}/7")
+
+
+def test_the_cache_serves_several_processes(tmp_path: Path) -> None:
+    path = str(tmp_path / "deep" / "costs.sqlite")
+    with ProcessPoolExecutor(2) as pool:
+        assert list(pool.map(_store, [path] * 4, range(4))) == [7.0] * 4
+    count = sqlite3.connect(path).execute("SELECT count(*) FROM cost").fetchone()
+    assert count == (80,)
+
+
+def test_a_cache_that_cannot_be_written_is_a_notice_not_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    cache = CostCache(tmp_path / "file" / "costs.sqlite")
+    assert cache.problem is not None and "not kept" in cache.problem
+    cache.put("a", 1.0)
+    assert cache.get("a") == 1.0
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(b"this is no database, only some bytes" * 40)
+    assert CostCache(damaged).problem is not None
+
+
+def test_regions_are_timed_as_models(tmp_path: Path) -> None:
+    graphs = Graphs()
+    x = image(8, 28)
+    slow, fast = graphs.repvgg(x, 8), make("Relu", (graphs.conv(x, 3, 8),))
+    rng = np.random.default_rng(0)
+    weights = {}
+    for k in range(1, 40):
+        weights[f"c{k}"] = rng.random(tuple(_shapes(slow, fast).get(f"c{k}", (1,)))).astype(np.float32)
+    timer = ModelTimer(Target("cpu", 1), weights, budget_s=0.1)
+    seconds = timer((slow,), (fast,))
+    assert seconds is not None and seconds[0] > seconds[1] > 0
+
+
+def _shapes(*outputs: Term) -> dict[str, tuple[int, ...]]:
+    shapes = {}
+    for term in View(outputs).terms:
+        if term.op == "Const":
+            assert term.type is not None
+            shapes[str(term.attr("hash"))] = term.type.concrete() or ()
+    return shapes
+
+
+def test_a_region_that_cannot_run_by_itself_is_not_timed() -> None:
+    x = var("x", TensorType("float", (symbol("n"), 4)))
+    timer = ModelTimer(Target("cpu", 1), {})
+    assert timer((make("Relu", (x,)),), (make("Relu", (x,)),)) is None
+    sized = ModelTimer(Target("cpu", 1), {}, sizes={"n": 2}, budget_s=0.05)
+    assert sized((make("Relu", (x,)),), (make("Relu", (x,)),)) is not None
+
+
+def test_sizes_must_be_known_and_positive() -> None:
+    assert concrete(TensorType("float", (symbol("n") + 1, 2)), {"n": 3}) == tensor(4, 2)
+    for type in (None, TensorType("float", None), TensorType("float", (symbol("n"),)), tensor(0, 3)):
+        with pytest.raises(Unmeasurable):
+            concrete(type, {})

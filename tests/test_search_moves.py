@@ -1,0 +1,137 @@
+"""Which rewrites are found where."""
+
+from __future__ import annotations
+
+from superopt.ir.ops import make
+from superopt.ir.pattern import Bindings
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Term, var
+from superopt.ir.text import parse_rule, parse_terms
+from superopt.ir.types import TensorType, tensor
+from superopt.search.moves import CheckCache, Match, Matcher, RuleSet
+from superopt.search.view import View
+from tests.search_rules import believe
+
+TYPES = {"x": tensor(2, 3), "z": tensor(2, 3), "s": tensor(2, 4)}
+TYPES |= {"w": tensor(3, 4), "u": tensor(4, 5), "v": tensor(3, 6)}
+MERGE = parse_rule(
+    "(MatMul(a, b), MatMul(a, c)) = "
+    "(Split[axis=-1, split=[b.shape[-1], c.shape[-1]]](MatMul(a, Concat[axis=-1](b, c))).0,"
+    " Split[axis=-1, split=[b.shape[-1], c.shape[-1]]](MatMul(a, Concat[axis=-1](b, c))).1)"
+)
+
+
+def found(text: str, *rules: str | Rule, types: dict[str, TensorType] | None = None) -> list[Match]:
+    """All matches of `rules` in a graph."""
+    parsed = [rule if isinstance(rule, Rule) else parse_rule(rule) for rule in rules]
+    outputs = parse_terms(text, types or TYPES)
+    return list(Matcher(RuleSet(parsed)).matches(View(outputs)))
+
+
+def results(text: str, *rules: str | Rule) -> list[tuple[Term, ...]]:
+    return [match.results for match in found(text, *rules)]
+
+
+def test_both_directions_are_used() -> None:
+    rule = "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))"
+    left, right = parse_terms("MatMul(MatMul(x, w), u)", TYPES), parse_terms("MatMul(x, MatMul(w, u))", TYPES)
+    assert results("MatMul(MatMul(x, w), u)", rule) == [right]
+    assert results("MatMul(x, MatMul(w, u))", rule) == [left]
+
+
+def test_operands_of_commutative_operators_match_in_every_order() -> None:
+    rule = "Add(MatMul(a, b), c) = Gemm[alpha=1.0, beta=1.0, transA=0, transB=0](a, b, c)"
+    assert results("Add(s, MatMul(x, w))", rule) == results("Add(MatMul(x, w), s)", rule) != []
+
+
+def test_a_direction_that_cannot_be_instantiated_is_not_used() -> None:
+    assert RuleSet([parse_rule("Add(x, Zeros[shape=s]) = x")]).size == 2  # two orders of operands, one direction
+
+
+def test_equal_variants_are_kept_once() -> None:
+    rule = parse_rule("Relu(Relu(x)) = Relu(x)")
+    assert RuleSet([rule, rule, parse_rule("Relu(Relu(y)) = Relu(y)")]).size == RuleSet([rule]).size
+
+
+def test_two_roots_that_share_an_input_are_found_through_it_and_only_once() -> None:
+    matches = found("(MatMul(x, w), MatMul(x, v))", MERGE)
+    assert len(matches) == 1  # exchanging the roots would be the same rule again
+    assert [root.op for root in matches[0].roots] == ["MatMul", "MatMul"]
+    assert [result.op for result in matches[0].results] == ["Out", "Out"]
+
+
+def test_roots_are_distinct() -> None:
+    assert found("Relu(MatMul(x, w))", MERGE) == []
+
+
+def test_roots_that_do_not_share_the_variable_do_not_match() -> None:
+    assert found("(MatMul(x, w), MatMul(z, v))", MERGE) == []
+
+
+def test_a_root_that_depends_on_the_other_would_make_a_cycle() -> None:
+    types = {"x": tensor(3, 3), "w": tensor(3, 3)}
+    # x.(Relu(x.w)) needs x.w, so the two products cannot become one.
+    assert found("MatMul(x, Relu(MatMul(x, w)))", MERGE, types=types) == []
+    assert len(found("Add(MatMul(x, Relu(w)), MatMul(x, w))", MERGE, types=types)) == 1
+
+
+def test_an_output_of_a_multi_output_operator_can_be_a_root() -> None:
+    rule = "Split[axis=-1, split=[1, 2]](x).0 = Slice[axes=[-1], ends=[1], starts=[0], steps=[1]](x)"
+    text = "Relu(Split[axis=-1, split=[1, 2]](x).0)"
+    assert [match.roots[0].op for match in found(text, rule)] == ["Out"]
+
+
+def test_roots_without_a_shared_variable_are_paired_by_operator() -> None:
+    rule = "(Relu(a), Relu(b)) = (Relu(Relu(a)), Relu(Relu(b)))"
+    matches = found("(Relu(x), Relu(z))", parse_rule(rule).reversed())
+    assert matches == []  # the reversed left side is nowhere, and the rule itself only adds work
+    rule = "(Sigmoid(a), Sigmoid(b)) = (Tanh(a), Tanh(b))"
+    assert len(found("(Sigmoid(x), Sigmoid(z))", rule)) == 1
+
+
+def test_only_equal_types_are_exchanged() -> None:
+    types = {"x": tensor(2, 3), "b": tensor(2, 3)}
+    rule = "Add(x, Zeros[shape=s]) = x"
+    assert len(found("Relu(Add(x, Zeros[shape=[3]]))", rule, types=types)) == 1
+    assert found("Relu(Add(x, Zeros[shape=[5, 2, 3]]))", rule, types=types) == []  # x would be broadcast
+
+
+def test_rules_apply_to_one_float_type_only() -> None:
+    rule = "Add(Add(a, b), c) = Add(a, Add(b, c))"
+    names = "xyz"
+    assert found("Add(Add(x, y), z)", rule, types={n: tensor(2) for n in names})
+    assert found("Add(Add(x, y), z)", rule, types={n: tensor(2, dtype="float16") for n in names})
+    assert not found("Add(Add(x, y), z)", rule, types={n: tensor(2, dtype="int64") for n in names})
+    assert not found("Add(Add(x, y), z)", rule, types={n: TensorType("float", None) for n in names})
+
+
+def test_what_depends_on_weights_only_is_left_alone() -> None:
+    weight = Term.of("Const", (), {"hash": "w"}, (tensor(3, 3),))
+    graph = make("MatMul", (var("x", tensor(3, 3)), make("Relu", (make("Relu", (weight,)),))))
+    assert list(Matcher(RuleSet([parse_rule("Relu(Relu(a)) = Relu(a)")])).matches(View([graph]))) == []
+
+
+def test_a_rule_that_only_adds_work_is_not_applied_in_that_direction() -> None:
+    assert found("Relu(x)", "Relu(Relu(a)) = Relu(a)") == []
+
+
+def test_a_match_knows_what_it_covers() -> None:
+    (match,) = found("MatMul(MatMul(x, w), u)", "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))")
+    assert sorted(t.op for t in match.covered) == ["MatMul", "MatMul"]
+    assert {str(t.attr("name")) for t in match.touched - match.covered} == {"x", "w", "u"}
+    assert sorted(t.op for t in match.made) == ["MatMul", "MatMul"]
+
+
+def test_checks_are_asked_once_for_each_rule_and_signature() -> None:
+    asked: list[Rule] = []
+
+    def check(rule: Rule, bindings: Bindings) -> Signature | None:
+        asked.append(rule)
+        return believe(rule, bindings)
+
+    cache = CheckCache(check)
+    rule = "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))"
+    for name in "xz":  # other terms, same sizes
+        (match,) = found(f"MatMul(MatMul({name}, w), u)", rule)
+        assert cache(match) is not None
+    assert len(asked) == 1
