@@ -103,7 +103,8 @@ class _Structures:
         start = len(state.leaves)
         while start < len(use):
             # Children come before their users; whole levels at a time, as far as all children are done.
-            stop = start + int(np.argmax(children[start:].max(axis=1) >= start)) if (children[start:].max(axis=1) >= start).any() else len(use)
+            waiting = children[start:].max(axis=1) >= start
+            stop = start + int(np.argmax(waiting)) if waiting.any() else len(use)
             rows = slice(start, stop)
             self.structure[rows] = self.structures(use[rows], children[rows])
             self.leaves[rows], self.fits[rows] = self.sequences(children[rows])
@@ -128,6 +129,17 @@ class _Structures:
         return packed, fits
 
 
+def _is_special(equation: Equation) -> bool:
+    """Whether an operator of a large equation has one value as two operands: some equation with two values is meant."""
+    if equation.size[1] <= 2:
+        return False
+    for term in topological(equation.lhs + equation.rhs):
+        operands = [i for i in term.inputs if i is not None and (i.inputs or i.op == "Var")]
+        if term.op != "BatchNormalization" and len(operands) > len(set(operands)):
+            return True
+    return False
+
+
 def conjectures(state: Enumeration, evaluator: Evaluator) -> tuple[list[Equation], int]:
     """Equations of one output and of two, smallest first, and how many pairs they were drawn from."""
     structures = _Structures(state)
@@ -142,7 +154,7 @@ def conjectures(state: Enumeration, evaluator: Evaluator) -> tuple[list[Equation
     equations = list(found.values())
     for axis in state.family.halves:
         equations += _halved(state, evaluator, build, structures, axis)
-    return sorted(equations, key=lambda e: e.size), count
+    return sorted((e for e in equations if not _is_special(e)), key=lambda e: e.size), count
 
 
 def _distinct(structures: _Structures, pairs: list[Pairs]) -> Iterator[tuple[int, npt.NDArray[np.int32], int]]:
@@ -155,7 +167,7 @@ def _distinct(structures: _Structures, pairs: list[Pairs]) -> Iterator[tuple[int
     left = structures.structures(use, children)
     sequence, fits = structures.sequences(children)
     fits &= structures.fits[same]
-    use, children, same, left, sequence = (a[fits] for a in (use, children, same, left, sequence))
+    use, children, same, left, sequence = use[fits], children[fits], same[fits], left[fits], sequence[fits]
     right = structures.structure[same]
     pattern = _patterns(np.concatenate([sequence, structures.leaves[same]], axis=1))
     table = np.concatenate([left[:, None], right[:, None], pattern.astype(np.int64)], axis=1)

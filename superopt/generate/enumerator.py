@@ -66,7 +66,7 @@ class _Combination:
 
 @dataclass
 class Pairs:
-    """Graphs whose fingerprint some smaller graph had: row k is `use[k]` over `children[k]`, equal to class `same[k]`."""
+    """Graphs that are not new: row k is `use[k]` over classes `children[k]`, equal to class `same[k]`."""
 
     use: npt.NDArray[np.int32]
     children: Ids
@@ -86,6 +86,8 @@ class Enumeration:
     shapes: list[Shape] = field(default_factory=list)  # of every class
     runtime: list[int] = field(default_factory=list)
     weight: list[bool] = field(default_factory=list)
+    folded: list[int] = field(default_factory=list)
+    unfolded: set[int] = field(default_factory=set)  # classes that have a second representative, without folding
     pairs: list[Pairs] = field(default_factory=list)
     buckets: list[_Bucket] = field(default_factory=list)
     keys: dict[Shape, tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]] = field(default_factory=dict)  # sorted
@@ -140,6 +142,7 @@ def _add_leaf(state: Enumeration, evaluator: Evaluator, term: Term, shape: Shape
     state.shapes.append(shape)
     state.runtime.append(0)
     state.weight.append(weight)
+    state.folded.append(0)
     state.buckets.append(_Bucket(shape, weight, 0, 0, ids, value, leaf=name))
     _insert_keys(state, shape, key, ids)
 
@@ -193,12 +196,15 @@ def _combine(
         folded = sum(b.folded for b in buckets) + (runtime == 0)
         if not wanted(folded):
             continue
-        if use.spec.commutative and arity > 1 and _order(buckets[0]) > _order(buckets[1]):
-            if _fits(use, 0, buckets[1]) and _fits(use, 1, buckets[0]):
-                continue  # the other order is enumerated
+        if use.spec.commutative and arity > 1 and _is_mirrored(use, *buckets[:2]):
+            continue  # the other order is enumerated
         out = _output_shape(use, tuple(b.shape for b in buckets))
         if out is not None and state.family.admits(out):
             yield _Combination(number, buckets, out, folded)
+
+
+def _is_mirrored(use: Use, first: _Bucket, second: _Bucket) -> bool:
+    return _order(first) > _order(second) and _fits(use, 0, second) and _fits(use, 1, first)
 
 
 def _fits(use: Use, slot: int, bucket: _Bucket) -> bool:
@@ -250,6 +256,8 @@ def _settle(
     start = len(state.shapes)
     number = np.full(len(key), -1, dtype=np.int32)
     number[new] = np.arange(start, start + len(new), dtype=np.int32)
+    second = _second(state, known, np.array([c.folded for c in group], dtype=np.int32)[owner])
+    number[second] = np.arange(start + len(new), start + len(new) + len(second), dtype=np.int32)
     same = np.where(known >= 0, known, number[leaders]).astype(np.int32)
     rows = np.empty((len(key), ARITY), dtype=np.int32)
     use = np.empty(len(key), dtype=np.int32)
@@ -263,18 +271,32 @@ def _settle(
     others = np.flatnonzero(~is_new if runtime else np.zeros_like(is_new))  # laws of weights alone speed nothing up
     level = np.full(len(others), runtime, dtype=np.int32)
     state.pairs.append(Pairs(use[others], rows[others], same[others], level, folded[others]))
+    _insert_keys(state, shape, key[new], number[new])
+    new = np.concatenate([new, second])
     state.use.append(use[new])
     state.children.append(rows[new])
     state.shapes += [shape] * len(new)
     state.runtime += [runtime] * len(new)
     state.weight += [runtime == 0] * len(new)
-    _insert_keys(state, shape, key[new], number[new])
-    return [] if last else _new_buckets(state, evaluator, shape, group, owner[new], flat[new], number[new], runtime)
+    state.folded += [int(f) for f in folded[new]]
+    return [] if last else _new_buckets(state, shape, group, owner[new], flat[new], number[new], runtime)
+
+
+def _second(state: Enumeration, known: Ids, folded: Ids) -> npt.NDArray[np.int64]:
+    """Graphs to be built upon though their fingerprint is known: without folding, where the representative folds."""
+    if not state.family.unfolded:
+        return np.empty(0, dtype=np.int64)
+    chosen = []
+    for row in np.flatnonzero((folded == 0) & (known >= 0)):
+        number = int(known[row])
+        if state.folded[number] and number not in state.unfolded:
+            state.unfolded.add(number)
+            chosen.append(int(row))
+    return np.array(chosen, dtype=np.int64)
 
 
 def _new_buckets(
     state: Enumeration,
-    evaluator: Evaluator,
     shape: Shape,
     group: list[_Combination],
     owner: Ids,
@@ -354,5 +376,3 @@ def _fingerprints(
         flats.append(flat)
         keys.append(key)
     return np.concatenate(flats), np.concatenate(keys)
-
-

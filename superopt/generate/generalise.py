@@ -1,8 +1,8 @@
 """From a ground equation to a rule: literals of the instance become variables and sizes of variables.
 
 Attributes that occur with one value become one attribute variable where the equation still holds at other values;
-sizes inside attributes (Split's parts, the shape of Zeros, Slice's bounds) become sizes of variables, the choice with the
-fewest constraints first. Every choice is tried at random sizes here, and proven later.
+sizes inside attributes (Split's parts, the shape of Zeros, Slice's bounds) become sizes of variables, the choice with
+the fewest constraints first. Every choice is tried at random sizes here, and proven later.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from superopt.generate.candidates import Equation, variables
+from superopt.generate.candidates import Equation, operators, variables
 from superopt.generate.trial import Trial
-from superopt.ir.dim import Size, symbol
+from superopt.ir.dim import Dim, Size, evaluate, symbol
 from superopt.ir.ops import OPS, IllTyped, make
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
@@ -70,7 +70,9 @@ class _Draft:
     kinds: dict[str, str]
     ones: frozenset[str]  # variables whose sizes of 1 are literal: they broadcast
 
-    def schema(self) -> Schema:
+    def rule(self) -> Rule:
+        """The equation as it stands, whether or not it can be applied from left to right."""
+
         def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
             if old.op == "Var":
                 return var(self.names[old])
@@ -79,13 +81,17 @@ class _Draft:
 
         count = len(self.equation.lhs)
         terms = map_terms(self.equation.lhs + self.equation.rhs, build)
+        return Rule(terms[:count], terms[count:])
+
+    def schema(self) -> Schema:
+        """The rule with the instance's signature."""
         shapes = []
         for term, name in self.names.items():
             assert term.type is not None
             shape = term.type.concrete()
             assert shape is not None
             shapes.append((name, tuple(1 if name in self.ones and size == 1 else None for size in shape)))
-        rule = Rule(terms[:count], terms[count:])
+        rule = self.rule()
         if not rule.applicable and rule.reversed().applicable:
             rule = rule.reversed()
         base = Signature(tuple(sorted(shapes)), tuple(sorted(self.values.items())))
@@ -93,26 +99,32 @@ class _Draft:
 
     def with_variable(self, slots: Mapping[Slot, Attr], values: Mapping[str, SignatureValue], kind: str) -> _Draft:
         kinds = {**self.kinds, **dict.fromkeys(values, kind)}
-        return _Draft(
-            self.equation, self.names, {**self.filled, **slots}, {**self.values, **values}, kinds, self.ones
-        )
+        return _Draft(self.equation, self.names, {**self.filled, **slots}, {**self.values, **values}, kinds, self.ones)
 
     def fresh(self, kind: str) -> str:
         """A name for a variable of attribute `kind` that is not taken."""
         name = _NAMES[kind]
-        return name if name not in self.values else next(f"{name}{k}" for k in itertools.count(2) if f"{name}{k}" not in self.values)
+        return (
+            name
+            if name not in self.values
+            else next(f"{name}{k}" for k in itertools.count(2) if f"{name}{k}" not in self.values)
+        )
 
 
 def generalise(equation: Equation, trial: Trial) -> Schema | None:
     """The most general rule found for an equation, or None where it holds by an accident of the instance's sizes."""
     names = _renamed(equation)
     weights = frozenset(v.name for v in equation.family.variables if v.weight)
-    for ones in (frozenset[str](), weights, frozenset(names.values())):
+    starts: list[tuple[int, int, _Draft]] = []
+    for ones in dict.fromkeys((frozenset[str](), weights, frozenset(names.values()))):
         start = _sized(_Draft(equation, names, {}, {}, {}, ones), trial)
         if start is not None:
-            schema = _with_attributes(start, trial).schema()
-            return Schema(schema.rule, trial.pinned(schema.rule, schema.open), schema.open, schema.kinds)
-    return None
+            schema = start.schema()
+            starts.append((-trial.freedom(schema.rule, schema.base), len(starts), start))
+    if not starts:
+        return None
+    schema = _with_attributes(min(starts)[2], trial).schema()
+    return Schema(schema.rule, trial.pinned(schema.rule, schema.open), schema.open, schema.kinds)
 
 
 def _renamed(equation: Equation) -> dict[Term, str]:
@@ -161,7 +173,7 @@ def _with_attributes(draft: _Draft, trial: Trial) -> _Draft:
                 slot: (symbol(name),) if (kind, slot[1]) == ("axis", "axes") else AttrVar(name) for slot in slots
             }
             wider = draft.with_variable(filled, {name: at}, kind)
-            if _unbound(wider.schema()) > _unbound(draft.schema()):
+            if _unbound(wider) > _unbound(draft):
                 continue
             if _bound(wider.schema().rule) and _holds_widely(wider, name, kind, value, trial):
                 draft = wider
@@ -175,7 +187,7 @@ def _with_permutations(draft: _Draft, groups: Mapping[Attr, list[Slot]], trial: 
         name = wider.fresh("perm")
         wider = wider.with_variable(dict.fromkeys(slots, AttrVar(name)), {name: _literal(value)}, "perm")
     schema = wider.schema()
-    if not _bound(schema.rule) or _unbound(schema) > _unbound(draft.schema()):
+    if not _bound(schema.rule) or _unbound(wider) > _unbound(draft):
         return draft
     return wider if trial.holds(schema.rule, schema.base) else draft
 
@@ -189,15 +201,18 @@ def _bound(rule: Rule) -> bool:
     return rule.applicable or rule.reversed().applicable
 
 
-def _unbound(schema: Schema) -> int:
-    """1 where only one direction has values for all attribute variables of the other side, though both might be used.
+def _unbound(draft: _Draft) -> int:
+    """How many directions worth taking lack a value for an attribute variable.
 
-    The shape of a constant that is absorbed (Add(x, Zeros[shape=z]) = x) does not count: nobody puts it back.
+    From right to left is worth taking where as many operators run on both sides. The shape of a constant that is
+    absorbed (Add(x, Zeros[shape=z]) = x) does not count: nobody puts it back.
     """
-    rule = schema.rule
-    if "shape" in schema.kinds.values() or not all(t.inputs for t in rule.rhs):
-        return 0
-    return int(not (rule.applicable and rule.reversed().applicable))
+    rule, equation = draft.rule(), draft.equation
+    weights = frozenset(v.name for v in equation.family.variables if v.weight)
+    back = len(rule.lhs) > 1 or operators(equation.lhs, weights)[0] == operators(equation.rhs, weights)[0]
+    if "shape" in draft.kinds.values() or not all(t.inputs for t in rule.rhs):
+        back = False
+    return int(not rule.applicable) + int(back and not rule.reversed().applicable)
 
 
 def _holds_widely(draft: _Draft, name: str, kind: str, value: Attr, trial: Trial) -> bool:
@@ -233,7 +248,9 @@ def _shifted(draft: _Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> 
     for value, slots in groups.items():
         assert isinstance(value, tuple)
         entries = tuple(
-            symbol(name) + (v - b) for name, v, b in zip(names, value, base, strict=True) if isinstance(v, int) and isinstance(b, int)
+            symbol(name) + (v - b)
+            for name, v, b in zip(names, value, base, strict=True)
+            if isinstance(v, int) and isinstance(b, int)
         )
         filled.update(dict.fromkeys(slots, entries))
     at: dict[str, SignatureValue] = {name: b for name, b in zip(names, base, strict=True) if isinstance(b, int)}
@@ -249,14 +266,24 @@ def _shifted(draft: _Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> 
 
 def _sized(draft: _Draft, trial: Trial) -> _Draft | None:
     """Sizes in attributes expressed by sizes of variables, so that the fewest sizes are tied to each other."""
-    slots = [(kind, value, at) for kind, groups in _slots(draft.equation).items() if kind in _SIZED for value, at in groups.items()]
-    options = [list(_choices(draft, kind, value, at)) for kind, value, at in slots]
+    slots = [
+        (kind, value, at)
+        for kind, groups in _slots(draft.equation).items()
+        if kind in _SIZED
+        for value, at in groups.items()
+    ]
+    env = _typing(draft, slots, trial)
+    options = [list(_distinct(_choices(draft, kind, value, at), env)) for kind, value, at in slots]
     drafts: list[tuple[int, int, _Draft]] = []
     for order, choice in enumerate(itertools.islice(itertools.product(*options), _MOST)):
         chosen = draft
         for (kind, _, at), (filled, value) in zip(slots, choice, strict=True):
             name = chosen.fresh(kind) if filled is None else ""
-            chosen = chosen.with_variable(dict.fromkeys(at, AttrVar(name) if filled is None else filled), {name: value} if filled is None else {}, kind)
+            chosen = chosen.with_variable(
+                dict.fromkeys(at, AttrVar(name) if filled is None else filled),
+                {name: value} if filled is None else {},
+                kind,
+            )
         try:
             schema = chosen.schema()
         except IllTyped:
@@ -264,12 +291,36 @@ def _sized(draft: _Draft, trial: Trial) -> _Draft | None:
         if _bound(schema.rule):
             free = trial.freedom(schema.rule, schema.base)
             if free >= 0:
-                drafts.append((_unbound(schema) - free, order, chosen))
+                drafts.append((_unbound(chosen) - free, order, chosen))
     for _, _, chosen in sorted(drafts, key=lambda d: d[:2])[:40]:
         schema = chosen.schema()
         if trial.holds(schema.rule, schema.base):
             return chosen
     return None
+
+
+def _typing(draft: _Draft, slots: list[tuple[str, Attr, list[Slot]]], trial: Trial) -> dict[str, Size]:
+    """Which sizes of variables are equal by typing, whatever the attributes in question are."""
+    for kind, value, at in slots:
+        if kind == "n":
+            continue
+        name = draft.fresh(kind)
+        free: SignatureValue = (None,) * len(value) if isinstance(value, tuple) else None
+        draft = draft.with_variable(dict.fromkeys(at, AttrVar(name)), {name: free}, kind)
+    return trial.solved(draft.rule(), draft.schema().base)
+
+
+def _distinct(
+    choices: Iterator[tuple[Attr | None, SignatureValue]], env: Mapping[str, Size]
+) -> Iterator[tuple[Attr | None, SignatureValue]]:
+    """The first of those choices that typing makes equal."""
+    seen: set[object] = set()
+    for filled, value in choices:
+        entries = filled if isinstance(filled, tuple) else (filled,)
+        key: object = tuple(evaluate(e, env) if isinstance(e, (int, Dim)) else e for e in entries)
+        if filled is None or key not in seen:
+            seen.add(key)
+            yield filled, value
 
 
 def _choices(draft: _Draft, kind: str, value: Attr, at: list[Slot]) -> Iterator[tuple[Attr | None, SignatureValue]]:
@@ -282,9 +333,8 @@ def _choices(draft: _Draft, kind: str, value: Attr, at: list[Slot]) -> Iterator[
     assert isinstance(value, tuple)
     entries = tuple(v for v in value if isinstance(v, int))
     free: SignatureValue = (None,) * len(entries)
-    if kind == "shape":
-        if _broadcasts(draft, at):
-            yield None, free
+    if kind == "shape" and _broadcasts(draft, at):
+        yield None, free
     if kind in ("shape", "kernel"):
         for term, name in draft.names.items():
             if term.type is not None and term.type.shape == entries and entries:

@@ -1,8 +1,8 @@
 """Leaving out what smaller rules already give.
 
-An equation is derivable when two steps with kept rules lead from one side to the other and the term between has no more
-multiply-adds than the dearer side and at most one light operator more: a search finds it without this rule. Direct rules
-whose derivation leads uphill (a 1x1 kernel enlarged before it is merged) stay.
+An equation is derivable when two steps with kept rules lead from one side to the other and the term between has no
+more multiply-adds than the dearer side and at most one light operator more: a search finds it without this rule.
+Direct rules whose derivation leads uphill (a 1x1 kernel enlarged before it is merged) stay.
 
 Steps are taken on the ground terms of the equation; that a step is right there is checked by its fingerprint.
 """

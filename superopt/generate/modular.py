@@ -138,7 +138,8 @@ def _split(xs: Sequence[Array], shapes: Sequence[Shape], attrs: Mapping[str, Any
 def _cut(x: Array, axis: int, start: int, end: int, step: int) -> Array:
     place: list[Any] = [slice(None)] * x.ndim
     place[axis] = slice(start, end, step)
-    return x[tuple(place)]
+    result: Array = x[tuple(place)]
+    return result
 
 
 def _slice(xs: Sequence[Array], shapes: Sequence[Shape], attrs: Mapping[str, Any], out: Shape) -> Array:
@@ -186,23 +187,24 @@ def _conv(xs: Sequence[Array], shapes: Sequence[Shape], attrs: Mapping[str, Any]
     padded = _pad(xs[:1], shapes[:1], {"pads": amounts, "value": 0.0}, room)
     lead_x = padded.shape[: padded.ndim - len(room)]
     x = padded.reshape((*lead_x, batch, groups, 1, width, *room[2:]))
-    w = xs[1].reshape(xs[1].shape[: xs[1].ndim - len(shapes[1])] + (1, groups, features // groups, width, *window))
+    lead_w = xs[1].shape[: xs[1].ndim - len(shapes[1])]
+    w = xs[1].reshape((*lead_w, 1, groups, features // groups, width, *window))
     lead = _lead(xs[:2], shapes[:2])
     total = np.zeros((*lead, batch, groups, features // groups, *out[2:]), dtype=np.uint64)
     for c in range(width):
         for place in np.ndindex(*window):
-            part = x[(..., c, *(slice(None),) * spatial)]
+            part: Array = np.take(x, c, axis=-1 - spatial)
             for d, k in enumerate(place):
                 step = attrs["strides"][d]
                 start = k * attrs["dilations"][d]
                 part = _cut(part, d - spatial, start, start + (out[2 + d] - 1) * step + 1, step)
-            weight = w[(..., c, *place)]
-            total += part * weight[(..., *(None,) * spatial)] % _P
+            weight: Array = w[(..., c, *place)]
+            total += part * weight.reshape(weight.shape + (1,) * spatial) % _P
     total %= _P
     result = total.reshape(lead + out)
     if len(xs) > 2:
         bias = xs[2].reshape(xs[2].shape[:-1] + (features,) + (1,) * spatial)
-        result = (result + bias[(..., None, *(slice(None),) * (spatial + 1))]) % _P
+        result = (result + np.expand_dims(bias, -2 - spatial)) % _P
     return result
 
 

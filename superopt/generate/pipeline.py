@@ -13,13 +13,15 @@ from typing import TypeAlias
 
 from superopt.generate.candidates import Equation, conjectures, operators
 from superopt.generate.enumerator import enumerate_family
+from superopt.generate.families import FAMILIES
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.generalise import Schema, generalise
-from superopt.generate.grammar import FAMILIES, Family
-from superopt.generate.minimise import Minimiser, cost, is_usable, is_weak
+from superopt.generate.grammar import Family
+from superopt.generate.minimise import Cost, Minimiser, cost, is_usable, is_weak, normal
 from superopt.generate.signatures import variations
 from superopt.generate.trial import Trial
 from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Term
 from superopt.ir.text import show_rule, show_signature
 from verify.facts import solver_version
 from verify.proofs import Certificate, kernel_hash, prove_at
@@ -29,6 +31,9 @@ __all__ = ["FamilyCount", "Summary", "generate"]
 
 Prover: TypeAlias = Callable[[Rule, Signature], Verdict]
 Progress: TypeAlias = Callable[[str], None]
+
+
+_HEAD = "# Found by enumeration and proven by verify/; written by `superopt generate`. One equation a line."
 
 
 @dataclass
@@ -116,6 +121,7 @@ class _Work:
         self.minimiser = Minimiser(self.evaluator)
         self.kept: dict[str, _Kept] = {}
         self.seen: set[str] = set()
+        self.sides: set[tuple[tuple[Term, ...], Cost]] = set()
         self.refused: list[dict[str, str]] = []
         self.summary = Summary(seed)
 
@@ -149,7 +155,12 @@ class _Work:
         if rule.id in self.kept or rule.reversed().id in self.kept:
             count.derivable += 1
             return
-        if not is_usable(rule, frozenset(v.name for v in equation.family.variables if v.weight)):
+        weights = frozenset(v.name for v in equation.family.variables if v.weight)
+        if not is_usable(rule, weights):
+            count.weak += 1
+            return
+        same = (normal(rule.lhs), cost(equation.rhs, weights))
+        if same in self.sides:  # another form of a result that is known
             count.weak += 1
             return
         if rule.id in self.seen:
@@ -161,6 +172,7 @@ class _Work:
             count.proved += 1
             self.kept[rule.id] = _Kept(rule, schema, equation, {schema.base: verdict})
             self.minimiser.add(rule)
+            self.sides.add(same)
             return
         refuted = isinstance(verdict, Refuted)
         count.refuted += refuted
@@ -183,7 +195,9 @@ class _Work:
         for kept in self.kept.values():
             for wide in variations(kept.schema, kept.equation.family.lifts):
                 signature = self.trial.pinned(kept.rule, wide)
-                if any(_covers(known, signature) for known in kept.proofs) or not self.trial.holds(kept.rule, signature):
+                if any(_covers(known, signature) for known in kept.proofs):
+                    continue
+                if not self.trial.holds(kept.rule, signature):
                     continue
                 verdict = self.prover(kept.rule, signature)
                 if isinstance(verdict, Proved):
@@ -208,7 +222,8 @@ class _Work:
         files["certificates.jsonl"] = sorted(certificates)
         files["refused.jsonl"] = [json.dumps(entry) for entry in self.refused]
         for name in sorted(files):
-            _write(folder / name, files[name])
+            head = [_HEAD] if name.endswith(".rules") else []
+            _write(folder / name, head + files[name])
         (folder / "summary.json").write_text(self.summary.to_json(), encoding="utf-8")
         self.summary.files = [*sorted(files), "summary.json"]
         return self.summary
@@ -235,9 +250,8 @@ def _gain(equation: Equation) -> float:
 
 def _covers(general: Signature, special: Signature) -> bool:
     """Whether every match at `special` is a match at `general`."""
-    return (
-        all(_wider(a, b) for (_, a), (_, b) in zip(general.shapes, special.shapes, strict=True))
-        and all(_wider(a, b) for (_, a), (_, b) in zip(general.attrs, special.attrs, strict=True))
+    return all(_wider(a, b) for (_, a), (_, b) in zip(general.shapes, special.shapes, strict=True)) and all(
+        _wider(a, b) for (_, a), (_, b) in zip(general.attrs, special.attrs, strict=True)
     )
 
 
@@ -245,5 +259,3 @@ def _wider(general: object, special: object) -> bool:
     if isinstance(general, tuple) and isinstance(special, tuple):
         return len(general) == len(special) and all(a is None or a == b for a, b in zip(general, special, strict=True))
     return general is None or general == special
-
-

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from superopt.generate.generalise import ALTERNATIVES, Schema
 from superopt.ir.rule import Signature, SignatureValue
-from superopt.ir.term import AttrVar
 
 __all__ = ["variations"]
 
@@ -34,6 +33,14 @@ def variations(schema: Schema, lifts: str) -> Iterator[Signature]:
         yield from _lifted(schema, {name: 2 for name, shape in base.shapes if len(shape) > 1})
         for name, _ in base.shapes:  # a bias is a vector as well as a matrix
             yield from _lifted(schema, {name: -1})
+    if lifts == "layout":
+        for rank in (-1, 1, 2):
+            for lifted in _lifted(schema, {name: rank for name, _ in base.shapes}):
+                yield lifted
+                for axis in (-2, -3):
+                    yield Signature(
+                        lifted.shapes, tuple((n, axis if schema.kinds[n] == "axis" else v) for n, v in lifted.attrs)
+                    )
     if lifts == "elementwise":
         for rank in (-1, 1, 2):
             yield from _lifted(schema, {name: rank for name, _ in base.shapes})
@@ -102,4 +109,4 @@ def _symbolic(kind: str, value: SignatureValue) -> SignatureValue:
         return (None,) * len(value)
     if kind == "pad":
         return None
-    return value if not isinstance(value, AttrVar) else value
+    return value

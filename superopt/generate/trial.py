@@ -24,7 +24,7 @@ class Trial:
 
     def __init__(self, evaluator: Evaluator, seed: int) -> None:
         self.evaluator, self.seed = evaluator, seed
-        self._known: dict[tuple[str, Signature], bool] = {}
+        self._known: dict[tuple[str, Signature], bool | None] = {}
         self.count = 0
 
     def holds(self, rule: Rule, signature: Signature) -> bool | None:
@@ -67,6 +67,14 @@ class Trial:
                 value = tuple(solved.get(f"{name}[{k}]", v) if v is None else v for k, v in enumerate(value))
             attrs.append((name, solved.get(name) if value is None else value))
         return Signature(shapes, tuple(attrs))
+
+    def solved(self, rule: Rule, signature: Signature) -> dict[str, Size]:
+        """Sizes that typing gives in terms of others."""
+        try:
+            needs, names = _needs(rule, signature)
+        except (IllTyped, KeyError):
+            return {}
+        return _solve(needs, set(names))
 
     def _draw(self, rule: Rule, signature: Signature, rng: random.Random) -> Iterator[dict[str, int]]:
         """Up to three choices of sizes that satisfy what the typing of both sides needs."""
@@ -150,8 +158,16 @@ def _solve(needs: Mapping[Condition, None], names: set[str]) -> dict[str, Size]:
             continue
         for monomial, coefficient in value.terms:
             name = monomial[0] if len(monomial) == 1 else None
-            if isinstance(name, str) and name in names and abs(coefficient) == 1:
-                rest = -coefficient * (value - coefficient * symbol(name))
+            if not isinstance(name, str) or name not in names:
+                continue
+            offset = value - coefficient * symbol(name)
+            if isinstance(offset, int) and offset % coefficient == 0:
+                number = -offset // coefficient
+                env = {known: evaluate(size, {name: number}) for known, size in env.items()}
+                env[name] = number
+                break
+            if abs(coefficient) == 1:
+                rest = -coefficient * offset
                 if name not in symbols_of(rest):
                     env = {known: evaluate(size, {name: rest}) for known, size in env.items()}
                     env[name] = rest
