@@ -272,3 +272,13 @@ def test_untyped_inputs_give_untyped_terms(op: str) -> None:
         attrs["shape"] = (2, 2, 1)
     term = make(op, [var(f"v{k}") for k in range(least)], attrs)
     assert (term.type is None) == (least > 0)
+
+
+def test_symbols_of_the_model_are_not_those_of_the_pattern() -> None:
+    """A model may call its sizes as a rule calls its attribute variables."""
+    (pattern,) = parse_terms("Slice[axes=[-1], ends=[q], starts=[p + q], steps=[1]](x)")
+    for start, expected in ((symbol("q") + symbol("p"), symbol("q")), (symbol("p"), 0)):
+        attrs = {"axes": (-1,), "ends": (symbol("p"),), "starts": (start,), "steps": (1,)}
+        found = match((pattern,), (make("Slice", (var("x", tensor(2, symbol("p"))),), attrs),))
+        assert found is not None
+        assert found.attrs == {"p": expected, "q": symbol("p")}

@@ -127,8 +127,8 @@ def test_the_printed_form_is_stable(line: str) -> None:
 def test_files_of_rules() -> None:
     rules = parse_rules("# a comment\n\nNeg(Neg(x)) = Identity(x)\n   Relu(Relu(x)) = Relu(x)\n")
     assert [show_rule(rule) for rule in rules] == ["Neg(Neg(x)) = Identity(x)", "Relu(Relu(x)) = Relu(x)"]
-    with pytest.raises(NotationError, match=r"^my\.rules:2: column 13: expected an operator or a variable"):
-        parse_rules("Neg(x) = x\nNeg() = Neg(", "my.rules")
+    with pytest.raises(NotationError, match=r"^my\.rules:2: column 14: expected an operator or a variable"):
+        parse_rules("Neg(x) = x\nNeg(x) = Neg(", "my.rules")
 
 
 @pytest.mark.parametrize(
@@ -207,3 +207,9 @@ def test_ids_are_the_same_in_every_process() -> None:
         )  # fmt: skip
         printed.add(frozenset(result.stdout.splitlines()))
     assert len(printed) == 1
+
+
+@pytest.mark.parametrize("text", ["Neg() = a", "Neg(a, b) = a", "MatMul(a) = a"])
+def test_operators_take_as_many_inputs_as_they_have(text: str) -> None:
+    with pytest.raises(ValueError, match="inputs"):
+        parse_rules(text)

@@ -104,6 +104,9 @@ def infer(
 ) -> Types:
     """Types of the outputs of `op`; one None for each output where an input's type is unknown."""
     spec = OPS[op]
+    least, most = spec.inputs
+    if len(inputs) < least or (most is not None and len(inputs) > most):
+        raise IllTyped(f"{op} does not take {len(inputs)} inputs")
     if any(isinstance(value, AttrVar) for name, value in attrs.items() if name not in REAL_ATTRS):
         return (None,)
     known: list[TensorType | None] = []

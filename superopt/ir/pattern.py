@@ -74,7 +74,7 @@ def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
     if postponed:
         env = sizes_in(bindings.shape_env())
         for wanted, value in postponed:
-            if evaluate(wanted, env) != value:
+            if symbols_of(wanted) - env.keys() or evaluate(wanted, env) != value:
                 return None
     return bindings
 
@@ -97,14 +97,15 @@ def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: li
     if isinstance(wanted, Dim):
         if not isinstance(value, (int, Dim)):
             return False
-        rest = evaluate(wanted, sizes_in(found))
-        unknown = symbols_of(rest)
+        # Symbols of the pattern and symbols of the model may share a name, so they are never in one expression.
+        known = sizes_in(found)
+        unknown = symbols_of(wanted) - known.keys()
         if not unknown:
-            return rest == value
+            return evaluate(wanted, known) == value
         name = next(iter(unknown))
-        offset = rest - symbol(name)
-        if len(unknown) == 1 and not symbols_of(offset) and ".shape" not in name:
-            found[name] = value - offset
+        offset = wanted - symbol(name)
+        if len(unknown) == 1 and name not in symbols_of(offset) and ".shape" not in name:
+            found[name] = value - evaluate(offset, known)
         else:
             postponed.append((wanted, value))
         return True
