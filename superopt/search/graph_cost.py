@@ -5,7 +5,7 @@ for a value with one user only:
 - BatchNormalization, Mul and Add with per-channel constants after a Conv with constant kernel are folded: free;
 - Relu, Sigmoid and Tanh after a Conv (also after what was folded or added to it), and Relu after a Gemm: free;
 - Add of a Conv, or of a sum with one, and another value: half price, the Conv writes on top of it;
-- Add after a two-dimensional MatMul becomes a Gemm: free.
+- Add of a constant after a two-dimensional MatMul makes it a Gemm: free.
 Identity, Add of zeros and Mul by ones that change no shape are dropped by it: free.
 """
 
@@ -160,7 +160,7 @@ def _share_binary(term: Term, a: Term, b: Term, uses: Mapping[Term, int], fused:
             fused[term] = "Conv"
             return 0.0
         if term.op == "Add":
-            if kind == "MatMul" and len(_shape(y) or (0, 0, 0)) <= 2:
+            if kind == "MatMul" and y.weight_only and len(_shape(y) or (0, 0, 0)) <= 2:
                 fused[term] = "Gemm"
                 return 0.0
             if kind in ("Conv", "Conv+") and y.types == term.types:

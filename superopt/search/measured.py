@@ -127,13 +127,10 @@ class MeasuredCost:
         return self.fallback.cost(term) * (statistics.median(ratios) if ratios else 1.0)
 
     def _alone(self, term: Term) -> tuple[Term, str]:
-        """The operator over leaves of concrete type, and the key of its cost.
-
-        A bias is left out: it costs nothing, and two measurements that differ by noise would say that it does.
-        """
+        """The operator over leaves of concrete type, and the key of its cost."""
+        term = _plain(term)
         leaves: dict[Term, Term] = {}
-        terms = term.inputs[:2] if term.op in ("Conv", "Gemm") else term.inputs
-        for used in terms:
+        for used in term.inputs:
             if used is not None and used not in leaves:
                 type = concrete(used.type, self.sizes)
                 if not used.weight_only:
@@ -142,7 +139,7 @@ class MeasuredCost:
                     leaves[used] = Term.of(used.op, (), {"shape": type.shape or ()}, (type,))
                 else:
                     leaves[used] = Term.of("Const", (), {"hash": f"w{len(leaves)}"}, (type,))
-        inputs = tuple(None if i is None else leaves[i] for i in terms)
+        inputs = tuple(None if i is None else leaves[i] for i in term.inputs)
         alone = make(term.op, inputs, dict(term.attrs))
         shown = " ".join("-" if i is None else f"{i.op}{i.attrs[0][1]}:{i.type}" for i in inputs)
         where = f"{_FORMAT}|{self.target.key}|{cpu_model()}|opset {self.opset}"
@@ -194,6 +191,25 @@ class MeasuredCost:
     def _seconds(self, outputs: Sequence[Term], weights: Mapping[str, Array]) -> float:
         run = runner(outputs, weights, self.target, opset=self.opset)
         return _seconds(run, self.target.provider == "cpu" and self.target.threads == 1)
+
+
+def _plain(term: Term) -> Term:
+    """The simplest operator of the same cost, so that noise does not make one of two equal things look cheaper.
+
+    A constant bias is free. A product of matrices with a constant one, which the runtime packs beforehand, costs the
+    same as MatMul and as Gemm, transposed or not.
+    """
+    if term.op not in ("Conv", "Gemm"):
+        return term
+    inputs = term.inputs
+    if len(inputs) > 2 and (inputs[2] is None or inputs[2].weight_only):
+        inputs = inputs[:2]
+    weight = inputs[1]
+    if term.op == "Gemm" and len(inputs) == 2 and not term.attr("transA") and weight is not None and weight.weight_only:
+        if term.attr("transB"):
+            weight = make("Transpose", (weight,), {"perm": (1, 0)})
+        return make("MatMul", (inputs[0], weight))
+    return make(term.op, inputs, dict(term.attrs))
 
 
 def _seconds(run: Callable[[], object], cpu_clock: bool) -> float:

@@ -46,6 +46,19 @@ class Variant:
     origin: str  # id of the rule as it stands in the rule set
     climbs: tuple[tuple[Term, tuple[_Climb, ...]] | None, ...]
     symmetric: bool
+    inner: tuple[tuple[int, str], ...]  # operators that inputs of the first root must be
+    arity: int  # how many inputs it must have
+
+    def may_fit(self, term: Term) -> bool:
+        """A quick look at the operators just below: False where the first root cannot be `term`."""
+        inputs = _node(term).inputs
+        if len(inputs) != self.arity:
+            return False
+        for place, op in self.inner:
+            used = inputs[place]
+            if used is None or used.op != op:
+                return False
+        return True
 
     @property
     def operators(self) -> frozenset[str]:
@@ -108,7 +121,18 @@ def _variant(rule: Rule, origin: str) -> Variant:
         bound = {t for t in topological(rule.lhs[:k]) if t.op == "Var"}
         climbs.append(_climb(rule.lhs[k], bound))
     swapped = _renamed(tuple(reversed(rule.lhs)), ())
-    return Variant(rule, origin, tuple(climbs), len(rule.lhs) == 2 and swapped == _renamed(rule.lhs, ()))
+    symmetric = len(rule.lhs) == 2 and swapped == _renamed(rule.lhs, ())
+    inputs = _node(rule.lhs[0]).inputs
+    inner = tuple((k, i.op) for k, i in enumerate(inputs) if i is not None and i.op != "Var")
+    return Variant(rule, origin, tuple(climbs), symmetric, inner, len(inputs))
+
+
+def _node(term: Term) -> Term:
+    if term.op == "Out":
+        node = term.inputs[0]
+        assert node is not None
+        return node
+    return term
 
 
 def _climb(pattern: Term, bound: set[Term]) -> tuple[Term, tuple[_Climb, ...]] | None:
@@ -170,11 +194,11 @@ class Matcher:
                 continue
             found = self._single.get(term)
             if found is None:
-                single = (_match(v, (term,)) for v in variants if len(v.rule.lhs) == 1)
+                single = (_match(v, (term,)) for v in variants if len(v.rule.lhs) == 1 and v.may_fit(term))
                 found = self._single[term] = tuple(m for m in single if m is not None)
             yield from found
             for variant in variants:
-                if len(variant.rule.lhs) > 1:
+                if len(variant.rule.lhs) > 1 and variant.may_fit(term):
                     yield from self._multi(variant, term, view)
 
     def _multi(self, variant: Variant, first: Term, view: View) -> Iterator[Match]:
