@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -206,8 +207,8 @@ def test_the_cache_serves_several_processes(tmp_path: Path) -> None:
     path = str(tmp_path / "deep" / "costs.sqlite")
     with ProcessPoolExecutor(2) as pool:
         assert list(pool.map(_store, [path] * 4, range(4))) == [7.0] * 4
-    count = sqlite3.connect(path).execute("SELECT count(*) FROM cost").fetchone()
-    assert count == (80,)
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT count(*) FROM cost").fetchone() == (80,)
 
 
 def test_a_cache_that_cannot_be_written_is_a_notice_not_an_error(tmp_path: Path) -> None:

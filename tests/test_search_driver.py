@@ -193,3 +193,19 @@ def test_opaque_operators_are_carried_along() -> None:
     noise = Term.of("RandomNormalLike", (first,), {"node": 4}, first.types)
     last = graphs.mobileone(make("Add", (noise, first)), 8, 3, 8, 2, True)
     assert operators(found(last).outputs) == ["Conv", "Relu", "RandomNormalLike", "Add", "Conv", "Relu"]
+
+
+def test_where_no_time_is_left_to_measure_large_promises_are_believed() -> None:
+    calls = []
+
+    def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> tuple[float, float]:
+        calls.append(after)
+        return 1.0, 2.0
+
+    graphs, x = Graphs(), image()
+    block = graphs.mobileone(x, 8, 3, 8, 2, True)
+    # A budget that is over as soon as the first descent is: the block is three times as fast by cost.
+    begun = time.monotonic()
+    result = found(block, budget_s=0.02, region_timer=timer)
+    assert time.monotonic() - begun < 2.0
+    assert calls or operators(result.outputs) != operators((block,)) or result.states <= 1

@@ -37,13 +37,19 @@ class Applied:
 
     def became(self, term: Term) -> Term:
         """The new term for a term of the old graph."""
-        if term not in self._new:
-            self._new[term] = rebuild((term,), self._new, self._remake)[0]
-        return self._new[term]
-
-    def _remake(self, old: Term, inputs: tuple[Term | None, ...]) -> Term:
-        new = self._new[old] = remake(old, inputs)
-        return new
+        new = self._new
+        stack = [term]
+        while stack:
+            old = stack[-1]
+            missing = [] if old in new else [i for i in old.inputs if i is not None and i not in new]
+            if missing:
+                stack.extend(reversed(missing))
+                continue
+            stack.pop()
+            if old not in new:
+                inputs = tuple(None if i is None else new[i] for i in old.inputs)
+                new[old] = old if inputs == old.inputs else remake(old, inputs)
+        return new[term]
 
 
 def apply_trace(outputs: Sequence[Term], trace: Trace) -> tuple[Term, ...]:

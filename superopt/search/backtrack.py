@@ -125,6 +125,13 @@ class RegionSearch:
         self.deadline = deadline
         if self.exhausted:
             return True
+        try:
+            return self._improve()
+        finally:  # there may be a thousand regions
+            self.matcher.forget()
+            self._normal = Normal()
+
+    def _improve(self) -> bool:
         if self.effort == 0 and self.best is self.start:
             self._accept(self._descend(self.start))
         kind, width, depth = _PLAN[self.effort]

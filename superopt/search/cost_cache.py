@@ -27,8 +27,7 @@ class CostCache:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             connection = sqlite3.connect(path, timeout=10.0, isolation_level=None)
-            # Readers do not wait for writers; a lost entry after a crash costs one measurement.
-            connection.execute("PRAGMA journal_mode=WAL")
+            # A lost entry after a crash costs one measurement. (No WAL: switching to it fails under several processes.)
             connection.execute("PRAGMA synchronous=OFF")
             connection.execute("CREATE TABLE IF NOT EXISTS cost (key TEXT PRIMARY KEY, seconds REAL NOT NULL)")
         except (OSError, sqlite3.Error) as error:

@@ -29,6 +29,8 @@ _FIRST_PASS_SHARE = 0.6
 # A rewrite is kept if it is measured to be faster by this much; so many results of a region are tried.
 _LEAST_GAIN = 1.02
 _MOST_TIMED = 3
+# Where no time is left to measure, the cost model is believed if it promises this much.
+_LEAST_PROMISE = 1.1
 
 
 def search(
@@ -186,7 +188,7 @@ class _Search:
     def _choose(self, tasks: Sequence[_Task]) -> dict[tuple[Term, ...], State]:
         """The result to use for each region that has one."""
         chosen: dict[tuple[Term, ...], State] = {}
-        for task in tasks:
+        for task in sorted(tasks, key=lambda t: -t.gain * len(t.places)):
             start = task.search.start.outputs
             best = task.search.best
             if self.region_timer is not None:
@@ -205,7 +207,8 @@ class _Search:
         weights = {leaf: term for leaf, term in task.places[0].leaves if leaf.op == "Const"}
         for state in searched.candidates()[:_MOST_TIMED]:
             if time.monotonic() > self.deadline:
-                return None
+                promised = searched.start.price.time >= _LEAST_PROMISE * state.price.time
+                return state if promised else None
             seconds = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
             if seconds is None or seconds[0] >= _LEAST_GAIN * seconds[1]:
                 return state

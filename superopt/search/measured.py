@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from superopt.ir.ops import OPS, make
+from superopt.ir.ops import OPS, IllTyped, make
 from superopt.ir.term import Term, repr_attrs, var
 from superopt.ir.types import tensor
 from superopt.runtime import Target
@@ -140,7 +140,10 @@ class MeasuredCost:
                 else:
                     leaves[used] = Term.of("Const", (), {"hash": f"w{len(leaves)}"}, (type,))
         inputs = tuple(None if i is None else leaves[i] for i in term.inputs)
-        alone = make(term.op, inputs, dict(term.attrs))
+        try:
+            alone = make(term.op, inputs, dict(term.attrs))
+        except IllTyped as error:
+            raise Unmeasurable(f"{term.op} at the sizes to be measured: {error}") from error
         shown = " ".join("-" if i is None else f"{i.op}{i.attrs[0][1]}:{i.type}" for i in inputs)
         where = f"{_FORMAT}|{self.target.key}|{cpu_model()}|opset {self.opset}"
         return alone, f"{where}|{term.op}[{repr_attrs(term.attrs)}]({shown})"

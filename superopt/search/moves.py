@@ -186,6 +186,11 @@ class Matcher:
         self._single: dict[Term, tuple[Match, ...]] = {}
         self._several: dict[tuple[Variant, tuple[Term, ...]], Match | None] = {}
 
+    def forget(self) -> None:
+        """Give back the memory; matches are found anew where they are asked for again."""
+        self._single.clear()
+        self._several.clear()
+
     def matches(self, view: View) -> Iterator[Match]:
         """Every match in the graph of `view`, in a fixed order."""
         for term in view.values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from superopt.ir.ops import replace
+from superopt.ir.ops import IllTyped, replace
 from superopt.ir.term import Term, topological, var
 from superopt.runtime import Target, time_models
 from superopt.search.models import Array, Unmeasurable, concrete, runner, tiny
@@ -48,4 +48,8 @@ class ModelTimer:
             for term in topological(outputs)
             if term.op == "Var"
         }
-        return runner([tiny(o) for o in replace(outputs, inputs)], self.weights, self.target, opset=self.opset)
+        try:
+            outputs = replace(outputs, inputs)
+        except IllTyped as error:
+            raise Unmeasurable(f"a region at the sizes to be measured: {error}") from error
+        return runner([tiny(output) for output in outputs], self.weights, self.target, opset=self.opset)
