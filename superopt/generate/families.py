@@ -86,14 +86,28 @@ _LAYOUT = (
         elements=12,
         lifts="layout",
     ),
-    Family(
-        "layout",
-        (*inputs("t u", (2, 4)),),
-        (*splits(-1), *binary("Add Mul Sub", slots=("*!Add,Mul,Sub",))),
-        runtime=3,
-        elements=8,
-        lifts="layout",
-        halves=(-1,),
+    *(
+        Family(
+            "layout",
+            inputs("t u", (2, 4)),
+            (*cuts, *binary("Add Mul Sub", slots=("*!Add,Mul,Sub",))),
+            runtime=3,
+            elements=8,
+            lifts="layout",
+            halves=halves,
+        )
+        for cuts, halves in ((splits(-1), (-1,)), (slices(-1), ()))
+    ),
+    *(  # the second part begins where the first ends, which names the axis: rows, and channels
+        Family(
+            "layout",
+            inputs("x y", shape),
+            (*concat(axis), *slices(axis)),
+            runtime=2,
+            elements=4 * elements,
+            lifts="layout",
+        )
+        for shape, axis, elements in (((2, 2), -2, 2), ((2, 2, 2), -3, 4))
     ),
     Family(
         "layout",
