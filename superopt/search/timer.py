@@ -11,12 +11,14 @@ from superopt.search.models import Array, Unmeasurable, concrete, runner, tiny
 
 __all__ = ["ModelTimer"]
 
+_NO_LOSS = 0.99
+
 
 class ModelTimer:
     """A `RegionTimer` that runs both graphs in ONNX Runtime on the target, interleaved.
 
-    `weights` are the model's arrays; `sizes` values of symbolic sizes; a region gets about `budget_s` seconds. The gain
-    told is the one that is certain: the lower end of the ratio's interval.
+    `weights` are the model's arrays; `sizes` values of symbolic sizes; a region gets about `budget_s` seconds. Where the
+    ratio's interval reaches down to a loss, its lower end is what is told.
     """
 
     def __init__(
@@ -40,7 +42,8 @@ class ModelTimer:
             )
         except Unmeasurable:
             return None
-        return timing.low * timing.after, timing.after
+        ratio = timing.ratio if timing.low > _NO_LOSS else timing.low
+        return ratio * timing.after, timing.after
 
     def _runner(self, outputs: tuple[Term, ...]) -> Callable[[], object]:
         inputs = {
