@@ -98,6 +98,15 @@ _LAYOUT = (
         )
         for cuts, halves in ((splits(-1), (-1,)), (slices(-1), ()))
     ),
+    Family("layout", inputs("t", (2, 4)), (*splits(-1), *concat(-1)), runtime=3, elements=8, lifts="layout"),
+    Family(
+        "layout",
+        inputs("x y z", (2, 2)),
+        (Use("Concat", {"axis": -1}, (2, 3), ("*!Concat", "*")),),
+        runtime=2,
+        elements=12,
+        lifts="layout",
+    ),
     *(  # the second part begins where the first ends, which names the axis: rows, and channels
         Family(
             "layout",
