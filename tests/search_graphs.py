@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from superopt.ir.ops import make
-from superopt.ir.term import Term, topological, var
+from superopt.ir.term import Attr, Term, topological, var
 from superopt.ir.types import tensor
 
 
@@ -24,7 +24,7 @@ class Graphs:
         assert x.type is not None and x.type.shape is not None and isinstance(x.type.shape[1], int)
         weight = self.const(channels, x.type.shape[1] // group, kernel, kernel)
         pads = (kernel // 2,) * 4
-        attrs = {"dilations": (1, 1), "group": group, "pads": pads, "strides": (stride, stride)}
+        attrs: dict[str, Attr] = {"dilations": (1, 1), "group": group, "pads": pads, "strides": (stride, stride)}
         return make("Conv", (x, weight), attrs)
 
     def norm(self, x: Term) -> Term:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from superopt.ir.dim import symbol
 from superopt.ir.ops import make, replace
-from superopt.ir.term import Term, var
+from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.runtime import Target
 from superopt.search import CPU, AnalyticCost, CostCache, Device, MeasuredCost, ModelTimer
@@ -51,11 +51,12 @@ def test_bytes() -> None:
 
 
 def test_copies_cost() -> None:
-    for op, attrs in (
-        ("Transpose", {"perm": (0, 2, 3, 1)}),
-        ("Split", {"axis": -3, "split": (4, 4)}),
-        ("Pad", {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0}),
-    ):
+    copies: dict[str, dict[str, Attr]] = {
+        "Transpose": {"perm": (0, 2, 3, 1)},
+        "Split": {"axis": -3, "split": (4, 4)},
+        "Pad": {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0},
+    }
+    for op, attrs in copies.items():
         assert ANALYTIC.cost(make(op, (image(),), attrs)) > CPU.overhead + 1e-9
 
 

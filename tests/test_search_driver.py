@@ -70,7 +70,7 @@ def test_equal_blocks_are_searched_once() -> None:
 def test_traces_give_the_outputs_again() -> None:
     outputs = (network(), make("Relu", (image(),)))
     result = found(*outputs)
-    again = outputs
+    again: tuple[Term, ...] = outputs
     for trace in result.traces:
         again = apply_trace(again, trace)
     assert all(a is b for a, b in zip(again, result.outputs, strict=True))
@@ -82,7 +82,7 @@ def test_the_kernel_replays_what_the_search_found() -> None:
     outputs = (network(2),)
     result = search(outputs, RULES, book.check, AnalyticCost(), position={}, limit=150)
     assert operators(result.outputs) == ["Conv", "Relu"] * 2
-    again = outputs
+    again: tuple[Term, ...] = outputs
     for trace in result.traces:
         again = replay(again, trace, book)
     assert all(a is b for a, b in zip(again, result.outputs, strict=True))

@@ -2,7 +2,9 @@
 
 The run-time operators are put into one order (the model's own where it has one), and that line is cut where
 few values are live. A piece between two cuts is convex by construction. It becomes a region: a graph over
-leaves that stand for whatever the values and weights there are, so that equal pieces are equal terms.
+leaves that stand for whatever the values and weights there are, so that equal pieces are equal terms. A weight that is
+computed from others (a Transpose that an exporter has left in the file) is one leaf like any other; only what is known
+in closed form (zeros, ones) stays to be seen by the rules.
 """
 
 from __future__ import annotations
@@ -192,6 +194,15 @@ def canonical(outputs: Sequence[Term]) -> tuple[Term, ...] | None:
 def _region(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
     """The piece as a graph over leaves, or None where that does not give the model's own terms back."""
     inside = set(piece)
+    closed: dict[Term, bool] = {}
+
+    def closed_form(weight: Term) -> bool:
+        for t in topological((weight,)):
+            if t not in closed:
+                closed[t] = t.op in CLOSED_FORM or (bool(t.inputs) and _operator(t).op in OPS)
+                closed[t] = closed[t] and all(i is None or closed[i] for i in t.inputs)
+        return closed[weight]
+
     new: dict[Term, Term] = {}
     leaves: list[tuple[Term, Term]] = []
     values = weights = 0
@@ -205,7 +216,7 @@ def _region(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
             if term.op in CLOSED_FORM:
                 new[term] = term
                 continue
-            if _operator(term).op not in OPS:
+            if not closed_form(term):
                 leaf = Term.of("Const", (), {"hash": f"weight:{weights}"}, (term.type,))
                 weights += 1
                 new[term] = leaf

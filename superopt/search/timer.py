@@ -17,8 +17,8 @@ _NO_LOSS = 0.99
 class ModelTimer:
     """A `RegionTimer` that runs both graphs in ONNX Runtime on the target, interleaved.
 
-    `weights` are the model's arrays; `sizes` values of symbolic sizes; a region gets about `budget_s` seconds. Where the
-    ratio's interval reaches down to a loss, its lower end is what is told.
+    `weights` are the model's arrays; `sizes` values of symbolic sizes; a region gets about `budget_s` seconds.
+    Where the ratio's interval reaches down to a loss, its lower end is what is told.
     """
 
     def __init__(
