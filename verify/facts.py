@@ -27,7 +27,9 @@ def solver_version() -> str:
 class Facts:
     """A set of guards taken as true, with the questions that can be asked of it. Immutable."""
 
-    def __init__(self, guards: Iterable[Guard]) -> None:
+    def __init__(self, guards: Iterable[Guard], context: z3.Context | None = None) -> None:
+        # A context of its own for each proof: in a shared one Z3's answers depend on what was asked before.
+        self._context = context or z3.Context()
         self.guards = tuple(dict.fromkeys(g for g in guards if g.decided() is not True))
         self.false = any(g.decided() is False for g in self.guards)
         self._answers: dict[Guard, bool] = {}
@@ -42,7 +44,7 @@ class Facts:
         if not more:
             return self
         if more not in self._children:
-            self._children[more] = Facts(self.guards + more)
+            self._children[more] = Facts(self.guards + more, self._context)
         return self._children[more]
 
     def entails(self, guard: Guard) -> bool:
@@ -76,25 +78,25 @@ class Facts:
 
     def model(self, most: int, least: int, avoid: Iterable[dict[str, int]] = ()) -> dict[str, int] | None:
         """Values of all symbols that satisfy the facts, sizes between `least` and `most`; None where none is found."""
-        solver = z3.Solver()
+        solver = z3.Solver(ctx=self._context)
         solver.set("rlimit", _RESOURCES)
-        encoder = _Encoder(exact=True)
+        encoder = _Encoder(True, self._context)
         for guard in self.guards:
             solver.add(encoder.guard(guard))
         names = sorted({name for guard in self.guards for name in symbols_of(guard.value)})
-        for name in names:
-            solver.add(z3.Int(name) <= most)
+        unknowns = {name: z3.Int(name, self._context) for name in names}
+        for name, unknown in unknowns.items():
+            solver.add(unknown <= most)
             if ".shape" in name:
-                solver.add(z3.Int(name) >= least)
+                solver.add(unknown >= least)
         solver.add(encoder.definitions())
         for known in avoid:
-            solver.add(
-                z3.Or([z3.Int(name) != value for name, value in known.items() if name in names] or [z3.BoolVal(False)])
-            )
+            differs = [unknowns[name] != value for name, value in known.items() if name in unknowns]
+            solver.add(z3.Or(differs) if differs else z3.BoolVal(False, self._context))
         if solver.check() != z3.sat:
             return None
         found = solver.model()
-        return {name: found.eval(z3.Int(name), model_completion=True).as_long() for name in names}
+        return {name: found.eval(unknown, model_completion=True).as_long() for name, unknown in unknowns.items()}
 
     def _entails(self, guard: Guard) -> bool:
         if guard.relation == "<=" and self._bounded_below(guard.value):
@@ -128,7 +130,7 @@ class Facts:
         for exact in (False, True):
             solver, weakened = self._prepared(exact)
             solver.push()
-            encoder = _Encoder(exact)
+            encoder = _Encoder(exact, self._context)
             if goal is not None:
                 solver.add(z3.Not(encoder.guard(goal)))
                 solver.add(encoder.definitions())
@@ -143,9 +145,9 @@ class Facts:
     def _prepared(self, exact: bool) -> tuple[z3.Solver, bool]:
         """A solver that holds the facts, and whether it holds them only in a weakened form."""
         if exact not in self._solvers:
-            solver = z3.SimpleSolver()
+            solver = z3.SimpleSolver(ctx=self._context)
             solver.set("rlimit", _RESOURCES)
-            encoder = _Encoder(exact)
+            encoder = _Encoder(exact, self._context)
             for guard in self.guards:
                 solver.add(encoder.guard(guard))
             solver.add(encoder.definitions())
@@ -156,8 +158,8 @@ class Facts:
 class _Encoder:
     """Sizes as Z3 integers. Not `exact`: each product of symbols is an unknown of its own (a sound weakening)."""
 
-    def __init__(self, exact: bool) -> None:
-        self.exact, self.weakened = exact, False
+    def __init__(self, exact: bool, context: z3.Context) -> None:
+        self.exact, self.weakened, self._context = exact, False, context
         self._quotients: dict[Quotient, z3.ArithRef] = {}
 
     def guard(self, guard: Guard) -> z3.BoolRef:
@@ -166,10 +168,10 @@ class _Encoder:
 
     def size(self, value: Size) -> z3.ArithRef:
         if isinstance(value, int):
-            return z3.IntVal(value)
+            return z3.IntVal(value, self._context)
         total = []
         for monomial, coefficient in value.terms:
-            total.append(self._monomial(monomial) * coefficient if monomial else z3.IntVal(coefficient))
+            total.append(self._monomial(monomial) * coefficient if monomial else z3.IntVal(coefficient, self._context))
         return z3.Sum(total)
 
     def _monomial(self, monomial: tuple[Atom, ...]) -> z3.ArithRef:
@@ -178,7 +180,7 @@ class _Encoder:
             return atoms[0]
         if not self.exact:
             self.weakened = True
-            return z3.Int("product " + " * ".join(map(str, monomial)))
+            return z3.Int("product " + " * ".join(map(str, monomial)), self._context)
         result = atoms[0]
         for atom in atoms[1:]:
             result = result * atom
@@ -186,9 +188,9 @@ class _Encoder:
 
     def _atom(self, atom: Atom) -> z3.ArithRef:
         if isinstance(atom, str):
-            return z3.Int(atom)
+            return z3.Int(atom, self._context)
         if atom not in self._quotients:
-            self._quotients[atom] = z3.Int(f"quotient {atom}")
+            self._quotients[atom] = z3.Int(f"quotient {atom}", self._context)
         return self._quotients[atom]
 
     def definitions(self) -> list[z3.BoolRef]:
