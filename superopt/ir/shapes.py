@@ -184,6 +184,8 @@ def _conv(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[
     _need_equal(need, w[0], floor_div(w[0], group) * group)
     for positive in (group, *attrs["strides"], *attrs["dilations"]):
         _need_at_most(need, 1, positive)
+    for pad in pads:
+        _need_at_most(need, 0, pad)  # ONNX knows negative pads in Pad only
     if len(shapes) > 2 and shapes[2] is not None:
         if len(shapes[2]) != 1:
             raise IllTyped("Conv's bias is not a vector")
