@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper, parser
+from onnx import TensorProto, helper, numpy_helper, parser
 
 from superopt.ir.ops import OPS
 from superopt.ir.term import CLOSED_FORM, Term
@@ -151,9 +151,7 @@ def test_conv(opset: int, node: str, expected: str) -> None:
 @pytest.mark.parametrize("node", ["Concat<axis = -3>(x, x)", "Split<axis = -3>(x)", "Squeeze(x, a)", "ReduceSum(x, a)"])
 def test_axes_are_written_from_the_front(node: str) -> None:
     """ONNX Runtime keeps its blocked layout through a Concat on axis 1, and leaves it for one on axis -3."""
-    written = round_trip(
-        parsed(f"g (float[2, 1, 4, 4] x) => (float[] y) <int64[1] a = {{-3}}> {{ y = {node} }}", 17)
-    )
+    written = round_trip(parsed(f"g (float[2, 1, 4, 4] x) => (float[] y) <int64[1] a = {{-3}}> {{ y = {node} }}", 17))
     axes = [a.i for n in written.graph.node for a in n.attribute if a.name == "axis"]
     axes += [n for t in written.graph.initializer for n in numpy_helper.to_array(t).tolist()]
     assert set(axes) == {1}
@@ -238,3 +236,18 @@ def test_sizes_at_given_shapes() -> None:
     assert output is not None
     assert output.concrete() is None  # the terms serve every size
     assert terms.concrete(output).concrete() == (2, 60)
+
+
+@pytest.mark.parametrize("name", ["?", "-1", "None", "unknown"])
+def test_a_size_that_is_called_unknown_is_not_equal_to_another_one(name: str) -> None:
+    """Paddle, for one, calls every size that it does not know `?`."""
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Relu", ["z"], ["w"])],
+        "g",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [name, 3]) for n in "xz"],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [name, 3]) for n in "yw"],
+    )
+    first, second = read_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])).inputs
+    assert first.type is not None
+    assert second.type is not None
+    assert first.type.shape != second.type.shape

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -65,6 +66,11 @@ def has_erf(outputs: tuple[Term, ...]) -> bool:
     return any(term.op == "Erf" for term in topological(outputs))
 
 
+def working(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """Nodes but for Identity: two outputs that fold to equal constants are one value with two names."""
+    return [node for node in model.graph.node if node.op_type != "Identity"]
+
+
 @settings(max_examples=150, deadline=None)
 @given(graphs(), st.sampled_from([9, 11, 13, 18, 21]))
 def test_random_graphs(outputs: tuple[Term, ...], opset: int) -> None:
@@ -73,7 +79,7 @@ def test_random_graphs(outputs: tuple[Term, ...], opset: int) -> None:
     feeds = random_feeds(written)
     results = session(written).run(None, feeds)
     again = write_model(read_model(written))
-    assert len(again.graph.node) == len(written.graph.node)
+    assert len(working(again)) == len(working(written))
     assert_equal(session(again).run(None, feeds), results)
     folded_away = fold(outputs, dict(WEIGHTS))
     assert len([node for node in written.graph.node if node.op_type == "Erf"]) == len(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
@@ -67,6 +68,10 @@ def check(model: onnx.ModelProto) -> str | None:
     return None
 
 
+# What exporters write for "not known" (Paddle: ?), many times for different sizes.
+_NO_NAME = re.compile(r"[^A-Za-z]*|none|null|unknown|dynamic", re.IGNORECASE)
+
+
 def infer_types(light: onnx.ModelProto) -> dict[str, TensorType]:
     """Types of the tensors (not sequences and the like) that have one; sizes without a name get one each."""
     inferred = light
@@ -120,7 +125,8 @@ def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
         if known == "dim_value" and dim.dim_value >= 0:
             sizes.append(dim.dim_value)
         else:
-            sizes.append(symbol(dim.dim_param) if known == "dim_param" and dim.dim_param else -1)
+            named = known == "dim_param" and not _NO_NAME.fullmatch(dim.dim_param)
+            sizes.append(symbol(dim.dim_param) if named else -1)
     return TensorType(dtype, tuple(sizes))
 
 
@@ -134,7 +140,7 @@ def sizes_at(
     values: dict[str, int] = {}
     for graph_input in fixed.graph.input:
         for dim, size in zip(graph_input.type.tensor_type.shape.dim, shapes.get(graph_input.name, ()), strict=False):
-            if dim.dim_param:
+            if not _NO_NAME.fullmatch(dim.dim_param):
                 values[dim.dim_param] = size
             dim.dim_value = size
     for value in (*fixed.graph.input, *fixed.graph.output):

@@ -32,9 +32,7 @@ _DEFAULT = ("", "ai.onnx")
 _MEANING = frozenset({"input", "output", "op_type", "domain", "overload", "attribute"})  # of a node; the rest is notes
 
 
-def read_model(
-    source: str | Path | onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]] | None = None
-) -> Model:
+def read_model(source: str | Path | onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
     """The model as terms. `shapes` gives sizes to inputs: the terms keep their symbolic types (so what is written
     serves every size), and `Model.sizes` says what each symbol is at those shapes.
 
@@ -176,8 +174,6 @@ class _Reader:
         if term.op == "Const":
             return self.weights[str(term.attr("hash"))]
         if term.op in ("Zeros", "Ones") and term.type is not None:
-
-
             return evaluate([term], {}, {})[0]
         return None
 
@@ -239,5 +235,3 @@ def _merged(ours: TensorType | None, theirs: TensorType | None) -> TensorType | 
         t if isinstance(t, int) and not isinstance(o, int) else o for o, t in zip(ours.shape, theirs.shape, strict=True)
     )
     return TensorType(ours.dtype, sizes)
-
-

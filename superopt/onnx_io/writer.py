@@ -221,7 +221,6 @@ class _Writer:
         graph.quantization_annotation.extend(notes)
         return model
 
-
     def relist(self, graph: onnx.GraphProto) -> None:
         """Before IR version 4 weights are listed as inputs too: keep those that are used, under all of their names."""
         there = {tensor.name for tensor in self.weights}

@@ -41,9 +41,7 @@ class GraphCost:
         self._alone: dict[Term, int] = {}
         self._weights: dict[Term, tuple[int, int]] = {}
 
-    def price(
-        self, outputs: Sequence[Term], roots: Sequence[Term] = (), results: Sequence[Term] = ()
-    ) -> Price:
+    def price(self, outputs: Sequence[Term], roots: Sequence[Term] = (), results: Sequence[Term] = ()) -> Price:
         """Price of the graph, or of what it would be with `roots` exchanged for `results`.
 
         The exchange is not carried out: terms above the roots keep their identity, so that a term which
@@ -133,7 +131,7 @@ def _share(term: Term, inputs: tuple[Term | None, ...], uses: Mapping[Term, int]
         return 1.0
     if op == "Identity":
         return 0.0
-    first = inputs[0]
+    first = inputs[0] if inputs else None
     kind = fused.get(first, "") if first is not None and uses.get(first) == 1 else ""
     if op == "BatchNormalization":
         if kind == "Conv" and all(i is not None and i.weight_only for i in inputs[1:]):

@@ -241,4 +241,3 @@ def _region(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
     if not outputs or fill(outputs, dict(leaves)) != tuple(alive):
         return None
     return Region(outputs, tuple(leaves), tuple(alive))
-
