@@ -29,6 +29,8 @@ class Price(NamedTuple):
 
     time: int
     nodes: int  # run-time operators
+    # Weights that a Gemm reads transposed: exporters differ here, and rules may be written for the plain form only.
+    transposed: int
     weight_bytes: int  # of the constants that run-time operators read
     weight_terms: int  # operators folded away in those constants
 
@@ -71,11 +73,13 @@ class GraphCost:
             output = replaced.get(output, output)
             uses[output] = uses.get(output, 0) + 1
         fused: dict[Term, str] = {}
-        time, nodes = 0, 0
+        time, nodes, transposed = 0, 0, 0
         for term in order:
             if term.op == "Out":
                 continue
             nodes += 1
+            if term.op == "Gemm":
+                transposed += _transposed(term)
             share = _share(term, inputs_of[term], uses, fused)
             if share:
                 time += int(self._cost(term) * share)
@@ -85,7 +89,7 @@ class GraphCost:
             weight_bytes += size
             weight_terms += terms
         time += int(weight_bytes * self.model.seconds_per_weight_byte * 1e12)
-        return Price(time, nodes, weight_bytes, weight_terms)
+        return Price(time, nodes, transposed, weight_bytes, weight_terms)
 
     def _cost(self, term: Term) -> int:
         cost = self._alone.get(term)
@@ -98,6 +102,13 @@ class GraphCost:
         found = bytes_of(weight.type), sum(1 for t in topological((weight,)) if t.inputs)
         self._weights[weight] = found
         return found
+
+
+def _transposed(gemm: Term) -> int:
+    return sum(
+        operand is not None and operand.weight_only and gemm.attr(name) == 1
+        for name, operand in zip(("transA", "transB"), gemm.inputs, strict=False)
+    )
 
 
 def _collect(roots: Sequence[Term], replaced: Mapping[Term, Term], order: list[Term], seen: set[Term]) -> None:
