@@ -50,6 +50,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "onnx",
         }
     ),
+    "superopt.report": frozenset({"superopt.ir", "verify", "jinja2"}),
     "superopt.cli": frozenset(
         {
             "superopt",
@@ -60,6 +61,7 @@ ALLOWED: dict[str, frozenset[str]] = {
             "superopt.search",
             "superopt.generate",
             "superopt.optimizer",
+            "superopt.report",
             "verify",
             "click",
             "rich",

@@ -41,6 +41,7 @@ def test_wheel_holds_rules_and_kernel(wheel: Path) -> None:
     assert shipped
     assert shipped <= names
     assert {"verify/semantics.py", "verify/prove.py", "verify/replay.py", "superopt/cli/__init__.py"} <= names
+    assert {f"superopt/report/page/{name}" for name in ("report.html", "style.css", "script.js")} <= names
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "rules/"))]
 
 

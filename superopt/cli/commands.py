@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from superopt.cli.report_command import report_command
 from superopt.cli.show import show_result, show_summary
 from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, results
 from superopt.generate import generate
@@ -138,6 +139,7 @@ def main() -> None:
 
 optimize_main = _command("optimize")
 main.add_command(_command("optimize"))
+main.add_command(report_command)
 
 
 @main.command("generate")

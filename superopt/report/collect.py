@@ -1,0 +1,173 @@
+"""Reads rules, certificates, refused candidates and stage counts into a `Report`. Proves nothing itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Term, topological
+from superopt.ir.text import NotationError, parse_rule, show_rule, show_signature, show_terms
+from superopt.report.data import Candidate, Counterexample, Proof, Report, RuleEntry, Totals
+from verify.proofs import Certificate, kernel_hash
+from verify.verdict import Proved
+
+__all__ = ["ReportError", "collect"]
+
+
+class ReportError(ValueError):
+    """A file beside the rules cannot be read; the message is one line that names it."""
+
+
+def collect(families: Mapping[str, Sequence[tuple[int, Rule]]], folder: Path) -> Report:
+    """The report on `families` (name -> rules with their line numbers) and what lies beside them in `folder`.
+
+    Reads `certificates.jsonl`, `refused.jsonl` and `summary.json`; one that is missing is an empty one. Raises
+    ReportError.
+    """
+    certificates = _certificates(folder / "certificates.jsonl")
+    rules = tuple(_entry(family, line, rule, certificates) for family, of in families.items() for line, rule in of)
+    return Report(
+        program=_program(),
+        kernel=kernel_hash(),
+        solvers=tuple(sorted({rule.solver for rule in rules if rule.solver})),
+        rules=rules,
+        candidates=tuple(_candidates(folder / "refused.jsonl")),
+        totals=tuple(_totals(family, [r for r in rules if r.family == family]) for family in families),
+        stages=_stages(folder / "summary.json"),
+    )
+
+
+def _program() -> str:
+    try:
+        return f"superopt {version('superopt')}"
+    except PackageNotFoundError:  # run from a checkout
+        return "superopt"
+
+
+def _lines(path: Path) -> list[tuple[str, str]]:
+    """Place (for messages) and text of each line that is not empty."""
+    if not path.is_file():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return [(f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip()]
+
+
+def _certificates(path: Path) -> dict[str, Certificate]:
+    """All certificates by rule id, those of another kernel too: the page says that they do not count."""
+    found = {}
+    for place, line in _lines(path):
+        try:
+            certificate = Certificate.from_json(line)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReportError(f"{place}: not a certificate: {error}") from error
+        found[certificate.rule] = certificate
+    return found
+
+
+def _entry(family: str, line: int, rule: Rule, certificates: Mapping[str, Certificate]) -> RuleEntry:
+    certificate = certificates.get(rule.id)
+    proven = dict(certificate.proofs) if certificate else {}
+    proofs = tuple(_proof(signature, proven.get(signature)) for signature in rule.signatures or tuple(proven))
+    if certificate is None:
+        status = "none"
+    elif certificate.kernel != kernel_hash():
+        status = "other kernel"
+    else:
+        status = "certified" if all(proof.proven for proof in proofs) else "partly"
+    terms = list(topological((*rule.lhs, *rule.rhs)))
+    return RuleEntry(
+        id=rule.id,
+        family=family,
+        line=line,
+        equation=show_rule(Rule(rule.lhs, rule.rhs)),
+        left=show_terms(rule.lhs),
+        right=show_terms(rule.rhs),
+        outputs=len(rule.lhs),
+        operators=tuple(sorted({t.op for t in terms if t.op not in ("Var", "Out")})),
+        variables=tuple(sorted(str(t.attr("name")) for t in terms if t.op == "Var")),
+        backwards=rule.reversed().applicable,
+        status=status,
+        kernel=certificate.kernel if certificate else "",
+        solver=certificate.solver if certificate else "",
+        proofs=proofs,
+    )
+
+
+def _proof(signature: Signature, proved: Proved | None) -> Proof:
+    shown, ranks = show_signature(signature), {name: len(shape) for name, shape in signature.shapes}
+    if proved is None:
+        return Proof(shown, ranks, proven=False)
+    conditions, guards = (tuple(map(str, some)) for some in (proved.conditions, proved.guards))
+    return Proof(shown, ranks, True, conditions, guards, proved.obligations)
+
+
+def _candidates(path: Path) -> list[Candidate]:
+    found = []
+    for place, line in _lines(path):
+        try:
+            data = json.loads(line)
+            left, right = sides(data["rule"])
+            counterexample = data.get("counterexample")
+            found.append(
+                Candidate(
+                    equation=data["rule"],
+                    left=show_terms(left),
+                    right=show_terms(right),
+                    outputs=len(left),
+                    signature=data["signature"],
+                    verdict=data["verdict"],
+                    reason=data["reason"],
+                    counterexample=_counterexample(counterexample) if counterexample else None,
+                )
+            )
+        except (ValueError, KeyError, TypeError) as error:
+            raise ReportError(f"{place}: not a refused candidate: {error}") from error
+    return found
+
+
+def sides(equation: str) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """Both sides of an equation in the notation. Raises NotationError."""
+    rule = parse_rule(equation)
+    return rule.lhs, rule.rhs
+
+
+def _counterexample(text: str) -> Counterexample:
+    """Takes apart what `verify.verdict.Counterexample` prints. Raises NotationError for anything else."""
+    lines = [line.strip() for line in text.splitlines()]
+    place = re.fullmatch(r"(output .*?): left (.*), right (.*)", lines[1]) if len(lines) > 1 else None
+    if place is None or not lines[0].startswith("with "):
+        raise NotationError(f"cannot read the counterexample {text!r}")
+    sizes = dict(_named(part) for part in lines[0].removeprefix("with ").split(", ") if " = " in part)
+    return Counterexample(sizes, dict(map(_named, lines[2:])), *place.groups())
+
+
+def _named(text: str) -> tuple[str, str]:
+    name, _, value = text.partition(" = ")
+    return name, value
+
+
+def _totals(family: str, rules: Sequence[RuleEntry]) -> Totals:
+    return Totals(
+        family=family,
+        rules=len(rules),
+        two_outputs=sum(rule.outputs > 1 for rule in rules),
+        signatures=sum(len(rule.proofs) for rule in rules),
+        guarded=sum(bool(rule.guards) for rule in rules),
+        obligations=sum(rule.obligations for rule in rules),
+    )
+
+
+def _stages(path: Path) -> dict[str, dict[str, int]]:
+    if not path.is_file():
+        return {}
+    try:
+        data: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        stages = {**data["families"], "total": data["total"]}
+        return {family: {stage: int(count) for stage, count in of.items()} for family, of in stages.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ReportError(f"{path}: not a summary of the generator: {error}") from error

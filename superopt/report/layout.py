@@ -1,0 +1,183 @@
+"""Layered layout of a small graph: where each box stands and how each edge runs. Geometry only, in pixels.
+
+The steps are those of Sugiyama, Tagawa and Toda (1981): layers by longest path, one dummy for each layer that an edge
+crosses, few crossings by barycentres, and coordinates by least squares that keep order and distance. Input edges end
+at ports, in the order of the operands, so that `Sub(x, y)` is not read as `Sub(y, x)`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, field
+
+__all__ = ["Box", "Edge", "Layout", "lay_out"]
+
+_GAP_X, _GAP_Y, _MARGIN = 18.0, 30.0, 6.0
+_SWEEPS = 12
+
+
+@dataclass
+class Box:
+    """A node: its size, and (after layout) its centre. A box without a label is the dummy of a long edge."""
+
+    key: Hashable
+    width: float
+    height: float
+    x: float = 0.0
+    y: float = 0.0
+    layer: int = 0
+
+
+@dataclass
+class Edge:
+    """From a port at the bottom of `source` to one at the top of `target`; ports are offsets from the centre.
+
+    `path` is what the edge runs through, after layout: (x, y) at the start, at the top and bottom of each layer that
+    is crossed, and at the end.
+    """
+
+    source: Box
+    target: Box
+    leave: float = 0.0
+    enter: float = 0.0
+    path: list[tuple[float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The size of the whole, margins included."""
+
+    width: float
+    height: float
+
+
+def lay_out(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
+    """Places `boxes` (inputs before users) and routes `edges`, in place."""
+    _assign_layers(boxes, edges)
+    layers: list[list[Box]] = [[] for _ in range(1 + max(box.layer for box in boxes))]
+    for box in boxes:
+        layers[box.layer].append(box)
+    pieces, chains = _split_long_edges(edges, layers)
+    layers = _few_crossings(layers, pieces)
+    _place_across(layers, pieces)
+    height = _place_down(layers)
+    left = min(box.x - box.width / 2 for box in boxes)
+    left = min([left, *(dummy.x for chain in chains for dummy in chain)]) - _MARGIN
+    for layer in layers:
+        for box in layer:
+            box.x -= left
+    right = max(box.x + box.width / 2 for layer in layers for box in layer)
+    for edge, chain in zip(edges, chains, strict=True):
+        edge.path = _route(edge, chain)
+    return Layout(right + _MARGIN, height)
+
+
+def _assign_layers(boxes: Sequence[Box], edges: Sequence[Edge]) -> None:
+    """Longest path from the leaves; then everything as far down as its users allow, outputs on the last layer."""
+    for box in boxes:
+        box.layer = max((e.source.layer + 1 for e in edges if e.target is box), default=0)
+    last = max(box.layer for box in boxes)
+    for box in reversed(boxes):
+        box.layer = min((e.target.layer - 1 for e in edges if e.source is box), default=last)
+
+
+def _split_long_edges(edges: Sequence[Edge], layers: list[list[Box]]) -> tuple[list[Edge], list[list[Box]]]:
+    """Edges between neighbouring layers only, and for each given edge the dummies that it runs through."""
+    pieces: list[Edge] = []
+    chains: list[list[Box]] = []
+    for edge in edges:
+        chain = [Box(None, 0.0, 0.0, layer=at) for at in range(edge.source.layer + 1, edge.target.layer)]
+        for dummy in chain:
+            layers[dummy.layer].append(dummy)
+        stops = [edge.source, *chain, edge.target]
+        for a, b in itertools.pairwise(stops):
+            pieces.append(Edge(a, b, edge.leave if a is edge.source else 0.0, edge.enter if b is edge.target else 0.0))
+        chains.append(chain)
+    return pieces, chains
+
+
+def _few_crossings(layers: list[list[Box]], pieces: Sequence[Edge]) -> list[list[Box]]:
+    """The best order within layers that barycentre sweeps, down and up, come by."""
+    best, least = [list(layer) for layer in layers], _crossings(layers, pieces)
+    for sweep in range(_SWEEPS):
+        down = sweep % 2 == 1
+        for layer in layers if down else reversed(layers):
+            rank = {id(box): place for row in layers for place, box in enumerate(row)}
+            wanted = {}
+            for place, box in enumerate(layer):
+                if down:
+                    near = [rank[id(p.source)] + p.leave / 1e3 for p in pieces if p.target is box]
+                else:
+                    near = [rank[id(p.target)] + p.enter / 1e3 for p in pieces if p.source is box]
+                wanted[id(box)] = sum(near) / len(near) if near else float(place)
+            layer.sort(key=lambda box: wanted[id(box)])
+        crossings = _crossings(layers, pieces)
+        if crossings < least:
+            best, least = [list(layer) for layer in layers], crossings
+    return best
+
+
+def _crossings(layers: list[list[Box]], pieces: Sequence[Edge]) -> int:
+    rank = {id(box): place for row in layers for place, box in enumerate(row)}
+    ends = [(p.source.layer, (rank[id(p.source)], p.leave), (rank[id(p.target)], p.enter)) for p in pieces]
+    return sum(
+        a[0] == b[0] and ((a[1] < b[1] and a[2] > b[2]) or (a[1] > b[1] and a[2] < b[2]))
+        for i, a in enumerate(ends)
+        for b in ends[:i]
+    )
+
+
+def _place_across(layers: list[list[Box]], pieces: Sequence[Edge]) -> None:
+    for layer in layers:
+        at = 0.0
+        for box in layer:
+            box.x = at + box.width / 2
+            at += box.width + _GAP_X
+    for sweep in range(4 * _SWEEPS):
+        for layer in layers if sweep % 2 else reversed(layers):
+            wanted = []
+            for box in layer:
+                above = [p.source.x + p.leave - p.enter for p in pieces if p.target is box]
+                below = [p.target.x + p.enter - p.leave for p in pieces if p.source is box]
+                near = (above if sweep % 2 else below) or above or below or [box.x]
+                wanted.append(sum(near) / len(near))
+            _nearest_in_order(layer, wanted)
+
+
+def _nearest_in_order(layer: list[Box], wanted: list[float]) -> None:
+    """Positions nearest to `wanted` (least squares) that keep the order and the gaps: pool adjacent violators."""
+    shift, shifts = 0.0, []
+    for place, box in enumerate(layer):
+        if place:
+            shift += (layer[place - 1].width + box.width) / 2 + _GAP_X
+        shifts.append(shift)
+    pools: list[tuple[float, int]] = []  # mean, count
+    for want, offset in zip(wanted, shifts, strict=True):
+        mean, count = want - offset, 1
+        while pools and pools[-1][0] > mean:
+            before, many = pools.pop()
+            mean, count = (mean * count + before * many) / (count + many), count + many
+        pools.append((mean, count))
+    means = [mean for mean, count in pools for _ in range(count)]
+    for box, mean, offset in zip(layer, means, shifts, strict=True):
+        box.x = mean + offset
+
+
+def _place_down(layers: list[list[Box]]) -> float:
+    top = _MARGIN
+    for layer in layers:
+        height = max(box.height for box in layer)
+        for box in layer:
+            box.y = top + height / 2
+            if not box.width:  # a dummy is as high as its layer: the edge passes beside the boxes
+                box.height = height
+        top += height + _GAP_Y
+    return top - _GAP_Y + _MARGIN
+
+
+def _route(edge: Edge, chain: Sequence[Box]) -> list[tuple[float, float]]:
+    path = [(edge.source.x + edge.leave, edge.source.y + edge.source.height / 2)]
+    for dummy in chain:
+        path += [(dummy.x, dummy.y - dummy.height / 2), (dummy.x, dummy.y + dummy.height / 2)]
+    return [*path, (edge.target.x + edge.enter, edge.target.y - edge.target.height / 2)]

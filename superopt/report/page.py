@@ -1,0 +1,85 @@
+"""The report as one HTML page that loads nothing: style, script and drawings are inside it."""
+
+from __future__ import annotations
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from superopt.ir.text import parse_terms
+from superopt.report.data import Report, RuleEntry
+from superopt.report.drawing import draw
+
+__all__ = ["render"]
+
+_STAGES = {
+    "graphs": "graphs enumerated",
+    "classes": "different functions among them, by fingerprint",
+    "equal_pairs": "pairs that seem equal",
+    "conjectures": "conjectures, after renaming and special cases",
+    "derivable": "left out: follow from other rules",
+    "accidental": "left out: equal at the sizes tried only",
+    "weak": "left out: large, and no cheaper on either side",
+    "again": "left out: refused before",
+    "refuted": "refuted",
+    "unknown": "neither proven nor refuted",
+    "proved": "proven",
+    "redundant": "left out: follow from rules found later",
+    "rules": "rules shipped",
+    "signatures": "signatures at which they are proven",
+}
+
+
+def render(report: Report) -> str:
+    """The page. It is readable without JavaScript, which only searches and filters."""
+    environment = Environment(
+        loader=PackageLoader("superopt.report", "page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["thousands"] = lambda number: f"{number:,}"
+    environment.filters["signs"] = _signs
+    environment.globals.update(drawing=_drawing, inline=lambda name: _inline(environment, name), ranks=_ranks)
+    environment.globals.update(count=_count, legend=_legend, note=_note)
+    return environment.get_template("report.html").render(report=report, stages=_STAGES)
+
+
+def _inline(environment: Environment, name: str) -> str:
+    """A file of ours as it is: it is no user's text."""
+    assert environment.loader is not None
+    return environment.loader.get_source(environment, name)[0]
+
+
+def _drawing(text: str, side: str) -> str:
+    """The graph of one side of an equation; `draw` escapes what it is given."""
+    return draw(parse_terms(text), side)
+
+
+def _legend() -> str:
+    return _drawing("Add(Relu(Split[axis=-1, split=n](x).0), MatMul(Zeros[shape=z], y))", "legend")
+
+
+def _signs(condition: str) -> str:
+    """A condition as people write it."""
+    return condition.replace("<=", "≤").replace("==", "=")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
+def _ranks(rule: RuleEntry) -> str:
+    if rule.ranks is None:
+        return ""
+    low, high = rule.ranks
+    return f"rank {low}" if low == high else f"ranks {low}–{high}"
+
+
+def _note(rule: RuleEntry) -> str:
+    """What a reader must know of a rule's certificate; empty where it is as it should be."""
+    return {
+        "certified": "",
+        "partly": "not every signature is certified",
+        "other kernel": "certified by another version of the kernel: proven anew before use",
+        "none": "no certificate: proven on the spot before use",
+    }[rule.status]

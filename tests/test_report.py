@@ -1,0 +1,229 @@
+"""The verification report: complete, well-formed, self-contained, and the same in HTML and JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from collections import Counter
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from superopt.cli import main
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term, topological
+from superopt.ir.text import parse_rule, parse_terms
+from superopt.report import SCHEMA_VERSION, Report, ReportError, collect, render
+from superopt.report.drawing import draw
+from superopt.report.layout import Box, Edge, lay_out
+from superopt.rulebook import load_rules, read_rules, rule_files, shipped_rules
+
+VOID = {"meta", "link", "input", "br", "hr", "img"}
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    return collect({file.stem: list(read_rules(file)) for file in rule_files()}, shipped_rules())
+
+
+@pytest.fixture(scope="module")
+def page(report: Report) -> str:
+    return render(report)
+
+
+class Reader(HTMLParser):
+    """Checks that elements nest, and keeps ids and everything that an attribute could load."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.targets: list[str] = []
+        self.loads: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
+            if name == "id":
+                self.ids.append(value or "")
+            elif name in ("src", "srcset", "data", "action", "poster") or (tag != "a" and "href" in name):
+                self.loads.append(value or "")
+            elif tag == "a" and name == "href":
+                self.targets.append(value or "")
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag, f"</{tag}> at {self.getpos()}"
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def reader(page: str) -> Reader:
+    found = Reader()
+    found.feed(page)
+    found.close()
+    return found
+
+
+def test_page_is_well_formed(reader: Reader) -> None:
+    assert reader.open == []
+    assert len(reader.ids) == len(set(reader.ids))
+    assert {target.removeprefix("#") for target in reader.targets} <= set(reader.ids)
+
+
+def test_page_loads_nothing(page: str, reader: Reader) -> None:
+    assert [load for load in reader.loads if load != "data:,"] == []
+    assert not re.search(r"https?://|@import|url\(|@font-face", page)
+    assert page.count("<script") == 1
+
+
+def test_every_rule_is_there(page: str, reader: Reader, report: Report) -> None:
+    rules = load_rules()
+    assert {rule.id for rule in rules} == {entry.id for entry in report.rules} <= set(reader.ids)
+    assert page.count("<svg") == 1 + 2 * (len(report.rules) + len(report.candidates))
+    text = " ".join("".join(reader.text).split())
+    for entry in report.rules:
+        assert f"{entry.left} = {entry.right}" in text
+        for proof in entry.proofs:
+            assert proof.signature in text
+
+
+def test_the_shipped_rules_are_certified(report: Report) -> None:
+    assert {entry.status for entry in report.rules} == {"certified"}
+    assert sum(total.signatures for total in report.totals) == report.stages["total"]["signatures"]
+    assert {total.family: total.rules for total in report.totals} == {
+        family: counts["rules"] for family, counts in report.stages.items() if family != "total"
+    }
+
+
+def test_refused_candidates_come_with_their_counterexample(page: str, report: Report) -> None:
+    refused = [line for line in (shipped_rules() / "refused.jsonl").read_text().splitlines() if line]
+    assert len(report.candidates) == len(refused)
+    for candidate in report.candidates:
+        assert candidate.reason in page
+        if candidate.counterexample is not None:
+            assert candidate.counterexample.left != candidate.counterexample.right
+            assert candidate.counterexample.sizes
+
+
+def _all_sides() -> Iterator[tuple[Term, ...]]:
+    for rule in load_rules():
+        yield from (rule.lhs, rule.rhs)
+
+
+def test_drawings_have_every_operator_and_variable_once() -> None:
+    for roots in _all_sides():
+        drawing = ET.fromstring(draw(roots, "left side"))
+        ops = Counter(text.text for text in drawing.iter("text") if text.get("class") == "op")
+        variables = [text.text for text in drawing.iter("text") if text.get("class") == "var"]
+        terms = list(topological(roots))
+        assert ops == Counter(term.op for term in terms if term.op not in ("Var", "Out"))
+        assert sorted(map(str, variables)) == sorted(str(t.attr("name")) for t in terms if t.op == "Var")
+        assert len([c for c in drawing.iter("circle") if c.get("class") == "end"]) == len(roots)
+        edges = [path for path in drawing.iter("path") if path.get("class") == "e"]
+        assert len(edges) == len(roots) + sum(i is not None for t in terms if t.op != "Out" for i in t.inputs)
+
+
+def test_drawings_stay_within_their_frame_and_boxes_apart() -> None:
+    for roots in _all_sides():
+        drawing = ET.fromstring(draw(roots, "left side"))
+        width, height = float(drawing.attrib["width"]), float(drawing.attrib["height"])
+        boxes = []
+        for rect in drawing.iter("rect"):
+            x, y, w, h = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
+            boxes.append((x, y, x + w, y + h))
+        for oval in drawing.iter("ellipse"):
+            x, y, rx, ry = (float(oval.attrib[name]) for name in ("cx", "cy", "rx", "ry"))
+            boxes.append((x - rx, y - ry, x + rx, y + ry))
+        for number, a in enumerate(boxes):
+            assert a[0] >= 0 and a[1] >= 0 and a[2] <= width and a[3] <= height
+            for b in boxes[:number]:
+                assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+
+
+def test_operands_enter_in_their_order() -> None:
+    a, b, c = Box("a", 40, 20), Box("b", 40, 20), Box("c", 60, 20)
+    edges = [Edge(b, c, enter=-10), Edge(a, c, enter=10)]
+    size = lay_out([a, b, c], edges)
+    assert b.x < c.x < a.x  # b is the first operand: left, without a crossing
+    assert edges[0].path[-1][0] < edges[1].path[-1][0]
+    assert a.y == b.y < c.y < size.height
+
+
+def test_long_edges_pass_beside_the_boxes() -> None:
+    drawing = draw(parse_terms("Add(x, Relu(Relu(x)))"), "left side")
+    assert re.search(r'class="e" d="M[^"]*V[^"]*V', drawing)
+
+
+def test_texts_are_escaped(report: Report) -> None:
+    rule = Rule(parse_terms("Relu(x)"), parse_terms("Relu(x)"))
+    assert "<script>" not in render(collect({"<script>": [(1, rule)]}, Path("nowhere"))).split("<script>\n//")[0]
+
+
+def test_rules_without_certificate_say_so(tmp_path: Path) -> None:
+    mine = parse_rule("Relu(Neg(x)) = Neg(Relu(x)) @ x[_]")
+    bare = collect({"mine": [(1, mine)]}, tmp_path)
+    assert [entry.status for entry in bare.rules] == ["none"]
+    assert not bare.rules[0].proofs[0].proven
+    assert "no certificate" in render(bare)
+    shipped = (shipped_rules() / "certificates.jsonl").read_text().splitlines()[0]
+    data = json.loads(shipped)
+    other = {**data, "rule": mine.id, "kernel": "0" * 32}
+    (tmp_path / "certificates.jsonl").write_text(json.dumps(other) + "\n")
+    assert [entry.status for entry in collect({"mine": [(1, mine)]}, tmp_path).rules] == ["other kernel"]
+    other["kernel"] = data["kernel"]
+    (tmp_path / "certificates.jsonl").write_text(json.dumps(other) + "\n")
+    assert [entry.status for entry in collect({"mine": [(1, mine)]}, tmp_path).rules] == ["partly"]
+
+
+@pytest.mark.parametrize("name", ["certificates.jsonl", "refused.jsonl", "summary.json"])
+def test_an_unreadable_file_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("[]\n")
+    with pytest.raises(ReportError, match=re.escape(name)):
+        collect({}, tmp_path)
+
+
+def test_command_writes_page_and_json(tmp_path: Path) -> None:
+    out, data = tmp_path / "report.html", tmp_path / "report.json"
+    done = CliRunner().invoke(main, ["report", "-o", str(out), "--json", str(data)])
+    assert done.exit_code == 0, done.output
+    assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
+    content = json.loads(data.read_text(encoding="utf-8"))
+    assert content["schema_version"] == SCHEMA_VERSION
+    assert {entry["id"] for entry in content["rules"]} == {rule.id for rule in load_rules()}
+    again = tmp_path / "again.html"
+    assert CliRunner().invoke(main, ["report", "-o", str(again)]).exit_code == 0
+    assert again.read_bytes() == out.read_bytes()
+
+
+def test_command_takes_a_file_of_ones_own(tmp_path: Path) -> None:
+    (tmp_path / "mine.rules").write_text("Relu(Relu(x)) = Relu(x) @ x[_]\n")
+    out = tmp_path / "mine.html"
+    done = CliRunner().invoke(main, ["report", "--rules", str(tmp_path / "mine.rules"), "-o", str(out)])
+    assert done.exit_code == 0, done.output
+    assert "of 1 rules 0 certified" in done.output
+    assert "no certificate" in out.read_text(encoding="utf-8")
+
+
+def test_errors_are_one_line(tmp_path: Path) -> None:
+    missing = CliRunner().invoke(main, ["report", "--rules", str(tmp_path / "none")])
+    assert missing.exit_code == 2
+    (tmp_path / "mine.rules").write_text("Relu(Relu(x)) = Relu(x) @ x[_]\n")
+    (tmp_path / "refused.jsonl").write_text("{}\n")
+    broken = CliRunner().invoke(main, ["report", "--rules", str(tmp_path), "-o", str(tmp_path / "r.html")])
+    assert broken.exit_code == 2
+    assert not (tmp_path / "r.html").exists()
