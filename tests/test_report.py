@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
+import onnx
 import pytest
 from click.testing import CliRunner
 
@@ -17,10 +18,12 @@ from superopt.cli import main
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.text import parse_rule, parse_terms
-from superopt.report import SCHEMA_VERSION, Report, ReportError, collect, render
+from superopt.optimizer.result import Difference, Latency, Proof, Refusal, Result, RuleUse
+from superopt.report import SCHEMA_VERSION, Report, ReportError, collect, render, render_run
 from superopt.report.drawing import draw
 from superopt.report.layout import Box, Edge, lay_out
 from superopt.rulebook import load_rules, read_rules, rule_files, shipped_rules
+from tests.models import lora
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 
@@ -227,3 +230,58 @@ def test_errors_are_one_line(tmp_path: Path) -> None:
     broken = CliRunner().invoke(main, ["report", "--rules", str(tmp_path), "-o", str(tmp_path / "r.html")])
     assert broken.exit_code == 2
     assert not (tmp_path / "r.html").exists()
+
+
+def _run(**more: object) -> Result:
+    same = {"MatMul": 3, "Add": 2}
+    return Result("folder/m<o>del.onnx", None, False, "nothing found", "cpu", 1, 0, same, same, **more)  # type: ignore[arg-type]
+
+
+def test_page_on_a_run_that_changed_something() -> None:
+    result = _run(
+        cost_before_ms=2.0,
+        cost_after_ms=1.0,
+        latency=Latency(4.0, 2.0, 2.0, 1.9, 2.1, 4.5, 2.25, 9, "cpu"),
+        difference=Difference(1e-6, 2e-7, 3e-5, float("nan"), 3),
+        rules=[RuleUse("0123456789ab", "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", 7)],
+        proof=Proof(1, 2, 7, 5),
+        refused=[Refusal("all rewrites", "slower")],
+        versions={"onnx": "1"},
+    )
+    result.changed, result.operators_after = True, {"MatMul": 1, "Gemm": 2}
+    page = render_run(json.loads(result.to_json()))
+    reader = Reader()
+    reader.feed(page)
+    assert reader.open == [] and reader.loads == ["data:,"]
+    text = " ".join(" ".join(reader.text).split())
+    for expected in (
+        "m<o>del.onnx",
+        "7 times",
+        "5 places",
+        "all rewrites: slower",
+        "not a number",
+        "2.000 (1.900 to 2.1",
+    ):
+        assert expected in text
+    assert page.count("<svg") == 2
+    assert re.findall(r"(MatMul|Gemm|Add) (\d) (\d) ([-+]\d)", text) == [
+        ("Add", "2", "0", "-2"), ("Gemm", "0", "2", "+2"), ("MatMul", "3", "1", "-2")
+    ]  # fmt: skip
+
+
+def test_page_on_a_run_that_kept_the_original() -> None:
+    page = render_run(json.loads(_run().to_json()))
+    assert "The original is kept: nothing found." in page
+    assert "<svg" not in page
+
+
+def test_optimize_writes_the_page(tmp_path: Path, lora_rules: Path) -> None:
+    onnx.save(lora(batch=256, size=128, rank=128), tmp_path / "model.onnx")
+    out = tmp_path / "run.html"
+    arguments = ["optimize", tmp_path / "model.onnx", "-o", tmp_path / "fast.onnx", "--rules", lora_rules]
+    arguments += ["--ep", "cpu", "--budget", "2", "--report", out]
+    done = CliRunner().invoke(main, list(map(str, arguments)))
+    assert done.exit_code == 0, done.output
+    assert "model.onnx" in out.read_text(encoding="utf-8")
+    late = CliRunner().invoke(main, [*map(str, arguments[:-1]), str(tmp_path / "none" / "run.html")])
+    assert late.exit_code == 2 and "no such folder" in late.output

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.report_command import report_command
+from superopt.cli.report_command import report_command, run_report_option, write_run_report
 from superopt.cli.show import show_result, show_summary
 from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, results
 from superopt.generate import generate
@@ -73,6 +73,7 @@ _optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = 
         help="Threads of ONNX Runtime while measuring; 0 is its own choice.",
     ),
     click.option("--trace", type=click.Path(path_type=Path), help="Write every step of the derivation as JSON."),
+    run_report_option,
 ]  # fmt: skip
 
 
@@ -89,6 +90,7 @@ def _optimize(
     shapes: dict[str, tuple[int, ...]],
     threads: int,
     trace: Path | None,
+    report: Path | None,
 ) -> None:
     with Progress() as progress:
         result = optimize(
@@ -104,6 +106,8 @@ def _optimize(
             trace=trace,
             progress=progress,
         )
+    if report is not None:
+        write_run_report(report, result)
     _print_result(result, as_json)
 
 

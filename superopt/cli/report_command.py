@@ -1,29 +1,46 @@
-"""`superopt report`: the verification report as a page, and as JSON."""
+"""`superopt report`: the verification report as a page and as JSON; and `optimize --report`, a page for one run."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import click
 
 from superopt.cli.terminal import Progress, one_line_errors
-from superopt.report import ReportError, collect, render
+from superopt.optimizer import Result
+from superopt.optimizer.files import write_text
+from superopt.report import ReportError, collect, render, render_run
 from superopt.rulebook import RulesError, read_rules, rule_files
 
-__all__ = ["report_command"]
+__all__ = ["report_command", "run_report_option", "write_run_report"]
+
+
+def _writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Says at once, and not after the work, that a file cannot be written."""
+    if path is not None and path.is_dir():
+        raise click.BadParameter(f"{path} is a directory, not a file to write to", context, parameter)
+    if path is not None and not path.absolute().parent.is_dir():
+        raise click.BadParameter(f"{path.parent}: no such folder to write to", context, parameter)
+    return path
+
+
+_File = click.Path(path_type=Path)
+
+run_report_option = click.option("--report", type=_File, callback=_writable, help="Write a page (HTML) on this run.")
+
+
+def write_run_report(path: Path, result: Result) -> None:
+    """The page on one run, from the same data as `--json`."""
+    write_text(path, render_run(json.loads(result.to_json())))
 
 
 @click.command("report", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "-o",
-    "--out",
-    type=click.Path(path_type=Path),
-    default=Path("report.html"),
-    show_default=True,
-    help="The page to write.",
+    "-o", "--out", type=_File, callback=_writable, default=Path("report.html"), show_default=True, help="Page to write."
 )
-@click.option("--json", "json_out", type=click.Path(path_type=Path), help="Write the same data as JSON, too.")
-@click.option("--rules", type=click.Path(path_type=Path), help="File or folder of rules instead of the shipped ones.")
+@click.option("--json", "json_out", type=_File, callback=_writable, help="Write the same data as JSON, too.")
+@click.option("--rules", type=_File, help="File or folder of rules instead of the shipped ones.")
 @one_line_errors
 def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None:
     """Write the verification report: every rule drawn, with its proofs, as one HTML page that loads nothing.
@@ -45,9 +62,9 @@ def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None
         except ReportError as error:
             raise RulesError(str(error)) from error
         progress("drawing")
-        out.write_text(render(report), encoding="utf-8")
+        write_text(out, render(report))
         if json_out is not None:
-            json_out.write_text(report.to_json(), encoding="utf-8")
+            write_text(json_out, report.to_json())
     proven = sum(rule.status == "certified" for rule in report.rules)
     written = f"{out} and {json_out}" if json_out else str(out)
     click.echo(f"written: {written}; of {len(report.rules)} rules {proven} certified")

@@ -8,7 +8,7 @@ from superopt.ir.text import parse_terms
 from superopt.report.data import Report, RuleEntry
 from superopt.report.drawing import draw
 
-__all__ = ["render"]
+__all__ = ["environment", "render"]
 
 _STAGES = {
     "graphs": "graphs enumerated",
@@ -30,24 +30,33 @@ _STAGES = {
 
 def render(report: Report) -> str:
     """The page. It is readable without JavaScript, which only searches and filters."""
-    environment = Environment(
+    made = environment()
+    made.globals.update(ranks=_ranks, legend=_legend, note=_note)
+    return made.get_template("report.html").render(report=report, stages=_STAGES)
+
+
+def environment() -> Environment:
+    """What the templates of this package share. Text is escaped unless a template says `safe`."""
+    made = Environment(
         loader=PackageLoader("superopt.report", "page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["thousands"] = lambda number: f"{number:,}"
-    environment.filters["signs"] = _signs
-    environment.globals.update(drawing=_drawing, inline=lambda name: _inline(environment, name), ranks=_ranks)
-    environment.globals.update(count=_count, legend=_legend, note=_note)
-    return environment.get_template("report.html").render(report=report, stages=_STAGES)
+    made.filters.update(thousands=_thousands, signs=_signs)
+    made.globals.update(drawing=_drawing, count=_count, inline=lambda name: _inline(made, name))
+    return made
 
 
-def _inline(environment: Environment, name: str) -> str:
+def _thousands(number: int) -> str:
+    return f"{number:,}"
+
+
+def _inline(made: Environment, name: str) -> str:
     """A file of ours as it is: it is no user's text."""
-    assert environment.loader is not None
-    return environment.loader.get_source(environment, name)[0]
+    assert made.loader is not None
+    return made.loader.get_source(made, name)[0]
 
 
 def _drawing(text: str, side: str) -> str:
