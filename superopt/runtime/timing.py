@@ -18,7 +18,8 @@ from dataclasses import dataclass
 
 __all__ = ["Timing", "time_interleaved", "time_models", "time_once"]
 
-_SAMPLE_S = 0.002  # a sample is at least this long: the clocks' own cost and resolution vanish in it
+# A sample is at least this long: the clocks' own cost and resolution vanish in it.
+_SAMPLE_S = 0.01
 _MOST_CALLS = 1000
 _CHECK_EVERY = 20  # rounds
 _LEAST_PAIRS, _MOST_PAIRS = 4, 12
@@ -58,6 +59,7 @@ def time_interleaved(
     cpu_clock: bool,
     least: int = 5,
     most: int = 400,
+    sample_s: float = _SAMPLE_S,
 ) -> Timing:
     """Times two calls against each other for `budget_s` seconds of wall time (fewer where the ratio settles), at
     least `least` rounds of A B B A.
@@ -69,7 +71,7 @@ def time_interleaved(
     for run in (before, after):
         run()
         first = max(first, time_once(run)[1])
-    calls = max(1, min(_MOST_CALLS, round(_SAMPLE_S / max(first, 1e-9))))
+    calls = max(1, min(_MOST_CALLS, round(sample_s / max(first, 1e-9))))
 
     def sample(run: Callable[[], object]) -> tuple[float, float]:
         cpu, wall = time.process_time(), time.perf_counter()
@@ -113,6 +115,7 @@ def time_models(
     *,
     budget_s: float,
     cpu_clock: bool,
+    sample_s: float = _SAMPLE_S,
 ) -> Timing:
     """Times fresh pairs of calls, each made anew (a session opened), the order of making alternating.
 
@@ -127,7 +130,9 @@ def time_models(
         else:
             after, before = make_after(), make_before()
         share = budget_s / (2 * _LEAST_PAIRS)
-        pairs.append(time_interleaved(before, after, budget_s=share, cpu_clock=cpu_clock, least=3, most=100))
+        pairs.append(
+            time_interleaved(before, after, budget_s=share, cpu_clock=cpu_clock, least=3, most=100, sample_s=sample_s)
+        )
         del before, after
         if len(pairs) < _LEAST_PAIRS or len(pairs) % 2:
             continue
