@@ -6,14 +6,16 @@ interval argument; giving up is never an answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
 
 import z3
 
 from superopt.ir.dim import Atom, Dim, Quotient, Size, evaluate, symbol, symbols_of
 from verify.algebra import Guard
 
-__all__ = ["Facts", "solver_version"]
+__all__ = ["Facts", "Observer", "Query", "solver_version"]
 
 # Z3's own count of work, not a clock: the same answers on a slow machine and on a busy one.
 _RESOURCES = 5_000_000
@@ -24,12 +26,44 @@ def solver_version() -> str:
     return f"z3 {z3.get_version_string()}"
 
 
+@dataclass(frozen=True)
+class Query:
+    """Is there a point where `facts` hold and `goal` fails (None: where `facts` hold)? Z3 found that there is none."""
+
+    facts: tuple[Guard, ...]
+    goal: Guard | None
+    exact: bool
+
+    def script(self) -> str:
+        """The query as a self-contained SMT-LIB 2 script, as it was put to Z3.
+
+        Encoded anew: what a solver holds after it has answered is simplified by it (down to `false`), so that nothing
+        would be left to check.
+        """
+        context = z3.Context()
+        solver = z3.Solver(ctx=context)
+        encoder = _Encoder(self.exact, context)
+        for guard in self.facts:
+            solver.add(encoder.guard(guard))
+        if self.goal is not None:
+            solver.add(z3.Not(encoder.guard(self.goal)))
+        solver.add(encoder.definitions())
+        return f"(set-logic QF_NIA)\n{solver.to_smt2()}"
+
+
+# Hears each query that a proof relies on: those that Z3 found unsatisfiable, and no others.
+Observer: TypeAlias = Callable[[Query], None]
+
+
 class Facts:
     """A set of guards taken as true, with the questions that can be asked of it. Immutable."""
 
-    def __init__(self, guards: Iterable[Guard], context: z3.Context | None = None) -> None:
+    def __init__(
+        self, guards: Iterable[Guard], context: z3.Context | None = None, observer: Observer | None = None
+    ) -> None:
         # A context of its own for each proof: in a shared one Z3's answers depend on what was asked before.
         self._context = context or z3.Context()
+        self._observer = observer
         self.guards = tuple(dict.fromkeys(g for g in guards if g.decided() is not True))
         self.false = any(g.decided() is False for g in self.guards)
         self._answers: dict[Guard, bool] = {}
@@ -44,7 +78,7 @@ class Facts:
         if not more:
             return self
         if more not in self._children:
-            self._children[more] = Facts(self.guards + more, self._context)
+            self._children[more] = Facts(self.guards + more, self._context, self._observer)
         return self._children[more]
 
     def entails(self, guard: Guard) -> bool:
@@ -135,6 +169,8 @@ class Facts:
                 solver.add(z3.Not(encoder.guard(goal)))
                 solver.add(encoder.definitions())
             answer = solver.check()
+            if answer == z3.unsat and self._observer is not None:
+                self._observer(Query(self.guards, goal, exact))
             solver.pop()
             if answer == z3.unsat:
                 return True
@@ -172,7 +208,7 @@ class _Encoder:
         total = []
         for monomial, coefficient in value.terms:
             total.append(self._monomial(monomial) * coefficient if monomial else z3.IntVal(coefficient, self._context))
-        return z3.Sum(total)
+        return z3.Sum(total) if len(total) > 1 else total[0]  # SMT-LIB has no sum of one term
 
     def _monomial(self, monomial: tuple[Atom, ...]) -> z3.ArithRef:
         atoms = [self._atom(atom) for atom in monomial]

@@ -19,7 +19,7 @@ from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.shapes import IllTyped
 from superopt.ir.text import parse_condition, parse_signature, show_signature
 from superopt.ir.types import FLOAT_DTYPES
-from verify.facts import solver_version
+from verify.facts import Observer, solver_version
 from verify.prove import Proved, Unknown, Verdict, prove
 
 __all__ = ["Certificate", "ProofBook", "certify", "kernel_hash", "load_certificates", "prove_at"]
@@ -35,13 +35,16 @@ def kernel_hash() -> str:
     return state.hexdigest()
 
 
-def prove_at(rule: Rule, signature: Signature) -> Verdict:
-    """The verdict on `rule` at `signature`; never raises for a rule that cannot be typed there."""
+def prove_at(rule: Rule, signature: Signature, observer: Observer | None = None) -> Verdict:
+    """The verdict on `rule` at `signature`; never raises for a rule that cannot be typed there.
+
+    `observer` is `prove`'s.
+    """
     try:
         left, right = rule.instantiate(signature)
     except IllTyped as error:
         return Unknown(f"cannot be typed: {error}")
-    return prove(left, right)
+    return prove(left, right, observer)
 
 
 @dataclass(frozen=True)

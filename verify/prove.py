@@ -15,7 +15,7 @@ from superopt.ir.term import Term, topological
 from verify.algebra import Guard, Symbolic, at_least, below
 from verify.compare import Comparison, Effort
 from verify.counterexample import find_counterexample
-from verify.facts import Facts
+from verify.facts import Facts, Observer
 from verify.resize import resized
 from verify.semantics import Meaning, NoSemantics
 from verify.verdict import Proved, Refuted, Unknown, Verdict
@@ -25,10 +25,11 @@ __all__ = ["Proved", "Refuted", "Unknown", "Verdict", "prove"]
 Terms = tuple[Term, ...]
 
 
-def prove(left: Terms, right: Terms) -> Verdict:
+def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdict:
     """Whether `left` and `right` (typed terms over the same `Var` leaves, one an output) are equal for all sizes.
 
     Symbols of sizes range over all integers from 1; symbols of integer attributes over what typing allows.
+    `observer` hears the queries behind the verdict, see `verify.facts.Observer`; it has no say in it.
     """
     try:
         needs = _needs(left)
@@ -39,7 +40,7 @@ def prove(left: Terms, right: Terms) -> Verdict:
     typed = env = _solved(needs)
     try:
         first_left, first_right = resized(left, env), resized(right, env)
-        left_facts = _facts(_needs(first_left), first_left + first_right)
+        left_facts = _facts(_needs(first_left), first_left + first_right, observer)
         guards = _missing(left_facts, first_left, first_right)
         known = _solved(guards)
         if any(isinstance(size, int) for size in known.values()):
@@ -47,7 +48,7 @@ def prove(left: Terms, right: Terms) -> Verdict:
         env = {**{name: evaluate(size, known) for name, size in env.items()}, **known}
         last_left, last_right = resized(left, env), resized(right, env)
         solved = [Condition(c.relation, evaluate(c.left, env), evaluate(c.right, env)) for c in guards]
-        facts = _facts(_needs(last_left) + _needs(last_right) + solved, last_left + last_right)
+        facts = _facts(_needs(last_left) + _needs(last_right) + solved, last_left + last_right, observer)
     except IllTyped as error:
         return Refuted(f"the right side is ill-typed: {error}")
     except NoSemantics as error:
@@ -122,13 +123,13 @@ def _guard(condition: Condition) -> Guard:
     return Guard(condition.relation, condition.right - condition.left)
 
 
-def _facts(conditions: Iterable[Condition], terms: Terms) -> Facts:
+def _facts(conditions: Iterable[Condition], terms: Terms, observer: Observer | None) -> Facts:
     """The conditions, and that every size is at least 1."""
     guards = [_guard(condition) for condition in conditions]
     sizes = dict.fromkeys(
         size for t in topological(terms) if t.op == "Var" and t.type and t.type.shape for size in t.type.shape
     )
-    return Facts([at_least(size, 1) for size in sizes] + guards)
+    return Facts([at_least(size, 1) for size in sizes] + guards, observer=observer)
 
 
 def _solved(conditions: Iterable[Condition]) -> dict[str, Size]:

@@ -9,15 +9,14 @@ import click
 
 from superopt.cli.report_command import report_command, run_report_option, write_run_report
 from superopt.cli.show import show_result, show_summary
-from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, results
+from superopt.cli.terminal import Progress, errors, one_line_errors, results
+from superopt.cli.verify_command import verify_command
 from superopt.generate import generate
 from superopt.ir.rule import Rule
-from superopt.ir.text import show_rule, show_signature
+from superopt.ir.text import show_rule
 from superopt.optimizer import Result, optimize
-from superopt.rulebook import load_rules, read_rules, rule_files
+from superopt.rulebook import load_rules
 from superopt.runtime import InputError, parse_shape
-from verify.proofs import certify
-from verify.prove import Proved, Refuted
 
 __all__ = ["main", "optimize_main"]
 
@@ -144,6 +143,7 @@ def main() -> None:
 optimize_main = _command("optimize")
 main.add_command(_command("optimize"))
 main.add_command(report_command)
+main.add_command(verify_command)
 
 
 @main.command("generate")
@@ -163,52 +163,6 @@ def generate_command(out: Path, seed: int) -> None:
     with Progress(0.0) as progress:
         summary = generate(out, seed, progress)
     show_summary(results(), summary, out)
-
-
-@main.command("verify")
-@click.argument("paths", type=click.Path(path_type=Path), nargs=-1)
-@one_line_errors
-def verify_command(paths: tuple[Path, ...]) -> None:
-    """Prove every rule of PATHS (files or folders; the shipped rules by default) anew, at every signature.
-
-    Exit code 0 only if all are proven. A rule that is not is named with a counterexample where there is one.
-
-    \b
-    Examples:
-      superopt verify
-      superopt verify rules/ mine.rules
-    """
-    proven = signatures = 0
-    failed = False
-    with Progress() as progress:
-        for file in [file for path in paths or (None,) for file in rule_files(path)]:
-            progress(f"proving {file}")
-            for number, rule in read_rules(file):
-                problem = _problem(rule)
-                if problem is None:
-                    proven, signatures = proven + 1, signatures + len(rule.signatures)
-                else:
-                    failed = True
-                    click.echo(f"{file}:{number}: {show_rule(Rule(rule.lhs, rule.rhs))}\n  {problem}")
-    click.echo(f"{proven} rules proven at {signatures} signatures" + (", others not" if failed else ""))
-    if failed:
-        raise SystemExit(NEGATIVE)
-
-
-def _problem(rule: Rule) -> str | None:
-    """None where every signature is proven, else the first that is not, with its counterexample."""
-    if not rule.signatures:
-        return "not proven: the rule has no signature"
-    _, verdicts = certify(rule)
-    for signature, verdict in verdicts:
-        if isinstance(verdict, Proved):
-            continue
-        where = f"at {show_signature(signature)}"
-        if isinstance(verdict, Refuted):
-            shown = f"\n  counterexample {verdict.counterexample}" if verdict.counterexample else ""
-            return f"refuted {where}: {verdict.reason}{shown}"
-        return f"not proven {where}: {verdict.reason}"
-    return None
 
 
 @main.command("rules")

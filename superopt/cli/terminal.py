@@ -15,6 +15,7 @@ from rich.console import Console
 from superopt.onnx_io import ModelError
 from superopt.rulebook import RulesError
 from superopt.runtime import InputError, RuntimeUnavailable
+from verify.second_opinion import SecondSolverMissing
 
 __all__ = ["NEGATIVE", "UNUSABLE", "Progress", "errors", "one_line_errors", "results"]
 
@@ -24,7 +25,7 @@ NEGATIVE, UNUSABLE = 1, 2
 _SAME_PHASE_S = 5.0
 
 # What a user can cause; anything else is a fault of the program and keeps its traceback.
-_EXPECTED = (ModelError, RulesError, RuntimeUnavailable, InputError, OSError)
+_EXPECTED = (ModelError, RulesError, RuntimeUnavailable, SecondSolverMissing, InputError, OSError)
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -1,0 +1,139 @@
+"""`superopt verify`: prove the rules of files, and say what was found about each."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+from rich.table import Table
+
+from superopt.cli.proving import PROVEN, REFUTED, UNKNOWN, Report, prove_all, tasks
+from superopt.cli.terminal import NEGATIVE, Progress, one_line_errors, results
+from verify.facts import solver_version
+from verify.proofs import kernel_hash
+from verify.second_opinion import cvc5_version
+
+__all__ = ["verify_command"]
+
+SCHEMA_VERSION = 1
+
+
+@click.command("verify", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("paths", type=click.Path(path_type=Path), nargs=-1)
+@click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that prove side by side."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
+@click.option(
+    "--solver", type=click.Choice(["z3", "cvc5"]), default="z3", show_default=True,
+    help="cvc5 also re-checks every answer of Z3 that a proof relies on.",
+)  # fmt: skip
+@one_line_errors
+def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: str) -> None:
+    """Prove every rule of PATHS (files or folders; the shipped rules by default) anew, at every signature.
+
+    A rule without signatures is tried with all variables at one rank, 0 to 4 (at mixed ranks where it fits none).
+    Exit code 0 only if all rules are proven, and cvc5, where it is asked, contradicts none of Z3's answers.
+
+    \b
+    Examples:
+      superopt verify
+      superopt verify rules/ mine.rules -j 4
+      superopt verify mine.rules --json > verdicts.json
+      superopt verify --solver cvc5           (pip install 'superopt[second-opinion]')
+    """
+    second = cvc5_version() if solver == "cvc5" else None
+    todo = tasks(paths, ask_second=second is not None)
+    reports: list[Report] = []
+    with Progress() as progress:
+        progress(f"proving: {len(todo)} rules")
+        for report in prove_all(todo, jobs):
+            reports.append(report)
+            progress(f"proving: {len(reports)} of {len(todo)} rules, {report.file}")
+            if not as_json:
+                click.echo("\n".join(_lines(report)))
+    if as_json:
+        click.echo(_json(reports, second))
+    else:
+        _summary(reports, second)
+    if not all(report.accepted for report in reports):
+        raise SystemExit(NEGATIVE)
+
+
+def _lines(report: Report) -> Iterator[str]:
+    yield f"{report.file}:{report.line}: {report.equation}"
+    time = f"{report.seconds:.2f} s"
+    failed = next((at for at in report.signatures if at.verdict == report.verdict != PROVEN), None)
+    if report.verdict == PROVEN:
+        shown = (at.signature + (f" where {', '.join(at.guards)}" if at.guards else "") for at in report.signatures)
+        guessed = " (the rule gives no signature)" if report.guessed else ""
+        yield f"  proven in {time} at " + " | ".join(shown) + guessed
+    elif failed is None:
+        yield f"  not proven: {report.reason}"
+    else:
+        what = "refuted" if failed.verdict == REFUTED else "not proven"
+        yield f"  {what} in {time} at {failed.signature}: {failed.reason}"
+        if failed.counterexample is not None:
+            yield f"  counterexample {failed.counterexample}"
+    for script in report.second_opinion.contradicted if report.second_opinion else ():
+        yield f"  contradicted: Z3 finds this query unsatisfiable, the second solver satisfiable\n{script}"
+
+
+def _summary(reports: list[Report], second: str | None) -> None:
+    asked = ("queries", "agreed", "no second opinion", "contradicted") if second else ()
+    table = Table("file", title_justify="left", title=" and ".join([solver_version(), *([second] if second else [])]))
+    for name in ("rules", PROVEN, REFUTED, UNKNOWN, "signatures", "seconds", *asked):
+        table.add_column(name, justify="right")
+    files = dict.fromkeys(report.file for report in reports)
+    for file in files:
+        table.add_row(file, *map(_number, _totals([r for r in reports if r.file == file]).values()))
+    totals = _totals(reports)
+    if len(files) > 1:
+        table.add_row("all", *map(_number, totals.values()))
+    console = results()
+    widest = console.options.update(width=1000)  # paths may be long, and a row is one line
+    console.width = max(console.width, console.measure(table, options=widest).maximum)
+    console.print(table)
+    failed = any(report.verdict != PROVEN for report in reports)
+    click.echo(
+        f"{totals[PROVEN]} rules proven at {totals['signatures']} signatures" + (", others not" if failed else "")
+    )
+    if second:
+        click.echo(
+            f"{second} agrees on {totals['agreed']} of {totals['queries']} queries;"
+            f" no second opinion on {totals['undecided']}; contradicted {totals['contradicted']}"
+        )
+
+
+def _totals(reports: list[Report]) -> dict[str, int | float]:
+    """Counts; `signatures` are those of the proven rules."""
+    count = {verdict: sum(r.verdict == verdict for r in reports) for verdict in (PROVEN, REFUTED, UNKNOWN)}
+    signatures = sum(len(r.signatures) for r in reports if r.verdict == PROVEN)
+    totals = {"rules": len(reports), **count, "signatures": signatures, "seconds": sum(r.seconds for r in reports)}
+    opinions = [r.second_opinion for r in reports if r.second_opinion is not None]
+    if opinions:
+        totals["queries"] = sum(o.queries for o in opinions)
+        totals["agreed"] = sum(o.agreed for o in opinions)
+        totals["undecided"] = sum(o.undecided for o in opinions)
+        totals["contradicted"] = sum(len(o.contradicted) for o in opinions)
+    return totals
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+def _json(reports: list[Report], second: str | None) -> str:
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "kernel": kernel_hash(),
+        "solver": solver_version(),
+        "second_solver": second,
+        "proven": all(report.accepted for report in reports),
+        "totals": _totals(reports),
+        "rules": [asdict(report) for report in reports],
+    }
+    return json.dumps(content, indent=1)
