@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import NamedTuple
 
 from superopt.ir.term import CLOSED_FORM, Term, repr_attrs, topological
 from superopt.ir.text import show_terms
 from superopt.report.layout import Box, Edge, lay_out
 
-__all__ = ["draw"]
+__all__ = ["Drawing", "draw"]
 
 # Advance widths in pixels of the fonts of style.css (`.op` and `.var` 13px, `.at` 10px); generous, as fonts differ.
 _NAME, _SMALL = 7.9, 6.1
 _LINE, _ROW = 13.0, 26.0
 _WIDEST = 30  # characters of an attribute line before it is broken
+_SHRINK = 0.8  # a drawing may be shown this much smaller before it scrolls
 
 _KINDS = {
     "contract": {"MatMul", "Gemm", "Conv", "BatchNormalization", "ReduceSum"},
@@ -23,7 +25,14 @@ _KINDS = {
 }
 
 
-def draw(roots: Sequence[Term], side: str) -> str:
+class Drawing(NamedTuple):
+    """An `<svg>` element and its width in pixels."""
+
+    svg: str
+    width: int
+
+
+def draw(roots: Sequence[Term], side: str) -> Drawing:
     """The graph below `roots` (shared terms once) as one `<svg>` element, styled by the page.
 
     Several roots end in numbered dots, a single one in a plain dot. `side` names the drawing for screen readers.
@@ -45,10 +54,12 @@ def draw(roots: Sequence[Term], side: str) -> str:
     parts += [_node(term, box) for term, box in boxes.items()]
     parts += [_end(end, place + 1 if len(roots) > 1 else None) for place, end in enumerate(ends)]
     w, h = round(size.width), round(size.height)
-    return (
-        f'<svg class="graph" role="img" width="{w}" height="{h}" viewBox="0 0 {w} {h}">'
+    svg = (
+        f'<svg class="graph" role="img" width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
+        f' style="min-width:{round(_SHRINK * w)}px">'
         f"<title>{escape(f'{side}: {show_terms(roots)}')}</title>{''.join(parts)}</svg>"
     )
+    return Drawing(svg, w)
 
 
 def _connect(
@@ -96,7 +107,7 @@ def _broken(text: str) -> list[str]:
         longer = f"{line}, {word}" if line else word
         if line and len(longer) > _WIDEST:
             lines.append(line + ",")
-            longer = "  " + word
+            longer = word
         line = longer
     return [*lines, line]
 

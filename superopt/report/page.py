@@ -6,7 +6,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from superopt.ir.text import parse_terms
 from superopt.report.data import Report, RuleEntry
-from superopt.report.drawing import draw
+from superopt.report.drawing import Drawing, draw
 
 __all__ = ["environment", "render"]
 
@@ -59,12 +59,12 @@ def _inline(made: Environment, name: str) -> str:
     return made.loader.get_source(made, name)[0]
 
 
-def _drawing(text: str, side: str) -> str:
+def _drawing(text: str, side: str) -> Drawing:
     """The graph of one side of an equation; `draw` escapes what it is given."""
     return draw(parse_terms(text), side)
 
 
-def _legend() -> str:
+def _legend() -> Drawing:
     return _drawing("Add(Relu(Split[axis=-1, split=n](x).0), MatMul(Zeros[shape=z], y))", "legend")
 
 

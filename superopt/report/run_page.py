@@ -20,12 +20,13 @@ def render_run(run: Mapping[str, Any]) -> str:
     """
     before, after = run["operators_before"], run["operators_after"]
     operators = [(name, before.get(name, 0), after.get(name, 0)) for name in sorted({*before, *after})]
+    operators.sort(key=lambda row: -abs(row[2] - row[1]))  # what changed most stands first
     rules = []
     for use in run["rules"]:
         rule = parse_rule(use["rule"])
         rules.append((use, show_terms(rule.lhs), show_terms(rule.rhs)))
     made = environment()
-    made.filters.update(ms=_ms, ratio=_ratio, small=_small)
+    made.filters.update(ms=_ms, ratio=_ratio, small=_small, change=_change)
     made.globals.update(quotient=_quotient)
     return made.get_template("run.html").render(
         run=run,
@@ -47,6 +48,10 @@ def _ratio(value: float | None) -> str:
 
 def _small(value: float | None) -> str:
     return "not a number" if value is None else f"{value:.1e}"
+
+
+def _change(number: int) -> str:
+    return f"{number:+,}".replace("-", "−") if number else "0"
 
 
 def _quotient(before: float | None, after: float | None) -> str:
