@@ -55,9 +55,11 @@ def mutants(rule: Rule, rng: random.Random) -> Iterator[Rule]:
             return make(op, operands, attrs)
 
         try:
-            yield Rule(rule.lhs, map_terms(rule.rhs, build), rule.signatures)
+            rhs = map_terms(rule.rhs, build)
         except IllTyped:
             continue
+        if rhs != rule.rhs:
+            yield Rule(rule.lhs, rhs, rule.signatures)
 
 
 def changed(value: Attr, rng: random.Random) -> Attr:
