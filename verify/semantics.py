@@ -170,9 +170,12 @@ def _transpose(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes
 
 def _pad(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x[i - begin] inside x, `value` elsewhere; negative pads crop."""
-    x, value = xs[0], attrs["value"]
-    own = tuple(j - begin for j, begin in zip(i, attrs["pads"], strict=False))
-    inside = [guard for j, size in zip(own, x.shape, strict=True) for guard in _inside(j, 0, size)]
+    x, value, pads = xs[0], attrs["value"], attrs["pads"]
+    begins, ends = pads[: len(i)], pads[len(i) :]
+    own = tuple(j - begin for j, begin in zip(i, begins, strict=True))
+    # Where an axis is not padded, every index of the output is inside.
+    padded = [d for d, pair in enumerate(zip(begins, ends, strict=True)) if pair != (0, 0)]
+    inside = [guard for d in padded for guard in _inside(own[d], 0, x.shape[d])]
     body = g.where(inside, lambda: x.at(*own))
     if value == 0:
         return body
