@@ -12,8 +12,6 @@ from functools import cache
 
 import numpy as np
 import pytest
-from verify.proofs import ProofBook, load_certificates
-from verify.prove import Proved
 
 from superopt.evaluate import evaluate
 from superopt.ir.dim import symbol, symbols_of
@@ -27,6 +25,8 @@ from superopt.rulebook import load_rules, shipped_rules
 from superopt.search.moves import Matcher, RuleSet
 from superopt.search.view import View
 from tests.test_verify_mutation import concrete
+from verify.proofs import ProofBook, load_certificates
+from verify.prove import Proved
 
 UNARY = ["Neg", "Relu", "Sigmoid", "Tanh", "Identity"]
 
