@@ -110,8 +110,11 @@ class Facts:
             return self.entails(guard.negated())
         return self.extended([guard]).inconsistent()
 
-    def model(self, most: int, least: int, avoid: Iterable[dict[str, int]] = ()) -> dict[str, int] | None:
-        """Values of all symbols that satisfy the facts, sizes between `least` and `most`; None where none is found."""
+    def model(self, most: int, least: int, wish: Callable[[str], int] | None = None) -> dict[str, int] | None:
+        """Values of all symbols that satisfy the facts, sizes between `least` and `most`; None where none is found.
+
+        Where `wish` names a value for a symbol, that one is taken if the facts and the wishes before it allow it.
+        """
         solver = z3.Solver(ctx=self._context)
         solver.set("rlimit", _RESOURCES)
         encoder = _Encoder(True, self._context)
@@ -124,9 +127,12 @@ class Facts:
             if ".shape" in name:
                 solver.add(unknown >= least)
         solver.add(encoder.definitions())
-        for known in avoid:
-            differs = [unknowns[name] != value for name, value in known.items() if name in unknowns]
-            solver.add(z3.Or(differs) if differs else z3.BoolVal(False, self._context))
+        for name, unknown in unknowns.items() if wish is not None else ():
+            assert wish is not None
+            solver.push()
+            solver.add(unknown == wish(name))
+            if solver.check() != z3.sat:
+                solver.pop()
         if solver.check() != z3.sat:
             return None
         found = solver.model()
