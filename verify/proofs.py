@@ -107,29 +107,22 @@ def load_certificates(path: Path) -> dict[str, Certificate]:
 
 
 class ProofBook:
-    """Answers whether a rule may be applied at a match. Verdicts are kept; `proven` lists what was relied on."""
+    """Answers whether a rule may be applied at a match. Verdicts are kept."""
 
     def __init__(self, certificates: Mapping[str, Certificate] | None = None) -> None:
         self._verdicts: dict[tuple[str, Signature], Verdict] = {}
         for certificate in (certificates or {}).values():
             for signature, proved in certificate.proofs:
                 self._verdicts[certificate.rule, signature] = proved
-        self.certified = len(self._verdicts)
-        self.proven_on_the_spot = 0
-        self.refused_on_the_spot = 0
 
     def verdict(self, rule: Rule, signature: Signature) -> Verdict:
-        """The verdict at `signature`; that on the reversed equation counts too, since conditions cover both sides."""
-        for key in ((rule.id, signature), (rule.reversed().id, signature)):
-            if key in self._verdicts:
-                return self._verdicts[key]
-        verdict = prove_at(rule, signature)
-        self._verdicts[rule.id, signature] = verdict
-        if isinstance(verdict, Proved):
-            self.proven_on_the_spot += 1
-        else:
-            self.refused_on_the_spot += 1
-        return verdict
+        """The verdict at `signature`. A proof of the reversed equation counts too: its conditions cover both sides."""
+        known = self._verdicts.get((rule.id, signature))
+        if known is None:
+            reverse = self._verdicts.get((rule.reversed().id, signature))
+            known = reverse if isinstance(reverse, Proved) else prove_at(rule, signature)
+            self._verdicts[rule.id, signature] = known
+        return known
 
     def allows(self, rule: Rule, signature: Signature, bindings: Bindings) -> bool:
         """Whether `rule` is proven at `signature`, which covers this match, and every condition holds here."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.ops import OPS, make
 from superopt.ir.shapes import IllTyped, Need, ignore
-from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, topological
+from superopt.ir.term import Attr, AttrVar, Term, topological
 
 __all__ = ["Bindings", "instantiate", "match", "pattern_names"]
 
@@ -170,8 +170,3 @@ def pattern_names(patterns: Iterable[Term]) -> tuple[frozenset[str], frozenset[s
             for _, value in pattern.attrs:
                 visit(value)
     return frozenset(variables), frozenset(name for name in attributes if ".shape" not in name)
-
-
-def is_closed_form(term: Term) -> bool:
-    """Whether `term` is a constant known in closed form."""
-    return term.op in CLOSED_FORM
