@@ -11,7 +11,7 @@ the bounds that the family states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -112,9 +112,9 @@ def enumerate_family(family: Family, evaluator: Evaluator) -> Enumeration:
     state = Enumeration(family)
     _add_leaves(state, evaluator)
     for folded in range(1, max(family.folded) + 1):
-        _level(state, evaluator, 0, lambda total, want=folded: total == want)  # type: ignore[misc]
+        _level(state, evaluator, 0, range(folded, folded + 1))
     for runtime in range(1, family.runtime + 1):
-        _level(state, evaluator, runtime, lambda total, most=family.folded[runtime]: total <= most)  # type: ignore[misc]
+        _level(state, evaluator, runtime, range(family.folded[runtime] + 1))
     return state
 
 
@@ -154,9 +154,9 @@ def _insert_keys(state: Enumeration, shape: Shape, keys: npt.NDArray[np.uint64],
     state.keys[shape] = (keys[order], ids[order])
 
 
-def _level(state: Enumeration, evaluator: Evaluator, runtime: int, wanted: Callable[[int], bool]) -> None:
-    """All graphs with `runtime` operators at inference and a wanted number of folded operators."""
-    combinations = sorted(_combinations(state, runtime, wanted), key=lambda c: c.folded)
+def _level(state: Enumeration, evaluator: Evaluator, runtime: int, folds: range) -> None:
+    """All graphs with `runtime` operators at inference and one of `folds` numbers of folded operators."""
+    combinations = sorted(_combinations(state, runtime, folds), key=lambda c: c.folded)
     by_shape: dict[Shape, list[_Combination]] = {}
     for combination in combinations:
         by_shape.setdefault(combination.out, []).append(combination)
@@ -169,16 +169,16 @@ def _level(state: Enumeration, evaluator: Evaluator, runtime: int, wanted: Calla
     state.levels.append((state.graphs - graphs, len(state.shapes) - before))
 
 
-def _combinations(state: Enumeration, runtime: int, wanted: Callable[[int], bool]) -> Iterator[_Combination]:
+def _combinations(state: Enumeration, runtime: int, folds: range) -> Iterator[_Combination]:
     for number, use in enumerate(state.family.uses):
         if not (use.fold if runtime == 0 else use.run):
             continue
         for arity in use.arities:
-            yield from _combine(state, number, use, arity, runtime, wanted)
+            yield from _combine(state, number, use, arity, runtime, folds)
 
 
 def _combine(
-    state: Enumeration, number: int, use: Use, arity: int, runtime: int, wanted: Callable[[int], bool]
+    state: Enumeration, number: int, use: Use, arity: int, runtime: int, folds: range
 ) -> Iterator[_Combination]:
     inner = runtime - 1 if runtime else 0
 
@@ -194,7 +194,7 @@ def _combine(
 
     for buckets in fill(()):
         folded = sum(b.folded for b in buckets) + (runtime == 0)
-        if not wanted(folded):
+        if folded not in folds:
             continue
         if use.spec.commutative and arity > 1 and _is_mirrored(use, *buckets[:2]):
             continue  # the other order is enumerated

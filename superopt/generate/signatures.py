@@ -13,8 +13,6 @@ from superopt.ir.rule import Signature, SignatureValue
 
 __all__ = ["variations"]
 
-Shapes = tuple[tuple[str, tuple[int | None, ...]], ...]
-
 
 def variations(schema: Schema, lifts: str) -> Iterator[Signature]:
     """Signatures worth shipping, the instance's own first; sizes that typing fixes are still symbolic."""
