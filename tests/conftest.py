@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from superopt.search import cost_cache
+from tests.certified import certified
 from tests.models import LORA_RULES
 
 
@@ -22,7 +23,5 @@ def _own_cost_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def lora_rules(tmp_path: Path) -> Path:
-    """A file with the rules that merge the branches of `models.lora`."""
-    path = tmp_path / "lora.rules"
-    path.write_text(LORA_RULES)
-    return path
+    """A certified file with the rules that merge the branches of `models.lora`."""
+    return certified(tmp_path / "lora.rules", LORA_RULES)

@@ -15,6 +15,7 @@ from superopt.cli import main, proving
 from superopt.cli.natural import SignatureNeeded, natural_signatures
 from superopt.ir.text import parse_rule, show_signature
 from verify.second_opinion import Opinion
+from verify.verdict import NUMERICS
 
 MINE = """\
 # rules of my own
@@ -56,6 +57,20 @@ def test_all_proven(lora_rules: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
 
 
+def test_what_a_proof_needs_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "mine.rules"
+    path.write_text("Squeeze[axes=[i]](Relu(x)) = Relu(Squeeze[axes=[i]](x)) @ x[_,1] i=-1 | x[1] i=-1\n")
+    proven = run(path).stdout
+    assert re.search(r"proven in \d+\.\d\d s at x\[_,1\] i=-1 \(x\.shape\[1\] = 1, i = -1\)", proven)
+    assert re.search(rf"(?m)^  ({'|'.join(NUMERICS)})", proven)
+    at = json.loads(run(path, "--json").stdout)["rules"][0]["signatures"][1]
+    assert at["literals"] == ["x.shape[0] = 1", "i = -1"]
+
+
+def test_an_error_bound_is_said(lora_rules: Path) -> None:
+    assert re.search(r"reassociating: \|left - right\| <= \(.+\) \* u \* sum of \|summands\|", run(lora_rules).stdout)
+
+
 def test_summary_counts_by_file(mine: Path, lora_rules: Path) -> None:
     rows = [line.split("│")[1:-1] for line in run(lora_rules, mine).stdout.splitlines() if line.startswith("│")]
     counts = {row[0].strip().rpartition("/")[2]: [cell.strip() for cell in row[1:6]] for row in rows}
@@ -68,10 +83,12 @@ def test_json(mine: Path) -> None:
     result = run(mine, "--json")
     assert result.exit_code == 1
     data = json.loads(result.stdout)
-    assert (data["schema_version"], data["proven"], data["second_solver"]) == (1, False, None)
+    assert (data["schema_version"], data["proven"], data["second_solver"]) == (2, False, None)
     assert [rule["verdict"] for rule in data["rules"]] == ["proven", "proven", "refuted", "unknown"]
     assert [rule["guessed"] for rule in data["rules"]] == [True, False, True, True]
     assert data["rules"][1]["signatures"][0]["guards"] == ["y.shape[1] == n[1]"]
+    assert data["rules"][1]["numerics"] in NUMERICS and data["rules"][2]["numerics"] == ""
+    assert all("certificate" not in rule for rule in data["rules"])
     refuted = [at for at in data["rules"][2]["signatures"] if at["verdict"] == "refuted"]
     assert refuted[0]["counterexample"]["tensors"].keys() == {"a", "b"}
     assert data["totals"]["signatures"] == 6

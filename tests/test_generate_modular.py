@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from superopt.evaluate import evaluate
+from superopt.generate.families import FAMILIES
 from superopt.generate.fingerprints import SAMPLES, Evaluator, Hasher
 from superopt.generate.modular import KERNELS, P, closed_form, residue
 from superopt.ir.ops import OPS, make
-from superopt.ir.term import Term, topological, var
+from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.text import parse_terms
 from superopt.ir.types import TensorType, tensor
 
@@ -40,6 +41,7 @@ _CASES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "Concat[axis=-2](a, b)": {"a": (2, 3), "b": (4, 3)},
     "Split[axis=-1, split=[1, 2, 3]](a).1": {"a": (2, 6)},
     "Slice[axes=[-2, -1], ends=[3, 6], starts=[1, 0], steps=[1, 2]](a)": {"a": (3, 6)},
+    "Slice[axes=[-2, -1], ends=[-1, 0], starts=[2, 5], steps=[-1, -2]](a)": {"a": (3, 6)},
     "Transpose[perm=[2, 0, 1]](a)": {"a": (2, 3, 4)},
     "Pad[pads=[1, 0, 2, -1], value=5.0](a)": {"a": (2, 3)},
     "Unsqueeze[axes=[-3, -1]](a)": {"a": (2, 3)},
@@ -52,6 +54,8 @@ _CASES: Mapping[str, Mapping[str, tuple[int, ...]]] = {
     "MatMul(a, Eye[n=3])": {"a": (2, 3)},
     "Add(a, Ones[shape=[2, 3]])": {"a": (2, 3)},
     "Mul(a, Zeros[shape=[]])": {"a": (2, 3)},
+    "Add(a, ConstantOfShape[shape=[2, 3], value=-4.0])": {"a": (2, 3)},
+    "Mul(a, Range[delta=-2.0, n=3, start=3.0])": {"a": (2, 3)},
     "Conv[dilations=[1, 1], group=2, pads=[1, 1, 1, 1], strides=[1, 1]](x, Dirac[group=2, shape=[4, 2, 3, 3]])": {
         "x": (1, 4, 3, 3)
     },
@@ -94,7 +98,14 @@ def test_operators_agree_with_evaluate_on_integers(text: str) -> None:
 
 def test_every_operator_is_compared_or_uninterpreted() -> None:
     compared = {t.op for text, shapes in _CASES.items() for t in topological(_typed(text, shapes))} - {"Var", "Out"}
-    assert compared | _UNINTERPRETED == set(OPS)
+    assert set(OPS) >= compared | _UNINTERPRETED == set(KERNELS) | CLOSED_FORM
+    assert not compared & _UNINTERPRETED
+
+
+def test_families_are_made_of_operators_that_are_here() -> None:
+    for family in FAMILIES:
+        assert {use.op for use in family.uses} <= set(KERNELS), family.name
+        assert {op for op, _ in family.constants} <= CLOSED_FORM, family.name
 
 
 def test_real_attributes_become_residues() -> None:

@@ -235,9 +235,11 @@ def test_a_tiny_grammar_gives_the_textbook_laws(tmp_path: Path) -> None:
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in ("first", "second"):
         generate(tmp_path / name, seed=5, families=(MATRICES,))
-    first = {p.name: p.read_bytes() for p in (tmp_path / "first").iterdir()}
-    assert first == {p.name: p.read_bytes() for p in (tmp_path / "second").iterdir()}
+    first, second = ({p.name: p.read_bytes() for p in (tmp_path / name).iterdir()} for name in ("first", "second"))
+    times = [json.loads(files.pop("times.json")) for files in (first, second)]
+    assert first == second
     assert set(first) == {"matrix.rules", "certificates.jsonl", "refused.jsonl", "summary.json"}
+    assert times[0].keys() == times[1].keys() == load_certificates(tmp_path / "first" / "certificates.jsonl").keys()
 
 
 def test_what_the_prover_refuses_does_not_ship(tmp_path: Path) -> None:

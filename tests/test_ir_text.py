@@ -5,8 +5,10 @@ from __future__ import annotations
 import itertools
 import os
 import pickle
+import random
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -14,9 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from superopt.ir.dim import symbol
-from superopt.ir.ops import OPS, make
+from superopt.ir.ops import OPS, REAL_ATTRS, make
 from superopt.ir.rule import Rule, Signature
-from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, map_terms, topological, var
+from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, map_terms, repr_attrs, topological, var
 from superopt.ir.text import (
     NotationError,
     parse_rule,
@@ -30,6 +32,7 @@ from superopt.ir.text import (
     show_terms,
 )
 from superopt.ir.types import tensor
+from tests.semantic_cases.terms import example
 
 NAMES = st.sampled_from(["a", "b", "x", "bias", "w2"])
 REALS = st.floats(allow_nan=False).map(lambda value: value + 0.0) | st.just(AttrVar("e"))
@@ -42,15 +45,19 @@ INTEGERS = st.integers(-9, 9) | st.builds(
 LISTS = st.lists(INTEGERS, min_size=1, max_size=4).map(tuple) | st.just(AttrVar("t"))
 
 
+TEXTS = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=6)
+
+
+@cache
 def attrs_of(op: str) -> st.SearchStrategy[dict[str, Attr]]:
     """Attributes of the right kinds for `op`; their values need not make sense."""
-    reals, lists = {"alpha", "beta", "epsilon", "value"}, {"split", "axes", "starts", "ends", "steps", "perm", "pads"}
-    lists |= {"dilations", "strides", "shape"}
+    seen = [example(op, random.Random(seed)).attrs for seed in range(30)]
 
     def kind(name: str) -> st.SearchStrategy[Attr]:
-        if name in reals:
+        if name in REAL_ATTRS:
             return REALS
-        return LISTS.filter(lambda value: isinstance(value, tuple)) if name in lists else INTEGERS
+        kinds = {tuple: LISTS.filter(lambda value: isinstance(value, tuple)), int: INTEGERS, str: TEXTS}
+        return st.one_of(*(kinds[found] for found in kinds if any(type(attrs[name]) is found for attrs in seen)))
 
     return st.fixed_dictionaries({name: kind(name) for name in OPS[op].attrs})
 
@@ -84,6 +91,30 @@ def test_rules_are_read_back(left: Term, right: Term) -> None:
     again = parse_rule(show_rule(rule))
     assert again == rule
     assert again.id == rule.id
+
+
+@pytest.mark.parametrize("op", sorted(op for op in OPS if OPS[op].defaults))
+def test_attributes_that_are_left_out_have_their_defaults(op: str) -> None:
+    spec, given = OPS[op], example(op, random.Random(op)).attrs
+    inputs = [var(f"x{k}") for k in range(spec.inputs[0])]
+    stated = repr_attrs((name, value) for name, value in given.items() if name not in spec.defaults)
+    shown = f"{op}[{stated}]({', '.join(show_term(x) for x in inputs)})" if inputs else f"{op}[{stated}]"
+    assert parse_terms(shown) == (make(op, inputs, {**given, **spec.defaults}),)
+    assert set(given) == set(spec.attrs) >= set(spec.defaults)
+    for name, value in spec.defaults.items():
+        assert isinstance(value, float if name in REAL_ATTRS else type(given[name])), name
+
+
+@pytest.mark.parametrize("op", sorted(OPS))
+def test_attributes_that_have_no_default_are_needed(op: str) -> None:
+    spec, given = OPS[op], example(op, random.Random(op)).attrs
+    inputs = ", ".join(f"x{k}" for k in range(spec.inputs[0]))
+    for left_out in set(given) - set(spec.defaults):
+        stated = repr_attrs((name, value) for name, value in given.items() if name != left_out)
+        with pytest.raises(NotationError, match=f"missing attribute '{left_out}'"):
+            parse_terms(f"{op}[{stated}]({inputs})")
+    with pytest.raises(NotationError, match="attribute 'nonsense'"):
+        parse_terms(f"{op}[{repr_attrs([*given.items(), ('nonsense', 1)])}]({inputs})")
 
 
 SIZES = st.none() | st.integers(0, 9)

@@ -22,7 +22,10 @@ ALLOWED: dict[str, frozenset[str]] = {
     "superopt.evaluate": frozenset({"superopt.ir", "numpy", "ml_dtypes", "onnx"}),
     "superopt.onnx_io": frozenset({"superopt.ir", "superopt.evaluate", "numpy", "ml_dtypes", "onnx", "google"}),
     "superopt.runtime": frozenset({"numpy", "ml_dtypes", "onnx", "onnxruntime"}),
-    "superopt.rulebook": frozenset({"superopt.ir"}),
+    "superopt.rulebook": frozenset({"superopt.ir", "verify"}),
+    "superopt.confirm": frozenset(
+        {"superopt.ir", "superopt.evaluate", "superopt.onnx_io", "superopt.runtime", "verify", "numpy", "onnx"}
+    ),
     "superopt.search": frozenset(
         {
             "superopt.ir",
@@ -55,6 +58,7 @@ ALLOWED: dict[str, frozenset[str]] = {
         {
             "superopt",
             "superopt.ir",
+            "superopt.confirm",
             "superopt.onnx_io",
             "superopt.runtime",
             "superopt.rulebook",

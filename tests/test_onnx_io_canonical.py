@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import onnx
 import pytest
@@ -9,13 +11,16 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from superopt.ir.ops import OPS
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.onnx_io import read_model
+from superopt.onnx_io import new_model, read_model, write_model
 from tests.runtime_oracle import round_trip
+from tests.semantic_cases import CASES
+from tests.semantic_cases.opsets import first_version
+from tests.semantic_cases.terms import canonical, outputs_of
 
 WEIGHTS = (
     "int64[2] a02 = {0, 2}, int64[0] none = {}, int64[6] pads = {0, 1, 0, 2, 0, 3}, float v = {1.5}, "
     "int64[1] i1 = {1}, int64[2] i25 = {2, 5}, int64[1] i2 = {2}, int64[1] top = {9223372036854775807}, "
-    "int64[1] im1 = {-1}, int64[3] split = {1, 3, 0}"
+    "int64[1] im1 = {-1}, int64[3] split = {1, 3, 0}, int64[1] low = {-9223372036854775808}"
 )
 
 
@@ -74,7 +79,10 @@ def shown(term: Term) -> str:
         (13, "Slice(x, i1, top, i1, i2)", "Slice axes=(-2,) ends=(4,) starts=(1,) steps=(2,)"),
         (13, "Slice(x, im1, top, i1)", "Slice axes=(-2,) ends=(4,) starts=(3,) steps=(1,)"),
         (13, "Slice(x, i2, i1, i1)", "Slice axes=(-2,) ends=(2,) starts=(2,) steps=(1,)"),
-        (13, "Slice(x, top, none, i1, im1)".replace("none", "i1"), "ai.onnx::Slice "),
+        (13, "Slice(x, top, i1, i1, im1)", "Slice axes=(-2,) ends=(1,) starts=(3,) steps=(-1,)"),
+        (13, "Slice(x, im1, low, i1, im1)", "Slice axes=(-2,) ends=(-1,) starts=(3,) steps=(-1,)"),
+        (13, "Slice(x, i2, i2, i1, im1)", "Slice axes=(-2,) ends=(2,) starts=(2,) steps=(-1,)"),
+        (13, "Slice(x, im1, top, i1, im1)", "ai.onnx::Slice "),  # the specification and ONNX Runtime disagree
         (13, "Gemm(m, m)", "Gemm alpha=1.0 beta=1.0 transA=0 transB=0"),
         (13, "Gemm<alpha = 0.1, transB = 1>(m, m)", f"Gemm alpha={float(np.float32(0.1))} beta=1.0 transA=0 transB=1"),
         (13, "Sum(x)", "Sum "),
@@ -201,6 +209,84 @@ def test_operators_of_opsets_before_7_stay_as_they_are() -> None:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 6)], ir_version=3)
     term = read_model(model).outputs[0]
     assert shown(term) == "ai.onnx::Add axis=0 broadcast=1"
+
+
+@pytest.mark.parametrize("op", sorted(op for op in CASES if first_version(op) > 7))
+def test_an_operator_that_is_newer_than_the_opset_stays_as_it_is(op: str) -> None:
+    """ONNX Runtime may know it all the same; what terms say of the opset's operators would have to be written in it."""
+    case = CASES[op](random.Random(0))
+    model = write_model(new_model(outputs_of(op, case), opset=max(case.opset, first_version(op))))
+    (node,) = model.graph.node
+    assert (node.op_type, node.domain) == (op, "")
+    assert read_model(model).outputs == canonical(op, case)
+    model.opset_import[0].version = first_version(op) - 1
+    terms = read_model(model)
+    assert terms.outputs[0].op == f"ai.onnx::{op}"
+    assert terms.complaint is not None
+    assert list(write_model(terms).graph.node) == [node]
+
+
+def test_hard_swish_came_with_opset_14() -> None:
+    for opset, op in ((13, "ai.onnx::HardSwish"), (14, "HardSwish")):
+        terms = read_model(parsed("g (float[2] x) => (float[2] y) { y = HardSwish(x) }", opset))
+        assert terms.outputs[0].op == op
+        assert [node.op_type for node in write_model(terms).graph.node] == ["HardSwish"]
+
+
+def test_an_operator_that_the_opset_has_no_more_stays_as_it_is() -> None:
+    """Upsample went with opset 10; ONNX Runtime still takes it."""
+    body = "g (float[1, 1, 2, 2] x) => (float[1, 1, 4, 4] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample(x, s) }"
+    assert read_model(parsed(body, 9)).outputs[0].op == "Resize"
+    assert read_model(parsed(body, 10)).outputs[0].op == "Upsample"
+
+
+@pytest.mark.parametrize(
+    ("opset", "node"),
+    [
+        (13, "Squeeze(x, {})"),
+        (13, "Unsqueeze(x, {})"),
+        (13, "ReduceSum(x, {})"),
+        (18, "ReduceMax(x, {})"),
+        (13, "Slice(x, {}, l)"),
+        (13, "Slice(x, l, {})"),
+        (13, "Slice(x, l, l, {})"),
+        (13, "Slice(x, l, l, l, {})"),
+        (18, "Pad(x, pair, , {})"),
+        (13, "Reshape(x, {})"),
+        (13, "Expand(x, {})"),
+        (13, "Tile(v, {})"),
+        (13, "Split(x, {})"),
+    ],
+)
+def test_a_scalar_is_no_list(opset: int, node: str) -> None:
+    """Where ONNX wants a list, be it of one, a scalar is for the runtime to judge."""
+    weights, op = "int64 n = {1}, int64[1] l = {1}, int64[2] pair = {1, 1}", node.partition("(")[0]
+    body = f"g (float[1, 1] x, float[1] v) => (float[] y) <{weights}> {{ y = {node} }}"
+    for name, wanted in (("l", op), ("n", f"ai.onnx::{op}")):
+        assert read_model(parsed(body.replace("{}", name), opset)).outputs[0].op == wanted
+
+
+def test_the_shape_of_a_constant_is_no_scalar() -> None:
+    for value, constant in (("int64[1] n = {1}", True), ("int64 n = {1}", False)):
+        body = f"g (float[1] x) => (float[] y) <{value}> {{ z = ConstantOfShape(n) y = Add(x, z) }}"
+        added = read_model(parsed(body, 13)).outputs[0].inputs[1]
+        assert added is not None
+        assert (added.op in ("Const", "Zeros")) == constant
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ("Gather(x, {n})", "Gather axis=-2 indices={n}"),
+        ("Trilu(x, {n})", "Trilu k=1 upper=1"),
+        ("CumSum(x, {n})", "CumSum axis=-1 exclusive=0 reverse=0"),
+    ],
+)
+def test_a_scalar_where_it_is_one(node: str, expected: str) -> None:
+    for name, value in (("n", "1"), ("l", "(1,)")):
+        weights = "int64 n = {1}, int64[1] l = {1}"
+        body = f"g (float[2, 3] x) => (float[] y) <{weights}> {{ y = {node.replace('{n}', name)} }}"
+        assert shown(read(parsed(body, 14))) == expected.replace("{n}", value)
 
 
 def test_sizes_that_do_not_fit_are_left_to_the_runtime() -> None:

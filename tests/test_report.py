@@ -7,6 +7,8 @@ import re
 import xml.etree.ElementTree as ET
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,22 +17,32 @@ import pytest
 from click.testing import CliRunner
 
 from superopt.cli import main
+from superopt.ir.dim import symbol
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
-from superopt.ir.text import parse_rule, parse_terms
+from superopt.ir.text import parse_condition, parse_rule, parse_terms
 from superopt.optimizer.result import Difference, Latency, Proof, Refusal, Result, RuleUse
 from superopt.report import SCHEMA_VERSION, Report, ReportError, collect, render, render_run
+from superopt.report.data import CASES, SLOW_CASES
 from superopt.report.drawing import draw
 from superopt.report.layout import Box, Edge, lay_out
-from superopt.rulebook import load_rules, read_rules, rule_files, shipped_rules
+from superopt.rulebook import beside, certified_rules, load_rules, rule_files, shipped_rules
+from tests.certified import certified
 from tests.models import lora
+from verify.proofs import Certificate
+from verify.semantics import SEMANTICS
+from verify.verdict import NUMERICS, Counterexample, Proved
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return collect({file.stem: list(read_rules(file)) for file in rule_files()}, shipped_rules())
+    listed, certificates = certified_rules()
+    families: dict[str, list[tuple[int, Rule]]] = {file.stem: [] for file in rule_files()}
+    for entry in listed:
+        families[entry.file.stem].append((entry.line, entry.rule))
+    return collect(families, certificates, partial(beside, None))
 
 
 @pytest.fixture(scope="module")
@@ -105,11 +117,17 @@ def test_every_rule_is_there(page: str, reader: Reader, report: Report) -> None:
             assert proof.signature in text
 
 
-def test_the_shipped_rules_have_certificates(report: Report) -> None:
-    fits = {True: "certified", False: "other kernel"}
-    assert {(entry.status, entry.kernel) for entry in report.rules} == {
-        (fits[entry.kernel == report.kernel], entry.kernel) for entry in report.rules
-    }
+def test_every_rule_says_what_its_proof_is(page: str, report: Report) -> None:
+    assert {entry.kernel for entry in report.rules} == {report.kernel}
+    assert report.classes == {name: sum(entry.numerics == name for entry in report.rules) for name in NUMERICS}
+    assert sum(report.classes.values()) == len(report.rules)
+    for entry in report.rules:
+        assert entry.text in page and entry.certificate in page
+        assert entry.seconds is not None
+        assert entry.numerics == max((proof.numerics for proof in entry.proofs), key=NUMERICS.index)
+        assert all((proof.error is None) == (proof.numerics == "exact") for proof in entry.proofs)
+        if entry.errors:
+            assert f"<code>({entry.errors[0]})·u·Σ|summands|</code>" in page
     assert sum(total.signatures for total in report.totals) == report.stages["total"]["signatures"]
     assert {total.family: total.rules for total in report.totals} == {
         family: counts["rules"] for family, counts in report.stages.items() if family != "total"
@@ -176,31 +194,75 @@ def test_long_edges_pass_beside_the_boxes() -> None:
 
 
 def test_texts_are_escaped(report: Report) -> None:
-    rule = Rule(parse_terms("Relu(x)"), parse_terms("Relu(x)"))
-    assert "<script>" not in render(collect({"<script>": [(1, rule)]}, Path("nowhere"))).split("<script>\n//")[0]
+    rule = parse_rule("Relu(x) = Relu(x) @ x[_]")
+    certificate = Certificate.of(rule, [(rule.signatures[0], Proved((), (), 1, "exact"))])
+    shown = render(collect({"<script>": [(1, rule)]}, {rule.id: certificate}, Path("nowhere").joinpath))
+    assert "<script>" not in shown.split("<script>\n//")[0]
 
 
-def test_rules_without_certificate_say_so(tmp_path: Path) -> None:
-    mine = parse_rule("Relu(Neg(x)) = Neg(Relu(x)) @ x[_]")
-    bare = collect({"mine": [(1, mine)]}, tmp_path)
-    assert [entry.status for entry in bare.rules] == ["none"]
-    assert not bare.rules[0].proofs[0].proven
-    assert "no certificate" in render(bare)
-    shipped = (shipped_rules() / "certificates.jsonl").read_text().splitlines()[0]
-    data = json.loads(shipped)
-    other = {**data, "rule": mine.id, "kernel": "0" * 32}
-    (tmp_path / "certificates.jsonl").write_text(json.dumps(other) + "\n")
-    assert [entry.status for entry in collect({"mine": [(1, mine)]}, tmp_path).rules] == ["other kernel"]
-    other["kernel"] = bare.kernel
-    (tmp_path / "certificates.jsonl").write_text(json.dumps(other) + "\n")
-    assert [entry.status for entry in collect({"mine": [(1, mine)]}, tmp_path).rules] == ["partly"]
+def entry_of(proof: Proved, tmp_path: Path) -> Report:
+    """A report on one rule that is proven so at its one signature."""
+    rule = parse_rule("Mul(Div(x, y), y) = x @ x[_] y[_]")
+    certificate = Certificate.of(rule, [(rule.signatures[0], proof)])
+    return collect({"mine": [(1, rule)]}, {rule.id: certificate}, tmp_path.joinpath)
 
 
-@pytest.mark.parametrize("name", ["certificates.jsonl", "refused.jsonl", "summary.json"])
+def test_numerics_bounds_and_times_are_shown(tmp_path: Path) -> None:
+    guard = parse_condition("x.shape[0] == y.shape[0]")
+    k = symbol("x.shape[0]")
+    report = entry_of(Proved((guard,), (guard,), 1, "real-only", (k + 1, 2), True), tmp_path)
+    (entry,) = report.rules
+    assert (entry.numerics, entry.errors, entry.seconds, entry.weakest) == (
+        "real-only",
+        ("x.shape[0] + 3",),
+        None,
+        None,
+    )
+    page = render(report)
+    for expected in ("(x.shape[0] + 3)·u·Σ|summands|", "where the left side is defined", entry.text, entry.certificate):
+        assert expected in page
+    assert "weaker ones" not in page
+    (tmp_path / "times.json").write_text(json.dumps({entry.id: 0.25}))
+    assert "0.25 s" in render(entry_of(Proved((), (), 1, "exact"), tmp_path))
+
+
+@pytest.mark.parametrize(("weakest", "text"), [(True, "no weaker ones would do"), (False, "weaker ones might do")])
+def test_weakest_guards_are_shown_where_known(tmp_path: Path, weakest: bool, text: str) -> None:
+    guard = parse_condition("x.shape[0] == y.shape[0]")
+    report = entry_of(Proved((guard,), (guard,), 1, "exact"), tmp_path)
+    (entry,) = report.rules
+    known = replace(entry, proofs=(replace(entry.proofs[0], weakest=weakest),))
+    assert known.weakest is weakest
+    assert text in render(replace(report, rules=(known,)))
+
+
+def test_what_onnx_runtime_said_is_shown(tmp_path: Path) -> None:
+    example = Counterexample({"x.shape[0]": 1}, {"x": [-1.0]}, {}, 0, (0,), "0", "-1")
+    refused = {
+        "rule": "Relu(x) = x",
+        "signature": "x[_]",
+        "verdict": "Refuted",
+        "reason": "the values differ",
+        "counterexample": str(example),
+        "confirmation": {"outcome": "the values differ", "left": "-0", "right": "-1", "reason": ""},
+    }
+    (tmp_path / "refused.jsonl").write_text(json.dumps(refused) + "\n")
+    page = render(collect({}, {}, tmp_path.joinpath))
+    assert "<dt>ONNX Runtime</dt>" in page and "left <b>-0</b>" in page
+
+
+def test_what_is_said_of_the_tests_is_so(report: Report, page: str) -> None:
+    tests = (Path(__file__).parent / "test_verify_semantics.py").read_text(encoding="utf-8")
+    assert f"range({CASES})" in tests and f"range({CASES}, {CASES + SLOW_CASES})" in tests
+    assert report.tested.operators == len(SEMANTICS)
+    assert f"{len(SEMANTICS) * CASES:,} in all" in page
+
+
+@pytest.mark.parametrize("name", ["refused.jsonl", "summary.json", "times.json"])
 def test_an_unreadable_file_is_named(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("[]\n")
     with pytest.raises(ReportError, match=re.escape(name)):
-        collect({}, tmp_path)
+        collect({}, {}, tmp_path.joinpath)
 
 
 def test_command_writes_page_and_json(tmp_path: Path) -> None:
@@ -217,20 +279,20 @@ def test_command_writes_page_and_json(tmp_path: Path) -> None:
 
 
 def test_command_takes_a_file_of_ones_own(tmp_path: Path) -> None:
-    (tmp_path / "mine.rules").write_text("Relu(Relu(x)) = Relu(x) @ x[_]\n")
+    certified(tmp_path / "mine.rules", "Transpose[perm=[1, 0]](Transpose[perm=[1, 0]](x)) = x @ x[_,_]\n")
     out = tmp_path / "mine.html"
     done = CliRunner().invoke(main, ["report", "--rules", str(tmp_path / "mine.rules"), "-o", str(out)])
     assert done.exit_code == 0, done.output
-    assert "of 1 rules 0 certified" in done.output
-    assert "no certificate" in out.read_text(encoding="utf-8")
+    assert "1 certified rules (1 exact, 0 reassociating, 0 real-only)" in done.output
+    assert "Transpose[perm=[1, 0]](x)" in out.read_text(encoding="utf-8")
 
 
 def test_errors_are_one_line(tmp_path: Path) -> None:
     missing = CliRunner().invoke(main, ["report", "--rules", str(tmp_path / "none")])
     assert missing.exit_code == 2
-    (tmp_path / "mine.rules").write_text("Relu(Relu(x)) = Relu(x) @ x[_]\n")
-    (tmp_path / "refused.jsonl").write_text("{}\n")
-    broken = CliRunner().invoke(main, ["report", "--rules", str(tmp_path), "-o", str(tmp_path / "r.html")])
+    rules = certified(tmp_path / "mine.rules", "Relu(Relu(x)) = Relu(x) @ x[_]\n")
+    (tmp_path / "mine.refused.jsonl").write_text("{}\n")
+    broken = CliRunner().invoke(main, ["report", "--rules", str(rules), "-o", str(tmp_path / "r.html")])
     assert broken.exit_code == 2
     assert not (tmp_path / "r.html").exists()
 
@@ -246,7 +308,7 @@ def test_page_on_a_run_that_changed_something() -> None:
         cost_after_ms=1.0,
         latency=Latency(4.0, 2.0, 2.0, 1.9, 2.1, 4.5, 2.25, 9, "cpu"),
         difference=Difference(1e-6, 2e-7, 3e-5, float("nan"), 3),
-        rules=[RuleUse("0123456789ab", "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", 7)],
+        rules=[RuleUse("0123456789ab", "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", 7, ["/a", "/b"])],
         proof=Proof(1, 2, 7, 5),
         refused=[Refusal("all rewrites", "slower")],
         versions={"onnx": "1"},
@@ -262,6 +324,8 @@ def test_page_on_a_run_that_changed_something() -> None:
         "7 times",
         "5 places",
         "all rewrites: slower",
+        "at 2 nodes /a /b",
+        "(real-only or stricter)",
         "not a number",
         "2.000 (1.900 to 2.1",
     ):

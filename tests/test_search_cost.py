@@ -181,7 +181,7 @@ def test_what_cannot_be_measured_is_estimated(tmp_path: Path) -> None:
     dynamic = make("Relu", (var("x", TensorType("float", (symbol("n"), 4))),))
     assert cost.cost(dynamic) == ANALYTIC.cost(dynamic)
     assert cost.counts.estimated == 1
-    opaque = Term.of("Softmax", (image(),), {"axis": -1}, image().types)
+    opaque = Term.of("Hardmax", (image(),), {"axis": -1}, image().types)
     assert cost.cost(opaque) == ANALYTIC.cost(opaque)
     sized = MeasuredCost(Target("cpu", 1), sizes={"n": 3}, cache=CostCache(tmp_path / "costs.sqlite"))
     sized.cost(dynamic)

@@ -96,13 +96,15 @@ def test_only_equal_types_are_exchanged() -> None:
     assert found("Relu(Add(x, Zeros[shape=[5, 2, 3]]))", rule, types=types) == []  # x would be broadcast
 
 
-def test_rules_apply_to_one_float_type_only() -> None:
+def test_rules_apply_to_one_real_type_only() -> None:
     rule = "Add(Add(a, b), c) = Add(a, Add(b, c))"
     names = "xyz"
     assert found("Add(Add(x, y), z)", rule, types={n: tensor(2) for n in names})
     assert found("Add(Add(x, y), z)", rule, types={n: tensor(2, dtype="float16") for n in names})
-    assert not found("Add(Add(x, y), z)", rule, types={n: tensor(2, dtype="int64") for n in names})
+    assert found("Add(Add(x, y), z)", rule, types={n: tensor(2, dtype="int64") for n in names})  # if proven for them
     assert not found("Add(Add(x, y), z)", rule, types={n: TensorType("float", None) for n in names})
+    rule, types = "(Sigmoid(a), Sigmoid(b)) = (Tanh(a), Tanh(b))", {"x": tensor(2), "z": tensor(2, dtype="double")}
+    assert not found("(Sigmoid(x), Sigmoid(z))", rule, types=types)
 
 
 def test_what_depends_on_weights_only_is_left_alone() -> None:
@@ -135,3 +137,6 @@ def test_checks_are_asked_once_for_each_rule_and_signature() -> None:
         (match,) = found(f"MatMul(MatMul({name}, w), u)", rule)
         assert cache(match) is not None
     assert len(asked) == 1
+    (match,) = found("MatMul(MatMul(x, w), u)", rule, types={n: tensor(3, 3, dtype="int64") for n in "xwu"})
+    assert cache(match) is not None
+    assert len(asked) == 2

@@ -15,10 +15,10 @@ import pytest
 
 from superopt.evaluate import evaluate
 from superopt.ir.dim import Dim, symbols_of
+from superopt.ir.operators.spec import IllTyped
 from superopt.ir.ops import OPS, make
 from superopt.ir.pattern import Bindings, instantiate
 from superopt.ir.rule import Condition, Rule, Signature
-from superopt.ir.shapes import IllTyped
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
 from superopt.ir.types import TensorType
 from superopt.rulebook import load_rules

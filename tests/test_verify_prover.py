@@ -15,11 +15,13 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term, var
 from superopt.ir.text import parse_rule, parse_rules, parse_terms, show_rule
 from superopt.ir.types import tensor
-from verify.algebra import Guard, Symbolic, at_least, below
+from verify.algebra import Guard, at_least, below
 from verify.compare import Comparison
 from verify.facts import Facts
+from verify.given import Given
 from verify.proofs import Certificate, ProofBook, certify, kernel_hash, load_certificates, prove_at
 from verify.prove import Proved, Refuted, Unknown, prove
+from verify.symbolic import Symbolic
 
 CASES = Path(__file__).parent / "prover"
 
@@ -74,7 +76,7 @@ def test_a_counterexample_names_sizes_tensors_and_both_values() -> None:
 
 def test_an_operator_without_semantics_is_unknown() -> None:
     x = var("x", tensor(2))
-    opaque = Term.of("Softsign", (x,), {}, (tensor(2),))
+    opaque = Term.of("Hardmax", (x,), {}, (tensor(2),))
     assert isinstance(prove((opaque,), (x,)), Unknown)
 
 
@@ -88,7 +90,8 @@ def test_conditions_are_checked_at_every_match() -> None:
     integers = {name: tensor(*(t.shape or ()), dtype="int64") for name, t in types.items()}
     found = match(rule.lhs, parse_terms("MatMul(MatMul(a, b), c)", integers))
     assert found is not None
-    assert book.check(rule, found) is None  # proven over the reals, not for integers that wrap
+    signature = book.check(rule, found)  # of its own: integers wrap
+    assert signature is not None and dict(signature.dtypes) == dict.fromkeys("abc", "int64")
     dynamic = {"a": tensor(symbol("batch"), 3), "b": tensor(3, symbol("n")), "c": tensor(symbol("n"), 5)}
     found = match(rule.lhs, parse_terms("MatMul(MatMul(a, b), c)", dynamic))
     assert found is not None
@@ -116,8 +119,11 @@ def test_certificates_fit_one_equation_and_one_kernel(tmp_path: Path) -> None:
     path = tmp_path / "certificates.jsonl"
     path.write_text(certificate.to_json() + "\n")
     assert load_certificates(path) == {rule.id: certificate}
+    line = show_rule(rule)
+    assert certificate.misfit(rule, line) is None
+    assert certificate.misfit(rule, line + " ") is not None
     path.write_text(certificate.to_json().replace(kernel_hash(), "0" * 32) + "\n")
-    assert load_certificates(path) == {}
+    assert load_certificates(path)[rule.id].misfit(rule, line) == "certified by another kernel"
 
 
 def test_a_rule_that_is_false_at_one_signature_gets_no_certificate() -> None:
@@ -147,8 +153,8 @@ def test_a_bijection_must_be_one() -> None:
     whole = algebra.summation(n, lambda k: algebra.access("f", (k,)))
     doubled = algebra.summation(n, lambda k: algebra.access("f", (2 * k,)))
     shifted = algebra.summation(n, lambda k: algebra.access("f", (n - 1 - k,)))
-    assert not Comparison(algebra).equal(facts, whole, doubled)
-    assert Comparison(algebra).equal(facts, whole, shifted)
+    assert not Comparison(algebra).equal(Given(facts), whole, doubled)
+    assert Comparison(algebra).equal(Given(facts), whole, shifted)
 
 
 def test_multiplying_a_sum_by_itself_keeps_bound_variables_apart() -> None:

@@ -12,7 +12,7 @@ from superopt.ir.dim import floor_div, symbol
 from superopt.ir.text import parse_rule, show_rule
 from superopt.rulebook import load_rules
 from verify.algebra import Guard, at_least
-from verify.facts import Facts, Query
+from verify.facts import Facts, Query, Shared
 from verify.proofs import prove_at
 from verify.prove import Proved
 from verify.second_opinion import Opinion, SecondSolverMissing, ask_cvc5, cvc5_version, second_opinion
@@ -30,7 +30,7 @@ def _heard(rule: str) -> list[Query]:
 
 def test_unsatisfiable_answers_are_heard_and_no_others() -> None:
     heard: list[Query] = []
-    facts = Facts((*POSITIVE, Guard("<=", b - a), Guard("<=", c - b)), observer=heard.append)
+    facts = Facts((*POSITIVE, Guard("<=", b - a), Guard("<=", c - b)), Shared(heard.append))
     assert not facts.entails(Guard("<=", a - b))
     assert heard == []
     assert facts.extended([Guard("<=", c - 5)]).entails(Guard("<=", c - a))

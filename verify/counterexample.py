@@ -5,22 +5,38 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from superopt.ir.dim import Size, evaluate
 from superopt.ir.ops import IllTyped
 from superopt.ir.term import AttrVar, Term, topological
-from verify.algebra import Numeric
+from superopt.ir.types import FLOAT_DTYPES
 from verify.facts import Facts
+from verify.functions import FUNCTIONS
+from verify.numeric import Numeric
 from verify.resize import resized
 from verify.semantics import Meaning
 from verify.verdict import Counterexample
 
-__all__ = ["find_counterexample"]
+__all__ = ["differ", "find_counterexample"]
 
 # (largest, smallest) size, and whether sizes are drawn at random: a solver's own choice is often the same for all.
 _TRIES = ((4, 2, False), (4, 1, False), (5, 2, True), (5, 2, True), (4, 1, True), (9, 2, False))
 _MOST_ELEMENTS = 400
+
+# Ways to fill tensors. Whole numbers first, where both sides are exact; then what shows rounding, range and domain.
+_REALS: tuple[Callable[[random.Random], float], ...] = (
+    lambda rng: float(rng.randint(1, 5)),
+    lambda rng: float(rng.randint(-3, 5)),
+    lambda rng: rng.randint(-10, 10) / 4,
+    lambda rng: rng.choice([-1, 1]) * (rng.randint(8192, 81920) + 0.125),
+)
+_INTEGERS: tuple[Callable[[random.Random], float], ...] = (
+    lambda rng: rng.randint(1, 5),
+    lambda rng: rng.randint(-7, 7),
+    lambda rng: rng.randint(-300, 300),
+    lambda rng: rng.randint(-(1 << 63), 1 << 63),
+)
 
 
 def find_counterexample(
@@ -37,9 +53,9 @@ def find_counterexample(
         if model is None:
             continue
         sizes = {**{name: evaluate(size, {**model}) for name, size in env.items()}, **model}
-        for low in (1, -3):
+        for style in range(len(_REALS)):
             try:
-                found = _differ(left, right, {n: s for n, s in sizes.items() if isinstance(s, int)}, low, rng)
+                found = differ(left, right, {n: s for n, s in sizes.items() if isinstance(s, int)}, style, rng)
             except IllTyped:  # a size of the right side is left open: nothing to compare
                 return None
             if found is not None:
@@ -47,9 +63,11 @@ def find_counterexample(
     return None
 
 
-def _differ(
-    left: tuple[Term, ...], right: tuple[Term, ...], sizes: dict[str, int], low: int, rng: random.Random
+def differ(
+    left: tuple[Term, ...], right: tuple[Term, ...], sizes: dict[str, int], style: int, rng: random.Random
 ) -> Counterexample | None:
+    """A difference between the sides at given sizes, tensors filled in the `style`-th way. Raises IllTyped where a size
+    is left open."""
     left = resized(left, sizes)
     try:
         right = resized(right, sizes)
@@ -63,11 +81,15 @@ def _differ(
             if math.prod(shape) > 4096:
                 return None
             elements = itertools.product(*map(range, shape))
-            tensors[str(term.attr("name"))] = {place: float(rng.randint(low, 5)) for place in elements}
+            draw = _draw(term, style)
+            tensors[str(term.attr("name"))] = {place: draw(rng) for place in elements}
         for _, value in term.attrs:
             if isinstance(value, AttrVar):
-                reals.setdefault(value.name, rng.choice([0.5, 1.5, 2.0, 3.0]))
+                reals.setdefault(value.name, rng.choice([0.5, 1.5, 2.0, 3.0] if style < 2 else [-2.0, -0.5, 0.0, 1.5]))
     meaning = Meaning(Numeric({name: values.__getitem__ for name, values in tensors.items()}, reals))
+    # Where casts round, a real sum rounded later or earlier is no difference that a rule could be blamed for.
+    tolerance = 1e-6 if any(t.op == "Cast" for t in topological(left + right)) else 1e-9
+    worst, found = tolerance, None
     for output, (a, b) in enumerate(zip(left, right, strict=True)):
         shape = _shape(a)
         if shape != _shape(b):
@@ -75,10 +97,32 @@ def _differ(
         places = list(itertools.product(*map(range, shape)))
         for place in places if len(places) <= _MOST_ELEMENTS else rng.sample(places, _MOST_ELEMENTS):
             x, y = meaning.scalar(a, place), meaning.scalar(b, place)
-            if math.isfinite(x) and math.isfinite(y) and abs(x - y) > 1e-9 * max(1.0, abs(x), abs(y)):
+            distance = _distance(x, y)
+            if distance > worst:
                 nested = {name: _nested(values) for name, values in tensors.items()}
-                return Counterexample(sizes, nested, reals, output, place, f"{x:g}", f"{y:g}")
-    return None
+                worst = distance
+                found = Counterexample(sizes, nested, reals, output, place, f"{x:g}", f"{y:g}")
+    return found
+
+
+def _distance(left: float, right: float) -> float:
+    """The difference relative to the larger side. Where the left side is undefined nothing is claimed, nor where a side
+    is too large for a float; where only the right side is undefined they differ."""
+    if isinstance(left, int) and isinstance(right, int):
+        return math.inf if left != right else 0.0
+    if math.isnan(left) or math.isinf(left) or math.isinf(right):
+        return 0.0
+    return math.inf if math.isnan(right) else abs(left - right) / max(1.0, abs(left), abs(right))
+
+
+def _draw(term: Term, style: int) -> Callable[[random.Random], float]:
+    dtype = "float" if term.type is None else term.type.dtype
+    if dtype in FLOAT_DTYPES:
+        return _REALS[style]
+    if dtype == "bool":
+        return lambda rng: rng.randint(0, 1)
+    wrap = FUNCTIONS[f"to_{dtype}"]
+    return lambda rng: wrap(_INTEGERS[style](rng))
 
 
 def _shape(term: Term) -> tuple[int, ...]:

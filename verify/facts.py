@@ -6,17 +6,18 @@ interval argument; giving up is never an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import z3
 
 from superopt.ir.dim import Atom, Dim, Quotient, Size, evaluate, symbol, symbols_of
 from verify.algebra import Guard
 
-__all__ = ["Facts", "Observer", "Query", "solver_version"]
+__all__ = ["Facts", "Observer", "Query", "Script", "solver_version"]
 
+_MOST_WITNESSES = 6
 # Z3's own count of work, not a clock: the same answers on a slow machine and on a busy one.
 _RESOURCES = 5_000_000
 
@@ -51,45 +52,65 @@ class Query:
         return f"(set-logic QF_NIA)\n{solver.to_smt2()}"
 
 
+class Script(Protocol):
+    """A query that can be put to another solver."""
+
+    def script(self) -> str:
+        """The query as a self-contained SMT-LIB 2 script."""
+
+
+# Values of symbols at which some guards hold.
+Witness: TypeAlias = Mapping[str, int]
+
 # Hears each query that a proof relies on: those that Z3 found unsatisfiable, and no others.
-Observer: TypeAlias = Callable[[Query], None]
+Observer: TypeAlias = Callable[[Script], None]
 
 
 class Facts:
-    """A set of guards taken as true, with the questions that can be asked of it. Immutable."""
+    """A set of guards taken as true, with the questions that can be asked of it. Immutable.
+
+    Points that satisfy the guards are kept as witnesses: they spare the solver the questions whose answer is "not
+    shown", and have no say in the others.
+    """
 
     def __init__(
-        self, guards: Iterable[Guard], context: z3.Context | None = None, observer: Observer | None = None
+        self, guards: Iterable[Guard], shared: Shared | None = None, witnesses: Iterable[Witness] = ()
     ) -> None:
         # A context of its own for each proof: in a shared one Z3's answers depend on what was asked before.
-        self._context = context or z3.Context()
-        self._observer = observer
+        self.shared = shared or Shared()
         self.guards = tuple(dict.fromkeys(g for g in guards if g.decided() is not True))
+        self._known = frozenset(self.guards)
         self.false = any(g.decided() is False for g in self.guards)
+        self.names = frozenset(name for g in self.guards for name in symbols_of(g.value))
+        self._witnesses = [w for w in witnesses if satisfies(w, self.guards)]
         self._answers: dict[Guard, bool] = {}
         self._solvers: dict[bool, tuple[z3.Solver, bool]] = {}
         self._lower: dict[str, int] | None = None
         self._children: dict[tuple[Guard, ...], Facts] = {}
-        self.queries = 0
 
     def extended(self, guards: Iterable[Guard]) -> Facts:
         """These facts and some more."""
-        more = tuple(g for g in guards if g.decided() is not True and g not in self.guards)
+        more = tuple(g for g in guards if g not in self._known and g.decided() is not True)
         if not more:
             return self
         if more not in self._children:
-            self._children[more] = Facts(self.guards + more, self._context, self._observer)
+            witnesses = [completed(w, more) for w in self._witnesses]
+            self._children[more] = Facts(self.guards + more, self.shared, witnesses)
         return self._children[more]
+
+    def rebuilt(self, guards: Iterable[Guard]) -> Facts:
+        """Other facts of the same proof."""
+        return Facts(guards, self.shared)
 
     def entails(self, guard: Guard) -> bool:
         """Whether `guard` holds wherever the facts do. False means "not shown"."""
-        if self.false:
+        if self.false or guard in self._known:
             return True
         decided = guard.decided()
         if decided is not None:
             return decided or self.inconsistent()
         if guard not in self._answers:
-            self._answers[guard] = self._entails(guard)
+            self._answers[guard] = not self._violated(guard) and self._entails(guard)
         return self._answers[guard]
 
     def inconsistent(self) -> bool:
@@ -98,7 +119,7 @@ class Facts:
             return True
         impossible = Guard("<=", -1)
         if impossible not in self._answers:
-            self._answers[impossible] = self._refuted(None)
+            self._answers[impossible] = not self._witnesses and self._refuted(None)
         return self._answers[impossible]
 
     def refutes(self, guard: Guard) -> bool:
@@ -115,13 +136,13 @@ class Facts:
 
         Where `wish` names a value for a symbol, that one is taken if the facts and the wishes before it allow it.
         """
-        solver = z3.Solver(ctx=self._context)
+        solver = z3.Solver(ctx=self.shared.context)
         solver.set("rlimit", _RESOURCES)
-        encoder = _Encoder(True, self._context)
+        encoder = _Encoder(True, self.shared.context)
         for guard in self.guards:
             solver.add(encoder.guard(guard))
         names = sorted({name for guard in self.guards for name in symbols_of(guard.value)})
-        unknowns = {name: z3.Int(name, self._context) for name in names}
+        unknowns = {name: z3.Int(name, self.shared.context) for name in names}
         for name, unknown in unknowns.items():
             solver.add(unknown <= most)
             if ".shape" in name:
@@ -137,6 +158,10 @@ class Facts:
             return None
         found = solver.model()
         return {name: found.eval(unknown, model_completion=True).as_long() for name, unknown in unknowns.items()}
+
+    def _violated(self, guard: Guard) -> bool:
+        """Whether the guard fails at a point where the facts hold."""
+        return any(not satisfies(w, (guard,)) for w in self._witnesses if symbols_of(guard.value) <= w.keys())
 
     def _entails(self, guard: Guard) -> bool:
         if guard.relation == "<=" and self._bounded_below(guard.value):
@@ -166,42 +191,69 @@ class Facts:
 
     def _refuted(self, goal: Guard | None) -> bool:
         """unsat(facts and not goal): first with products of symbols as unknowns of their own, then exactly."""
-        self.queries += 1
         for exact in (False, True):
             solver, weakened = self._prepared(exact)
             solver.push()
-            encoder = _Encoder(exact, self._context)
             if goal is not None:
-                solver.add(z3.Not(encoder.guard(goal)))
-                solver.add(encoder.definitions())
+                encoded, definitions, more = self.shared.encoded(goal, exact)
+                weakened = weakened or more
+                solver.add(z3.Not(encoded), *definitions)
             answer = solver.check()
-            if answer == z3.unsat and self._observer is not None:
-                self._observer(Query(self.guards, goal, exact))
+            if answer == z3.sat and not weakened:
+                self._remember(solver.model(), goal)
             solver.pop()
             if answer == z3.unsat:
+                if self.shared.observer is not None:
+                    self.shared.observer(Query(self.guards, goal, exact))
                 return True
-            if answer == z3.sat and not (weakened or encoder.weakened):
+            if answer == z3.sat and not weakened:
                 return False
         return False
+
+    def _remember(self, model: z3.ModelRef, goal: Guard | None) -> None:
+        names = self.names | (frozenset() if goal is None else symbols_of(goal.value))
+        context = self.shared.context
+        point = {n: model.eval(z3.Int(n, context), model_completion=True).as_long() for n in sorted(names)}
+        if satisfies(point, self.guards) and len(self._witnesses) < _MOST_WITNESSES:
+            self._witnesses.append(point)
 
     def _prepared(self, exact: bool) -> tuple[z3.Solver, bool]:
         """A solver that holds the facts, and whether it holds them only in a weakened form."""
         if exact not in self._solvers:
-            solver = z3.SimpleSolver(ctx=self._context)
+            solver = z3.SimpleSolver(ctx=self.shared.context)
             solver.set("rlimit", _RESOURCES)
-            encoder = _Encoder(exact, self._context)
+            weakened = False
             for guard in self.guards:
-                solver.add(encoder.guard(guard))
-            solver.add(encoder.definitions())
-            self._solvers[exact] = (solver, encoder.weakened)
+                encoded, definitions, more = self.shared.encoded(guard, exact)
+                solver.add(encoded, *definitions)
+                weakened = weakened or more
+            self._solvers[exact] = (solver, weakened)
         return self._solvers[exact]
+
+
+class Shared:
+    """What all facts of one proof have in common: Z3's context, guards in Z3's terms, and who hears the queries."""
+
+    def __init__(self, observer: Observer | None = None) -> None:
+        self.context = z3.Context()
+        self.observer = observer
+        self._encoded: dict[tuple[Guard, bool], tuple[z3.BoolRef, list[z3.BoolRef], bool]] = {}
+
+    def encoded(self, guard: Guard, exact: bool) -> tuple[z3.BoolRef, list[z3.BoolRef], bool]:
+        """The guard, the definitions of its quotients, and whether it is weakened."""
+        key = (guard, exact)
+        if key not in self._encoded:
+            encoder = _Encoder(exact, self.context)
+            encoded, definitions = encoder.guard(guard), encoder.definitions()
+            self._encoded[key] = (encoded, definitions, encoder.weakened)
+        return self._encoded[key]
 
 
 class _Encoder:
     """Sizes as Z3 integers. Not `exact`: each product of symbols is an unknown of its own (a sound weakening)."""
 
     def __init__(self, exact: bool, context: z3.Context) -> None:
-        self.exact, self.weakened, self._context = exact, False, context
+        self.exact, self.weakened, self.context = exact, False, context
         self._quotients: dict[Quotient, z3.ArithRef] = {}
 
     def guard(self, guard: Guard) -> z3.BoolRef:
@@ -210,10 +262,10 @@ class _Encoder:
 
     def size(self, value: Size) -> z3.ArithRef:
         if isinstance(value, int):
-            return z3.IntVal(value, self._context)
+            return z3.IntVal(value, self.context)
         total = []
         for monomial, coefficient in value.terms:
-            total.append(self._monomial(monomial) * coefficient if monomial else z3.IntVal(coefficient, self._context))
+            total.append(self._monomial(monomial) * coefficient if monomial else z3.IntVal(coefficient, self.context))
         return z3.Sum(total) if len(total) > 1 else total[0]  # SMT-LIB has no sum of one term
 
     def _monomial(self, monomial: tuple[Atom, ...]) -> z3.ArithRef:
@@ -222,7 +274,7 @@ class _Encoder:
             return atoms[0]
         if not self.exact:
             self.weakened = True
-            return z3.Int("product " + " * ".join(map(str, monomial)), self._context)
+            return z3.Int("product " + " * ".join(map(str, monomial)), self.context)
         result = atoms[0]
         for atom in atoms[1:]:
             result = result * atom
@@ -230,9 +282,9 @@ class _Encoder:
 
     def _atom(self, atom: Atom) -> z3.ArithRef:
         if isinstance(atom, str):
-            return z3.Int(atom, self._context)
+            return z3.Int(atom, self.context)
         if atom not in self._quotients:
-            self._quotients[atom] = z3.Int(f"quotient {atom}", self._context)
+            self._quotients[atom] = z3.Int(f"quotient {atom}", self.context)
         return self._quotients[atom]
 
     def definitions(self) -> list[z3.BoolRef]:
@@ -248,3 +300,42 @@ class _Encoder:
                 product = d * Dim((((quotient,), 1),))
                 result += [self.size(n - product) >= 0, self.size(product + d - 1 - n) >= 0, self.size(d) >= 1]
         return result
+
+
+def satisfies(point: Witness, guards: Iterable[Guard]) -> bool:
+    """Whether all guards hold at a point. False where it lacks one of their symbols, or divides by less than 1."""
+    for guard in guards:
+        value = _at(guard.value, point)
+        if value is None or not (value == 0 if guard.relation == "==" else value >= 0):
+            return False
+    return True
+
+
+def _at(value: Size, point: Witness) -> int | None:
+    if isinstance(value, int):
+        return value
+    total = 0
+    for monomial, coefficient in value.terms:
+        for atom in monomial:
+            if isinstance(atom, str):
+                if atom not in point:
+                    return None
+                coefficient *= point[atom]
+            else:
+                n, d = _at(atom.numerator, point), _at(atom.denominator, point)
+                if n is None or d is None or d < 1:
+                    return None
+                coefficient *= n // d
+        total += coefficient
+    return total
+
+
+def completed(point: Witness, guards: Sequence[Guard]) -> Witness:
+    """The point with values for the symbols that only `guards` mention: each the least that its own guards allow."""
+    result = dict(point)
+    for guard in guards:
+        for name in sorted(symbols_of(guard.value) - result.keys()):
+            # 0 <= k + rest, with k alone on the left of each low
+            rests = [_at(other.value, {**result, name: 0}) for other in guards if other.relation == "<="]
+            result[name] = max([0, *(-rest for rest in rests if rest is not None and rest < 0)])
+    return result

@@ -7,18 +7,24 @@ What the right side's typing needs beyond what the left side's gives becomes a g
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import TypeAlias
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.ops import OPS, IllTyped, infer
 from superopt.ir.rule import Condition
 from superopt.ir.term import Term, topological
-from verify.algebra import Guard, Symbolic, at_least, below
+from verify.algebra import Algebra, Guard, at_least, below
 from verify.compare import Comparison, Effort
 from verify.counterexample import find_counterexample
-from verify.facts import Facts, Observer
+from verify.facts import Facts, Observer, Shared
+from verify.floating import Floating, Inexact, rounds_exactly
 from verify.resize import resized
+from verify.roundings import roundings
+from verify.scope import digits, quotients_in
 from verify.semantics import Meaning, NoSemantics
-from verify.verdict import Proved, Refuted, Unknown, Verdict
+from verify.symbolic import Symbolic
+from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
 
 __all__ = ["Proved", "Refuted", "Unknown", "Verdict", "prove"]
 
@@ -50,24 +56,73 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdic
         solved = [Condition(c.relation, evaluate(c.left, env), evaluate(c.right, env)) for c in guards]
         facts = _facts(_needs(last_left) + _needs(last_right) + solved, last_left + last_right, observer)
     except IllTyped as error:
-        return Refuted(f"the right side is ill-typed: {error}")
+        return Refuted(f"the right side is ill-typed: {error}", _where_left_is_typed(left, right, typed))
     except NoSemantics as error:
         return Unknown(str(error))
     conditions = tuple(dict.fromkeys(needs + guards))
     if facts.model(most=64, least=2) is None:
         return _only_at_special_sizes(left, right, typed, left_facts)
-    algebra = Symbolic()
-    comparison = Comparison(algebra)
-    try:
-        equal = all(_same_output(algebra, comparison, facts, a, b) for a, b in zip(last_left, last_right, strict=True))
-    except Effort:
-        equal, reason = False, "the comparison grew too large"
-    else:
-        reason = "the normal forms do not match"
-    if equal:
-        return Proved(conditions, tuple(guards), comparison.cases + len(last_left))
+    proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right))
+    if proof is not None:
+        return replace(proof, conditions=conditions, guards=tuple(guards))
     counterexample = find_counterexample(left, right, env, facts)
-    return Unknown(reason) if counterexample is None else Refuted("the values differ", counterexample)
+    if counterexample is not None:
+        return Refuted("the values differ", counterexample)
+    proof, reason = _first(last_left, last_right, facts, [_unfolded(last_left + last_right)])
+    return Unknown(reason) if proof is None else replace(proof, conditions=conditions, guards=tuple(guards))
+
+
+# A class of numerics, the algebra of its proofs, and the one of the sums that are compared.
+Reading: TypeAlias = tuple[str, Algebra, Symbolic]
+
+
+def _readings(terms: Terms) -> list[Reading]:
+    """From the strictest class of numerics on."""
+    dtypes = _dtypes(terms)
+    careful, symbolic, floating = Symbolic(dtypes, careful=True), Symbolic(dtypes), Floating(dtypes)
+    found: list[Reading] = [("reassociating", careful, careful), ("real-only", symbolic, symbolic)]
+    if rounds_exactly(terms):
+        found.insert(0, ("exact", floating, floating.sums))
+    return found
+
+
+def _unfolded(terms: Terms) -> Reading:
+    """What is tried where the others fail, and no counterexample shows why."""
+    algebra = Symbolic(_dtypes(terms), unfolded=True)
+    return "real-only", algebra, algebra
+
+
+def _dtypes(terms: Terms) -> dict[str, str]:
+    return {
+        str(t.attr("name")): t.type.dtype
+        for t in topological(terms)
+        if t.op == "Var" and t.type is not None and t.type.dtype != "float"
+    }
+
+
+def _first(left: Terms, right: Terms, facts: Facts, readings: Iterable[Reading]) -> tuple[Proved | None, str]:
+    """The first proof that succeeds, or why none does."""
+    reason = ""
+    for numerics, algebra, sums in readings:
+        comparison = Comparison(sums)
+        try:
+            equal = all(_same_output(algebra, sums, comparison, facts, a, b) for a, b in zip(left, right, strict=True))
+        except (Effort, RecursionError):
+            equal, reason = False, "the comparison grew too large"
+        except Inexact:
+            continue
+        else:
+            reason = "the normal forms do not match"
+        if equal:
+            rounded = None if numerics == "exact" else (roundings(left), roundings(right))
+            return Proved((), (), comparison.cases + len(left), numerics, rounded, comparison.defined_left), ""
+    return None, reason
+
+
+def _where_left_is_typed(left: Terms, right: Terms, env: Mapping[str, Size]) -> Counterexample | None:
+    """Sizes at which the left side is well-typed, and what the right side is there."""
+    typed = resized(left, env)
+    return find_counterexample(left, right, env, _facts(_needs(typed), typed, None))
 
 
 def _only_at_special_sizes(left: Terms, right: Terms, env: Mapping[str, Size], left_facts: Facts) -> Verdict:
@@ -76,13 +131,23 @@ def _only_at_special_sizes(left: Terms, right: Terms, env: Mapping[str, Size], l
     return Refuted("the sides agree in shape at special sizes only", shown) if shown else Unknown("vacuous guards")
 
 
-def _same_output(algebra: Symbolic, comparison: Comparison, facts: Facts, left: Term, right: Term) -> bool:
+def _same_output(
+    algebra: Algebra, sums: Symbolic, comparison: Comparison, facts: Facts, left: Term, right: Term
+) -> bool:
     assert left.type is not None and left.type.shape is not None
     index = tuple(symbol(f"i!{d}") for d in range(len(left.type.shape)))
     place: tuple[Size, ...] = tuple(0 if size == 1 else i for i, size in zip(index, left.type.shape, strict=True))
     bounds = [g for i, size in zip(index, left.type.shape, strict=True) for g in (at_least(i, 0), below(i, size))]
     meaning = Meaning(algebra)
-    return comparison.equal(facts.extended(bounds), meaning.scalar(left, place), meaning.scalar(right, place))
+    sides = meaning.scalar(left, place), meaning.scalar(right, place)
+    # An index of the output that some Reshape divides is written as quotient and remainder.
+    names = [f"i!{d}" for d in range(len(index))]
+    guards = facts.extended(bounds).guards
+    while split := digits(names, quotients_in(sides[0] + sides[1]), sums.fresh):
+        guards = split.guards(guards)
+        sides = split.moved.sum(sums, sides[0]), split.moved.sum(sums, sides[1])
+        names = [name for name in names if name != split.name] + [split.quotient, split.remainder]
+    return comparison.equal_outputs(facts.rebuilt(guards), *sides)
 
 
 def _needs(terms: Terms) -> list[Condition]:
@@ -94,7 +159,7 @@ def _needs(terms: Terms) -> list[Condition]:
 
     for term in topological(terms):
         if term.op in OPS:
-            infer(term.op, term.inputs, dict(term.attrs), "float", need)
+            infer(term.op, term.inputs, dict(term.attrs), "float" if term.type is None else term.type.dtype, need)
         elif term.op not in ("Var", "Out"):
             raise NoSemantics(term.op)
     return list(found)
@@ -129,7 +194,7 @@ def _facts(conditions: Iterable[Condition], terms: Terms, observer: Observer | N
     sizes = dict.fromkeys(
         size for t in topological(terms) if t.op == "Var" and t.type and t.type.shape for size in t.type.shape
     )
-    return Facts([at_least(size, 1) for size in sizes] + guards, observer=observer)
+    return Facts([at_least(size, 1) for size in sizes] + guards, Shared(observer))
 
 
 def _solved(conditions: Iterable[Condition]) -> dict[str, Size]:

@@ -60,7 +60,8 @@ def _stepped(state: tuple[Term, ...], step: Step, book: ProofBook, number: int) 
     if not book.allows(rule, step.signature, bindings):
         raise ReplayError(f"{where}: not proven here")
     dtype = bindings.dtype()
-    assert dtype is not None
+    if dtype is None:
+        raise ReplayError(f"{where}: real numbers of several types")
     results = instantiate(rule.rhs, bindings, dtype)
     for old, new in zip(step.roots, results, strict=True):
         if old.type is None or old.type != new.type:

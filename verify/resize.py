@@ -24,9 +24,13 @@ def resized(terms: tuple[Term, ...], env: Mapping[str, Size]) -> tuple[Term, ...
         attrs = {name: _fill(value, env) for name, value in term.attrs}
         if term.op not in OPS and term.op != "Out":
             raise NoSemantics(term.op)
-        return make(term.op, inputs, attrs)
+        return make(term.op, inputs, attrs, _dtype(term))
 
     return map_terms(terms, build)
+
+
+def _dtype(term: Term) -> str:
+    return "float" if term.type is None else term.type.dtype
 
 
 def _fill(value: Attr, env: Mapping[str, Size]) -> Attr:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from verify.facts import Query
+from verify.facts import Script
 
 __all__ = ["Opinion", "SecondSolverMissing", "ask_cvc5", "cvc5_version", "second_opinion"]
 
@@ -58,7 +58,7 @@ def ask_cvc5(script: str) -> str:
     return answer
 
 
-def second_opinion(queries: Iterable[Query], ask: Callable[[str], str] = ask_cvc5) -> Opinion:
+def second_opinion(queries: Iterable[Script], ask: Callable[[str], str] = ask_cvc5) -> Opinion:
     """What `ask` says of queries that Z3 found unsatisfiable; equal ones are asked once."""
     scripts = [query.script() for query in dict.fromkeys(queries)]
     answers = [ask(script) for script in scripts]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias, Union
 
+from superopt.ir.dim import Size
 from superopt.ir.rule import Condition
 
-__all__ = ["Counterexample", "Proved", "Refuted", "Unknown", "Verdict"]
+__all__ = ["NUMERICS", "Counterexample", "Proved", "Refuted", "Unknown", "Verdict"]
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,30 @@ class Counterexample:
         return f"with {sizes or 'no sizes'}\n    {place}{tensors}"
 
 
+# From the strictest: bit for bit; the same real value of finite inputs, computed in another order; the same real
+# value wherever all intermediate values of both sides are finite (x * 0 is dropped, x / x is 1).
+NUMERICS = ("exact", "reassociating", "real-only")
+
+
 @dataclass(frozen=True)
 class Proved:
-    """Equal for all sizes that satisfy `conditions` (typing of both sides, and the inferred guards)."""
+    """Equal for all sizes that satisfy `conditions` (typing of both sides, and the inferred guards).
+
+    `numerics` is the strictest class that was shown. `roundings` are, for the left and the right side, the numbers of
+    rounded operations that one element passes through at most: to first order, and before any nonlinear function, the
+    sides differ by at most (left + right) * u * (sum of the absolute values of the summands), with u the unit roundoff
+    (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). None where the class is exact.
+    `defined_left`: the proof assumes that the left side's divisions, roots and logarithms are defined, so it says
+    nothing of the reversed equation.
+    """
 
     conditions: tuple[Condition, ...]
     guards: tuple[Condition, ...]  # those of the conditions that the left side's typing does not imply
     obligations: int = field(default=0, compare=False)
+    numerics: str = "real-only"
+    roundings: tuple[Size, Size] | None = None
+    defined_left: bool = False
+    weakest: bool | None = field(default=None, compare=False)  # whether no weaker guards would do, see `verify.weakest`
 
 
 @dataclass(frozen=True)

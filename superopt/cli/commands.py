@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from superopt.cli.report_command import report_command, run_report_option, write_run_report
 from superopt.cli.show import show_result, show_summary
-from superopt.cli.terminal import Progress, errors, one_line_errors, results
+from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, results
 from superopt.cli.verify_command import verify_command
+from superopt.confirm import confirm
 from superopt.generate import generate
-from superopt.ir.rule import Rule
-from superopt.ir.text import show_rule
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.text import show_rule, show_signature
 from superopt.optimizer import Result, optimize
 from superopt.rulebook import load_rules
 from superopt.runtime import InputError, parse_shape
+from verify.verdict import NUMERICS, Counterexample
 
 __all__ = ["main", "optimize_main"]
 
@@ -41,6 +44,7 @@ _OPTIMIZE_EXAMPLES = """Make MODEL faster by proven rules and write it to OUT.
       optimize model.onnx -o fast.onnx
       optimize model.onnx -o fast.onnx --ep cuda --budget 300
       optimize model.onnx -o fast.onnx --shape ids=1x128 --shape mask=1x128 --threads 4
+      optimize model.onnx -o fast.onnx --numerics exact
       optimize model.onnx -o fast.onnx --json --trace trace.json > result.json
     """
 
@@ -72,6 +76,11 @@ _optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = 
         help="Threads of ONNX Runtime while measuring; 0 is its own choice.",
     ),
     click.option("--trace", type=click.Path(path_type=Path), help="Write every step of the derivation as JSON."),
+    click.option(
+        "--numerics", type=click.Choice(NUMERICS), default=NUMERICS[-1], show_default=True,
+        help="Loosest class of rules: exact keeps every bit; reassociating also changes the order of sums; real-only"
+        " may also lose NaN and infinities.",
+    ),
     run_report_option,
 ]  # fmt: skip
 
@@ -89,6 +98,7 @@ def _optimize(
     shapes: dict[str, tuple[int, ...]],
     threads: int,
     trace: Path | None,
+    numerics: str,
     report: Path | None,
 ) -> None:
     with Progress() as progress:
@@ -103,6 +113,7 @@ def _optimize(
             shapes=shapes,
             threads=threads,
             trace=trace,
+            numerics=numerics,
             progress=progress,
         )
     if report is not None:
@@ -153,16 +164,28 @@ main.add_command(verify_command)
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same bytes.")
 @one_line_errors
 def generate_command(out: Path, seed: int) -> None:
-    """Find rules by enumeration, prove them, and write them to a folder.
+    """Find rules by enumeration, prove them, and write them to a folder. What is refuted is run in ONNX Runtime, too.
 
     \b
     Examples:
       superopt generate --out rules
       superopt generate --out other --seed 1
     """
+    contradicted: list[str] = []
+
+    def witness(rule: Rule, signature: Signature, example: Counterexample) -> dict[str, str]:
+        said = confirm(rule, signature, example)
+        if said.contradicts:
+            contradicted.append(f"{show_rule(Rule(rule.lhs, rule.rhs))} @ {show_signature(signature)}: {said}")
+        return asdict(said)
+
     with Progress(0.0) as progress:
-        summary = generate(out, seed, progress)
+        summary = generate(out, seed, progress, witness=witness)
     show_summary(results(), summary, out)
+    for message in contradicted:
+        errors().print(f"error: {message}", markup=False)
+    if contradicted:
+        raise SystemExit(NEGATIVE)
 
 
 @main.command("rules")

@@ -10,15 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from superopt.cli.natural import SignatureNeeded, natural_signatures
+from superopt.confirm import Confirmation, confirm
 from superopt.ir.dim import Dim, Size
-from superopt.ir.rule import Condition, Rule
+from superopt.ir.rule import Condition, Rule, Signature
+from superopt.ir.term import AttrVar
 from superopt.ir.text import parse_rule, show_rule, show_signature
 from superopt.rulebook import RulesError, read_rules, rule_files
-from verify.facts import Query
-from verify.proofs import prove_at
-from verify.prove import Proved, Refuted
+from verify.facts import Script
+from verify.proofs import Certificate, prove_at, with_weakest
 from verify.second_opinion import Opinion, second_opinion
-from verify.verdict import Counterexample
+from verify.verdict import NUMERICS, Counterexample, Proved, Refuted, Verdict
 
 __all__ = ["PROVEN", "REFUTED", "UNKNOWN", "AtSignature", "Report", "Task", "prove_all", "tasks"]
 
@@ -31,26 +32,37 @@ class Task:
 
     file: str
     line: int
-    rule: str
+    text: str
     ask_second: bool = False
 
 
 @dataclass(frozen=True)
 class AtSignature:
-    """The verdict at one signature; `guards` where proven, else why not."""
+    """The verdict at one signature.
+
+    `literals` are the sizes and attributes that it fixes. Where proven: `guards`; the class of `numerics`; and `error`,
+    how many roundings the sides may differ by (see `verify.verdict.Proved`), None where the class is exact. Else why
+    not, and what ONNX Runtime says of the counterexample.
+    """
 
     signature: str
     verdict: str
+    literals: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
+    weakest: bool | None = None
+    numerics: str = ""
+    error: str | None = None
     reason: str = ""
     counterexample: Counterexample | None = None
+    confirmation: Confirmation | None = None
 
 
 @dataclass(frozen=True)
 class Report:
     """What was found out about one rule: proven only if it is at every signature.
 
-    `guessed`: the rule gives no signature, natural ones were tried. `seconds` is the prover's wall time.
+    `guessed`: the rule gives no signature, natural ones were tried. `seconds` is the prover's wall time. `numerics` is
+    the loosest class at any signature. `certificate` is its line of JSON, where the rule is proven as it stands.
     """
 
     file: str
@@ -63,6 +75,13 @@ class Report:
     signatures: tuple[AtSignature, ...]
     seconds: float
     second_opinion: Opinion | None
+    certificate: str = ""
+
+    @property
+    def numerics(self) -> str:
+        """The loosest class of numerics at any signature; empty where not proven."""
+        found = {at.numerics for at in self.signatures}
+        return next((name for name in reversed(NUMERICS) if name in found), "") if self.verdict == PROVEN else ""
 
     @property
     def accepted(self) -> bool:
@@ -73,10 +92,10 @@ class Report:
 def tasks(paths: Iterable[Path], ask_second: bool) -> list[Task]:
     """Every rule of files and folders (the shipped ones where there are none). Raises RulesError."""
     found = [
-        Task(str(file), line, show_rule(rule), ask_second)
+        Task(str(file), listed.line, listed.text, ask_second)
         for path in tuple(paths) or (None,)
         for file in rule_files(path)
-        for line, rule in read_rules(file)
+        for listed in read_rules(file)
     ]
     if not found:
         raise RulesError("there is no rule in the files")
@@ -95,38 +114,70 @@ def prove_all(todo: list[Task], processes: int) -> Iterator[Report]:
 
 
 def _prove(task: Task) -> Report:
-    rule = parse_rule(task.rule)
-    reason, queries, found = "", list[Query](), list[AtSignature]()
+    rule = parse_rule(task.text)
+    reason, queries = "", list[Script]()
+    verdicts: list[tuple[Signature, Verdict]] = []
     start = time.perf_counter()
     try:
         signatures = rule.signatures or natural_signatures(rule)
     except SignatureNeeded as error:
         signatures, reason = (), str(error)
     for signature in signatures:
-        heard: list[Query] = []
+        heard: list[Script] = []
         verdict = prove_at(rule, signature, heard.append)
-        shown = show_signature(signature)
+        verdicts.append((signature, verdict))
         if isinstance(verdict, Proved):
-            found.append(AtSignature(shown, PROVEN, tuple(map(_plain, verdict.guards))))
             queries += heard
-        elif isinstance(verdict, Refuted):
-            found.append(AtSignature(shown, REFUTED, (), verdict.reason, verdict.counterexample))
-        else:
-            found.append(AtSignature(shown, UNKNOWN, (), verdict.reason))
     seconds = time.perf_counter() - start
-    verdicts = {at.verdict for at in found} or {UNKNOWN}
+    verdicts = [(signature, with_weakest(rule, signature, verdict)) for signature, verdict in verdicts]
+    found = tuple(_at(rule, signature, verdict) for signature, verdict in verdicts)
+    proofs = [(signature, verdict) for signature, verdict in verdicts if isinstance(verdict, Proved)]
+    certified = proofs and tuple(signature for signature, _ in proofs) == rule.signatures
+    names = {at.verdict for at in found} or {UNKNOWN}
     return Report(
         task.file,
         task.line,
         rule.id,
         show_rule(Rule(rule.lhs, rule.rhs)),
-        next(verdict for verdict in (REFUTED, UNKNOWN, PROVEN) if verdict in verdicts),
+        next(name for name in (REFUTED, UNKNOWN, PROVEN) if name in names),
         reason,
         not rule.signatures,
-        tuple(found),
+        found,
         seconds,
         second_opinion(queries) if task.ask_second else None,
+        Certificate.of(rule, proofs, task.text).to_json() if certified else "",
     )
+
+
+def _at(rule: Rule, signature: Signature, verdict: Verdict) -> AtSignature:
+    shown, literals = show_signature(signature), tuple(_literals(signature))
+    if isinstance(verdict, Proved):
+        guards = tuple(map(_plain, verdict.guards))
+        error = None if verdict.roundings is None else str(verdict.roundings[0] + verdict.roundings[1])
+        return AtSignature(shown, PROVEN, literals, guards, verdict.weakest, verdict.numerics, error)
+    example = verdict.counterexample if isinstance(verdict, Refuted) else None
+    return AtSignature(
+        shown,
+        REFUTED if isinstance(verdict, Refuted) else UNKNOWN,
+        literals,
+        reason=verdict.reason,
+        counterexample=example,
+        confirmation=None if example is None else confirm(rule, signature, example),
+    )
+
+
+def _literals(signature: Signature) -> Iterator[str]:
+    """The sizes and attributes that are numbers in a signature: those for which the proof speaks."""
+    for name, shape in signature.shapes:
+        yield from (f"{name}.shape[{k}] = {size}" for k, size in enumerate(shape) if size is not None)
+    for name, value in signature.attrs:
+        if isinstance(value, tuple):
+            if None not in value:
+                yield f"{name} = {list(value)}"
+            else:
+                yield from (f"{name}[{k}] = {item}" for k, item in enumerate(value) if item is not None)
+        elif value is not None and not isinstance(value, AttrVar):
+            yield f"{name} = {value}"
 
 
 def _plain(guard: Condition) -> str:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import click
 
 from superopt.cli.terminal import Progress, one_line_errors
+from superopt.ir.rule import Rule
 from superopt.optimizer import Result
 from superopt.optimizer.files import write_text
 from superopt.report import ReportError, collect, render, render_run
-from superopt.rulebook import RulesError, read_rules, rule_files
+from superopt.rulebook import RulesError, beside, certified_rules, rule_files
 
 __all__ = ["report_command", "run_report_option", "write_run_report"]
 
@@ -45,8 +47,8 @@ def write_run_report(path: Path, result: Result) -> None:
 def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None:
     """Write the verification report: every rule drawn, with its proofs, as one HTML page that loads nothing.
 
-    It shows the certificates, refused candidates and stage counts that lie beside the rules, and proves nothing
-    itself: that is `superopt verify`.
+    The rules must be certified as they stand. The page shows the certificates, refused candidates and stage counts
+    that lie beside them; it proves nothing itself: that is `superopt verify`.
 
     \b
     Examples:
@@ -56,15 +58,18 @@ def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None
     """
     with Progress() as progress:
         progress("reading rules and certificates")
-        files = rule_files(rules)
+        listed, certificates = certified_rules(rules)
+        families: dict[str, list[tuple[int, Rule]]] = {file.stem: [] for file in rule_files(rules)}
+        for entry in listed:
+            families[entry.file.stem].append((entry.line, entry.rule))
         try:
-            report = collect({file.stem: list(read_rules(file)) for file in files}, files[0].parent)
+            report = collect(families, certificates, partial(beside, rules))
         except ReportError as error:
             raise RulesError(str(error)) from error
         progress("drawing")
         write_text(out, render(report))
         if json_out is not None:
             write_text(json_out, report.to_json())
-    proven = sum(rule.status == "certified" for rule in report.rules)
     written = f"{out} and {json_out}" if json_out else str(out)
-    click.echo(f"written: {written}; of {len(report.rules)} rules {proven} certified")
+    classes = ", ".join(f"{count} {name}" for name, count in report.classes.items())
+    click.echo(f"written: {written}; {len(report.rules)} certified rules ({classes})")

@@ -22,16 +22,18 @@ def show_result(console: Console, result: Result) -> None:
     _rules(console, result)
     if result.difference is not None:
         d = result.difference
+        own = f"the original differs from itself by {d.own_spread:.2e} between ONNX Runtime's optimization levels"
+        allowed = "none is allowed, by a bit" if result.numerics == "exact" else f"tolerance {d.tolerance:.2e}; {own}"
         console.print(
             f"largest output difference {d.absolute:.2e} absolute, {d.relative:.2e} relative to the output's magnitude"
-            f" on {d.inputs} random inputs (tolerance {d.tolerance:.2e}; the original differs from itself by"
-            f" {d.own_spread:.2e} between ONNX Runtime's optimization levels)",
+            f" on {d.inputs} random inputs ({allowed})",
             markup=False,
         )
     if result.proof is not None:
         p = result.proof
+        classes = result.numerics if result.numerics == "exact" else f"{result.numerics} or stricter"
         console.print(
-            f"proven: {_count(p.rules, 'rule')} at {_count(p.signatures, 'signature')}; the kernel replayed"
+            f"proven: {_count(p.rules, 'rule')} at {_count(p.signatures, 'signature')} ({classes}); the kernel replayed"
             f" {_count(p.steps, 'step')} in regions that stand at {_count(p.places, 'place')}",
             markup=False,
         )

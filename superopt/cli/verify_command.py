@@ -6,19 +6,24 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.table import Table
 
-from superopt.cli.proving import PROVEN, REFUTED, UNKNOWN, Report, prove_all, tasks
-from superopt.cli.terminal import NEGATIVE, Progress, one_line_errors, results
+from superopt.cli.certifying import certifiable, write_certificates
+from superopt.cli.proving import PROVEN, REFUTED, UNKNOWN, AtSignature, Report, prove_all, tasks
+from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, results
+from superopt.rulebook import rule_files, shipped_rules
 from verify.facts import solver_version
 from verify.proofs import kernel_hash
 from verify.second_opinion import cvc5_version
+from verify.verdict import NUMERICS
 
 __all__ = ["verify_command"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+_HOW_WEAK = {True: " (no weaker guards would do)", False: " (known not to be the weakest)", None: ""}
 
 
 @click.command("verify", context_settings={"help_option_names": ["-h", "--help"]})
@@ -31,22 +36,30 @@ SCHEMA_VERSION = 1
     "--solver", type=click.Choice(["z3", "cvc5"]), default="z3", show_default=True,
     help="cvc5 also re-checks every answer of Z3 that a proof relies on.",
 )  # fmt: skip
+@click.option(
+    "--certify", is_flag=True,
+    help="Write certificates beside the rules if all are proven; without them no other command uses the rules.",
+)  # fmt: skip
 @one_line_errors
-def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: str) -> None:
+def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: str, certify: bool) -> None:
     """Prove every rule of PATHS (files or folders; the shipped rules by default) anew, at every signature.
 
     A rule without signatures is tried with all variables at one rank, 0 to 4 (at mixed ranks where it fits none).
-    Exit code 0 only if all rules are proven, and cvc5, where it is asked, contradicts none of Z3's answers.
+    Exit code 0 only if all rules are proven, and cvc5, where it is asked, contradicts none of Z3's answers. What is
+    refuted by values is run in ONNX Runtime, too.
 
     \b
     Examples:
       superopt verify
       superopt verify rules/ mine.rules -j 4
       superopt verify mine.rules --json > verdicts.json
+      superopt verify mine.rules --certify    (then: optimize model.onnx -o fast.onnx --rules mine.rules)
       superopt verify --solver cvc5           (pip install 'superopt[second-opinion]')
     """
     second = cvc5_version() if solver == "cvc5" else None
     todo = tasks(paths, ask_second=second is not None)
+    if certify:
+        certifiable(todo)
     reports: list[Report] = []
     with Progress() as progress:
         progress(f"proving: {len(todo)} rules")
@@ -59,8 +72,16 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
         click.echo(_json(reports, second))
     else:
         _summary(reports, second)
+    for report in reports:
+        for at in report.signatures:
+            if at.confirmation is not None and at.confirmation.contradicts:
+                errors().print(f"error: {report.file}:{report.line}: {at.signature}: {at.confirmation}", markup=False)
     if not all(report.accepted for report in reports):
         raise SystemExit(NEGATIVE)
+    if certify:
+        for path in paths or (shipped_rules(),):
+            written = write_certificates(path, [r for r in reports if Path(r.file) in rule_files(path)])
+            errors().print(f"certified: {written}", markup=False)
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -68,9 +89,10 @@ def _lines(report: Report) -> Iterator[str]:
     time = f"{report.seconds:.2f} s"
     failed = next((at for at in report.signatures if at.verdict == report.verdict != PROVEN), None)
     if report.verdict == PROVEN:
-        shown = (at.signature + (f" where {', '.join(at.guards)}" if at.guards else "") for at in report.signatures)
+        shown = map(_shown, report.signatures)
         guessed = " (the rule gives no signature)" if report.guessed else ""
         yield f"  proven in {time} at " + " | ".join(shown) + guessed
+        yield from _numerics(report)
     elif failed is None:
         yield f"  not proven: {report.reason}"
     else:
@@ -78,8 +100,25 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"  {what} in {time} at {failed.signature}: {failed.reason}"
         if failed.counterexample is not None:
             yield f"  counterexample {failed.counterexample}"
+            yield f"  {failed.confirmation}"
     for script in report.second_opinion.contradicted if report.second_opinion else ():
         yield f"  contradicted: Z3 finds this query unsatisfiable, the second solver satisfiable\n{script}"
+
+
+def _shown(at: AtSignature) -> str:
+    """The signature, what it fixes, and the guards."""
+    literals = f" ({', '.join(at.literals)})" if at.literals else ""
+    return at.signature + literals + (f" where {', '.join(at.guards)}{_HOW_WEAK[at.weakest]}" if at.guards else "")
+
+
+def _numerics(report: Report) -> Iterator[str]:
+    """Each class with its bounds, once."""
+    for name in NUMERICS:
+        at = [found for found in report.signatures if found.numerics == name]
+        bounded = dict.fromkeys(found.error for found in at if found.error is not None)
+        bounds = " or ".join(f"({error})" for error in bounded)
+        if at:
+            yield f"  {name}" + (f": |left - right| <= {bounds} * u * sum of |summands|" if bounded else "")
 
 
 def _summary(reports: list[Report], second: str | None) -> None:
@@ -134,6 +173,12 @@ def _json(reports: list[Report], second: str | None) -> str:
         "second_solver": second,
         "proven": all(report.accepted for report in reports),
         "totals": _totals(reports),
-        "rules": [asdict(report) for report in reports],
+        "rules": [_report(report) for report in reports],
     }
     return json.dumps(content, indent=1)
+
+
+def _report(report: Report) -> dict[str, Any]:
+    found = asdict(report)
+    del found["certificate"]
+    return {**found, "numerics": report.numerics}

@@ -137,7 +137,7 @@ def _split(xs: Sequence[Array], shapes: Sequence[Shape], attrs: Mapping[str, Any
 
 def _cut(x: Array, axis: int, start: int, end: int, step: int) -> Array:
     place: list[Any] = [slice(None)] * x.ndim
-    place[axis] = slice(start, end, step)
+    place[axis] = slice(start, None if end < 0 else end, step)  # -1 is before the first element, not the last one
     result: Array = x[tuple(place)]
     return result
 
@@ -250,6 +250,11 @@ def closed_form(op: str, attrs: Mapping[str, Any], out: Shape) -> Array:
         return np.full(out, int(op == "Ones"), dtype=np.uint64)
     if op == "Eye":
         return np.eye(out[0], dtype=np.uint64)
+    if op == "ConstantOfShape":
+        return np.full(out, residue(attrs["value"]), dtype=np.uint64)
+    if op == "Range":
+        steps = np.arange(out[0], dtype=np.uint64) * np.uint64(residue(attrs["delta"]))
+        return (steps + np.uint64(residue(attrs["start"]))) % _P
     value = np.zeros(out, dtype=np.uint64)
     for o in range(out[0]):
         value[(o, o % out[1], *((k - 1) // 2 for k in out[2:]))] = 1

@@ -1,15 +1,16 @@
 """The generator from end to end: grammar -> graphs -> equal pairs -> rules -> proofs -> files.
 
-What is written depends on the seed, the grammar and the kernel only: no times, no machine.
+What is written depends on the seed, the grammar and the kernel only: no machine, and no times but in `times.json`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from superopt.generate.candidates import Equation, conjectures, operators
 from superopt.generate.enumerator import enumerate_family
@@ -24,13 +25,15 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term
 from superopt.ir.text import show_rule, show_signature
 from verify.facts import solver_version
-from verify.proofs import Certificate, kernel_hash, prove_at
-from verify.verdict import Proved, Refuted, Verdict
+from verify.proofs import Certificate, kernel_hash, prove_at, with_weakest
+from verify.verdict import Counterexample, Proved, Refuted, Verdict
 
 __all__ = ["FamilyCount", "Summary", "generate"]
 
 Prover: TypeAlias = Callable[[Rule, Signature], Verdict]
 Progress: TypeAlias = Callable[[str], None]
+# What somebody else, who need not trust the kernel, says of a counterexample; kept beside it.
+Witness: TypeAlias = Callable[[Rule, Signature, Counterexample], Mapping[str, str]]
 
 
 _HEAD = "# Found by enumeration and proven by verify/; written by `superopt generate`. One equation a line."
@@ -102,10 +105,12 @@ def generate(
     *,
     families: Sequence[Family] = FAMILIES,
     prover: Prover = prove_at,
+    witness: Witness | None = None,
 ) -> Summary:
     """Finds, proves and writes all rules of `families` into `out_dir` (made where missing): `<family>.rules`,
-    `certificates.jsonl`, `refused.jsonl`, `summary.json`. The same seed gives the same bytes. Raises OSError."""
-    work = _Work(seed, prover, progress or (lambda message: None))
+    `certificates.jsonl`, `refused.jsonl`, `summary.json`, `times.json`. The same seed gives the same bytes, the
+    prover's times aside. `witness` is asked about each counterexample. Raises OSError."""
+    work = _Work(seed, prover, progress or (lambda message: None), witness)
     for family in families:
         work.find(family)
     work.drop_redundant()
@@ -114,15 +119,16 @@ def generate(
 
 
 class _Work:
-    def __init__(self, seed: int, prover: Prover, progress: Progress) -> None:
-        self.prover, self.progress = prover, progress
+    def __init__(self, seed: int, prover: Prover, progress: Progress, witness: Witness | None) -> None:
+        self.prover, self.progress, self.witness = prover, progress, witness
+        self.seconds: dict[str, float] = {}  # of the prover, by rule id
         self.evaluator = Evaluator(seed)
         self.trial = Trial(self.evaluator, seed)
         self.minimiser = Minimiser(self.evaluator)
         self.kept: dict[str, _Kept] = {}
         self.seen: set[str] = set()
         self.sides: set[tuple[tuple[Term, ...], Cost]] = set()
-        self.refused: list[dict[str, str]] = []
+        self.refused: list[dict[str, Any]] = []
         self.summary = Summary(seed)
 
     def find(self, family: Family) -> None:
@@ -167,7 +173,7 @@ class _Work:
             count.again += 1
             return
         self.seen.add(rule.id)
-        verdict = self.prover(rule, schema.base)
+        verdict = self._prove(rule, schema.base)
         if isinstance(verdict, Proved):
             count.proved += 1
             self.kept[rule.id] = _Kept(rule, schema, equation, {schema.base: verdict})
@@ -180,7 +186,18 @@ class _Work:
         shown = getattr(verdict, "counterexample", None)
         entry = {"rule": show_rule(rule), "signature": show_signature(schema.base), "verdict": type(verdict).__name__}
         entry["reason"] = str(getattr(verdict, "reason", ""))
-        self.refused.append({**entry, "counterexample": str(shown)} if shown else entry)
+        said: dict[str, Any] = {}
+        if isinstance(shown, Counterexample):
+            said["counterexample"] = str(shown)
+            if self.witness is not None:
+                said["confirmation"] = dict(self.witness(rule, schema.base, shown))
+        self.refused.append({**entry, **said})
+
+    def _prove(self, rule: Rule, signature: Signature) -> Verdict:
+        start = time.perf_counter()
+        verdict = self.prover(rule, signature)
+        self.seconds[rule.id] = self.seconds.get(rule.id, 0.0) + time.perf_counter() - start
+        return verdict
 
     def drop_redundant(self) -> None:
         """Rules that the others give, those that gain least first."""
@@ -199,7 +216,7 @@ class _Work:
                     continue
                 if not self.trial.holds(kept.rule, signature):
                     continue
-                verdict = self.prover(kept.rule, signature)
+                verdict = self._prove(kept.rule, signature)
                 if isinstance(verdict, Proved):
                     kept.proofs = {s: p for s, p in kept.proofs.items() if not _covers(signature, s)}
                     kept.proofs[signature] = verdict
@@ -217,15 +234,17 @@ class _Work:
         for kept in self.kept.values():
             rule = Rule(kept.rule.lhs, kept.rule.rhs, tuple(kept.proofs))
             files.setdefault(f"{kept.equation.family.name}.rules", []).append(show_rule(rule))
-            proofs = tuple(kept.proofs.items())
-            certificates.append(Certificate(rule.id, kernel_hash(), solver_version(), proofs).to_json())
+            proofs = [(s, v) for s, p in kept.proofs.items() if isinstance(v := with_weakest(rule, s, p), Proved)]
+            certificates.append(Certificate.of(rule, proofs).to_json())
         files["certificates.jsonl"] = sorted(certificates)
         files["refused.jsonl"] = [json.dumps(entry) for entry in self.refused]
         for name in sorted(files):
             head = [_HEAD] if name.endswith(".rules") else []
             _write(folder / name, head + files[name])
         (folder / "summary.json").write_text(self.summary.to_json(), encoding="utf-8")
-        self.summary.files = [*sorted(files), "summary.json"]
+        times = {rule: round(self.seconds[rule], 3) for rule in sorted(self.kept)}
+        (folder / "times.json").write_text(json.dumps(times, indent=0) + "\n", encoding="utf-8")
+        self.summary.files = [*sorted(files), "summary.json", "times.json"]
         return self.summary
 
 

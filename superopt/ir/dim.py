@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeAlias, Union
 
 __all__ = ["Atom", "Dim", "Quotient", "Size", "Sizes", "ceil_div", "evaluate", "floor_div", "symbol", "symbols_of"]
@@ -34,6 +34,7 @@ def _atom_key(atom: Atom) -> tuple[bool, str]:
     return (isinstance(atom, Quotient), str(atom))
 
 
+@lru_cache(maxsize=1 << 16)
 def _monomial_key(monomial: Monomial) -> tuple[int, tuple[tuple[bool, str], ...]]:
     return (len(monomial), tuple(_atom_key(atom) for atom in monomial))
 
@@ -105,6 +106,17 @@ class Dim:
         return text
 
     __repr__ = __str__
+
+    @cached_property
+    def symbols(self) -> frozenset[str]:
+        """Names of all symbols, inside quotients too."""
+        found: set[str] = set()
+        for atom in self.atoms():
+            if isinstance(atom, Quotient):
+                found |= symbols_of(atom.numerator) | symbols_of(atom.denominator)
+            else:
+                found.add(atom)
+        return frozenset(found)
 
     def atoms(self) -> Iterator[Atom]:
         """Atoms of all monomials, with repetitions."""
@@ -203,12 +215,4 @@ def evaluate(value: Size, env: Mapping[str, Size]) -> Size:
 
 def symbols_of(value: Size) -> frozenset[str]:
     """Names of all symbols that `value` mentions, inside quotients too."""
-    if isinstance(value, int):
-        return frozenset()
-    found: set[str] = set()
-    for atom in value.atoms():
-        if isinstance(atom, Quotient):
-            found |= symbols_of(atom.numerator) | symbols_of(atom.denominator)
-        else:
-            found.add(atom)
-    return frozenset(found)
+    return frozenset() if isinstance(value, int) else value.symbols

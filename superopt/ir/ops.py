@@ -1,79 +1,31 @@
-"""The operator table: one row for each ONNX operator that rules may mention.
-
-Terms hold one canonical form of each operator, whatever the opset of the file: parameters that newer
-opsets pass as constant inputs (Slice's starts, Split's sizes, Pad's pads, axes) are attributes, defaults
-are filled in, `auto_pad` is resolved, and axes count from the end (-1 is the last), so that one rule
-serves every rank. An operator that is not in the table is opaque: carried, never rewritten.
-"""
+"""Making typed terms from the rows of the operator table."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
-from superopt.ir.shapes import RULES, IllTyped, Need, ShapeRule, ignore
+from superopt.ir.operators import TABLE as OPS
+from superopt.ir.operators.spec import REAL_ATTRS, IllTyped, Need, OpSpec, ignore
 from superopt.ir.term import Attr, AttrVar, Term, Types, rebuild
 from superopt.ir.types import TensorType
 
-__all__ = ["OPS", "REAL_ATTRS", "IllTyped", "OpSpec", "infer", "is_known", "make", "remake", "replace"]
-
-# Attributes that are real numbers; they do not bear on shapes.
-REAL_ATTRS = frozenset({"alpha", "beta", "epsilon", "value"})
-
-
-@dataclass(frozen=True)
-class OpSpec:
-    """One operator: how many inputs, which attributes in canonical form, and its shape rule."""
-
-    name: str
-    inputs: tuple[int, int | None]  # least and most; None: any number
-    attrs: tuple[str, ...]
-    shape_rule: ShapeRule
-    commutative: bool = False  # the first two operands may change places
-    elementwise: bool = False
-
-
-def _spec(
-    name: str, least: int, most: int | None, attrs: str = "", commutative: bool = False, elementwise: bool = False
-) -> OpSpec:
-    return OpSpec(name, (least, most), tuple(attrs.split()), RULES[name], commutative, elementwise)
-
-
-OPS: Mapping[str, OpSpec] = {
-    spec.name: spec
-    for spec in (
-        _spec("Zeros", 0, 0, "shape"),
-        _spec("Ones", 0, 0, "shape"),
-        _spec("Eye", 0, 0, "n"),
-        _spec("Dirac", 0, 0, "group shape"),
-        _spec("MatMul", 2, 2),
-        _spec("Gemm", 2, 3, "alpha beta transA transB"),
-        _spec("Add", 2, 2, commutative=True, elementwise=True),
-        _spec("Sub", 2, 2, elementwise=True),
-        _spec("Mul", 2, 2, commutative=True, elementwise=True),
-        _spec("Sum", 1, None, commutative=True, elementwise=True),
-        _spec("Neg", 1, 1, elementwise=True),
-        _spec("Identity", 1, 1, elementwise=True),
-        _spec("Relu", 1, 1, elementwise=True),
-        _spec("Sigmoid", 1, 1, elementwise=True),
-        _spec("Tanh", 1, 1, elementwise=True),
-        _spec("Concat", 1, None, "axis"),
-        _spec("Split", 1, 1, "axis split"),
-        _spec("Slice", 1, 1, "axes ends starts steps"),
-        _spec("Transpose", 1, 1, "perm"),
-        _spec("Pad", 1, 1, "pads value"),
-        _spec("Unsqueeze", 1, 1, "axes"),
-        _spec("Squeeze", 1, 1, "axes"),
-        _spec("ReduceSum", 1, 1, "axes keepdims"),
-        _spec("Conv", 2, 3, "dilations group pads strides"),
-        _spec("BatchNormalization", 5, 5, "epsilon"),
-    )
-}
+__all__ = ["OPS", "REAL_ATTRS", "IllTyped", "OpSpec", "completed", "infer", "is_known", "make", "remake", "replace"]
 
 
 def is_known(op: str) -> bool:
     """Whether rules may mention `op` (leaves and `Out` aside)."""
     return op in OPS
+
+
+def completed(op: str, attrs: Mapping[str, Attr]) -> dict[str, Attr]:
+    """`attrs` with the operator's defaults. Raises KeyError for one that is missing, or that the operator lacks."""
+    full = {**OPS[op].defaults, **attrs}
+    for name in OPS[op].attrs:
+        full[name]
+    unknown = full.keys() - set(OPS[op].attrs)
+    if unknown:
+        raise KeyError(min(unknown))
+    return full
 
 
 def make(
@@ -109,15 +61,12 @@ def infer(
         raise IllTyped(f"{op} does not take {len(inputs)} inputs")
     if any(isinstance(value, AttrVar) for name, value in attrs.items() if name not in REAL_ATTRS):
         return (None,)
-    known: list[TensorType | None] = []
-    for term in inputs:
-        if term is not None and (term.type is None or term.type.shape is None):
-            sizes = attrs["split"] if op == "Split" else (0,)
-            return (None,) * (len(sizes) if isinstance(sizes, tuple) else 1)
-        known.append(None if term is None else term.type)
+    if any(term is not None and (term.type is None or term.type.shape is None) for term in inputs):
+        return (None,) * spec.outputs(attrs)
+    known = [None if term is None else term.type for term in inputs]
     shapes = spec.shape_rule([None if t is None else t.shape for t in known], attrs, need)
-    first = next((t for t in known if t is not None), None)
-    return tuple(TensorType(first.dtype if first else dtype, shape) for shape in shapes)
+    dtype = spec.dtype_rule([None if t is None else t.dtype for t in known], attrs, dtype)
+    return tuple(TensorType(dtype, shape) for shape in shapes)
 
 
 def remake(term: Term, inputs: tuple[Term | None, ...]) -> Term:

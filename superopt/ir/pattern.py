@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
+from superopt.ir.operators.spec import IllTyped, Need, ignore
 from superopt.ir.ops import OPS, make
-from superopt.ir.shapes import IllTyped, Need, ignore
-from superopt.ir.term import Attr, AttrVar, Term, topological
+from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, topological
+from superopt.ir.types import FLOAT_DTYPES
 
 __all__ = ["Bindings", "instantiate", "match", "pattern_names"]
 
@@ -40,9 +41,15 @@ class Bindings:
         return env
 
     def dtype(self) -> str | None:
-        """The element type that all bound terms share, or None where they differ or one is unknown."""
+        """The element type of closed-form constants: the one that all real variables share; where none is real, the
+        one that all share, or "float". None where real variables differ or a type is unknown."""
         found = {None if term.type is None else term.type.dtype for term in self.terms.values()}
-        return found.pop() if len(found) == 1 else None
+        if None in found:
+            return None
+        reals = found & FLOAT_DTYPES
+        if reals:
+            return reals.pop() if len(reals) == 1 else None
+        return found.pop() if len(found) == 1 else "float"
 
 
 def sizes_in(env: Mapping[str, Attr]) -> dict[str, Size]:
@@ -51,8 +58,12 @@ def sizes_in(env: Mapping[str, Attr]) -> dict[str, Size]:
 
 
 def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
-    """Bindings under which each pattern is the term beside it, or None. Linear in the size of the patterns."""
+    """Bindings under which each pattern is the term beside it, or None. Linear in the size of the patterns.
+
+    A closed-form constant must have the element type that `instantiate` would give it.
+    """
     bindings = Bindings()
+    constants: set[str] = set()
     postponed: list[tuple[Dim, Attr]] = []
     stack: list[tuple[Term | None, Term | None]] = list(zip(patterns, terms, strict=True))
     while stack:
@@ -70,12 +81,16 @@ def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
         for (name, wanted), (other, value) in zip(pattern.attrs, term.attrs, strict=True):
             if name != other or not _match_attr(wanted, value, bindings.attrs, postponed):
                 return None
+        if term.op in CLOSED_FORM and term.type is not None:
+            constants.add(term.type.dtype)
         stack.extend(zip(pattern.inputs, term.inputs, strict=True))
     if postponed:
         env = sizes_in(bindings.shape_env())
         for wanted, value in postponed:
             if symbols_of(wanted) - env.keys() or evaluate(wanted, env) != value:
                 return None
+    if constants and (dtype := bindings.dtype()) is not None and constants != {dtype}:
+        return None
     return bindings
 
 
@@ -123,6 +138,8 @@ def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: 
     done: dict[Term, Term] = {}
     for pattern in topological(patterns):
         if pattern.op == "Var":
+            if _name(pattern) not in bindings.terms:
+                raise IllTyped(f"no type for variable {_name(pattern)}")
             done[pattern] = bindings.terms[_name(pattern)]
             continue
         inputs = tuple(None if i is None else done[i] for i in pattern.inputs)

@@ -15,11 +15,11 @@ from functools import cached_property
 from typing import TypeAlias, Union
 
 from superopt.ir.dim import Size, evaluate, symbol
+from superopt.ir.operators.spec import Need, ignore
 from superopt.ir.ops import OPS, REAL_ATTRS
 from superopt.ir.pattern import Bindings, instantiate, pattern_names, sizes_in
-from superopt.ir.shapes import Need, ignore
-from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
-from superopt.ir.types import TensorType
+from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, map_terms, topological, var
+from superopt.ir.types import FLOAT_DTYPES, TensorType
 
 __all__ = ["Condition", "Rule", "Signature", "SignatureValue"]
 
@@ -57,27 +57,39 @@ class Signature:
 
     shapes: tuple[tuple[str, tuple[int | None, ...]], ...]
     attrs: tuple[tuple[str, SignatureValue], ...] = ()
+    dtypes: tuple[tuple[str, str], ...] = ()  # of variables that do not hold real numbers; the others are "float"
 
-    def bindings(self, dtype: str = "float") -> Bindings:
+    def bindings(self) -> Bindings:
         """Variables as typed leaves of symbolic size `v.shape[k]`; attributes as literals or symbols."""
+        dtypes = dict(self.dtypes)
         terms = {
             name: var(
                 name,
-                TensorType(dtype, tuple(symbol(f"{name}.shape[{k}]") if s is None else s for k, s in enumerate(shape))),
+                TensorType(
+                    dtypes.get(name, "float"),
+                    tuple(symbol(f"{name}.shape[{k}]") if s is None else s for k, s in enumerate(shape)),
+                ),
             )
             for name, shape in self.shapes
         }
         return Bindings(terms, {name: _symbolic(name, value) for name, value in self.attrs})
 
     def covers(self, bindings: Bindings) -> bool:
-        """Whether the literals of this signature are those of a match."""
+        """Whether the literals of this signature are those of a match, and "float" stands for one real type."""
+        dtypes, reals = dict(self.dtypes), set()
         for name, shape in self.shapes:
             term = bindings.terms.get(name)
             actual = term.type.shape if term is not None and term.type is not None else None
-            if actual is None or len(actual) != len(shape):
+            if term is None or term.type is None or actual is None or len(actual) != len(shape):
                 return False
             if any(s is not None and s != a for s, a in zip(shape, actual, strict=True)):
                 return False
+            if name not in dtypes:
+                reals.add(term.type.dtype)
+            elif dtypes[name] != term.type.dtype:
+                return False
+        if len(reals) > 1 or not reals <= FLOAT_DTYPES:
+            return False
         return all(name in bindings.attrs and _covers(value, bindings.attrs[name]) for name, value in self.attrs)
 
 
@@ -118,7 +130,7 @@ class Rule:
     @cached_property
     def applicable(self) -> bool:
         """Whether left-to-right application is defined: lhs is no bare variable and binds all that rhs needs."""
-        if any(t.op == "Var" or t.op in ("Zeros", "Ones", "Eye", "Dirac") for t in self.lhs):
+        if any(t.op == "Var" or t.op in CLOSED_FORM for t in self.lhs):
             return False
         (left, left_attrs), (right, right_attrs) = pattern_names(self.lhs), pattern_names(self.rhs)
         return right <= left and {a.split("[")[0] for a in right_attrs} <= {a.split("[")[0] for a in left_attrs}
@@ -132,10 +144,8 @@ class Rule:
     ) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
         """Both sides as typed terms at `signature`. Raises IllTyped where a side cannot be typed."""
         bindings = signature.bindings()
-        return (
-            instantiate(self.lhs, bindings, "float", need_left),
-            instantiate(self.rhs, bindings, "float", need_right),
-        )
+        dtype = bindings.dtype() or "float"
+        return instantiate(self.lhs, bindings, dtype, need_left), instantiate(self.rhs, bindings, dtype, need_right)
 
     def literal_signatures(self, bindings: Bindings) -> Iterator[Signature]:
         """Signatures of a match, most general first: sizes symbolic, then with the sizes that are 1 as literals.
@@ -145,15 +155,18 @@ class Rule:
         kept = self._symbolic_attrs
         attrs = tuple((name, kept.get(name, value)) for name, value in sorted(bindings.attrs.items()))
         shapes: list[tuple[str, tuple[Size, ...]]] = []
+        dtypes: list[tuple[str, str]] = []
         for name, term in sorted(bindings.terms.items()):
             if term.type is None or term.type.shape is None:
                 return
             shapes.append((name, term.type.shape))
+            if term.type.dtype not in FLOAT_DTYPES:
+                dtypes.append((name, term.type.dtype))
         general = tuple((name, (None,) * len(shape)) for name, shape in shapes)
         ones = tuple((name, tuple(1 if size == 1 else None for size in shape)) for name, shape in shapes)
-        yield Signature(general, attrs)
+        yield Signature(general, attrs, tuple(dtypes))
         if ones != general:
-            yield Signature(ones, attrs)
+            yield Signature(ones, attrs, tuple(dtypes))
 
     @cached_property
     def _symbolic_attrs(self) -> dict[str, SignatureValue]:

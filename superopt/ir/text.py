@@ -4,8 +4,9 @@
 
 Variables are bare names; attributes stand in brackets; `t.0` is output 0 of an operator with several;
 `_` is an absent optional input; several outputs are a parenthesised list. After `@` come the signatures
-at which the rule is proven, separated by `|`: per variable its sizes (`_` symbolic, or a literal), per
-attribute variable its value (`_` symbolic integer, `*` symbolic real).
+at which the rule is proven, separated by `|`: per variable its sizes (`_` symbolic, or a literal; `x:int64[_]`
+for elements that are no real numbers), per attribute variable its value (`_` symbolic integer, `*` symbolic real).
+Attributes that are left out have ONNX's default where that does not depend on the rank.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from superopt.ir.dim import Dim, Size, floor_div, symbol
-from superopt.ir.ops import make
+from superopt.ir.ops import completed, make
 from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term, repr_attrs, topological, var
 from superopt.ir.types import TensorType
@@ -121,7 +122,7 @@ class _Reader:
                     self.take(",")
             self.take(")")
         try:
-            term = make(name, inputs, attrs)
+            term = make(name, inputs, completed(name, attrs))
         except KeyError as missing:
             raise self.error(f"{name}: unknown operator or missing attribute {missing}") from None
         while self.peek() == "." and self.kind(1) == "int":
@@ -188,8 +189,12 @@ class _Reader:
     def signature(self) -> Signature:
         shapes: list[tuple[str, tuple[int | None, ...]]] = []
         attrs: list[tuple[str, SignatureValue]] = []
+        dtypes: list[tuple[str, str]] = []
         while self.kind() == "name":
             name = self.take()
+            if self.peek() == ":":
+                self.take()
+                dtypes.append((name, self.take()))
             if self.peek() == "=":
                 self.take()
                 attrs.append((name, self.signature_value(name)))
@@ -197,7 +202,8 @@ class _Reader:
                 value = self.signature_value(name)
                 assert isinstance(value, tuple)
                 shapes.append((name, tuple(item if isinstance(item, int) else None for item in value)))
-        return Signature(tuple(sorted(shapes)), tuple(sorted(attrs, key=lambda item: item[0])))
+        dtypes = [(name, dtype) for name, dtype in dtypes if dtype != "float"]
+        return Signature(tuple(sorted(shapes)), tuple(sorted(attrs, key=lambda item: item[0])), tuple(sorted(dtypes)))
 
     def signature_value(self, name: str) -> SignatureValue:
         if self.peek() == "_":
@@ -320,7 +326,8 @@ def _show_value(value: SignatureValue) -> str:
 
 def show_signature(signature: Signature) -> str:
     """The signature as it stands after `@`."""
-    parts = [f"{name}{_show_value(shape)}" for name, shape in signature.shapes]
+    dtypes = {name: f":{dtype}" for name, dtype in signature.dtypes}
+    parts = [f"{name}{dtypes.get(name, '')}{_show_value(shape)}" for name, shape in signature.shapes]
     return " ".join(parts + [f"{name}={_show_value(value)}" for name, value in signature.attrs])
 
 

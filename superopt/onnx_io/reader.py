@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import Message
 
-from superopt.evaluate import constant, dtype_name, evaluate
+from superopt.evaluate import constant, dtype_name, evaluate, numpy_dtype
 from superopt.ir.dim import Size
 from superopt.ir.ops import OPS, IllTyped, make
 from superopt.ir.term import CLOSED_FORM, Attr, Term, Types, var
@@ -134,7 +134,8 @@ class _Reader:
         while inputs and inputs[-1] is None:
             inputs.pop()
         known_opset = FIRST_OPSET <= self.opset <= onnx.defs.onnx_opset_version()
-        modelled = default and known_opset and node.op_type not in self.functions
+        own_function = default and node.op_type in self.functions
+        modelled = known_opset and node.domain in (*_DEFAULT, "com.microsoft") and not own_function
         term = self.known(node, tuple(inputs), outputs) if modelled else None
         if term is None:
             term = self.opaque(index, node, inputs, outputs)
@@ -154,8 +155,9 @@ class _Reader:
         first = self.types.get(outputs[0])
         view = NodeView(node, self.opset, inputs, len(outputs), first.shape if first else None, self.array)
         form = canonical(view)
-        if form is None:
+        if form is None or (form.op in CLOSED_FORM and first is None):
             return None
+        dtype = first.dtype if first else "float"
         uncertain: list[str] = []
 
         def need(relation: str, left: Size, right: Size) -> None:
@@ -163,9 +165,12 @@ class _Reader:
                 uncertain.append(relation)
 
         try:
-            term = make(form.op, form.inputs, form.attrs, need=need)
+            term = make(form.op, form.inputs, form.attrs, dtype, need)
         except IllTyped:
             return None  # not for the table to judge: the runtime will
+        value = self.array(term) if term.op in CLOSED_FORM else None
+        if value is not None:  # one constant, in whichever way the file says it
+            return constant(value.astype(numpy_dtype(dtype)), dtype, self.weights)
         ours = term.types if len(term.types) == len(outputs) and not uncertain else (None,) * len(outputs)
         types = tuple(_merged(own, self.types.get(name)) for own, name in zip(ours, outputs, strict=True))
         return term if types == term.types else Term.of(form.op, form.inputs, dict(form.attrs), types)
@@ -173,7 +178,7 @@ class _Reader:
     def array(self, term: Term) -> Array | None:
         if term.op == "Const":
             return self.weights[str(term.attr("hash"))]
-        if term.op in ("Zeros", "Ones") and term.type is not None:
+        if term.op in CLOSED_FORM and term.type is not None and term.type.concrete() is not None:
             return evaluate([term], {}, {})[0]
         return None
 

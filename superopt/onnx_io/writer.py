@@ -22,27 +22,46 @@ from superopt.onnx_io.tensors import to_proto
 __all__ = ["write_model"]
 
 _SPARSE = "ai.onnx::SparseInitializer"
+_DOMAINS = {"com.microsoft": 1}  # operator sets that emitted nodes may need, and their versions
+_ADDED = frozenset({"SimplifiedLayerNormalization"})
 
 
-def write_model(model: Model, origin: Mapping[Term, str] | None = None) -> onnx.ModelProto:
+def write_model(model: Model, origin: Mapping[Term, str] | None = None, exact: bool = False) -> onnx.ModelProto:
     """The model as a protobuf at its original opset, subterms of weights folded, checked by onnx.checker.
 
-    `origin` names the rule that made a term; the term's node carries it in its name. Raises ModelError where a
-    term cannot be said at that opset (or holds a size that is not a number).
+    `origin` names the rule that made a term; the term's node carries it in its name. `exact`: weights are folded only
+    where that changes no bit of a result. Raises ModelError where a term cannot be said at that opset (or holds a size
+    that is not a number).
     """
     weights = dict(model.weights)
     nodes = dict(model.nodes)
     nodes.update((term, onnx.NodeProto(name=f"{term.op}_{rule}")) for term, rule in (origin or {}).items())
     model = dataclasses.replace(model, weights=weights, nodes=nodes)
-    changes = folded(model.outputs, weights)
+    changes = folded(model.outputs, weights, exact)
     if changes:
         model = model.with_outputs(replace(model.outputs, changes), replaced=changes)
     written = _Writer(model).write()
     if model.complaint is None:
-        complaint = check(light_copy(written, written.graph.node))
+        complaint = check(_to_be_checked(written))
         if complaint is not None:
             raise ModelError(f"the model as written is not valid: {complaint}")
     return written
+
+
+def _to_be_checked(written: onnx.ModelProto) -> onnx.ModelProto:
+    """A light copy with the operators that ONNX Runtime adds to the standard domain, which the checker does not know,
+    in the domain of all its other ones."""
+    light = light_copy(written, written.graph.node)
+    for node in light.graph.node:
+        if node.op_type in _ADDED and not node.domain:
+            node.domain = "com.microsoft"
+    light.opset_import.extend(_missing_imports(light))
+    return light
+
+
+def _missing_imports(model: onnx.ModelProto) -> list[onnx.OperatorSetIdProto]:
+    imported, used = {opset.domain for opset in model.opset_import}, {node.domain for node in model.graph.node}
+    return [helper.make_opsetid(name, n) for name, n in _DOMAINS.items() if name in used and name not in imported]
 
 
 class _Writer:
@@ -208,6 +227,7 @@ class _Writer:
         graph.sparse_initializer.extend(self.sparse)
         if not self.opset and any(node.domain == "" for node in graph.node):
             model.opset_import.append(helper.make_opsetid("", 7))
+        model.opset_import.extend(_missing_imports(model))
         there = set(self.named.values())
         values = [value for value in graph.value_info if value.name in there]
         del graph.value_info[:]

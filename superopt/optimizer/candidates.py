@@ -6,15 +6,17 @@ of a last pass is proof material as good as the whole: the kernel replays it lik
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.text import show_rule
-from superopt.ir.trace import Rewrite, Trace
+from superopt.ir.trace import Application, Rewrite, Trace
+from superopt.onnx_io import Model
 from superopt.optimizer.result import Proof, RuleUse
+from superopt.search.apply import fill, places
 
 __all__ = ["Found", "Traces", "candidates", "proof_of", "rule_uses"]
 
@@ -56,15 +58,34 @@ def candidates(found: Found) -> Iterator[tuple[str, Traces]]:
         yield f"the best {count} of {len(ranked)} rewrites", (part,)
 
 
-def rule_uses(traces: Traces) -> list[RuleUse]:
-    """How often each rule was applied in the model, most often first."""
+def rule_uses(traces: Traces, graphs: Iterable[Model]) -> list[RuleUse]:
+    """How often each rule was applied in the model, most often first, and where; `graphs` are what each pass began
+    with."""
     counts: dict[Rule, int] = {}
-    for trace in traces:
+    nodes: dict[Rule, dict[str, None]] = {}
+    for trace, graph in zip(traces, graphs, strict=True):
         for application in trace.applications:
-            for step in application.rewrite.steps:
+            for step, at in zip(application.rewrite.steps, _places(application, graph), strict=True):
                 counts[step.rule] = counts.get(step.rule, 0) + 1
+                nodes.setdefault(step.rule, {}).update(dict.fromkeys(at))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].id))
-    return [RuleUse(rule.id, show_rule(Rule(rule.lhs, rule.rhs)), count) for rule, count in ordered]
+    return [RuleUse(rule.id, show_rule(Rule(rule.lhs, rule.rhs)), n, list(nodes[rule])) for rule, n in ordered]
+
+
+def _places(application: Application, graph: Model) -> list[list[str]]:
+    """For each step the nodes of `graph` at which it was applied."""
+    steps = places(application.rewrite)
+    terms = list(dict.fromkeys(term for step in steps for term in step))
+    actual = dict(zip(terms, fill(terms, dict(application.leaves)), strict=True))
+    named = [[_name(actual[term], graph) for term in step] for step in steps]
+    return [[name for name in step if name] for step in named]
+
+
+def _name(term: Term, graph: Model) -> str:
+    """A node by its name, or by the name of its value; empty where it has neither."""
+    node = term.inputs[0] if term.op == "Out" else term
+    note = graph.nodes.get(node) if node is not None else None
+    return (note.name if note is not None else "") or graph.names.get(term, "")
 
 
 def proof_of(traces: Traces) -> Proof:

@@ -22,10 +22,12 @@ from superopt.runtime import (
     derive_tolerance,
     feed_candidates,
     fix_shapes,
+    identical,
     input_specs,
     open_session,
     spread,
     time_models,
+    with_specials,
     worst_of,
 )
 
@@ -57,7 +59,8 @@ def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
 
 
 class Judge:
-    """Holds the original, inputs for it and its outputs on them.
+    """Holds the original, inputs for it and its outputs on them. `exact`: candidates must give the same bits, on inputs
+    with NaN and infinities among them, too.
 
     Raises CannotRun where the original does not run on inputs made up for it, Unfeedable where none can be made,
     InputError for shapes that it does not take.
@@ -73,8 +76,10 @@ class Judge:
         shapes: Mapping[str, tuple[int, ...]],
         inputs: int = 3,
         timer: Timer | None = None,
+        exact: bool = False,
     ) -> None:
         self.target = target
+        self._exact = exact
         self._source = source
         self._timer = timer or self._interleaved
         specs = input_specs(proto)
@@ -87,6 +92,11 @@ class Judge:
             feeds, outputs = _accepted(session, feed_candidates(specs, self.shapes, seed, index))
             self.feeds.append(feeds)
             self._expected.append(outputs)
+        if exact:
+            with contextlib.suppress(CannotRun):
+                special = with_specials(self.feeds[0], seed)
+                self._expected.append(session.run(special))
+                self.feeds.append(special)
         self.tolerance = derive_tolerance(proto)
         self._calibrate(source)
 
@@ -126,12 +136,10 @@ class Judge:
 
     def compare(self, candidate: Session) -> Comparison:
         """The worst comparison over all inputs. Raises CannotRun where the candidate fails on one."""
-        return worst_of(
-            [
-                compare(expected, candidate.run(feeds), self.tolerance)
-                for feeds, expected in zip(self.feeds, self._expected, strict=True)
-            ]
-        )
+        found = [(expected, candidate.run(feeds)) for feeds, expected in zip(self.feeds, self._expected, strict=True)]
+        if self._exact:
+            return worst_of([identical(a, b) for a, b in found])
+        return worst_of([compare(a, b, self.tolerance) for a, b in found])
 
     def time(self, candidate: bytes | Path, budget_s: float) -> Timing:
         """The original against the candidate, interleaved. Raises CannotRun."""

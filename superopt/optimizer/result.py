@@ -10,16 +10,18 @@ import onnx
 
 __all__ = ["SCHEMA_VERSION", "Difference", "Latency", "Proof", "Refusal", "Result", "RuleUse"]
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
 class RuleUse:
-    """A rule in the notation, and at how many places of the model it was applied."""
+    """A rule in the notation, how often it was applied, and at which nodes of the model; what another rule had made
+    counts as the node at which that one was applied."""
 
     id: str
     rule: str
     count: int
+    nodes: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ class Refusal:
 @dataclass
 class Result:
     """One run of `optimize`. `changed` is false where the original's graph was kept; `reason` says why (or which
-    candidate was taken). `proto` is the model that was written, in memory (not part of the JSON)."""
+    candidate was taken). `numerics` is the loosest class of rules that was allowed. `proto` is the model that was
+    written, in memory (not part of the JSON)."""
 
     model: str
     out: str | None
@@ -83,6 +86,7 @@ class Result:
     seed: int
     operators_before: dict[str, int]
     operators_after: dict[str, int]
+    numerics: str = "real-only"
     cost_before_ms: float | None = None
     cost_after_ms: float | None = None
     cost_source: str = ""

@@ -18,7 +18,7 @@ from superopt.optimizer.files import count_operators, keep_original, write_text
 from superopt.optimizer.judge import Judge, Timer, loadable
 from superopt.optimizer.result import Difference, Latency, Refusal, Result
 from superopt.optimizer.trace_json import traces_to_json
-from superopt.rulebook import load_rules, shipped_rules
+from superopt.rulebook import certified_rules
 from superopt.runtime import (
     CannotRun,
     Comparison,
@@ -29,8 +29,9 @@ from superopt.runtime import (
     resolve_target,
     versions,
 )
-from verify.proofs import Certificate, ProofBook, load_certificates
+from verify.proofs import Certificate, ProofBook
 from verify.replay import ReplayError, replay
+from verify.verdict import NUMERICS
 
 __all__ = ["optimize"]
 
@@ -54,6 +55,7 @@ def optimize(
     trace: str | Path | None = None,
     measure_s: float = 5.0,
     inputs: int = 3,
+    numerics: str = "real-only",
     progress: Callable[[str], None] | None = None,
     finder: Finder = find,
     timer: Timer | None = None,
@@ -65,11 +67,14 @@ def optimize(
     are tried, and at the end the original is written unchanged. `Result.proto` is the model in memory.
 
     `budget` is in seconds, for the search; `alpha` lets it pass through graphs that cost up to alpha times the best;
-    `shapes` are sizes at which dynamic inputs are measured (the result stays dynamic). `finder` and `timer` replace
-    the search and the clock.
+    `shapes` are sizes at which dynamic inputs are measured (the result stays dynamic). `numerics` is the loosest class
+    of rules to use (`verify.verdict.NUMERICS`); with "exact" the result gives the original's outputs bit for bit.
+    `finder` and `timer` replace the search and the clock.
 
     Raises ModelError (unreadable model), RulesError, RuntimeUnavailable, ValueError (unusable option), OSError.
     """
+    if numerics not in NUMERICS:
+        raise ValueError(f"unknown class of numerics {numerics!r} ({', '.join(NUMERICS)})")
     run = _Run(
         model if isinstance(model, onnx.ModelProto) else Path(model),
         None if out is None else Path(out),
@@ -77,11 +82,11 @@ def optimize(
         seed,
         dict(shapes or {}),
         progress or (lambda _: None),
+        numerics,
     )
     run.read([Path(path) for path in (out, trace) if path is not None])
-    run.rules = load_rules(None if rules is None else Path(rules))
-    if rules is None:
-        run.certificates = load_certificates(shipped_rules() / "certificates.jsonl")
+    listed, run.certificates = certified_rules(None if rules is None else Path(rules))
+    run.rules = list(dict.fromkeys(entry.rule for entry in listed))
     with run.phase("total"):
         try:
             run.prepare(inputs, timer)
@@ -116,20 +121,24 @@ class _Run:
     seed: int
     shapes: dict[str, tuple[int, ...]]
     progress: Callable[[str], None]
+    numerics: str
     rules: list[Rule] = field(default_factory=list)
     certificates: dict[str, Certificate] = field(default_factory=dict)
-    # The search may rely on certificates; what is written rests on proofs made in this run.
-    book: ProofBook = field(default_factory=ProofBook)
     seconds: dict[str, float] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     reason: str = ""
     judge: Judge | None = None
     found: Found | None = None
     traces: Traces = ()
+    graphs: list[Model] = field(default_factory=list)  # what each of the traces began with
     changed: bool = False
     chosen: onnx.ModelProto | None = None
     difference: Difference | None = None
     latency: Latency | None = None
+
+    def __post_init__(self) -> None:
+        # The search may rely on certificates; what is written rests on proofs made in this run.
+        self.book = ProofBook(numerics=self.numerics)
 
     @contextmanager
     def phase(self, name: str, message: str | None = None) -> Iterator[None]:
@@ -169,6 +178,7 @@ class _Run:
                 shapes=self.shapes,
                 inputs=inputs,
                 timer=timer,
+                exact=self.numerics == "exact",
             )
             if any(type is None or type.concrete() is None for term in self.model.inputs for type in term.types):
                 self.model = read_model(self.source, self.judge.shapes)  # the same terms, and what their symbols are
@@ -181,7 +191,7 @@ class _Run:
                 Request(
                     self.model,
                     self.rules,
-                    ProofBook(self.certificates),
+                    ProofBook(self.certificates, self.numerics),
                     self.target,
                     alpha,
                     budget,
@@ -207,16 +217,17 @@ class _Run:
     def _try(self, name: str, traces: Traces, measure_s: float) -> str | None:
         """None where the candidate passes (it is then `chosen`), else what is wrong with it."""
         assert self.judge is not None and self.found is not None
-        model = self.model
+        model, graphs = self.model, list[Model]()
         try:
             with self.phase("replay", f"replaying {name} in the kernel"):
                 for trace in traces:
+                    graphs.append(model)
                     model = model.with_outputs(replay(model.outputs, trace, self.book), trace)
         except ReplayError as error:
             return f"the kernel does not accept it: {error}"
         try:
             with self.phase("write", "folding weights"):
-                proto = write_model(model, self.found.origin)
+                proto = write_model(model, self.found.origin, exact=self.numerics == "exact")
         except (ModelError, onnx.checker.ValidationError) as error:
             return f"it is not a valid model: {error}"
         try:
@@ -247,7 +258,7 @@ class _Run:
             return f"slower, or not surely faster: {measured}"
         if timing.low <= 1 and _size(proto) >= _size(self.proto):
             return f"not surely faster, and no smaller: {measured}"
-        self.chosen = proto
+        self.chosen, self.graphs = proto, graphs
         return None
 
     def _measure(self, source: bytes | Path, measure_s: float) -> Timing:
@@ -281,6 +292,7 @@ class _Run:
             provider=self.target.provider,
             threads=self.target.threads,
             seed=self.seed,
+            numerics=self.numerics,
             operators_before=count_operators(self.proto),
             operators_after=count_operators(proto),
             cost_before_ms=milli[0],
@@ -288,7 +300,7 @@ class _Run:
             cost_source=found.cost_source,
             latency=self.latency,
             difference=self.difference,
-            rules=rule_uses(self.traces),
+            rules=rule_uses(self.traces, self.graphs),
             proof=proof_of(self.traces) if self.changed else None,
             refused=self.refused,
             notices=[*(self.judge.notices if self.judge else ()), *found.notices],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -12,9 +12,19 @@ from typing import Any
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
 from superopt.ir.text import NotationError, parse_rule, show_rule, show_signature, show_terms
-from superopt.report.data import Candidate, Counterexample, Proof, Report, RuleEntry, Totals
-from verify.proofs import Certificate, kernel_hash
-from verify.verdict import Proved
+from superopt.report.data import (
+    Candidate,
+    Confirmation,
+    Counterexample,
+    Proof,
+    Report,
+    RuleEntry,
+    Tested,
+    Totals,
+)
+from verify.proofs import Certificate, kernel_hash, line_hash
+from verify.semantics import SEMANTICS
+from verify.verdict import NUMERICS, Proved
 
 __all__ = ["ReportError", "collect"]
 
@@ -23,22 +33,32 @@ class ReportError(ValueError):
     """A file beside the rules cannot be read; the message is one line that names it."""
 
 
-def collect(families: Mapping[str, Sequence[tuple[int, Rule]]], folder: Path) -> Report:
-    """The report on `families` (name -> rules with their line numbers) and what lies beside them in `folder`.
+def collect(
+    families: Mapping[str, Sequence[tuple[int, Rule]]],
+    certificates: Mapping[str, Certificate],
+    beside: Callable[[str], Path],
+) -> Report:
+    """The report on `families` (name -> rules with their line numbers), certified all of them, and on what lies beside
+    them: `beside` says where.
 
-    Reads `certificates.jsonl`, `refused.jsonl` and `summary.json`; one that is missing is an empty one. Raises
-    ReportError.
+    Reads `refused.jsonl`, `summary.json` and `times.json`; one that is missing is an empty one. Raises ReportError.
     """
-    certificates = _certificates(folder / "certificates.jsonl")
-    rules = tuple(_entry(family, line, rule, certificates) for family, of in families.items() for line, rule in of)
+    times = _times(beside("times.json"))
+    rules = tuple(
+        _entry(family, line, rule, certificates[rule.id], times.get(rule.id))
+        for family, of in families.items()
+        for line, rule in of
+    )
     return Report(
         program=_program(),
         kernel=kernel_hash(),
         solvers=tuple(sorted({rule.solver for rule in rules if rule.solver})),
         rules=rules,
-        candidates=tuple(_candidates(folder / "refused.jsonl")),
+        candidates=tuple(_candidates(beside("refused.jsonl"))),
         totals=tuple(_totals(family, [r for r in rules if r.family == family]) for family in families),
-        stages=_stages(folder / "summary.json"),
+        classes={name: sum(rule.numerics == name for rule in rules) for name in NUMERICS},
+        tested=Tested(len(SEMANTICS)),
+        stages=_stages(beside("summary.json")),
     )
 
 
@@ -57,29 +77,18 @@ def _lines(path: Path) -> list[tuple[str, str]]:
     return [(f"{path}:{number}", line) for number, line in enumerate(lines, 1) if line.strip()]
 
 
-def _certificates(path: Path) -> dict[str, Certificate]:
-    """All certificates by rule id, those of another kernel too: the page says that they do not count."""
-    found = {}
-    for place, line in _lines(path):
-        try:
-            certificate = Certificate.from_json(line)
-        except (ValueError, KeyError, TypeError) as error:
-            raise ReportError(f"{place}: not a certificate: {error}") from error
-        found[certificate.rule] = certificate
-    return found
+def _times(path: Path) -> dict[str, float]:
+    if not path.is_file():
+        return {}
+    try:
+        return {rule: float(seconds) for rule, seconds in json.loads(path.read_text(encoding="utf-8")).items()}
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ReportError(f"{path}: not the prover's times: {error}") from error
 
 
-def _entry(family: str, line: int, rule: Rule, certificates: Mapping[str, Certificate]) -> RuleEntry:
-    certificate = certificates.get(rule.id)
-    proven = dict(certificate.proofs) if certificate else {}
-    proofs = tuple(_proof(signature, proven.get(signature)) for signature in rule.signatures or tuple(proven))
-    if certificate is None:
-        status = "none"
-    elif certificate.kernel != kernel_hash():
-        status = "other kernel"
-    else:
-        status = "certified" if all(proof.proven for proof in proofs) else "partly"
+def _entry(family: str, line: int, rule: Rule, certificate: Certificate, seconds: float | None) -> RuleEntry:
     terms = list(topological((*rule.lhs, *rule.rhs)))
+    classes = {proved.numerics for _, proved in certificate.proofs}
     return RuleEntry(
         id=rule.id,
         family=family,
@@ -91,19 +100,28 @@ def _entry(family: str, line: int, rule: Rule, certificates: Mapping[str, Certif
         operators=tuple(sorted({t.op for t in terms if t.op not in ("Var", "Out")})),
         variables=tuple(sorted(str(t.attr("name")) for t in terms if t.op == "Var")),
         backwards=rule.reversed().applicable,
-        status=status,
-        kernel=certificate.kernel if certificate else "",
-        solver=certificate.solver if certificate else "",
-        proofs=proofs,
+        numerics=next(name for name in reversed(NUMERICS) if name in classes),
+        text=certificate.text,
+        certificate=line_hash(certificate.to_json()),
+        kernel=certificate.kernel,
+        solver=certificate.solver,
+        seconds=seconds,
+        proofs=tuple(_proof(signature, proved) for signature, proved in certificate.proofs),
     )
 
 
-def _proof(signature: Signature, proved: Proved | None) -> Proof:
-    shown, ranks = show_signature(signature), {name: len(shape) for name, shape in signature.shapes}
-    if proved is None:
-        return Proof(shown, ranks, proven=False)
-    conditions, guards = (tuple(map(str, some)) for some in (proved.conditions, proved.guards))
-    return Proof(shown, ranks, True, conditions, guards, proved.obligations)
+def _proof(signature: Signature, proved: Proved) -> Proof:
+    return Proof(
+        signature=show_signature(signature),
+        ranks={name: len(shape) for name, shape in signature.shapes},
+        conditions=tuple(map(str, proved.conditions)),
+        guards=tuple(map(str, proved.guards)),
+        obligations=proved.obligations,
+        numerics=proved.numerics,
+        error=None if proved.roundings is None else str(proved.roundings[0] + proved.roundings[1]),
+        defined_left=proved.defined_left,
+        weakest=getattr(proved, "weakest", None),
+    )
 
 
 def _candidates(path: Path) -> list[Candidate]:
@@ -112,7 +130,7 @@ def _candidates(path: Path) -> list[Candidate]:
         try:
             data = json.loads(line)
             left, right = sides(data["rule"])
-            counterexample = data.get("counterexample")
+            counterexample, confirmation = data.get("counterexample"), data.get("confirmation")
             found.append(
                 Candidate(
                     equation=data["rule"],
@@ -123,6 +141,7 @@ def _candidates(path: Path) -> list[Candidate]:
                     verdict=data["verdict"],
                     reason=data["reason"],
                     counterexample=_counterexample(counterexample) if counterexample else None,
+                    confirmation=Confirmation(**confirmation) if confirmation else None,
                 )
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -159,6 +178,7 @@ def _totals(family: str, rules: Sequence[RuleEntry]) -> Totals:
         signatures=sum(len(rule.proofs) for rule in rules),
         guarded=sum(bool(rule.guards) for rule in rules),
         obligations=sum(rule.obligations for rule in rules),
+        seconds=round(sum(rule.seconds or 0.0 for rule in rules), 3),
     )
 
 

@@ -5,31 +5,42 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field
 
-__all__ = ["SCHEMA_VERSION", "Candidate", "Counterexample", "Proof", "Report", "RuleEntry", "Totals"]
+__all__ = [
+    "CASES", "SCHEMA_VERSION", "SLOW_CASES", "Candidate", "Confirmation", "Counterexample", "Proof", "Report",
+    "RuleEntry", "Tested", "Totals",
+]  # fmt: skip
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+# Random cases for each operator's definition: in every run of the test suite, and more in its slow part.
+CASES, SLOW_CASES = 15, 200
 
 
 @dataclass(frozen=True)
 class Proof:
     """A rule at one signature: what is literal there, and under which conditions it is proven.
 
-    `proven` is false where no certificate covers the signature; then the rest is empty. `guards` are those of the
-    `conditions` that the left side's typing does not imply.
+    `guards` are those of the `conditions` that the left side's typing does not imply; `weakest` says whether no weaker
+    ones would do (None: not asked). `error` is how many roundings the sides may differ by (`verify.verdict.Proved`),
+    None where the class of `numerics` is exact. `defined_left`: the left side's divisions, roots and logarithms are
+    assumed to be defined.
     """
 
     signature: str
     ranks: dict[str, int]
-    proven: bool
-    conditions: tuple[str, ...] = ()
-    guards: tuple[str, ...] = ()
-    obligations: int = 0
+    conditions: tuple[str, ...]
+    guards: tuple[str, ...]
+    obligations: int
+    numerics: str
+    error: str | None
+    defined_left: bool
+    weakest: bool | None = None
 
 
 @dataclass(frozen=True)
 class RuleEntry:
-    """One rule. `status`: "certified"; "partly" where signatures lack a proof; "other kernel" where the certificate
-    was made by another version of the kernel and will not be relied on; "none" without a certificate."""
+    """One rule. `numerics` is the loosest class at any signature, `text` the hash of its line, `certificate` that of
+    its certificate, `seconds` the prover's time (None: not written down)."""
 
     id: str
     family: str
@@ -41,15 +52,29 @@ class RuleEntry:
     operators: tuple[str, ...]
     variables: tuple[str, ...]
     backwards: bool  # whether the equation may be applied right to left as well
-    status: str
+    numerics: str
+    text: str
+    certificate: str
     kernel: str
     solver: str
+    seconds: float | None
     proofs: tuple[Proof, ...]
 
     @property
     def guards(self) -> tuple[str, ...]:
         """Guards of all signatures, each once."""
         return tuple(dict.fromkeys(guard for proof in self.proofs for guard in proof.guards))
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """Bounds of all signatures, in roundings, each once."""
+        return tuple(dict.fromkeys(proof.error for proof in self.proofs if proof.error is not None))
+
+    @property
+    def weakest(self) -> bool | None:
+        """Whether no weaker guards would do at any signature; None where that was not asked."""
+        known = {proof.weakest for proof in self.proofs if proof.guards}
+        return None if None in known or not known else known == {True}
 
     @property
     def ranks(self) -> tuple[int, int] | None:
@@ -75,6 +100,16 @@ class Counterexample:
 
 
 @dataclass(frozen=True)
+class Confirmation:
+    """What ONNX Runtime said of a counterexample: the outcome, what it computes there, or why it computes nothing."""
+
+    outcome: str
+    left: str
+    right: str
+    reason: str
+
+
+@dataclass(frozen=True)
 class Candidate:
     """An equation that the generator conjectured and the prover did not prove: "Refuted" or "Unknown"."""
 
@@ -86,11 +121,12 @@ class Candidate:
     verdict: str
     reason: str
     counterexample: Counterexample | None
+    confirmation: Confirmation | None = None
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Rules, signatures and obligations of one family."""
+    """Rules, signatures, obligations and the prover's seconds of one family."""
 
     family: str
     rules: int
@@ -98,11 +134,22 @@ class Totals:
     signatures: int
     guarded: int  # rules with a guard at any signature
     obligations: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Tested:
+    """How the definitions were tested: operators, and random cases for each, in every run and in the slow part."""
+
+    operators: int
+    cases: int = CASES
+    slow_cases: int = SLOW_CASES
 
 
 @dataclass(frozen=True)
 class Report:
-    """Everything on the page. `stages` are the generator's counts: family (and "total") -> stage -> how many."""
+    """Everything on the page. `classes` counts the rules of each class of numerics. `stages` are the generator's
+    counts: family (and "total") -> stage -> how many."""
 
     program: str
     kernel: str
@@ -110,6 +157,8 @@ class Report:
     rules: tuple[RuleEntry, ...]
     candidates: tuple[Candidate, ...]
     totals: tuple[Totals, ...]
+    classes: dict[str, int]
+    tested: Tested
     stages: dict[str, dict[str, int]] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
 

@@ -27,11 +27,19 @@ _STAGES = {
     "signatures": "signatures at which they are proven",
 }
 
+_KINDS = {
+    "exact": "Both sides give the same bits, NaN and infinities included",
+    "reassociating": "The same real value of finite inputs, computed in another order: the sides differ by roundings,"
+    " and by what overflows",
+    "real-only": "The same real value wherever all intermediate values of both sides are finite",
+}
+
 
 def render(report: Report) -> str:
     """The page. It is readable without JavaScript, which only searches and filters."""
     made = environment()
-    made.globals.update(ranks=_ranks, legend=_legend, note=_note)
+    made.globals.update(ranks=_ranks, legend=_legend, kinds=_KINDS)
+    made.filters.update(seconds=_seconds)
     return made.get_template("report.html").render(report=report, stages=_STAGES)
 
 
@@ -84,11 +92,5 @@ def _ranks(rule: RuleEntry) -> str:
     return f"rank {low}" if low == high else f"ranks {low}–{high}"
 
 
-def _note(rule: RuleEntry) -> str:
-    """What a reader must know of a rule's certificate; empty where it is as it should be."""
-    return {
-        "certified": "",
-        "partly": "not every signature is certified",
-        "other kernel": "certified by another version of the kernel: proven anew before use",
-        "none": "no certificate: proven on the spot before use",
-    }[rule.status]
+def _seconds(value: float) -> str:
+    return f"{value:.2f} s" if value < 10 else f"{value:,.0f} s"

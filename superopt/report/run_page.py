@@ -13,7 +13,7 @@ __all__ = ["render_run"]
 
 
 def render_run(run: Mapping[str, Any]) -> str:
-    """The page for `run`: an object as `Result.to_json` writes it (schema version 1, where
+    """The page for `run`: an object as `Result.to_json` writes it (schema version 2, where
     a number that is not finite is null).
 
     Loads nothing, as the verification report.

@@ -1,6 +1,6 @@
 """ONNX Runtime as an instrument: sessions on a chosen provider, random feeds, comparison, interleaved timing."""
 
-from superopt.runtime.compare import Comparison, Tolerance, compare, derive_tolerance, spread, worst_of
+from superopt.runtime.compare import Comparison, Tolerance, compare, derive_tolerance, identical, spread, worst_of
 from superopt.runtime.feeds import (
     Feeds,
     InputError,
@@ -10,6 +10,7 @@ from superopt.runtime.feeds import (
     fix_shapes,
     input_specs,
     parse_shape,
+    with_specials,
 )
 from superopt.runtime.sessions import (
     CannotRun,
@@ -38,6 +39,7 @@ __all__ = [
     "derive_tolerance",
     "feed_candidates",
     "fix_shapes",
+    "identical",
     "input_specs",
     "open_session",
     "parse_shape",
@@ -47,5 +49,6 @@ __all__ = [
     "time_models",
     "time_once",
     "versions",
+    "with_specials",
     "worst_of",
 ]

@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-__all__ = ["Comparison", "Tolerance", "compare", "derive_tolerance", "spread", "worst_of"]
+__all__ = ["Comparison", "Tolerance", "compare", "derive_tolerance", "identical", "spread", "worst_of"]
 
 _TAIL = 4.0
 _SPREAD = 4.0
@@ -132,6 +132,18 @@ def compare(original: Sequence[Any], result: Sequence[Any], tolerance: Tolerance
     if len(a_all) != len(b_all):
         return Comparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
     return worst_of([_compare_one(n, a, b, tolerance) for n, (a, b) in enumerate(zip(a_all, b_all, strict=True))])
+
+
+def identical(original: Sequence[Any], result: Sequence[Any]) -> Comparison:
+    """Outputs of the result against the original's, bit for bit: NaN as it is, and -0.0 is not 0.0."""
+    a_all, b_all = _flat(original), _flat(result)
+    if len(a_all) != len(b_all):
+        return Comparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
+    for number, (a, b) in enumerate(zip(a_all, b_all, strict=True)):
+        same = a.dtype == b.dtype and a.shape == b.shape
+        if not same or not (np.array_equal(a, b) if a.dtype == object else a.tobytes() == b.tobytes()):
+            return Comparison(math.inf, math.inf, 0.0, math.inf, number, f"output {number} is not bit-identical")
+    return Comparison(0.0, 0.0, 0.0, 0.0, 0, None)
 
 
 def worst_of(comparisons: Sequence[Comparison]) -> Comparison:

@@ -27,6 +27,7 @@ __all__ = [
     "fix_shapes",
     "input_specs",
     "parse_shape",
+    "with_specials",
 ]
 
 Array: TypeAlias = NDArray[np.generic]
@@ -148,6 +149,18 @@ def feed_candidates(
     bounds = _INTEGER_BOUNDS if any(_is_integer(spec.elem_type) for spec in specs) else _INTEGER_BOUNDS[:1]
     for bound in bounds:
         yield {spec.name: _draw(spec, shapes[spec.name], seed, index, bound) for spec in specs}
+
+
+def with_specials(feeds: Feeds, seed: int) -> Feeds:
+    """`feeds` with NaN, infinities, -0.0 and a subnormal number at one of ten places of each float input."""
+    found: Feeds = {}
+    for name, array in feeds.items():
+        found[name] = array
+        if np.issubdtype(array.dtype, np.floating) or array.dtype == np.dtype(ml_dtypes.bfloat16):
+            rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
+            specials = np.array([np.nan, np.inf, -np.inf, -0.0, 1e-40]).astype(array.dtype)
+            found[name] = np.where(rng.random(array.shape) < 0.1, rng.choice(specials, array.shape), array)
+    return found
 
 
 def _dtype(elem_type: int) -> np.dtype[np.generic]:

@@ -9,7 +9,7 @@ from superopt.ir.pattern import instantiate, match
 from superopt.ir.term import Term, rebuild, topological
 from superopt.ir.trace import Rewrite, Step, Trace
 
-__all__ = ["Applied", "apply_trace", "fill", "origins"]
+__all__ = ["Applied", "apply_trace", "fill", "origins", "places"]
 
 
 def fill(outputs: Sequence[Term], leaves: Mapping[Term, Term]) -> tuple[Term, ...]:
@@ -75,6 +75,29 @@ def origins(rewrite: Rewrite, names: Sequence[str]) -> dict[Term, str]:
         origin.update({term: name for term in topological(results) if term not in present})
     kept = set(topological(rewrite.after))
     return {term: rule for term, rule in origin.items() if term in kept}
+
+
+def places(rewrite: Rewrite) -> list[tuple[Term, ...]]:
+    """For each step the terms of `rewrite.before` whose places its roots have: an operator over rewritten inputs has
+    its own, and what a step makes has that of the step's first root."""
+    found: list[tuple[Term, ...]] = []
+    outputs = rewrite.before
+    place = {term: term for term in topological(outputs)}
+    for step in rewrite.steps:
+        here = [place[root] for root in step.roots]
+        found.append(tuple(dict.fromkeys(here)))
+        results = _results(step)
+        for result, was in zip(results, here, strict=True):
+            place.setdefault(result, was)
+        place.update({term: here[0] for term in topological(results) if term not in place})
+
+        def make(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+            new = remake(old, inputs)
+            place.setdefault(new, place[old])
+            return new
+
+        outputs = rebuild(outputs, dict(zip(step.roots, results, strict=True)), make)
+    return found
 
 
 def _results(step: Step) -> tuple[Term, ...]:

@@ -67,7 +67,7 @@ def tiny(value: Term) -> Term:
     line = Term.of("Const", (), {"hash": LINE}, (TensorType("int64", (1,)),))
     return make(
         "Slice",
-        (Term.of("Reshape", (value, line), {}, (flat,)),),
+        (Term.of("ai.onnx::Reshape", (value, line), {}, (flat,)),),
         {"axes": (-1,), "starts": (0,), "ends": (1,), "steps": (1,)},
     )
 

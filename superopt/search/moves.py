@@ -17,7 +17,6 @@ from superopt.ir.ops import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
-from superopt.ir.types import FLOAT_DTYPES
 from superopt.search.view import View, root_key
 
 __all__ = ["Check", "CheckCache", "Match", "Matcher", "RuleSet", "Variant"]
@@ -275,7 +274,7 @@ def _match(variant: Variant, roots: tuple[Term, ...]) -> Match | None:
     if bindings is None or any(root.weight_only for root in roots):
         return None
     dtype = bindings.dtype()
-    if dtype is None or dtype not in FLOAT_DTYPES:
+    if dtype is None:
         return None
     try:
         results = instantiate(variant.rule.rhs, bindings, dtype)
@@ -294,7 +293,7 @@ def _match(variant: Variant, roots: tuple[Term, ...]) -> Match | None:
 
 
 class CheckCache:
-    """`check`, asked once for each rule, ranks and sizes of its variables, and attributes."""
+    """`check`, asked once for each rule, types of its variables, and attributes."""
 
     def __init__(self, check: Check) -> None:
         self._check = check
@@ -303,8 +302,8 @@ class CheckCache:
     def __call__(self, found: Match) -> Signature | None:
         """The signature at which the matched rule may be applied, or None."""
         bindings = found.bindings
-        shapes = tuple((name, term.type and term.type.shape) for name, term in sorted(bindings.terms.items()))
-        key = (found.variant.rule, shapes, tuple(sorted(bindings.attrs.items(), key=lambda item: item[0])))
+        types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
+        key = (found.variant.rule, types, tuple(sorted(bindings.attrs.items(), key=lambda item: item[0])))
         if key not in self._known:
             self._known[key] = self._check(found.variant.rule, bindings)
         return self._known[key]

@@ -8,21 +8,44 @@ broadcasting.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from superopt.ir.ops import OPS, replace
+from superopt.evaluate import (
+    constants,
+    contrib,
+    conv,
+    linear,
+    logic,
+    normalization,
+    pool,
+    rearrange,
+    reduce,
+    scalar,
+    select,
+    standard,
+)
+from superopt.evaluate.standard import Array, Compute
+from superopt.ir.ops import replace
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 
 __all__ = ["can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype"]
 
-Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-Attrs: TypeAlias = Mapping[str, Any]
+_FAMILIES = (constants, contrib, conv, linear, logic, normalization, pool, rearrange, reduce, scalar, select, standard)
+# Operators that only move elements, so that folding them is exact in any element type.
+MOVES = CLOSED_FORM | {
+    "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Out", "Pad", "Reshape", "Resize", "Slice",
+    "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where",
+}  # fmt: skip
+# Functions of real numbers that jump; others that give something else than real numbers (comparisons, Cast) do too.
+# Powers of negative numbers are real where the exponent is whole, and only there.
+JUMPS = frozenset({"Ceil", "Floor", "LpNormalization", "Pow", "Round", "Sign", "ThresholdedRelu"})
+COMPUTE: Mapping[str, Compute] = {name: compute for family in _FAMILIES for name, compute in family.COMPUTE.items()}
 
 
 def dtype_name(element_type: int) -> str:
@@ -55,109 +78,6 @@ def constant(array: Array, dtype: str, weights: MutableMapping[str, Array]) -> T
     return Term.of("Const", (), {"hash": digest.hexdigest()}, (type,))
 
 
-def _gemm(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    a, b = inputs[:2]
-    a, b = (a.T if attrs["transA"] else a), (b.T if attrs["transB"] else b)
-    product = attrs["alpha"] * (a @ b) if attrs["alpha"] != 1 else a @ b
-    if len(inputs) > 2:
-        product = product + (attrs["beta"] * inputs[2] if attrs["beta"] != 1 else inputs[2])
-    return [product]
-
-
-def _split(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    return np.split(inputs[0], np.cumsum(attrs["split"])[:-1], axis=attrs["axis"])
-
-
-def _slice(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    index = [slice(None)] * inputs[0].ndim
-    for axis, start, end, step in zip(attrs["axes"], attrs["starts"], attrs["ends"], attrs["steps"], strict=True):
-        index[axis] = slice(start, end, step)
-    return [inputs[0][tuple(index)]]
-
-
-def _pad(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    (x,), pads = inputs, attrs["pads"]
-    begins, ends = pads[: x.ndim], pads[x.ndim :]
-    cropped = x[tuple(slice(max(-b, 0), n - max(-e, 0)) for b, n, e in zip(begins, x.shape, ends, strict=True))]
-    widths = [(max(b, 0), max(e, 0)) for b, e in zip(begins, ends, strict=True)]
-    return [np.pad(cropped, widths, constant_values=attrs["value"])]
-
-
-def _conv(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    """Cross-correlation by `im2col`: every window of x as a row, times the kernels as a matrix, group by group."""
-    x, w = inputs[:2]
-    spatial, group = x.ndim - 2, attrs["group"]
-    (x,) = _pad([x], {"pads": (0, 0, *attrs["pads"][:spatial], 0, 0, *attrs["pads"][spatial:]), "value": 0})
-    reach = tuple((k - 1) * d + 1 for k, d in zip(w.shape[2:], attrs["dilations"], strict=True))
-    windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, x.ndim)))
-    steps = (slice(None), slice(None), *(slice(None, None, s) for s in attrs["strides"]))
-    windows = windows[(*steps, *(slice(None, None, d) for d in attrs["dilations"]))]
-    out_size = windows.shape[2 : 2 + spatial]
-    # (N, C, out..., k...) to (group, N*out, C/group * k), against (group, O/group, C/group * k).
-    windows = np.moveaxis(windows, 1, 1 + spatial).reshape(x.shape[0], *out_size, group, -1)
-    rows = np.moveaxis(windows, -2, 0).reshape(group, x.shape[0] * int(np.prod(out_size)), -1)
-    kernels = w.reshape(group, w.shape[0] // group, int(np.prod(w.shape[1:])))
-    result = rows @ kernels.swapaxes(1, 2)
-    result = result.reshape(group, x.shape[0], *out_size, -1)
-    result = np.moveaxis(result, (0, -1), (1, 2)).reshape(x.shape[0], w.shape[0], *out_size)
-    return [result + inputs[2].reshape(-1, *(1,) * spatial) if len(inputs) > 2 else result]
-
-
-def _batch_normalization(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    x, *params = inputs
-    scale, bias, mean, variance = (p.reshape(-1, *(1,) * (x.ndim - 2)) for p in params)
-    return [(x - mean) * (scale / np.sqrt(variance + attrs["epsilon"])) + bias]
-
-
-def _dirac(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    kernel = np.zeros(attrs["shape"])
-    outputs = attrs["shape"][0]
-    centre = tuple((k - 1) // 2 for k in attrs["shape"][2:])
-    for o in range(outputs):
-        kernel[(o, o % (outputs // attrs["group"]), *centre)] = 1.0
-    return [kernel]
-
-
-def _sum(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    total = inputs[0]
-    for array in inputs[1:]:
-        total = total + array
-    return [total]
-
-
-def _reduce_sum(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
-    return [np.sum(inputs[0], axis=attrs["axes"], keepdims=bool(attrs["keepdims"]), dtype=inputs[0].dtype)]
-
-
-_COMPUTE: Mapping[str, Callable[[Sequence[Array], Attrs], list[Array]]] = {
-    "Zeros": lambda inputs, attrs: [np.zeros(attrs["shape"])],
-    "Ones": lambda inputs, attrs: [np.ones(attrs["shape"])],
-    "Eye": lambda inputs, attrs: [np.eye(attrs["n"])],
-    "Dirac": _dirac,
-    "MatMul": lambda inputs, attrs: [np.matmul(inputs[0], inputs[1])],
-    "Gemm": _gemm,
-    "Add": lambda inputs, attrs: [inputs[0] + inputs[1]],
-    "Sub": lambda inputs, attrs: [inputs[0] - inputs[1]],
-    "Mul": lambda inputs, attrs: [inputs[0] * inputs[1]],
-    "Sum": _sum,
-    "Neg": lambda inputs, attrs: [-inputs[0]],
-    "Identity": lambda inputs, attrs: [inputs[0]],
-    "Relu": lambda inputs, attrs: [np.maximum(inputs[0], 0)],
-    "Sigmoid": lambda inputs, attrs: [np.exp(-np.logaddexp(0, -inputs[0]))],
-    "Tanh": lambda inputs, attrs: [np.tanh(inputs[0])],
-    "Concat": lambda inputs, attrs: [np.concatenate(inputs, axis=attrs["axis"])],
-    "Split": _split,
-    "Slice": _slice,
-    "Transpose": lambda inputs, attrs: [np.transpose(inputs[0], attrs["perm"])],
-    "Pad": _pad,
-    "Unsqueeze": lambda inputs, attrs: [np.expand_dims(inputs[0], attrs["axes"])],
-    "Squeeze": lambda inputs, attrs: [np.squeeze(inputs[0], attrs["axes"])],
-    "ReduceSum": _reduce_sum,
-    "Conv": _conv,
-    "BatchNormalization": _batch_normalization,
-}
-
-
 def _literal(value: Attr) -> bool:
     return all(map(_literal, value)) if isinstance(value, tuple) else isinstance(value, (int, float, str))
 
@@ -167,7 +87,7 @@ def can_evaluate(term: Term) -> bool:
     present; a Const counts, a Var does not."""
     if term.op in ("Const", "Out"):
         return True
-    return term.op in OPS and None not in term.inputs and all(_literal(value) for _, value in term.attrs)
+    return term.op in COMPUTE and None not in term.inputs and all(_literal(value) for _, value in term.attrs)
 
 
 def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mapping[str, Array]) -> list[Array]:
@@ -190,7 +110,7 @@ def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mappin
                 values[term] = several[node][index]
             else:
                 inputs = [values[i] for i in term.inputs if i is not None]
-                several[term] = _COMPUTE[term.op](inputs, dict(term.attrs))
+                several[term] = COMPUTE[term.op](inputs, dict(term.attrs))
                 values[term] = several[term][0]
                 if term.op in CLOSED_FORM:
                     values[term] = _widen(_narrow(values[term], term), term)
@@ -220,15 +140,49 @@ def _narrow(array: Array, term: Term) -> Array:
     return array if term.type is None else array.astype(numpy_dtype(term.type.dtype), copy=False)
 
 
-def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array]) -> dict[Term, Term]:
+def _is_exact(term: Term) -> bool:
+    """Whether `term` moves elements only, or computes with no real numbers."""
+    types = [type for part in (term, *term.inputs) if part is not None for type in part.types]
+    return term.op in MOVES or all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)
+
+
+def _real(term: Term | None) -> bool:
+    return term is not None and any(type is None or type.dtype in FLOAT_DTYPES for type in term.types)
+
+
+def _before_jumps(order: Sequence[Term]) -> set[Term]:
+    """The functions of weights that jump, and the terms below on whose rounding it depends where they are: the floor of
+    0.7 / 0.1 is 7 to a runtime that computes in float32, and 6 here. `order` has inputs before users."""
+    same: set[Term | None] = {None}  # what is bit for bit what any runtime has: its rounding is not a question
+    for term in order:
+        moved = term.op == "Const" or term.op in MOVES or term.op == "Cast"
+        if not _real(term) or (moved and same.issuperset(term.inputs)):
+            same.add(term)
+    found: set[Term] = set()
+    for term in reversed(order):
+        jumps = term.op in JUMPS or (not _real(term) and any(map(_real, term.inputs)))
+        asked = term.inputs if term.op != "Pow" or term in found else term.inputs[1:]
+        rounded = [i for i in asked if i is not None and i not in same]
+        if term in found or (jumps and term.weight_only and rounded):
+            found.update((term, *rounded))
+    return found
+
+
+def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: bool = False) -> dict[Term, Term]:
     """For every maximal subterm that is made of weights and known operators only, the constant that it equals,
-    computed in float64 and rounded once to its element type; arrays are added to `weights`. Leaves are left alone."""
+    computed in float64 and rounded once to its element type; arrays are added to `weights`. Leaves are left alone, and
+    so is what a discontinuous function of computed numbers depends on: the runtime's own rounding decides there.
+
+    `exact`: only where no rounding can occur, so that the constant is what any runtime computes, bit for bit.
+    """
     outputs = tuple(outputs)
     foldable: set[Term] = set()
     users: dict[Term, bool] = dict.fromkeys(outputs, False)  # whether all users fold too
     order = list(topological(outputs))
+    left = _before_jumps(order)
     for term in order:
-        if term.weight_only and can_evaluate(term) and all(i in foldable for i in term.inputs):
+        allowed = term not in left and (not exact or term.op == "Const" or _is_exact(term))
+        if allowed and term.weight_only and can_evaluate(term) and all(i in foldable for i in term.inputs):
             foldable.add(term)
     for term in reversed(order):
         inside = term in foldable

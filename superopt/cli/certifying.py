@@ -1,0 +1,41 @@
+"""`superopt verify --certify`: certificates and the prover's times, beside the rules."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from superopt.cli.proving import Report, Task
+from superopt.ir.text import parse_rule
+from superopt.optimizer.files import write_text
+from superopt.rulebook import CERTIFICATES, TIMES, RulesError, beside
+
+__all__ = ["certifiable", "write_certificates"]
+
+
+def certifiable(todo: Iterable[Task]) -> None:
+    """Raises RulesError where a rule cannot have a certificate of its own."""
+    lines: dict[str, Task] = {}
+    for task in todo:
+        rule = parse_rule(task.text)
+        if not rule.signatures:
+            raise RulesError(
+                f"{task.file}:{task.line}: a certificate is for signatures, and the rule gives none (`superopt verify`"
+                " shows those that come naturally; write them after `@`)"
+            )
+        first = lines.setdefault(rule.id, task)
+        if first.text != task.text:
+            raise RulesError(
+                f"{task.file}:{task.line}: the same equation as {first.file}:{first.line}; write one line for both"
+            )
+
+
+def write_certificates(path: Path, reports: Iterable[Report]) -> Path:
+    """Writes what belongs to the rules of `path`, all proven; gives the file of certificates. Raises OSError."""
+    reports = list(reports)
+    times = {report.id: round(report.seconds, 3) for report in sorted(reports, key=lambda report: report.id)}
+    write_text(beside(path, TIMES), json.dumps(times, indent=0) + "\n")
+    lines = sorted({report.certificate for report in reports})
+    write_text(beside(path, CERTIFICATES), "".join(f"{line}\n" for line in lines))
+    return beside(path, CERTIFICATES)

@@ -1,0 +1,105 @@
+"""Scalar functions that the definitions may apply, as numbers. What the prover knows about them is in `symbolic`."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+
+__all__ = ["FUNCTIONS"]
+
+
+def _sigmoid(x: float) -> float:
+    return 1.0 / (1.0 + math.exp(-x)) if x > -700 else 0.0
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 709 else math.inf
+
+
+def _log(x: float) -> float:
+    return math.log(x) if x > 0 else math.nan
+
+
+def _reciprocal(x: float) -> float:
+    return 1.0 / x if x else math.nan
+
+
+def _power(x: float, y: float) -> float:
+    try:
+        result = x**y
+    except (OverflowError, ZeroDivisionError):
+        return math.inf
+    return result if isinstance(result, (int, float)) else math.nan
+
+
+def _truncated_quotient(x: float, y: float) -> float:
+    """Integer division as ONNX defines it from opset 14 on: rounded towards zero."""
+    if not y:
+        return math.nan
+    quotient = abs(int(x)) // abs(int(y))
+    return quotient if (x < 0) == (y < 0) else -quotient
+
+
+def _truncate(x: float) -> float:
+    return math.trunc(x) if math.isfinite(x) else math.nan
+
+
+def _floor(x: float) -> float:
+    return float(math.floor(x)) if math.isfinite(x) else math.nan
+
+
+def _round(x: float) -> float:
+    """Halves to the even neighbour, as Python rounds."""
+    return float(round(x)) if math.isfinite(x) else math.nan
+
+
+def _float16(x: float) -> float:
+    try:
+        return float(struct.unpack("<e", struct.pack("<e", x))[0])
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+def _float32(x: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", x))[0])
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+def _wrapped(bits: int, signed: bool) -> Callable[[float], float]:
+    def wrap(x: float) -> float:
+        value = int(x) % (1 << bits)
+        return value - (1 << bits) if signed and value >> (bits - 1) else value
+
+    return wrap
+
+
+FUNCTIONS: Mapping[str, Callable[..., float]] = {
+    "reciprocal": _reciprocal,
+    "sqrt": lambda x: math.sqrt(x) if x >= 0 else math.nan,
+    "exp": _exp,
+    "log": _log,
+    "power": _power,
+    "sigmoid": _sigmoid,
+    "tanh": math.tanh,
+    "erf": math.erf,
+    "pi": lambda: math.pi,
+    "truncate": _truncate,  # towards zero
+    "floor": _floor,
+    "round": _round,  # to the nearest integer, halves to even
+    "truncated_quotient": _truncated_quotient,
+    # Casts that lose: rounding to a narrower float, wrapping to a narrower integer.
+    "to_float16": _float16,
+    "to_float": _float32,
+    "to_double": float,  # of integers with more than 53 bits
+    "to_int64": _wrapped(64, True),
+    "to_int32": _wrapped(32, True),
+    "to_int16": _wrapped(16, True),
+    "to_int8": _wrapped(8, True),
+    "to_uint64": _wrapped(64, False),
+    "to_uint32": _wrapped(32, False),
+    "to_uint16": _wrapped(16, False),
+    "to_uint8": _wrapped(8, False),
+}

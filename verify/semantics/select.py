@@ -1,0 +1,75 @@
+"""Operators that pick elements by position.
+
+Sources: the operators' pages of the ONNX specification, Gather-13, Trilu-14, Resize-19, CumSum-14.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+from superopt.ir.dim import Size, Sizes, floor_div
+from verify.algebra import Algebra, at_least, equal
+from verify.semantics.common import Definition, Operand
+
+__all__ = ["DEFINITIONS"]
+
+
+def _gather(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x[..., indices[p], ...] at position p of the axis, which a single index does away with.
+
+    Indices in equal steps are read at first + p * step, others case by case.
+    """
+    x, indices = xs[0], attrs["indices"]
+    axis = attrs["axis"] % len(x.shape)
+    if not isinstance(indices, tuple):
+        return x.at(*i[:axis], _from_front(x, axis, indices), *i[axis:])
+    places = [_from_front(x, axis, place) for place in indices]
+    position = i[axis]
+
+    def element(place: Size) -> Any:
+        return x.at(*i[:axis], place, *i[axis + 1 :])
+
+    steps = {after - before for before, after in pairwise(places)}
+    if len(places) == 1:
+        return element(places[0])
+    if len(steps) == 1:
+        return element(places[0] + position * steps.pop())
+    pieces = [([equal(position, p)], partial(element, place)) for p, place in enumerate(places)]
+    return g.piecewise(pieces, g.constant(Fraction(0)))
+
+
+def _from_front(x: Operand, axis: int, place: Size) -> Size:
+    return place + x.shape[axis] if isinstance(place, int) and place < 0 else place
+
+
+def _trilu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x[..., r, c] where c - r >= k (upper) or c - r <= k (lower), else 0."""
+    diagonal, k = i[-1] - i[-2], attrs["k"]
+    kept = at_least(diagonal, k) if attrs["upper"] else at_least(k, diagonal)
+    return g.piecewise([([kept], lambda: xs[0].at(*i))], g.constant(Fraction(0)))
+
+
+def _resize(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x[floor(i / scale)] along the last axes: the nearest element, asymmetric and rounded down."""
+    kept = len(i) - len(attrs["scales"])
+    return xs[0].at(*i[:kept], *(floor_div(j, scale) for j, scale in zip(i[kept:], attrs["scales"], strict=True)))
+
+
+def _cumsum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """sum of x[k] over k <= i along the axis; `exclusive` over k < i, `reverse` over k >= i, both over k > i."""
+    axis = attrs["axis"] % len(i)
+    count = (shape[axis] - i[axis] if attrs["reverse"] else i[axis] + 1) - (1 if attrs["exclusive"] else 0)
+    first = (i[axis] + (1 if attrs["exclusive"] else 0)) if attrs["reverse"] else 0
+    return g.summation(count, lambda k: xs[0].at(*i[:axis], first + k, *i[axis + 1 :]))
+
+
+DEFINITIONS: Mapping[str, Definition] = {
+    "Gather": _gather,
+    "Trilu": _trilu,
+    "Resize": _resize,
+    "CumSum": _cumsum,
+}
