@@ -45,6 +45,52 @@ def test_false_equations_are_refuted(rule: Rule) -> None:
     assert isinstance(prove_at(rule, rule.signatures[0]), Refuted)
 
 
+@pytest.mark.parametrize("rule", _rules("not_proved.rules"), ids=show_rule)
+def test_equations_that_look_true_are_not_proved(rule: Rule) -> None:
+    for signature in rule.signatures:
+        verdict = prove_at(rule, signature)
+        assert not isinstance(verdict, Proved)
+        assert isinstance(verdict, Unknown) or verdict.counterexample is not None
+
+
+@pytest.mark.parametrize(
+    ("line", "numerics"),
+    [
+        ("Transpose[perm=[1, 0]](Transpose[perm=[1, 0]](x)) = x @ x[_,_]", "exact"),
+        ("Relu(Concat[axis=-1](a, b)) = Concat[axis=-1](Relu(a), Relu(b)) @ a[_,_] b[_,_]", "exact"),
+        ("Relu(Relu(x)) = Relu(x) @ x[_]", "exact"),
+        ("Add(a, b) = Add(b, a) @ a[_] b[_]", "exact"),
+        ("Sub(a, b) = Add(a, Neg(b)) @ a[_] b[_]", "exact"),
+        ("Add(Add(a, b), c) = Add(a, Add(b, c)) @ a[_] b[_] c[_]", "reassociating"),
+        ("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_]", "reassociating"),
+        ("Sigmoid(Concat[axis=-1](a, b)) = Concat[axis=-1](Sigmoid(a), Sigmoid(b)) @ a[_,_] b[_,_]", "reassociating"),
+        # Zeros of two signs, and the one of a maximum, which IEEE 754 leaves open.
+        ("Add(x, Zeros[shape=[]]) = Add(x, ConstantOfShape[shape=[], value=-0.0]) @ x[_]", "reassociating"),
+        ("Relu(x) = Max(x, Zeros[shape=[]]) @ x[_]", "reassociating"),
+        ("Abs(x) = Max(x, Neg(x)) @ x[_]", "reassociating"),
+        # What cancels, or is multiplied by 0, must be finite; what is divided by must not be 0.
+        ("Sub(a, a) = Zeros[shape=a.shape] @ a[_]", "real-only"),
+        ("Mul(a, Zeros[shape=[]]) = Zeros[shape=a.shape] @ a[_]", "real-only"),
+        ("Where(c, Sub(Add(x, y), x), z) = Where(c, y, z) @ c:bool[_] x[_] y[_] z[_]", "real-only"),
+        ("Where(c, Div(x, x), Ones[shape=[]]) = Ones[shape=[x.shape[0]]] @ c:bool[_] x[_]", "real-only"),
+    ],
+)
+def test_the_class_of_numerics(line: str, numerics: str) -> None:
+    rule = parse_rule(line)
+    verdict = prove_at(rule, rule.signatures[0])
+    assert isinstance(verdict, Proved)
+    assert verdict.numerics == numerics
+    assert (verdict.roundings is None) == (numerics == "exact")
+
+
+def test_the_error_bound_counts_all_summands() -> None:
+    rule = parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_]")
+    verdict = prove_at(rule, rule.signatures[0])
+    assert isinstance(verdict, Proved) and verdict.roundings is not None
+    # k products, k - 1 additions; one more product; n - 1 additions
+    assert str(verdict.roundings[0]) == "b.shape[0] + c.shape[0]"
+
+
 def test_guards_are_inferred() -> None:
     """Summing two kernels needs equal kernel shapes, which the left side's typing does not give."""
     conv = "Conv[dilations=d, group=g, pads=p, strides=s]"

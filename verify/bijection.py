@@ -7,19 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from superopt.ir.dim import Dim, Size, evaluate, symbols_of
+from verify.moved import Moved
 from verify.scope import solve
-from verify.symbolic import (
-    Access,
-    Apply,
-    Choice,
-    Factor,
-    Maximum,
-    Moved,
-    Quantity,
-    Repeated,
-    Symbolic,
-    children,
-)  # fmt: skip
+from verify.sums import Access, Apply, Choice, Factor, Maximum, Quantity, Repeated, children
+from verify.symbolic import Symbolic
 
 __all__ = ["POINTWISE", "bijective", "kind", "kinds", "moved_factor", "pairings", "propose"]
 

@@ -6,55 +6,48 @@
        the coefficients of what matches must agree; a range that lies in another is cut out of it,
     4. where that fails, split on a truth value, a choice or a maximum that mentions no bound variable; without such a
        split ask whether the difference is 0 by the signs of the cases; at last multiply by a denominator.
-The bijection is read off the index expressions (a proposal, `verify.bijection`); that it is one, that guards agree and
-that indices are equal is then checked. So a bad proposal costs an `Unknown`, never a wrong `Proved`.
+Every proposal is checked: a bad one costs an `Unknown`, never a wrong `Proved`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 
-from superopt.ir.dim import Size, symbols_of
+from superopt.ir.dim import symbols_of
 from verify.algebra import Guard
-from verify.bijection import POINTWISE, bijective, kind, kinds, moved_factor, pairings, propose
+from verify.bijection import POINTWISE, bijective, kind, kinds, propose
 from verify.facts import Facts, Shared
 from verify.floating import COMMUTATIVE
 from verify.given import DEFINED, Given, Sign, partial_applications
-from verify.normal import Normaliser
+from verify.matching import Matching
+from verify.moved import Moved
+from verify.normal import Effort, Normaliser
 from verify.reals import RealQuery
 from verify.scope import mentioned, mentioned_by, projected
 from verify.signs import Signs
-from verify.symbolic import (
+from verify.sums import (
+    ONE,
     Access,
     Apply,
     Bound,
     Choice,
     Factor,
     Maximum,
-    Moved,
     Product,
     Quantity,
     Real,
     Repeated,
     Sum,
-    Symbolic,
     children,
     single,
-)  # fmt: skip
+)
+from verify.symbolic import Symbolic
 
 __all__ = ["Comparison", "Effort"]
 
-ONE = Fraction(1)
 _MOST_SIGNS = 12  # cases within cases
-_DEEPEST = 40  # comparisons within comparisons
-# Coefficients of what matches: positive and negative ones of the left side, and of the right side.
-Count = tuple[Fraction, Fraction, Fraction, Fraction]
-
-
-class Effort(Exception):
-    """The comparison took more steps than it may."""
+_DEEPEST = 30  # comparisons within comparisons
 
 
 @dataclass(frozen=True)
@@ -70,8 +63,9 @@ class Comparison:
     def __init__(self, algebra: Symbolic, limit: int = 6000) -> None:
         self._algebra = algebra
         self._left = limit
-        self._signs = Signs(self.same_factor, self._instance, self._observe, algebra.careful)
+        self._signs = Signs(self.same_factor, self._instance, self._observe)
         self._normal = Normaliser(algebra, self._signs, self._step)
+        self._matching = Matching(algebra, self._normal, self, self._step)
         self._shared: Shared | None = None
         self._instances: dict[tuple[object, ...], Bound] = {}
         self._depth = 0
@@ -84,7 +78,8 @@ class Comparison:
         defined = dict.fromkeys(partial_applications(left, branches=False))
         needed = dict.fromkeys(partial_applications(right, branches=True))
         given = Given(facts, (), tuple(defined))
-        self.defined_left = self.defined_left or bool(defined or needed)
+        # In the branches too: there nothing is assumed, but laws are used that hold of what is defined.
+        self.defined_left = self.defined_left or bool(needed) or any(partial_applications(left, branches=True))
         if any(need not in defined and not self._is_defined(given, *need) for need in needed):
             return False
         if self._algebra.careful:  # equal also where the left side is not defined
@@ -107,9 +102,9 @@ class Comparison:
         if left == right or given.facts.inconsistent():
             return True
         self._depth += 1
-        if self._depth > _DEEPEST:
-            raise Effort("comparison")
         try:
+            if self._depth > _DEEPEST:
+                raise Effort("comparison")
             return self._equal(given, left, right)
         finally:
             self._depth -= 1
@@ -128,145 +123,7 @@ class Comparison:
         undecided = (g for g in _free_guards(left + right) if not given.facts.entails(g))
         if any(not given.facts.refutes(g) for g in undecided):
             return self.equal(given, left, right)  # elimination of bound variables freed a guard
-        return self._matched(given, left, right) or self._by_cases(given, left, right)
-
-    # matching
-
-    def _matched(self, given: Given, left: Sum, right: Sum) -> bool:
-        """Whether all coefficients agree, product by product."""
-        zero = Fraction(0)
-        classes: list[tuple[Product, Count]] = []
-
-        def same(one: Product, other: Product) -> bool:
-            return self._same(given, one, other)
-
-        for side, total in enumerate((left, right)):
-            for product in total:
-                place = 2 * side + (product.coefficient < 0)
-                counts = [zero] * 4
-                counts[place] = product.coefficient
-                own = (counts[0], counts[1], counts[2], counts[3])
-                _collect(classes, product, own, same)
-        open_ones = [(p, c) for p, c in classes if not self._settled(c)]
-        while open_ones:
-            cut = next(
-                (
-                    (i, j, pieces)
-                    for i, (whole, _) in enumerate(open_ones)
-                    for j, (part, _) in enumerate(open_ones)
-                    if i != j and (pieces := self._cut(given, whole, part)) is not None
-                ),
-                None,
-            )
-            if cut is None:
-                return False
-            i, j, pieces = cut
-            (_, many), (part, few) = open_ones[i], open_ones[j]
-            rest = [pair for k, pair in enumerate(open_ones) if k not in (i, j)]
-            rest.append((part, _sum(many, few)))
-            for piece in pieces:
-                _collect(rest, piece, _scaled(many, piece.coefficient), same)
-            open_ones = [(p, c) for p, c in rest if not self._settled(c)]
-        return True
-
-    def _settled(self, count: Count) -> bool:
-        more, less, other_more, other_less = count
-        if self._algebra.careful:
-            return more == other_more and less == other_less
-        return more + less == other_more + other_less
-
-    def _cut(self, given: Given, whole: Product, part: Product) -> list[Product] | None:
-        """`whole` without `part`, where `part` has the same factors over a smaller range."""
-        if not whole.binders or len(whole.binders) != len(part.binders):
-            return None
-        whole, part = self._opened(given, whole), self._opened(given, part)
-        for mapping, pairing in self._mappings(whole, part):
-            inside = given.extended(part.guards)
-            # The bijection maps the bound variables of `whole` to those of `part`: `whole` in terms of the latter.
-            env = Moved(mapping)
-            moved_guards = env.guards(whole.guards)
-            if not all(inside.facts.entails(g) for g in moved_guards):
-                continue
-            moved = [moved_factor(self._algebra, f, mapping) for f in whole.factors]
-            if not self._factors_agree(inside, part.factors, moved, pairing, whole.factors):
-                continue
-            pieces: list[Product] = []
-            conditions: tuple[Guard, ...] = ()
-            rest = Product(ONE, tuple(moved), part.binders)
-            for guard in part.guards:
-                if guard.relation != "<=":
-                    return None
-                guards = (*moved_guards, *conditions, guard.negated())
-                pieces += self._normal.simplified(given, (replace(rest, guards=guards),))
-                conditions = (*conditions, guard)
-            return pieces
-        return None
-
-    def _mappings(self, of: Product, over: Product) -> Iterator[tuple[dict[str, Size], list[tuple[Factor, Factor]]]]:
-        """Bijections that give the bound variables of one product in terms of the other's, with the factors paired."""
-        if set(of.binders) & set(over.binders):
-            return
-        if kinds(of.factors) != kinds(over.factors):
-            return
-        for pairing in pairings(over.factors, of.factors):
-            self._step()
-            mapping = propose(pairing, over.binders, of.binders)
-            if mapping is not None and bijective(mapping, over.binders, of.binders):
-                yield mapping, pairing
-
-    def _same(self, given: Given, left: Product, right: Product) -> bool:
-        """left = right but for their coefficients, by a bijection of bound variables."""
-        self._step()
-        if len(left.binders) != len(right.binders):
-            return False
-        if kinds(left.factors) != kinds(right.factors):
-            return False
-        left, right = self._opened(given, left), self._opened(given, right)
-        if set(left.binders) & set(right.binders):
-            right = self._algebra.renamed(right)
-        inside = given.extended(left.guards)
-        for pairing in pairings(left.factors, right.factors):
-            self._step()
-            mapping = propose(pairing, left.binders, right.binders)
-            if mapping is None or not bijective(mapping, left.binders, right.binders):
-                continue
-            moved = [moved_factor(self._algebra, f, mapping) for f in right.factors]
-            if self._guards_agree(given, left.guards, Moved(mapping).guards(right.guards)) and self._factors_agree(
-                inside, left.factors, moved, pairing, right.factors
-            ):
-                return True
-        return False
-
-    def _opened(self, given: Given, product: Product) -> Product:
-        """The product over bound variables that the facts do not speak of."""
-        return self._algebra.renamed(product) if set(product.binders) & given.facts.names else product
-
-    def _guards_agree(self, given: Given, left: tuple[Guard, ...], right: tuple[Guard, ...]) -> bool:
-        inside_left, inside_right = given.facts.extended(left), given.facts.extended(right)
-        return all(inside_left.entails(g) for g in right) and all(inside_right.entails(g) for g in left)
-
-    def _factors_agree(
-        self,
-        given: Given,
-        left: Sequence[Factor],
-        right: Sequence[Factor],
-        pairing: Sequence[tuple[Factor, Factor]],
-        before: Sequence[Factor],
-    ) -> bool:
-        """Whether the factors are equal: `pairing` pairs those of `left` with `before`, which `right` is in new terms.
-
-        Choices and maxima are compared together, as one product.
-        """
-        moved = dict(zip(map(id, before), right, strict=True))
-        plain = [(a, moved[id(b)]) for a, b in pairing if kind(a) != POINTWISE]
-        if not all(self.same_factor(given, a, b) for a, b in plain):
-            return False
-        ours, theirs = (tuple(f for f in side if kind(f) == POINTWISE) for side in (left, right))
-        if len(ours) == len(theirs) and all(
-            self._structurally(given, a, moved[id(b)]) for a, b in pairing if kind(a) == POINTWISE
-        ):
-            return True
-        return self._by_cases(given, (Product(ONE, ours),), (Product(ONE, theirs),))
+        return self._matching.matched(given, left, right) or self.by_cases(given, left, right)
 
     def same_factor(self, given: Given, left: Factor, right: Factor) -> bool:
         """Whether two factors are shown to be equal."""
@@ -294,9 +151,9 @@ class Comparison:
                 return False
         if {kind(left), kind(right)} != {POINTWISE}:
             return False
-        return self._structurally(given, left, right) or self._by_cases(given, single(left), single(right))
+        return self.structurally(given, left, right) or self.by_cases(given, single(left), single(right))
 
-    def _structurally(self, given: Given, left: Factor, right: Factor) -> bool:
+    def structurally(self, given: Given, left: Factor, right: Factor) -> bool:
         """Whether two choices or maxima are equal part by part."""
         if left == right:
             return True
@@ -325,7 +182,7 @@ class Comparison:
         if mapping is None or not bijective(mapping, left.binders, right.binders):
             return False
         env = Moved(mapping)
-        return self._guards_agree(given, left.guards, env.guards(right.guards)) and self.equal(
+        return self._matching.guards_agree(given, left.guards, env.guards(right.guards)) and self.equal(
             given.extended(left.guards), left.value, env.sum(self._algebra, right.value)
         )
 
@@ -348,11 +205,11 @@ class Comparison:
         if not all(given.facts.entails(g) for g in env.guards(over.guards)):
             return False
         theirs = env.sum(self._algebra, over.value) if over.binders else over.value
-        return value == theirs or self._matched(less, value, self._normal.simplified(less, theirs))
+        return value == theirs or self._matching.matched(less, value, self._normal.simplified(less, theirs))
 
     # cases
 
-    def _by_cases(self, given: Given, left: Sum, right: Sum) -> bool:
+    def by_cases(self, given: Given, left: Sum, right: Sum) -> bool:
         """left = right in every case of some split, or by the signs that are given."""
         self._step()
         split = next(_splits(self._algebra, left + right), None)
@@ -370,10 +227,11 @@ class Comparison:
                     here = given.assuming(zero)
                     if here.values != given.values:
                         return self.equal(here, left, right)
-            minus = self._algebra.multiply((Product(-ONE),), right)
-            difference = self._normal.simplified(given, self._algebra.add(left, minus))
-            if self._signs.holds(given, Sign("==", difference)):
-                return True
+            if not self._algebra.careful:  # the solver lets summands cancel
+                minus = self._algebra.multiply((Product(-ONE),), right)
+                difference = self._normal.simplified(given, self._algebra.add(left, minus))
+                if self._signs.holds(given, Sign("==", difference)):
+                    return True
         return not self._algebra.careful and self._by_denominator(given, left, right)
 
     def _by_denominator(self, given: Given, left: Sum, right: Sum) -> bool:
@@ -407,27 +265,6 @@ class Comparison:
         self._left -= 1
         if self._left < 0:
             raise Effort("comparison")
-
-
-def _sum(one: Count, other: Count) -> Count:
-    a, b, c, d = (x + y for x, y in zip(one, other, strict=True))
-    return a, b, c, d
-
-
-def _scaled(count: Count, by: Fraction) -> Count:
-    """The counts of c * product; a negative c makes positive coefficients negative."""
-    a, b, c, d = (abs(by) * x for x in count)
-    return (a, b, c, d) if by > 0 else (-b, -a, -d, -c)
-
-
-def _collect(
-    classes: list[tuple[Product, Count]], product: Product, count: Count, same: Callable[[Product, Product], bool]
-) -> None:
-    for k, (other, so_far) in enumerate(classes):
-        if same(other, product):
-            classes[k] = (other, _sum(so_far, count))
-            return
-    classes.append((product, count))
 
 
 def _without_idle(bound: Bound) -> Bound:

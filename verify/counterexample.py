@@ -91,6 +91,8 @@ def differ(
     tolerance = 1e-6 if any(t.op == "Cast" for t in topological(left + right)) else 1e-9
     worst, found = tolerance, None
     for output, (a, b) in enumerate(zip(left, right, strict=True)):
+        if a.type is not None and b.type is not None and a.type.dtype != b.type.dtype:
+            return Counterexample(sizes, {}, {}, output, (), f"type {a.type}", f"type {b.type}")
         shape = _shape(a)
         if shape != _shape(b):
             return Counterexample(sizes, {}, {}, output, (), f"shape {list(shape)}", f"shape {list(_shape(b))}")

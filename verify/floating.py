@@ -14,7 +14,8 @@ from fractions import Fraction
 from superopt.ir.dim import Size, Sizes
 from superopt.ir.term import Term, topological
 from verify.algebra import Guard, Piece
-from verify.symbolic import Apply, Product, Sum, Symbolic, single
+from verify.sums import Apply, Product, Sum, single
+from verify.symbolic import Symbolic
 
 __all__ = ["COMMUTATIVE", "Floating", "Inexact", "rounds_exactly"]
 

@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 __all__ = ["FUNCTIONS"]
 
 
+def _within(bound: float, function: Callable[[float], float]) -> Callable[[float], float]:
+    """The function where a float tells its values apart from what it tends to; beyond, infinity: nothing is claimed."""
+    return lambda x: function(x) if abs(x) <= bound else math.inf
+
+
 def _sigmoid(x: float) -> float:
-    return 1.0 / (1.0 + math.exp(-x)) if x > -700 else 0.0
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 709 else math.inf
+    return 1.0 / (1.0 + math.exp(-x))
 
 
 def _log(x: float) -> float:
@@ -68,6 +69,16 @@ def _float32(x: float) -> float:
         return math.copysign(math.inf, x)
 
 
+def _from_real(bits: int, signed: bool) -> Callable[[float], float]:
+    """Rounded towards zero; NaN where the type does not hold it, as ONNX leaves that open."""
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+
+    def convert(x: float) -> float:
+        return math.trunc(x) if low <= math.trunc(x) <= high else math.nan
+
+    return convert
+
+
 def _wrapped(bits: int, signed: bool) -> Callable[[float], float]:
     def wrap(x: float) -> float:
         value = int(x) % (1 << bits)
@@ -79,12 +90,12 @@ def _wrapped(bits: int, signed: bool) -> Callable[[float], float]:
 FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "reciprocal": _reciprocal,
     "sqrt": lambda x: math.sqrt(x) if x >= 0 else math.nan,
-    "exp": _exp,
+    "exp": _within(600, math.exp),
     "log": _log,
     "power": _power,
-    "sigmoid": _sigmoid,
-    "tanh": math.tanh,
-    "erf": math.erf,
+    "sigmoid": _within(30, _sigmoid),
+    "tanh": _within(15, math.tanh),
+    "erf": _within(5, math.erf),
     "pi": lambda: math.pi,
     "truncate": _truncate,  # towards zero
     "floor": _floor,
@@ -102,4 +113,6 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "to_uint32": _wrapped(32, False),
     "to_uint16": _wrapped(16, False),
     "to_uint8": _wrapped(8, False),
+    **{f"from_real_to_int{n}": _from_real(n, True) for n in (8, 16, 32, 64)},
+    **{f"from_real_to_uint{n}": _from_real(n, False) for n in (8, 16, 32, 64)},
 }

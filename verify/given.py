@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from verify.algebra import Guard
 from verify.facts import Facts
-from verify.symbolic import Access, Apply, Bound, Choice, Sum, children, single
+from verify.sums import Access, Apply, Bound, Choice, Sum, children, single
 
 __all__ = ["DEFINED", "Given", "Sign", "partial_applications"]
 

@@ -13,7 +13,8 @@ from fractions import Fraction
 from verify.given import Given, Sign
 from verify.scope import mentioned, mentioned_by
 from verify.signs import Signs
-from verify.symbolic import Access, Apply, Factor, Product, Sum, Symbolic, single
+from verify.sums import Access, Apply, Factor, Product, Sum, single
+from verify.symbolic import Symbolic
 
 __all__ = ["Laws"]
 

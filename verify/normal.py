@@ -15,9 +15,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from superopt.ir.dim import symbol, symbols_of
-from verify.algebra import Guard, at_least
+from verify.algebra import Guard, at_least, below
+from verify.application import ODD, is_partial
 from verify.given import Given, Sign
 from verify.laws import Laws
+from verify.moved import Moved
 from verify.scope import (
     bound_inside,
     digits,
@@ -32,28 +34,19 @@ from verify.scope import (
     within,
 )
 from verify.signs import Signs
-from verify.symbolic import (
-    ODD,
-    Access,
-    Apply,
-    Bound,
-    Choice,
-    Factor,
-    Maximum,
-    Moved,
-    Product,
-    Quantity,
-    Repeated,
-    Sum,
-    Symbolic,
-    single,
-)  # fmt: skip
+from verify.sums import Access, Apply, Bound, Choice, Factor, Maximum, Product, Quantity, Repeated, Sum, single
+from verify.symbolic import Symbolic
 
-__all__ = ["Normaliser"]
+__all__ = ["Effort", "Normaliser"]
 
 ONE = Fraction(1)
 _NAME = re.compile(r"k!\d+")
+_DEEPEST = 60  # normal forms within normal forms
 _INCREASING = frozenset({"erf", "exp", "floor", "log", "round", "sigmoid", "sqrt", "tanh"})
+
+
+class Effort(Exception):
+    """A proof took more steps than it may, or went too deep."""
 
 
 class Normaliser:
@@ -62,6 +55,7 @@ class Normaliser:
     def __init__(self, algebra: Symbolic, signs: Signs, step: Callable[[], None]) -> None:
         self._algebra, self._signs, self._step = algebra, signs, step
         self._laws = Laws(algebra, signs)
+        self._depth = 0
 
     def simplified(self, given: Given, total: Sum) -> Sum:
         """The normal form; equal to `total` wherever `given` holds."""
@@ -76,6 +70,15 @@ class Normaliser:
 
     def _reduced(self, given: Given, product: Product) -> list[Product]:
         self._step()
+        self._depth += 1
+        try:
+            if self._depth > _DEEPEST:
+                raise Effort("normal form")
+            return self._reduced_here(given, product)
+        finally:
+            self._depth -= 1
+
+    def _reduced_here(self, given: Given, product: Product) -> list[Product]:
         if not product.coefficient:
             return []
         scoped = self._scoped(given, product.binders, product.guards, (Product(ONE, product.factors),))
@@ -161,7 +164,11 @@ class Normaliser:
             facts = given.facts.extended(others)
             low = next((a for a in found.lowers if all(facts.entails(at_least(a, b)) for b in found.lowers)), None)
             high = next((a for a in found.uppers if all(facts.entails(at_least(b, a)) for b in found.uppers)), None)
-            if low is None or high is None or not facts.entails(at_least(high, low)):
+            if low is None or high is None:
+                continue
+            # What is undefined may stand under a sum over nothing, but not outside of it.
+            least = below(low, high) if any(map(is_partial, product.factors)) else at_least(high, low)
+            if not facts.entails(least):
                 continue
             rest = tuple(b for b in product.binders if b != name)
             counted = (Product(product.coefficient, product.factors, rest, tuple(others)),)

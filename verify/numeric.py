@@ -14,7 +14,7 @@ from verify.functions import FUNCTIONS
 __all__ = ["Numeric", "holds"]
 
 
-def holds(relation: str, value: float) -> bool:
+def holds(relation: str, value: float | Fraction) -> bool:
     """`value` against 0."""
     return {">": value > 0, ">=": value >= 0, "==": value == 0}[relation]
 

@@ -60,7 +60,7 @@ def prove_at(rule: Rule, signature: Signature, observer: Observer | None = None)
     """
     try:
         left, right = rule.instantiate(signature)
-    except IllTyped as error:
+    except (IllTyped, TypeError, IndexError) as error:  # the latter: a symbol where the operator needs a number
         return Unknown(f"cannot be typed: {error}")
     return prove(left, right, observer)
 

@@ -6,12 +6,14 @@ What the right side's typing needs beyond what the left side's gives becomes a g
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
-from superopt.ir.ops import OPS, IllTyped, infer
+from superopt.ir.ops import OPS, REAL_ATTRS, IllTyped, infer
 from superopt.ir.rule import Condition
 from superopt.ir.term import Term, topological
 from verify.algebra import Algebra, Guard, at_least, below
@@ -29,6 +31,7 @@ from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
 __all__ = ["Proved", "Refuted", "Unknown", "Verdict", "prove"]
 
 Terms = tuple[Term, ...]
+_FRAMES = 10_000
 
 
 def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdict:
@@ -37,6 +40,8 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdic
     Symbols of sizes range over all integers from 1; symbols of integer attributes over what typing allows.
     `observer` hears the queries behind the verdict, see `verify.facts.Observer`; it has no say in it.
     """
+    if any(_unbounded(term) for term in topological(left + right)):
+        return Unknown("a real attribute is no finite number (a symbolic one is `*`)")
     try:
         needs = _needs(left)
     except IllTyped as error:
@@ -102,12 +107,22 @@ def _dtypes(terms: Terms) -> dict[str, str]:
 
 def _first(left: Terms, right: Terms, facts: Facts, readings: Iterable[Reading]) -> tuple[Proved | None, str]:
     """The first proof that succeeds, or why none does."""
+    # The comparison has limits of its own, which count: where Python gives up depends on who calls.
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
+    try:
+        return _first_of(left, right, facts, readings)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _first_of(left: Terms, right: Terms, facts: Facts, readings: Iterable[Reading]) -> tuple[Proved | None, str]:
     reason = ""
     for numerics, algebra, sums in readings:
         comparison = Comparison(sums)
         try:
             equal = all(_same_output(algebra, sums, comparison, facts, a, b) for a, b in zip(left, right, strict=True))
-        except (Effort, RecursionError):
+        except Effort:
             equal, reason = False, "the comparison grew too large"
         except Inexact:
             continue
@@ -123,6 +138,12 @@ def _where_left_is_typed(left: Terms, right: Terms, env: Mapping[str, Size]) -> 
     """Sizes at which the left side is well-typed, and what the right side is there."""
     typed = resized(left, env)
     return find_counterexample(left, right, env, _facts(_needs(typed), typed, None))
+
+
+def _unbounded(term: Term) -> bool:
+    """Whether a real attribute is infinite, NaN, or a size (Clip has no bound where that is infinite)."""
+    infinite = any(isinstance(v, float) and not math.isfinite(v) for _, v in term.attrs) and term.op != "Clip"
+    return infinite or any(name in REAL_ATTRS and isinstance(v, Dim) for name, v in term.attrs)
 
 
 def _only_at_special_sizes(left: Terms, right: Terms, env: Mapping[str, Size], left_facts: Facts) -> Verdict:
@@ -169,8 +190,9 @@ def _missing(facts: Facts, left: Terms, right: Terms) -> list[Condition]:
     """Conditions of the right side's typing, and of equal shapes, that `facts` do not imply."""
     wanted = _needs(right)
     for a, b in zip(left, right, strict=True):
-        assert a.type is not None and b.type is not None
-        if a.type.shape is None or b.type.shape is None or len(a.type.shape) != len(b.type.shape):
+        if a.type is None or a.type.shape is None or b.type is None or b.type.shape is None:
+            raise IllTyped(f"the sides have types {a.type} and {b.type}")
+        if a.type.dtype != b.type.dtype or len(a.type.shape) != len(b.type.shape):
             raise IllTyped(f"the sides have types {a.type} and {b.type}")
         wanted += [Condition("==", m, n) for m, n in zip(a.type.shape, b.type.shape, strict=True) if m != n]
     missing: list[Condition] = []

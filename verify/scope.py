@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from superopt.ir.dim import Dim, Quotient, Size, floor_div, symbol, symbols_of
 from verify.algebra import Guard, at_least, below
 from verify.facts import Facts
-from verify.symbolic import Access, Factor, Moved, Quantity, Sum, children, quotients_of
+from verify.moved import Moved
+from verify.sums import Access, Factor, Quantity, Sum, children, quotients_of
 
 __all__ = [
     "Digits", "Limits", "bound_inside", "digits", "free", "inhabited", "limits", "mentioned", "mentioned_by",

@@ -12,7 +12,7 @@ from verify.algebra import at_least
 from verify.given import DEFINED, Given, Sign
 from verify.reals import Constraint, Polynomial, RealQuery, refuted
 from verify.scope import inhabited
-from verify.symbolic import Access, Apply, Bound, Choice, Factor, Maximum, Product, Quantity, Repeated, Sum, single
+from verify.sums import Access, Apply, Bound, Choice, Factor, Maximum, Product, Quantity, Repeated, Sum, single
 
 __all__ = ["Signs"]
 
@@ -28,16 +28,10 @@ Instance: TypeAlias = Callable[[Given, Bound, Sum], bool]
 
 
 class Signs:
-    """Answers are kept. `observe` hears the queries that Z3 found unsatisfiable.
+    """Answers are kept. `observe` hears the queries that Z3 found unsatisfiable."""
 
-    `careful`: an application says nothing of its being defined.
-    """
-
-    def __init__(
-        self, same: Same, instance: Instance, observe: Callable[[RealQuery], None], careful: bool = False
-    ) -> None:
+    def __init__(self, same: Same, instance: Instance, observe: Callable[[RealQuery], None]) -> None:
         self.same, self._instance, self._observe = same, instance, observe
-        self._careful = careful
         self._known: dict[tuple[object, ...], bool] = {}
 
     def holds(self, given: Given, sign: Sign) -> bool:
@@ -69,6 +63,10 @@ class Signs:
         """Whether a power is one that is given as defined."""
         return self._by_definedness(given, Sign(DEFINED, power))
 
+    def _is_given(self, given: Given, sign: Sign) -> bool:
+        form = self.of_sum(given, sign.value)
+        return form == ">" or form == sign.relation or self._by_definedness(given, sign)
+
     def _by_definedness(self, given: Given, sign: Sign) -> bool:
         if sign.relation == "==":
             return False
@@ -96,7 +94,8 @@ class Signs:
                 free = [a.value for a in alternatives if not a.binders and not a.guards]
                 if any(self.holds(given, Sign(sign.relation, value)) for value in free):
                     return True
-                return not free and all(
+                some = any(inhabited(given.facts, a.binders, a.guards) for a in alternatives)
+                return some and all(
                     self.holds(given.extended(a.guards), Sign(sign.relation, a.value)) for a in alternatives
                 )
         return False
@@ -146,8 +145,10 @@ class Signs:
                 free = [self.of_sum(given, a.value) for a in alternatives if not a.binders and not a.guards]
                 if free:
                     return ">" if ">" in free else ">=" if ">=" in free else None
+                if not any(inhabited(given.facts, a.binders, a.guards) for a in alternatives):
+                    return None  # nothing at all may be smaller than everything
                 every = {self.of_sum(given.extended(a.guards), a.value) for a in alternatives}
-                return None if None in every or not every else ">=" if ">=" in every else ">"
+                return None if None in every else ">=" if ">=" in every else ">"
             case Repeated(over):
                 return self.of_sum(given.extended(over.guards), over.value)
         return None
@@ -193,12 +194,15 @@ class Signs:
             minus = tuple((-coefficient, unknowns) for coefficient, unknowns in x)
             found.append(Constraint(">=", (*unknown, (-ONE, ()), *minus)))
             found.append(Constraint(">=", ((ONE, ()), (-ONE, (number,)), *((c, (*names, number)) for c, names in x))))
-        if isinstance(factor, Apply) and factor.function == "reciprocal" and not self._careful:  # x * 1/x = 1
-            x = atoms.polynomial(factor.arguments[0])
-            found.append(Constraint("==", ((-ONE, ()), *((c, (*names, number)) for c, names in x))))
-        if isinstance(factor, Apply) and factor.function == "sqrt" and not self._careful:  # sqrt(x) * sqrt(x) = x
-            x = atoms.polynomial(factor.arguments[0])
-            found.append(Constraint("==", ((ONE, (number, number)), *((-c, names) for c, names in x))))
+        if isinstance(factor, Apply) and factor.function in ("reciprocal", "sqrt"):
+            relation = "!=" if factor.function == "reciprocal" else ">="
+            # Somewhere it stands; whether it is defined here is another question.
+            if self._is_given(given, Sign(relation, factor.arguments[0])):
+                x = atoms.polynomial(factor.arguments[0])
+                if relation == "!=":  # x * 1/x = 1
+                    found.append(Constraint("==", ((-ONE, ()), *((c, (*names, number)) for c, names in x))))
+                else:  # sqrt(x) * sqrt(x) = x
+                    found.append(Constraint("==", ((ONE, (number, number)), *((-c, names) for c, names in x))))
         for alternative in factor.alternatives if isinstance(factor, Maximum) else ():
             if not alternative.binders and not alternative.guards:
                 value = atoms.polynomial(alternative.value)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.operators.spec import IllTyped, Need, ignore
 from superopt.ir.ops import OPS, make
-from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, topological
+from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, equal_attr, topological
 from superopt.ir.types import FLOAT_DTYPES
 
 __all__ = ["Bindings", "instantiate", "match", "pattern_names"]
@@ -124,7 +124,7 @@ def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: li
         else:
             postponed.append((wanted, value))
         return True
-    return wanted == value
+    return equal_attr(wanted, value)
 
 
 def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: Need = ignore) -> tuple[Term, ...]:

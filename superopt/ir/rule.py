@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias, Union
 
-from superopt.ir.dim import Size, evaluate, symbol
+from superopt.ir.dim import Dim, Size, evaluate, symbol
 from superopt.ir.operators.spec import Need, ignore
 from superopt.ir.ops import OPS, REAL_ATTRS
 from superopt.ir.pattern import Bindings, instantiate, pattern_names, sizes_in
-from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, map_terms, topological, var
+from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, equal_attr, map_terms, topological, var
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 
 __all__ = ["Condition", "Rule", "Signature", "SignatureValue"]
@@ -90,7 +91,7 @@ class Signature:
                 return False
         if len(reals) > 1 or not reals <= FLOAT_DTYPES:
             return False
-        return all(name in bindings.attrs and _covers(value, bindings.attrs[name]) for name, value in self.attrs)
+        return all(name in bindings.attrs and _covers(name, value, bindings.attrs[name]) for name, value in self.attrs)
 
 
 def _symbolic(name: str, value: SignatureValue) -> Attr:
@@ -101,16 +102,23 @@ def _symbolic(name: str, value: SignatureValue) -> Attr:
     return value
 
 
-def _covers(value: SignatureValue, actual: Attr) -> bool:
-    if value is None or isinstance(value, AttrVar):
-        return True
+def _covers(name: str, value: SignatureValue, actual: Attr) -> bool:
+    """A symbolic integer stands for any size, a symbolic real (called as the attribute is) for any finite number."""
+    if value is None:
+        return isinstance(actual, (int, Dim))
+    if isinstance(value, AttrVar):
+        return value.name == name and isinstance(actual, (int, float)) and math.isfinite(actual)
     if isinstance(value, tuple):
         return (
             isinstance(actual, tuple)
             and len(actual) == len(value)
-            and all(v is None or v == a for v, a in zip(value, actual, strict=True))
+            and all(
+                isinstance(a, (int, Dim)) if v is None else not isinstance(v, AttrVar) and _covers(name, v, a)
+                for v, a in zip(value, actual, strict=True)
+            )
         )
-    return value == actual
+    # A size of the model has names that mean something else in a proof.
+    return not isinstance(value, Dim) and equal_attr(value, actual)
 
 
 @dataclass(frozen=True)

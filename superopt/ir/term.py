@@ -10,6 +10,7 @@ with which Conv is the identity), `ConstantOfShape` (one value everywhere) and `
 from __future__ import annotations
 
 import hashlib
+import math
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ __all__ = [
     "CLOSED_FORM",
     "Term",
     "Types",
+    "equal_attr",
     "map_terms",
     "rebuild",
     "repr_attrs",
@@ -70,7 +72,7 @@ class Term:
         """The one term with these parts; `types` is taken as given (see `ops.make` for inference)."""
         inputs = tuple(inputs)
         ordered = tuple(sorted(attrs.items()))
-        key = (op, inputs, ordered, types)
+        key = (op, inputs, tuple((name, _distinct(value)) for name, value in ordered), types)
         found = Term._interned.get(key)
         if found is not None:
             return found
@@ -121,6 +123,18 @@ class Term:
 
     def __lt__(self, other: Term) -> bool:
         return self.digest < other.digest
+
+
+def _distinct(value: Attr) -> Attr:
+    """The value, or a name for -0.0, which is equal to 0.0 as a number."""
+    return "-0.0" if isinstance(value, float) and value == 0 and math.copysign(1, value) < 0 else value
+
+
+def equal_attr(one: Attr, other: Attr) -> bool:
+    """Whether two attribute values are the same; 0.0 and -0.0 are not."""
+    if isinstance(one, float) and isinstance(other, float) and one == 0:
+        return other == 0 and math.copysign(1, one) == math.copysign(1, other)
+    return one == other
 
 
 def repr_attrs(attrs: Iterable[tuple[str, Attr]]) -> str:

@@ -65,7 +65,7 @@ def _cast(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
     """To bool: whether x is not 0. From a real to an integer: rounded towards zero. What the new type may not hold is
     rounded (floats) or reduced modulo its range (integers); all else stays as it is. Cast-28.
 
-    A real outside the range of an integer type has no defined result: `to_*` keeps it apart from its other casts.
+    A real outside the range of an integer type has no defined result.
     """
     x, to = xs[0], attrs["to"]
     value = x.at(*i)
@@ -74,8 +74,8 @@ def _cast(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
     if to == "bool":
         return g.choose("==", value, g.constant(Fraction(0)), g.constant(Fraction(1)))
     if x.real and to not in FLOAT_DTYPES:
-        value = g.apply("truncate", value)
-    elif _BITS[x.dtype] <= _BITS[to] and (x.dtype.startswith("u") or not to.startswith("u")):
+        return g.apply(f"from_real_to_{to}", value)
+    if _BITS[x.dtype] <= _BITS[to] and (x.dtype.startswith("u") or not to.startswith("u")):
         return value
     return g.apply(f"to_{to}", value)
 

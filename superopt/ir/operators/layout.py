@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes, ceil_div
-from superopt.ir.operators.spec import IllTyped, Need, axis_in, need_at_most, need_equal, op
+from superopt.ir.operators.spec import IllTyped, Need, axis_in, distinct_axes, need_at_most, need_equal, op
 
 __all__ = ["SPECS"]
 
@@ -36,6 +36,7 @@ def _split(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tup
 
 def _slice(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     shape = list(shapes[0])
+    distinct_axes(attrs["axes"], len(shape))
     for axis, start, end, step in zip(attrs["axes"], attrs["starts"], attrs["ends"], attrs["steps"], strict=True):
         d = axis_in(axis, len(shape))
         if isinstance(step, int) and step < 0:
@@ -82,7 +83,7 @@ def _unsqueeze(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) ->
 
 def _squeeze(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     (x,) = shapes
-    places = {axis_in(axis, len(x)) for axis in attrs["axes"]}
+    places = distinct_axes(attrs["axes"], len(x))
     for d in places:
         need_equal(need, x[d], 1)
     return (tuple(size for d, size in enumerate(x) if d not in places),)

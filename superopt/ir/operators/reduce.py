@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from superopt.ir.dim import Sizes
-from superopt.ir.operators.spec import IllTyped, Need, axis_in, floats, need_at_most, op
+from superopt.ir.operators.spec import IllTyped, Need, axis_in, distinct_axes, floats, need_at_most, op
 
 __all__ = ["SPECS"]
 
 
 def _reduced(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     (x,) = shapes
-    places = {axis_in(axis, len(x)) for axis in attrs["axes"]}
+    places = distinct_axes(attrs["axes"], len(x))
     if attrs["keepdims"]:
         return (tuple(1 if d in places else size for d, size in enumerate(x)),)
     return (tuple(size for d, size in enumerate(x) if d not in places),)
