@@ -28,7 +28,7 @@ from verify.verdict import Counterexample
 
 __all__ = ["AGREE", "CONFIRMED", "ONE_SIDE", "SHAPES", "UNKNOWN", "Confirmation", "confirm"]
 
-CONFIRMED, SHAPES, ONE_SIDE = "the values differ", "the shapes differ", "one side does not run"
+CONFIRMED, SHAPES, ONE_SIDE = "the values differ", "the types differ", "one side does not run"
 AGREE, UNKNOWN = "the sides agree", "cannot be run here"
 
 # The oldest operator set that is tried; newer ones where it lacks an operator.
@@ -88,6 +88,8 @@ def confirm(rule: Rule, signature: Signature, example: Counterexample) -> Confir
 def _compared(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], example: Counterexample) -> Confirmation:
     if left.shape != right.shape:
         return Confirmation(SHAPES, str(list(left.shape)), str(list(right.shape)))
+    if left.dtype != right.dtype:
+        return Confirmation(SHAPES, str(left.dtype), str(right.dtype))
     try:
         claimed = float(example.left), float(example.right)
     except ValueError:  # the kernel says that the types differ, and they do not
@@ -96,6 +98,8 @@ def _compared(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], example: 
     shown = f"{a:g}", f"{b:g}"
     if _differ(a, b):
         return Confirmation(CONFIRMED, *shown)
+    if np.isnan(claimed[1]):
+        return Confirmation(UNKNOWN, *shown, reason="over the reals the right side is undefined; the machine's is not")
     if not _differ(*claimed):
         return Confirmation(UNKNOWN, *shown, reason="the difference is too small for float32")
     return Confirmation(AGREE, *shown)

@@ -73,6 +73,12 @@ def test_equations_that_look_true_are_not_proved(rule: Rule) -> None:
         ("Mul(a, Zeros[shape=[]]) = Zeros[shape=a.shape] @ a[_]", "real-only"),
         ("Where(c, Sub(Add(x, y), x), z) = Where(c, y, z) @ c:bool[_] x[_] y[_] z[_]", "real-only"),
         ("Where(c, Div(x, x), Ones[shape=[]]) = Ones[shape=[x.shape[0]]] @ c:bool[_] x[_]", "real-only"),
+        (
+            'Add(Mul(Cast[to="float"](c), Div(x, f)), y) = Where(c, Add(Div(x, f), y), y) @ c:bool[_] f[1] x[_] y[_]',
+            "real-only",
+        ),
+        ("ReduceMax[axes=[-1]](Sqrt(x)) = Sqrt(ReduceMax[axes=[-1]](x)) @ x[_,_]", "real-only"),
+        ("Max(Expand[shape=[x.shape[0]]](c), x) = Max(c, x) @ c[1] x[_]", "reassociating"),
     ],
 )
 def test_the_class_of_numerics(line: str, numerics: str) -> None:
@@ -81,6 +87,17 @@ def test_the_class_of_numerics(line: str, numerics: str) -> None:
     assert isinstance(verdict, Proved)
     assert verdict.numerics == numerics
     assert (verdict.roundings is None) == (numerics == "exact")
+
+
+def test_what_is_divided_by_is_at_least_1() -> None:
+    """Tile divides the index by the size: where an attribute can make that 0, a guard says that it does not."""
+    tile = "Tile[repeats=[2]](Slice[axes=[0], starts=[0], ends=[n], steps=[1]](x))"
+    rule = parse_rule(
+        f"Relu({tile}) = Tile[repeats=[2]](Relu(Slice[axes=[0], starts=[0], ends=[n], steps=[1]](x))) @ x[_] n=_"
+    )
+    verdict = prove_at(rule, rule.signatures[0])
+    assert isinstance(verdict, Proved)
+    assert [str(guard) for guard in verdict.guards] == ["1 <= n"]
 
 
 def test_the_error_bound_counts_all_summands() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, Protocol
 
 from superopt.ir.dim import Size, Sizes
@@ -24,6 +25,13 @@ class Guard:
 
     relation: str
     value: Size
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.relation, self.value))
+
+    def __hash__(self) -> int:
+        return self._hash
 
     def decided(self) -> bool | None:
         """Truth where `value` is a number, else None."""

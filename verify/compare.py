@@ -11,7 +11,7 @@ Every proposal is checked: a bad one costs an `Unknown`, never a wrong `Proved`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from superopt.ir.dim import symbols_of
@@ -19,12 +19,12 @@ from verify.algebra import Guard
 from verify.bijection import POINTWISE, bijective, kind, kinds, propose
 from verify.facts import Facts, Shared
 from verify.floating import COMMUTATIVE
-from verify.given import DEFINED, Given, Sign, partial_applications
+from verify.given import DEFINED, Everywhere, Given, Sign, partial_applications
 from verify.matching import Matching
 from verify.moved import Moved
 from verify.normal import Effort, Normaliser
 from verify.reals import RealQuery
-from verify.scope import mentioned, mentioned_by, projected
+from verify.scope import inhabited, mentioned, mentioned_by, projected
 from verify.signs import Signs
 from verify.sums import (
     ONE,
@@ -72,15 +72,19 @@ class Comparison:
         self.cases = 0
         self.defined_left = False  # whether the proof uses that the left side is defined
 
-    def equal_outputs(self, facts: Facts, left: Sum, right: Sum) -> bool:
-        """Whether left = right, and the right side is defined, wherever the left side is defined."""
+    def equal_outputs(self, facts: Facts, left: Sum, right: Sum, defined: Iterable[Everywhere]) -> bool:
+        """Whether left = right, and the right side is defined, where the left side is defined.
+
+        `defined` says that of all elements of all outputs. In careful mode it is not used: there an element must be
+        equal whatever the others are.
+        """
         self._shared = facts.shared
-        defined = dict.fromkeys(partial_applications(left, branches=False))
+        own = dict.fromkeys(partial_applications(left, branches=False))
         needed = dict.fromkeys(partial_applications(right, branches=True))
-        given = Given(facts, (), tuple(defined))
+        given = Given(facts, (), tuple(own) if self._algebra.careful else (*own, *defined))
         # In the branches too: there nothing is assumed, but laws are used that hold of what is defined.
         self.defined_left = self.defined_left or bool(needed) or any(partial_applications(left, branches=True))
-        if any(need not in defined and not self._is_defined(given, *need) for need in needed):
+        if any(need not in own and not self._is_defined(given, *need) for need in needed):
             return False
         if self._algebra.careful:  # equal also where the left side is not defined
             given = Given(facts)
@@ -237,6 +241,8 @@ class Comparison:
     def _by_denominator(self, given: Given, left: Sum, right: Sum) -> bool:
         """left = right where left * f = right * f, for a denominator f of either: it is not 0 where it is one."""
         for product in left + right:
+            if not inhabited(given.facts, product.binders, product.guards):
+                continue  # under a sum over nothing it need not be defined
             for factor in product.factors:
                 if isinstance(factor, Apply) and factor.function == "reciprocal":
                     if set(product.binders) & mentioned((factor,)):

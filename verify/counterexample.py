@@ -99,6 +99,8 @@ def differ(
         places = list(itertools.product(*map(range, shape)))
         for place in places if len(places) <= _MOST_ELEMENTS else rng.sample(places, _MOST_ELEMENTS):
             x, y = meaning.scalar(a, place), meaning.scalar(b, place)
+            if math.isnan(x):
+                return None  # the left side is undefined: nothing is claimed
             distance = _distance(x, y)
             if distance > worst:
                 nested = {name: _nested(values) for name, values in tensors.items()}
@@ -108,11 +110,11 @@ def differ(
 
 
 def _distance(left: float, right: float) -> float:
-    """The difference relative to the larger side. Where the left side is undefined nothing is claimed, nor where a side
-    is too large for a float; where only the right side is undefined they differ."""
+    """The difference relative to the larger side. Nothing is claimed where a side is too large for a float; where the
+    right side is undefined they differ."""
     if isinstance(left, int) and isinstance(right, int):
         return math.inf if left != right else 0.0
-    if math.isnan(left) or math.isinf(left) or math.isinf(right):
+    if math.isinf(left) or math.isinf(right):
         return 0.0
     return math.inf if math.isnan(right) else abs(left - right) / max(1.0, abs(left), abs(right))
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 import z3
@@ -19,7 +20,8 @@ __all__ = ["Facts", "Observer", "Query", "Script", "solver_version"]
 
 _MOST_WITNESSES = 6
 # Z3's own count of work, not a clock: the same answers on a slow machine and on a busy one.
-_RESOURCES = 5_000_000
+_RESOURCES = 1_000_000
+_NONLINEAR = 100_000  # what products of symbols may cost: such questions are many, and few have an answer
 
 
 def solver_version() -> str:
@@ -84,6 +86,7 @@ class Facts:
         self.names = frozenset(name for g in self.guards for name in symbols_of(g.value))
         self._witnesses = [w for w in witnesses if satisfies(w, self.guards)]
         self._answers: dict[Guard, bool] = {}
+        self._easy: dict[Guard, bool] = {}
         self._solvers: dict[bool, tuple[z3.Solver, bool]] = {}
         self._lower: dict[str, int] | None = None
         self._children: dict[tuple[Guard, ...], Facts] = {}
@@ -101,6 +104,18 @@ class Facts:
     def rebuilt(self, guards: Iterable[Guard]) -> Facts:
         """Other facts of the same proof."""
         return Facts(guards, self.shared)
+
+    def easily_entails(self, guard: Guard) -> bool:
+        """`entails`, by no more than products of symbols as unknowns of their own."""
+        if self.false or guard in self._known:
+            return True
+        decided = guard.decided()
+        if decided is not None:
+            return decided
+        if guard not in self._easy:
+            answer = not self._violated(guard) and (self._answers.get(guard) or self._entails(guard, (False,)))
+            self._easy[guard] = bool(answer)
+        return self._easy[guard]
 
     def entails(self, guard: Guard) -> bool:
         """Whether `guard` holds wherever the facts do. False means "not shown"."""
@@ -130,6 +145,18 @@ class Facts:
         if guard.relation == "<=":
             return self.entails(guard.negated())
         return self.extended([guard]).inconsistent()
+
+    def satisfiable(self, most: int, least: int) -> bool:
+        """Whether a point with sizes between `least` and `most` satisfies the facts: a simple one, or one of Z3's."""
+        for size in (2, 4, 6):
+            point = {name: size if ".shape" in name else 1 for name in self.names}
+            if least <= size <= most and satisfies(point, self.guards):
+                self._witnesses.append(point)
+                return True
+        found = self.model(most, least)
+        if found is not None and satisfies(found, self.guards):
+            self._witnesses.append(found)
+        return found is not None
 
     def model(self, most: int, least: int, wish: Callable[[str], int] | None = None) -> dict[str, int] | None:
         """Values of all symbols that satisfy the facts, sizes between `least` and `most`; None where none is found.
@@ -163,10 +190,10 @@ class Facts:
         """Whether the guard fails at a point where the facts hold."""
         return any(not satisfies(w, (guard,)) for w in self._witnesses if symbols_of(guard.value) <= w.keys())
 
-    def _entails(self, guard: Guard) -> bool:
+    def _entails(self, guard: Guard, ways: tuple[bool, ...] = (False, True)) -> bool:
         if guard.relation == "<=" and self._bounded_below(guard.value):
             return True
-        return self._refuted(guard)
+        return self._refuted(guard, ways)
 
     def _bounded_below(self, value: Size) -> bool:
         """0 <= value because every symbol is at its lower bound plus something, and no coefficient is negative."""
@@ -189,9 +216,9 @@ class Facts:
             return shifted >= 0
         return all(coefficient >= 0 for _, coefficient in shifted.terms)
 
-    def _refuted(self, goal: Guard | None) -> bool:
+    def _refuted(self, goal: Guard | None, ways: tuple[bool, ...] = (False, True)) -> bool:
         """unsat(facts and not goal): first with products of symbols as unknowns of their own, then exactly."""
-        for exact in (False, True):
+        for exact in ways:
             solver, weakened = self._prepared(exact)
             solver.push()
             if goal is not None:
@@ -221,7 +248,7 @@ class Facts:
         """A solver that holds the facts, and whether it holds them only in a weakened form."""
         if exact not in self._solvers:
             solver = z3.SimpleSolver(ctx=self.shared.context)
-            solver.set("rlimit", _RESOURCES)
+            solver.set("rlimit", _NONLINEAR if exact else _RESOURCES)
             weakened = False
             for guard in self.guards:
                 encoded, definitions, more = self.shared.encoded(guard, exact)
@@ -235,9 +262,13 @@ class Shared:
     """What all facts of one proof have in common: Z3's context, guards in Z3's terms, and who hears the queries."""
 
     def __init__(self, observer: Observer | None = None) -> None:
-        self.context = z3.Context()
         self.observer = observer
         self._encoded: dict[tuple[Guard, bool], tuple[z3.BoolRef, list[z3.BoolRef], bool]] = {}
+
+    @cached_property
+    def context(self) -> z3.Context:
+        """Made when the first question is asked: many proofs ask none."""
+        return z3.Context()
 
     def encoded(self, guard: Guard, exact: bool) -> tuple[z3.BoolRef, list[z3.BoolRef], bool]:
         """The guard, the definitions of its quotients, and whether it is weakened."""

@@ -19,9 +19,10 @@ from verify.symbolic import Symbolic
 
 __all__ = ["COMMUTATIVE", "Floating", "Inexact", "rounds_exactly"]
 
-# IEEE 754-2019, section 5: these operations have one right result. The rest of the list moves data.
-_DETERMINED = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Abs", "Relu", "Sqrt", "Min", "Max", "Where"})
-_MAXIMA = frozenset({"Abs", "Max", "Min", "Relu"})
+# IEEE 754-2019, section 5: these operations have one right result. Max and Min are not among them: of two zeros of
+# different signs ONNX Runtime takes the one or the other, depending on their place in the tensor.
+_DETERMINED = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Abs", "Relu", "Sqrt", "Where"})
+_MAXIMA = frozenset({"Abs", "Relu"})
 _MOVES = frozenset(
     {
         "Concat", "ConstantOfShape", "DepthToSpace", "Expand", "Eye", "Flatten", "Gather", "Identity", "Ones", "Out",
@@ -42,7 +43,7 @@ class Inexact(Exception):
 def rounds_exactly(terms: Iterable[Term]) -> bool:
     """Whether only operators occur whose results IEEE arithmetic determines.
 
-    It leaves the sign of a largest zero open: so of the operators that are defined by `maximum` only one may occur.
+    What Relu and Abs make of a zero they do not make alike, though both are defined by `maximum`: only one may occur.
     """
     found = {term.op for term in topological(terms)}
     negative_zero = any(_is_negative_zero(value) for term in topological(terms) for _, value in term.attrs)

@@ -11,7 +11,7 @@ from verify.algebra import Guard
 from verify.facts import Facts
 from verify.sums import Access, Apply, Bound, Choice, Sum, children, single
 
-__all__ = ["DEFINED", "Given", "Sign", "partial_applications"]
+__all__ = ["DEFINED", "Everywhere", "Given", "Sign", "partial_applications"]
 
 # For an application that is defined only there: an argument stands in this relation to 0.
 _DEFINED_WHERE = {"reciprocal": (0, "!="), "log": (0, ">"), "sqrt": (0, ">="), "truncated_quotient": (1, "!=")}

@@ -206,7 +206,7 @@ class Normaliser:
             case Access():
                 for access, value in given.values:
                     if self._signs.same(given, access, factor):
-                        return value
+                        return value or algebra.constant(Fraction(0))
         return single(factor)
 
     def _repeated(self, bound: Bound) -> Sum:
@@ -282,6 +282,8 @@ class Normaliser:
             factor = bound.value[0].factors[0] if len(bound.value) == 1 and len(bound.value[0].factors) == 1 else None
             if not isinstance(factor, Apply) or factor.function not in _INCREASING:
                 return None
+            if self._algebra.careful and factor.function in ("log", "sqrt"):
+                return None  # some of the values may be undefined, and the largest not
             (argument,) = factor.arguments
             if bound.value != single(factor):
                 minus: Sum = (Product(-ONE),)

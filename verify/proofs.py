@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import superopt.ir
-from superopt.ir.dim import Size
+from superopt.ir.dim import NoValue, Size
 from superopt.ir.operators.spec import IllTyped
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Condition, Rule, Signature
@@ -62,7 +62,10 @@ def prove_at(rule: Rule, signature: Signature, observer: Observer | None = None)
         left, right = rule.instantiate(signature)
     except (IllTyped, TypeError, IndexError) as error:  # the latter: a symbol where the operator needs a number
         return Unknown(f"cannot be typed: {error}")
-    return prove(left, right, observer)
+    try:
+        return prove(left, right, observer)
+    except (IllTyped, NoValue) as error:  # at sizes that the signature admits and an operator does not
+        return Unknown(f"cannot be typed: {error}")
 
 
 def with_weakest(rule: Rule, signature: Signature, verdict: Verdict) -> Verdict:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
-from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
+from superopt.ir.dim import Dim, Size, Sizes, evaluate, symbol, symbols_of
 from superopt.ir.ops import OPS, REAL_ATTRS, IllTyped, infer
 from superopt.ir.rule import Condition
 from superopt.ir.term import Term, topological
@@ -21,10 +21,12 @@ from verify.compare import Comparison, Effort
 from verify.counterexample import find_counterexample
 from verify.facts import Facts, Observer, Shared
 from verify.floating import Floating, Inexact, rounds_exactly
+from verify.given import Everywhere, partial_applications
 from verify.resize import resized
 from verify.roundings import roundings
 from verify.scope import digits, quotients_in
 from verify.semantics import Meaning, NoSemantics
+from verify.sums import Bound, quotients_of
 from verify.symbolic import Symbolic
 from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
 
@@ -64,8 +66,11 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdic
         return Refuted(f"the right side is ill-typed: {error}", _where_left_is_typed(left, right, typed))
     except NoSemantics as error:
         return Unknown(str(error))
+    positive = _positive(last_left, last_right, facts)
+    facts = facts.extended(map(_guard, positive))
+    guards += positive
     conditions = tuple(dict.fromkeys(needs + guards))
-    if facts.model(most=64, least=2) is None:
+    if not facts.satisfiable(most=64, least=2):
         return _only_at_special_sizes(left, right, typed, left_facts)
     proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right))
     if proof is not None:
@@ -121,7 +126,9 @@ def _first_of(left: Terms, right: Terms, facts: Facts, readings: Iterable[Readin
     for numerics, algebra, sums in readings:
         comparison = Comparison(sums)
         try:
-            equal = all(_same_output(algebra, sums, comparison, facts, a, b) for a, b in zip(left, right, strict=True))
+            defined = _defined(algebra, sums, left)
+            pairs = zip(left, right, strict=True)
+            equal = all(_same_output(algebra, sums, comparison, facts, a, b, defined) for a, b in pairs)
         except Effort:
             equal, reason = False, "the comparison grew too large"
         except Inexact:
@@ -142,8 +149,13 @@ def _where_left_is_typed(left: Terms, right: Terms, env: Mapping[str, Size]) -> 
 
 def _unbounded(term: Term) -> bool:
     """Whether a real attribute is infinite, NaN, or a size (Clip has no bound where that is infinite)."""
-    infinite = any(isinstance(v, float) and not math.isfinite(v) for _, v in term.attrs) and term.op != "Clip"
-    return infinite or any(name in REAL_ATTRS and isinstance(v, Dim) for name, v in term.attrs)
+    floats = [v for _, v in term.attrs if isinstance(v, float)]
+    infinite = any(map(math.isinf, floats)) and term.op != "Clip"
+    return (
+        infinite
+        or any(map(math.isnan, floats))
+        or any(name in REAL_ATTRS and isinstance(v, Dim) for name, v in term.attrs)
+    )
 
 
 def _only_at_special_sizes(left: Terms, right: Terms, env: Mapping[str, Size], left_facts: Facts) -> Verdict:
@@ -152,23 +164,46 @@ def _only_at_special_sizes(left: Terms, right: Terms, env: Mapping[str, Size], l
     return Refuted("the sides agree in shape at special sizes only", shown) if shown else Unknown("vacuous guards")
 
 
+def _defined(algebra: Algebra, sums: Symbolic, left: Terms) -> list[Everywhere]:
+    """What holds if every element of every output is defined."""
+    found: list[Everywhere] = []
+    for term in left:
+        assert term.type is not None and term.type.shape is not None
+        place = _place(term)
+        names = tuple(str(i) for i in place if not isinstance(i, int))
+        bounds = tuple(_bounds(place, term.type.shape))
+        for relation, one in dict.fromkeys(partial_applications(Meaning(algebra).scalar(term, place), branches=False)):
+            every = Bound((*names, *one.binders), (*bounds, *one.guards), one.value)
+            found.append((relation, sums.renamed_bound(every)))
+    return found
+
+
+def _bounds(place: Sizes, shape: Sizes) -> list[Guard]:
+    return [g for i, size in zip(place, shape, strict=True) if size != 1 for g in (at_least(i, 0), below(i, size))]
+
+
 def _same_output(
-    algebra: Algebra, sums: Symbolic, comparison: Comparison, facts: Facts, left: Term, right: Term
+    algebra: Algebra,
+    sums: Symbolic,
+    comparison: Comparison,
+    facts: Facts,
+    left: Term,
+    right: Term,
+    defined: list[Everywhere],
 ) -> bool:
     assert left.type is not None and left.type.shape is not None
-    index = tuple(symbol(f"i!{d}") for d in range(len(left.type.shape)))
-    place: tuple[Size, ...] = tuple(0 if size == 1 else i for i, size in zip(index, left.type.shape, strict=True))
-    bounds = [g for i, size in zip(index, left.type.shape, strict=True) for g in (at_least(i, 0), below(i, size))]
+    place = _place(left)
+    bounds = _bounds(place, left.type.shape)
     meaning = Meaning(algebra)
     sides = meaning.scalar(left, place), meaning.scalar(right, place)
     # An index of the output that some Reshape divides is written as quotient and remainder.
-    names = [f"i!{d}" for d in range(len(index))]
+    names = [f"i!{d}" for d in range(len(place))]
     guards = facts.extended(bounds).guards
     while split := digits(names, quotients_in(sides[0] + sides[1]), sums.fresh):
         guards = split.guards(guards)
         sides = split.moved.sum(sums, sides[0]), split.moved.sum(sums, sides[1])
         names = [name for name in names if name != split.name] + [split.quotient, split.remainder]
-    return comparison.equal_outputs(facts.rebuilt(guards), *sides)
+    return comparison.equal_outputs(facts.rebuilt(guards), *sides, defined)
 
 
 def _needs(terms: Terms) -> list[Condition]:
@@ -204,6 +239,39 @@ def _missing(facts: Facts, left: Terms, right: Terms) -> list[Condition]:
             missing.append(condition)
             facts = facts.extended([guard])
     return missing
+
+
+def _positive(left: Terms, right: Terms, facts: Facts) -> list[Condition]:
+    """That what sizes and indices are divided by is at least 1, where the facts do not say so.
+
+    What they say of a quotient may be used once what it divides by is known: else it is true of them only where they
+    mean something.
+    """
+    meaning = Meaning(Symbolic(_dtypes(left + right)))
+    met = [q for g in facts.guards for q in quotients_of(g.value)]
+    for term in left + right:
+        met += quotients_in(meaning.scalar(term, _place(term)))
+    for term in topological(left + right):
+        met += [q for type in term.types if type is not None for s in type.shape or () for q in quotients_of(s)]
+    open_ones = dict.fromkeys(q.denominator for q in met)
+    known: set[Size] = set()
+    while True:
+        plain = facts.rebuilt(g for g in facts.guards if all(q.denominator in known for q in quotients_of(g.value)))
+        shown = {
+            d
+            for d in open_ones
+            if all(q.denominator in known for q in quotients_of(d)) and plain.entails(at_least(d, 1))
+        }
+        if not shown:
+            return [Condition("<=", 1, d) for d in open_ones]
+        known |= shown
+        open_ones = {d: None for d in open_ones if d not in shown}
+
+
+def _place(term: Term) -> tuple[Size, ...]:
+    """An index of the output: i!0, i!1, ..., and 0 where there is no other."""
+    assert term.type is not None and term.type.shape is not None
+    return tuple(0 if size == 1 else symbol(f"i!{d}") for d, size in enumerate(term.type.shape))
 
 
 def _guard(condition: Condition) -> Guard:

@@ -209,7 +209,7 @@ def vanishing(facts: Facts, quotients: Iterable[Quotient]) -> dict[Quotient, Siz
     found: dict[Quotient, Size] = {}
     for quotient in dict.fromkeys(quotients):
         n, d = quotient.numerator, quotient.denominator
-        if all(map(facts.entails, within(n, d))):
+        if all(map(facts.easily_entails, within(n, d))):
             found[quotient] = 0
     return found
 

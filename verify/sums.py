@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
 from typing import TypeAlias, Union
 
 from superopt.ir.dim import Dim, Quotient, Size, Sizes
@@ -103,6 +104,13 @@ class Product:
     factors: tuple[Factor, ...] = ()
     binders: tuple[str, ...] = ()
     guards: tuple[Guard, ...] = ()
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.coefficient, self.factors, self.binders, self.guards))
+
+    def __hash__(self) -> int:  # sums nest, and are looked up often
+        return self._hash
 
 
 Sum: TypeAlias = tuple[Product, ...]

@@ -74,15 +74,18 @@ class Symbolic:
     def multiply(self, left: Sum, right: Sum) -> Sum:
         """(sum of a) * (sum of b) = sum of all a * b, binders kept apart.
 
-        Nothing times a function that may be undefined is kept, with coefficient 0, as a reminder.
+        A function that may be undefined is evaluated also where the other side is nothing, or 0 by its guards: a
+        product with coefficient 0 is a reminder of that.
         """
-        if not left or not right:
-            return tuple(
-                Product(Fraction(0), p.factors, p.binders, p.guards)
-                for p in left + right
-                if any(map(is_partial, p.factors))
-            )
-        return tuple(self._product(a, b) for a in left for b in right)
+        products = [self._product(a, b) for a in left for b in right]
+        reminders: dict[Product, None] = {}
+        for side, other in ((left, right), (right, left)):
+            if not other or any(p.guards for p in other):
+                for p in side:
+                    partial = tuple(filter(is_partial, p.factors))
+                    if partial:
+                        reminders[Product(Fraction(0), partial, p.binders, p.guards)] = None
+        return (*products, *reminders)
 
     def _product(self, a: Product, b: Product) -> Product:
         if set(a.binders) & set(b.binders):

@@ -12,7 +12,23 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TypeAlias, Union
 
-__all__ = ["Atom", "Dim", "Quotient", "Size", "Sizes", "ceil_div", "evaluate", "floor_div", "symbol", "symbols_of"]
+__all__ = [
+    "Atom",
+    "Dim",
+    "NoValue",
+    "Quotient",
+    "Size",
+    "Sizes",
+    "ceil_div",
+    "evaluate",
+    "floor_div",
+    "symbol",
+    "symbols_of",
+]
+
+
+class NoValue(TypeError):
+    """A symbol stands where a number is needed."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +70,9 @@ class Dim:
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Dim) and self._hash == other._hash and self.terms == other.terms)
+
+    def __bool__(self) -> bool:
+        raise NoValue("whether a size without a value is 0 is not known")
 
     def __add__(self, other: Size) -> Size:
         total = dict(self.terms)

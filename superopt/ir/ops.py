@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from superopt.ir.operators import TABLE as OPS
-from superopt.ir.operators.spec import REAL_ATTRS, IllTyped, Need, OpSpec, ignore
+from superopt.ir.operators.spec import REAL_ATTRS, IllTyped, Need, OpSpec, fits, ignore
 from superopt.ir.term import Attr, AttrVar, Term, Types, rebuild
-from superopt.ir.types import TensorType
+from superopt.ir.types import FLOAT_DTYPES, TensorType
 
 __all__ = ["OPS", "REAL_ATTRS", "IllTyped", "OpSpec", "completed", "infer", "is_known", "make", "remake", "replace"]
 
@@ -66,7 +67,18 @@ def infer(
     known = [None if term is None else term.type for term in inputs]
     shapes = spec.shape_rule([None if t is None else t.shape for t in known], attrs, need)
     dtype = spec.dtype_rule([None if t is None else t.dtype for t in known], attrs, dtype)
+    if dtype not in FLOAT_DTYPES and spec.inputs != (0, 0):
+        _check_numbers(op, attrs, dtype)
     return tuple(TensorType(dtype, shape) for shape in shapes)
+
+
+def _check_numbers(op: str, attrs: Mapping[str, Attr], dtype: str) -> None:
+    """Numbers that join integers or truth values are such themselves; an infinite bound of Clip is none."""
+    for name in REAL_ATTRS & attrs.keys():
+        value = attrs[name]
+        unbounded = op == "Clip" and isinstance(value, float) and math.isinf(value)
+        if not unbounded and not (isinstance(value, (int, float)) and fits(value, dtype)):
+            raise IllTyped(f"{op}: {name} = {value} is no {dtype}")
 
 
 def remake(term: Term, inputs: tuple[Term | None, ...]) -> Term:

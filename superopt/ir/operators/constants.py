@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from superopt.ir.dim import Sizes
-from superopt.ir.operators.spec import DtypeRule, IllTyped, Need, need_at_most, need_equal, op
-from superopt.ir.types import FLOAT_DTYPES
+from superopt.ir.operators.spec import DtypeRule, IllTyped, Need, fits, need_at_most, need_equal, op
 
 __all__ = ["SPECS"]
 
@@ -44,36 +42,11 @@ def _holds(*names: str) -> DtypeRule:
 
     def rule(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
         for value in (attrs[name] for name in names):
-            if isinstance(value, (int, float)) and not _fits(value, default):
+            if isinstance(value, (int, float)) and not fits(value, default):
                 raise IllTyped(f"{value} as {default}")
         return default
 
     return rule
-
-
-# The smallest normal and the largest number of each real type (IEEE 754; bfloat16 has float's exponents).
-_RANGES = {
-    "float16": (6.103515625e-05, 65504.0),
-    "bfloat16": (1.1754943508222875e-38, 3.3895313892515355e38),
-    "float": (1.1754943508222875e-38, 3.4028234663852886e38),
-    "double": (2.2250738585072014e-308, 1.7976931348623157e308),
-}
-
-
-def _fits(value: float, dtype: str) -> bool:
-    if not math.isfinite(value):
-        return False
-    if dtype in FLOAT_DTYPES:
-        return value == 0 or _RANGES[dtype][0] <= abs(value) <= _RANGES[dtype][1]
-    if not float(value).is_integer():
-        return False
-    if dtype == "bool":
-        return value in (0, 1)
-    kind, bits = dtype.rstrip("0123456789"), dtype.lstrip("uint")
-    if kind not in ("int", "uint"):
-        return False
-    least, most = (0, 2 ** int(bits)) if kind == "uint" else (-(2 ** (int(bits) - 1)), 2 ** (int(bits) - 1))
-    return bool(least <= value < most)
 
 
 SPECS = (

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes, floor_div
-from superopt.ir.operators.spec import IllTyped, Need, need_at_most, need_equal, op
+from superopt.ir.operators.spec import IllTyped, Need, floats, need_at_most, need_equal, op
 
 __all__ = ["SPECS"]
 
@@ -66,6 +66,6 @@ def _conv_transpose(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need)
 
 
 SPECS = (
-    op("Conv", 2, 3, "dilations group=1 pads strides", shape=_conv),
-    op("ConvTranspose", 2, 3, "dilations group=1 output_padding pads strides", shape=_conv_transpose),
+    op("Conv", 2, 3, "dilations group=1 pads strides", shape=_conv, dtype=floats),
+    op("ConvTranspose", 2, 3, "dilations group=1 output_padding pads strides", shape=_conv_transpose, dtype=floats),
 )

@@ -7,7 +7,7 @@ from string import ascii_lowercase
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes
-from superopt.ir.operators.spec import IllTyped, Need, broadcast, need_equal, op
+from superopt.ir.operators.spec import IllTyped, Need, broadcast, need_equal, numbers, op
 
 __all__ = ["SPECS"]
 
@@ -59,7 +59,7 @@ def _einsum(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tu
 
 
 SPECS = (
-    op("MatMul", 2, 2, shape=_matmul),
-    op("Gemm", 2, 3, "alpha=1.0 beta=1.0 transA=0 transB=0", shape=_gemm),
-    op("Einsum", 1, None, "equation", shape=_einsum),
+    op("MatMul", 2, 2, shape=_matmul, dtype=numbers),
+    op("Gemm", 2, 3, "alpha=1.0 beta=1.0 transA=0 transB=0", shape=_gemm, dtype=numbers),
+    op("Einsum", 1, None, "equation", shape=_einsum, dtype=numbers),
 )

@@ -64,7 +64,7 @@ def _lp_normalization(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: N
 
 
 SPECS = (
-    op("BatchNormalization", 5, 5, "epsilon=9.999999747378752e-06", shape=_batch_normalization),
+    op("BatchNormalization", 5, 5, "epsilon=9.999999747378752e-06", shape=_batch_normalization, dtype=floats),
     op("InstanceNormalization", 3, 3, "epsilon=9.999999747378752e-06", shape=_instance_normalization, dtype=floats),
     op(
         "GroupNormalization", 3, 3, "epsilon=9.999999747378752e-06 num_groups", shape=_group_normalization, dtype=floats

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes, floor_div
-from superopt.ir.operators.spec import IllTyped, Need, floats, need_at_most, op
+from superopt.ir.operators.spec import IllTyped, Need, floats, need_at_most, numbers, op
 
 __all__ = ["SPECS"]
 
@@ -48,7 +48,7 @@ def _global_pool(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) 
 
 
 SPECS = (
-    op("MaxPool", 1, 1, "dilations kernel_shape pads strides", shape=_pool),
+    op("MaxPool", 1, 1, "dilations kernel_shape pads strides", shape=_pool, dtype=numbers),
     op("AveragePool", 1, 1, "count_include_pad=0 dilations kernel_shape pads strides", shape=_pool, dtype=floats),
     op("GlobalMaxPool", 1, 1, shape=_global_pool, dtype=floats),
     op("GlobalAveragePool", 1, 1, shape=_global_pool, dtype=floats),

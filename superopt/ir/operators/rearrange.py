@@ -33,8 +33,8 @@ def _reshape(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> t
             need_at_most(need, 0 if size == 0 else 1, size)
         result.append(size)
     if inferred is not None:
-        if 0 in result:
-            raise IllTyped("Reshape cannot infer a size beside 0")
+        for size in result:
+            need_at_most(need, 1, size)  # nothing says what a size beside 0 is
         result[inferred] = _left(x, result)
     need_equal(need, math.prod(result), math.prod(x))
     return (tuple(result),)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from superopt.ir.dim import Sizes
-from superopt.ir.operators.spec import IllTyped, Need, axis_in, distinct_axes, floats, need_at_most, op
+from superopt.ir.operators.spec import IllTyped, Need, axis_in, distinct_axes, floats, need_at_most, numbers, op
 
 __all__ = ["SPECS"]
 
@@ -35,15 +35,15 @@ def _composed(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> 
 
 
 SPECS = (
-    op("ReduceSum", 1, 1, "axes keepdims=1", shape=_reduced),
-    op("ReduceProd", 1, 1, "axes keepdims=1", shape=_reduced),
-    op("ReduceMax", 1, 1, "axes keepdims=1", shape=_reduced_some),
-    op("ReduceMin", 1, 1, "axes keepdims=1", shape=_reduced_some),
+    op("ReduceSum", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers),
+    op("ReduceProd", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers),
+    op("ReduceMax", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=numbers),
+    op("ReduceMin", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=numbers),
     # Of integers ONNX does not say how a mean, a root or a logarithm is rounded.
     op("ReduceMean", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=floats),
-    op("ReduceL1", 1, 1, "axes keepdims=1", shape=_composed),
+    op("ReduceL1", 1, 1, "axes keepdims=1", shape=_composed, dtype=numbers),
     op("ReduceL2", 1, 1, "axes keepdims=1", shape=_composed, dtype=floats),
-    op("ReduceSumSquare", 1, 1, "axes keepdims=1", shape=_composed),
+    op("ReduceSumSquare", 1, 1, "axes keepdims=1", shape=_composed, dtype=numbers),
     op("ReduceLogSum", 1, 1, "axes keepdims=1", shape=_composed, dtype=floats),
     op("ReduceLogSumExp", 1, 1, "axes keepdims=1", shape=_composed, dtype=floats),
 )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from superopt.ir.dim import Sizes
-from superopt.ir.operators.spec import IllTyped, Need, elementwise, floats, need_equal, op
+from superopt.ir.operators.spec import IllTyped, Need, elementwise, floats, need_equal, numbers, op
 
 __all__ = ["SPECS"]
 
@@ -46,15 +46,15 @@ _PARAMETRIC = {
 }
 
 SPECS = (
-    op("Div", 2, 2, shape=elementwise, elementwise=True),
+    op("Div", 2, 2, shape=elementwise, dtype=numbers, elementwise=True),
     op("Pow", 2, 2, shape=elementwise, dtype=_power, elementwise=True),
-    op("Min", 1, None, shape=elementwise, commutative=True, elementwise=True),
-    op("Max", 1, None, shape=elementwise, commutative=True, elementwise=True),
-    op("PRelu", 2, 2, shape=_prelu, elementwise=True),
-    op("Abs", 1, 1, shape=elementwise, elementwise=True),
-    op("Sign", 1, 1, shape=elementwise, elementwise=True),
+    op("Min", 1, None, shape=elementwise, dtype=numbers, commutative=True, elementwise=True),
+    op("Max", 1, None, shape=elementwise, dtype=numbers, commutative=True, elementwise=True),
+    op("PRelu", 2, 2, shape=_prelu, dtype=numbers, elementwise=True),
+    op("Abs", 1, 1, shape=elementwise, dtype=numbers, elementwise=True),
+    op("Sign", 1, 1, shape=elementwise, dtype=numbers, elementwise=True),
     # An infinite bound is none.
-    op("Clip", 1, 1, "bound_high=inf bound_low=-inf", shape=elementwise, elementwise=True),
+    op("Clip", 1, 1, "bound_high=inf bound_low=-inf", shape=elementwise, dtype=numbers, elementwise=True),
     *(op(name, 1, 1, shape=elementwise, dtype=floats, elementwise=True) for name in _REAL_FUNCTIONS),
     *(op(name, 1, 1, attrs, shape=elementwise, dtype=floats, elementwise=True) for name, attrs in _PARAMETRIC.items()),
 )

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes
-from superopt.ir.operators.spec import IllTyped, Need, axis_in, need_at_most, op
+from superopt.ir.operators.spec import IllTyped, Need, axis_in, need_at_most, numbers, op
 
 __all__ = ["SPECS"]
 
@@ -51,5 +51,5 @@ SPECS = (
     op("Gather", 1, 1, "axis indices", shape=_gather),
     op("Trilu", 1, 1, "k=0 upper=1", shape=_trilu),
     op("Resize", 1, 1, "scales", shape=_resize),
-    op("CumSum", 1, 1, "axis exclusive=0 reverse=0", shape=_cumsum),
+    op("CumSum", 1, 1, "axis exclusive=0 reverse=0", shape=_cumsum, dtype=numbers),
 )

@@ -7,6 +7,7 @@ its page "Broadcasting in ONNX" (multidirectional).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
@@ -17,7 +18,8 @@ from superopt.ir.types import FLOAT_DTYPES
 
 __all__ = [
     "REAL_ATTRS", "DtypeRule", "IllTyped", "Need", "OpSpec", "ShapeRule", "axis_in", "boolean", "broadcast",
-    "distinct_axes", "elementwise", "floats", "ignore", "need_at_most", "need_equal", "op", "same",
+    "distinct_axes", "elementwise", "fits", "floats", "ignore", "need_at_most", "need_equal", "numbers",
+    "op", "same", "signed",
 ]  # fmt: skip
 
 # Attributes that are real numbers; they do not bear on shapes.
@@ -54,6 +56,22 @@ def floats(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str)
     dtype = same(dtypes, attrs, default)
     if dtype not in FLOAT_DTYPES:
         raise IllTyped(f"element type {dtype} where a real one is needed")
+    return dtype
+
+
+def numbers(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """`same`, for operators that take no truth values."""
+    dtype = same(dtypes, attrs, default)
+    if dtype in ("bool", "string"):
+        raise IllTyped(f"element type {dtype} where numbers are needed")
+    return dtype
+
+
+def signed(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """`numbers`, for operators that take numbers of both signs."""
+    dtype = numbers(dtypes, attrs, default)
+    if dtype.startswith("uint"):
+        raise IllTyped(f"element type {dtype} where numbers of both signs are needed")
     return dtype
 
 
@@ -170,3 +188,29 @@ def distinct_axes(axes: Sequence[int], rank: int) -> set[int]:
 def elementwise(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     """The shape rule of operators that work element by element on broadcast inputs."""
     return (broadcast([shape for shape in shapes if shape is not None], need),)
+
+
+# The smallest normal and the largest number of each real type (IEEE 754; bfloat16 has float's exponents).
+_RANGES = {
+    "float16": (6.103515625e-05, 65504.0),
+    "bfloat16": (1.1754943508222875e-38, 3.3895313892515355e38),
+    "float": (1.1754943508222875e-38, 3.4028234663852886e38),
+    "double": (2.2250738585072014e-308, 1.7976931348623157e308),
+}
+
+
+def fits(value: float, dtype: str) -> bool:
+    """Whether an element type has the number (a real type may round it, but not to 0 or to infinity)."""
+    if not math.isfinite(value):
+        return False
+    if dtype in FLOAT_DTYPES:
+        return value == 0 or _RANGES[dtype][0] <= abs(value) <= _RANGES[dtype][1]
+    if not float(value).is_integer():
+        return False
+    if dtype == "bool":
+        return value in (0, 1)
+    kind, bits = dtype.rstrip("0123456789"), dtype.lstrip("uint")
+    if kind not in ("int", "uint"):
+        return False
+    least, most = (0, 2 ** int(bits)) if kind == "uint" else (-(2 ** (int(bits) - 1)), 2 ** (int(bits) - 1))
+    return bool(least <= value < most)
