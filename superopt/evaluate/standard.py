@@ -37,10 +37,13 @@ def _slice(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
 
 def _pad(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
     (x,), pads = inputs, attrs["pads"]
-    begins, ends = pads[: x.ndim], pads[x.ndim :]
-    cropped = x[tuple(slice(max(-b, 0), n - max(-e, 0)) for b, n, e in zip(begins, x.shape, ends, strict=True))]
-    widths = [(max(b, 0), max(e, 0)) for b, e in zip(begins, ends, strict=True)]
-    return [np.pad(cropped, widths, constant_values=attrs["value"])]
+    axes = list(zip(pads[: x.ndim], x.shape, pads[x.ndim :], strict=True))
+    result = np.full([begin + n + end for begin, n, end in axes], attrs["value"], x.dtype)
+    kept = [(max(begin, 0), min(begin + n + min(end, 0), begin + n + end)) for begin, n, end in axes]
+    if all(low < high for low, high in kept):  # a crop may leave nothing of x
+        places = tuple(slice(low, high) for low, high in kept)
+        result[places] = x[tuple(slice(low - b, high - b) for (low, high), (b, _, _) in zip(kept, axes, strict=True))]
+    return [result]
 
 
 def _conv(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:

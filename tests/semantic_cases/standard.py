@@ -81,7 +81,7 @@ def _transpose(rng: random.Random) -> Plain:
 
 def _pad(rng: random.Random) -> Plain:
     shape = tuple(rng.randint(2, 4) for _ in range(rng.randint(1, 3)))
-    begins, ends = ([rng.randint(-1, 2) for _ in shape] for _ in range(2))
+    begins, ends = ([rng.randint(-5, 3) for _ in shape] for _ in range(2))  # crops of more than there is, too
     pads = tuple(begins + [max(end, 1 - begin - n) for begin, end, n in zip(begins, ends, shape, strict=True)])
     return {"pads": pads, "value": rng.choice([0.0, 1.5])}, [shape]
 
