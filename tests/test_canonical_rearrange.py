@@ -112,7 +112,10 @@ def _needs(op: str, sizes: tuple[Size, ...], **attrs: Attr) -> tuple[str, list[s
 def test_types_of_symbolic_sizes() -> None:
     a, b, k = symbol("a"), symbol("b"), symbol("k")
     assert _needs("Reshape", (a * b,), shape=(a, b), allowzero=0) == ("float[a, b]", ["1 <= a", "1 <= b"])
-    assert _needs("Reshape", (a, b + 1, k), shape=(0, 0, -1), allowzero=0) == ("float[a, b + 1, k]", [])
+    assert _needs("Reshape", (a, b + 1, k), shape=(0, 0, -1), allowzero=0) == (
+        "float[a, b + 1, k]",
+        ["1 <= a", "1 <= b + 1"],  # beside 0 nothing can be inferred
+    )
     assert _needs("Reshape", (a,), shape=(4, -1), allowzero=0) == ("float[4, ((a) // (4))]", ["4*((a) // (4)) == a"])
     assert _needs("Flatten", (a, b, k), axis=2) == ("float[a*b, k]", [])
     assert _needs("Expand", (1, a), shape=(k, 1, 1)) == ("float[k, 1, a]", ["0 <= k"])

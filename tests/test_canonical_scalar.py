@@ -150,12 +150,18 @@ def test_clip_is_written_in_every_opset(opset: int, low: float, high: float) -> 
         (7, make("Max", (var("x", tensor(2)), var("z", tensor(1))))),
         (11, make("Pow", (var("x", tensor(2)), var("z", tensor(2, dtype="int64"))))),
         (10, make("Clip", (var("x", tensor(2, dtype="double")),), {"bound_low": 0.0, "bound_high": INF})),
-        (13, make("Clip", (var("x", tensor(2, dtype="int64")),), {"bound_low": 0.5, "bound_high": INF})),
     ],
 )
 def test_what_an_opset_cannot_say_is_refused(opset: int, term: Term) -> None:
     with pytest.raises(ModelError):
         write_model(new_model([term], opset=opset))
+
+
+def test_a_bound_of_integers_is_one() -> None:
+    x = var("x", tensor(2, dtype="int64"))
+    with pytest.raises(IllTyped):
+        make("Clip", (x,), {"bound_low": 0.5, "bound_high": INF})
+    assert make("Clip", (x,), {"bound_low": 1.0, "bound_high": INF}).type == x.type
 
 
 def test_the_slope_of_prelu_broadcasts_and_its_input_does_not() -> None:

@@ -37,8 +37,8 @@ def _composed(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> 
 SPECS = (
     op("ReduceSum", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers),
     op("ReduceProd", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers),
-    op("ReduceMax", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=numbers),
-    op("ReduceMin", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=numbers),
+    op("ReduceMax", 1, 1, "axes keepdims=1", shape=_reduced_some),
+    op("ReduceMin", 1, 1, "axes keepdims=1", shape=_reduced_some),
     # Of integers ONNX does not say how a mean, a root or a logarithm is rounded.
     op("ReduceMean", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=floats),
     op("ReduceL1", 1, 1, "axes keepdims=1", shape=_composed, dtype=numbers),
