@@ -25,6 +25,7 @@ from verify.sums import (
     Sum,
     children,
     number_in,
+    only_factor,
     single,
 )  # fmt: skip
 
@@ -161,11 +162,8 @@ def _wrapped(g: Symbolic, function: str, argument: Sum) -> Sum:
     number = number_in(opened)
     if number is not None and low <= number <= high:
         return g.constant(number)
-    element = opened[0].factors[0] if len(opened) == 1 and opened[0].factors else None
-    if element is not None and opened == single(element):
-        held = _held(element)
-        if held is not None and low <= held[0] and held[1] <= high:
-            return opened
+    if _held_within(opened, low, high):
+        return opened
     return single(Apply(function, (opened,)))
 
 
@@ -175,9 +173,7 @@ def _from_real(g: Symbolic, function: str, argument: Sum) -> Sum:
     number = number_in(argument)
     if number is not None and low <= math.trunc(number) <= high:
         return g.constant(Fraction(math.trunc(number)))
-    element = argument[0].factors[0] if len(argument) == 1 and argument[0].factors else None
-    held = _held(element) if element is not None and argument == single(element) else None
-    if held is not None and low <= held[0] and held[1] <= high:
+    if _held_within(argument, low, high):
         return argument
     return single(Apply(function, (argument,)))
 
@@ -226,6 +222,13 @@ def _whole(total: Sum) -> bool:
         return isinstance(factor, Quantity) or (isinstance(factor, Access) and f"to_{factor.dtype}" in INTEGERS)
 
     return all(p.coefficient.denominator == 1 and all(map(whole, p.factors)) for p in total)
+
+
+def _held_within(total: Sum, low: int, high: int) -> bool:
+    """Whether it is one element, or wrapped value, of a type between these bounds."""
+    element = only_factor(total)
+    held = None if element is None else _held(element)
+    return held is not None and low <= held[0] and held[1] <= high
 
 
 def _held(factor: Factor) -> tuple[int, int] | None:

@@ -14,7 +14,7 @@ from fractions import Fraction
 from superopt.ir.dim import Size, Sizes
 from superopt.ir.term import Term, topological
 from verify.algebra import Guard, Piece
-from verify.sums import Apply, Product, Sum, single
+from verify.sums import Apply, Product, Sum, only_factor, single
 from verify.symbolic import Symbolic
 
 __all__ = ["COMMUTATIVE", "Floating", "Inexact", "rounds_exactly"]
@@ -93,7 +93,7 @@ class Floating:
     def maximum(self, parts: Sequence[Sum]) -> Sum:
         """max(max(x, c), c) is max(x, c), whatever is done about NaN and about zeros of two signs."""
         first, *rest = parts
-        inner = first[0].factors[0] if len(first) == 1 and not (first[0].guards or first[0].binders) else None
+        inner = only_factor(first)
         if isinstance(inner, Apply) and inner.function == "maximum" and inner.arguments[1:] == tuple(rest):
             return first
         return _tree("maximum", *parts)

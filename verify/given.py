@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from verify.algebra import Guard
 from verify.facts import Facts
-from verify.sums import Access, Apply, Bound, Choice, Sum, children, single
+from verify.sums import Access, Apply, Bound, Choice, Sum, children, only_factor, single
 
 __all__ = ["DEFINED", "Everywhere", "Given", "Sign", "partial_applications"]
 
@@ -75,13 +75,8 @@ def partial_applications(
                 place, relation = _DEFINED_WHERE[factor.function]
                 argument = factor.arguments[place]
                 yield relation, Bound(inner, conditions, argument)
-                root = argument[0].factors[0] if argument and argument[0].factors else None
-                if (
-                    factor.function == "reciprocal"
-                    and isinstance(root, Apply)
-                    and root.function == "sqrt"
-                    and argument == single(root)
-                ):
+                root = only_factor(argument)
+                if factor.function == "reciprocal" and isinstance(root, Apply) and root.function == "sqrt":
                     yield ">", Bound(inner, conditions, root.arguments[0])  # 1/sqrt(f)
             if isinstance(factor, Apply) and factor.function == "power":
                 yield DEFINED, Bound(inner, conditions, single(factor))

@@ -13,7 +13,7 @@ from fractions import Fraction
 from verify.given import Given, Sign
 from verify.scope import mentioned, mentioned_by
 from verify.signs import Signs
-from verify.sums import Access, Apply, Factor, Product, Sum, single
+from verify.sums import Access, Apply, Factor, Product, Sum, only_factor, single
 from verify.symbolic import Symbolic
 
 __all__ = ["Laws"]
@@ -56,7 +56,7 @@ class Laws:
                 return algebra.multiply(
                     (_without(product, factor, root),), single(Apply("reciprocal", (single(root),)))
                 )
-            below = _factor(factor.arguments[0])
+            below = only_factor(factor.arguments[0])
             if below is None:
                 continue
             if below in product.factors:
@@ -66,7 +66,7 @@ class Laws:
                 if times > 1:
                     less = _without(product, factor, factor)
                     return algebra.multiply((less,), algebra.apply("reciprocal", base))
-                only = _factor(base)
+                only = only_factor(base)
                 if only is not None and only in product.factors:
                     return algebra.multiply((_without(product, factor, only),), single(below))
         return (product,)
@@ -200,7 +200,7 @@ class Laws:
         for factor in outside:
             if self._signs.holds(given, Sign(">=", single(factor))):
                 root = self._algebra.apply("sqrt", single(factor))
-                known = root[0].factors[0] if root == single(root[0].factors[0]) else None
+                known = only_factor(root)
                 if isinstance(known, Apply) and known.function == "sqrt":
                     root = self._sqrt(given, Product(ONE, (factor,)))
                 result = self._algebra.multiply(result, root)
@@ -214,7 +214,7 @@ class Laws:
         log(exp a) = a;  log(sum over k of f * g(k)) = log f + log(sum of g(k)) for f > 0."""
         algebra = self._algebra
         outside, inside = self._outside(only)
-        whole = only.factors[0] if only == Product(ONE, only.factors) and len(only.factors) == 1 else None
+        whole = only_factor((only,))
         if whole is not None:
             return self._log_of(whole)
         positive = [f for f in outside if self._signs.holds(given, Sign(">", single(f)))]
@@ -239,13 +239,6 @@ class Laws:
         if square is not None:
             return self._algebra.multiply((Product(ONE / 2),), self._algebra.apply("log", square))
         return single(Apply("log", (single(factor),)))
-
-
-def _factor(total: Sum) -> Factor | None:
-    """The one factor that the sum is."""
-    if len(total) == 1 and len(total[0].factors) == 1 and total == single(total[0].factors[0]):
-        return total[0].factors[0]
-    return None
 
 
 def _argument(factor: Factor, function: str) -> Sum | None:

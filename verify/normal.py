@@ -34,7 +34,20 @@ from verify.scope import (
     within,
 )
 from verify.signs import Signs
-from verify.sums import Access, Apply, Bound, Choice, Factor, Maximum, Product, Quantity, Repeated, Sum, single
+from verify.sums import (
+    Access,
+    Apply,
+    Bound,
+    Choice,
+    Factor,
+    Maximum,
+    Product,
+    Quantity,
+    Repeated,
+    Sum,
+    only_factor,
+    single,
+)
 from verify.symbolic import Symbolic
 
 __all__ = ["Effort", "Normaliser"]
@@ -249,14 +262,14 @@ class Normaliser:
         found: list[Bound] = []
         for alternative in alternatives:
             for piece in self._pieces(given, alternative):
-                nested = piece.value[0].factors[0] if len(piece.value) == 1 and piece.value[0].factors else None
-                if isinstance(nested, Maximum) and piece.value == single(nested):
+                nested = only_factor(piece.value)
+                if isinstance(nested, Maximum):
                     more = tuple(
                         Bound(piece.binders + a.binders, piece.guards + a.guards, a.value) for a in nested.alternatives
                     )
                     simple = self._maximum(given, more)
-                    inner = simple[0].factors[0] if len(simple) == 1 and simple[0].factors else None
-                    if isinstance(inner, Maximum) and simple == single(inner):
+                    inner = only_factor(simple)
+                    if isinstance(inner, Maximum):
                         found += inner.alternatives
                     else:
                         found.append(Bound((), (), simple))

@@ -7,12 +7,24 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TypeAlias
 
-from superopt.ir.dim import Size
 from verify.algebra import at_least
 from verify.given import DEFINED, Given, Sign
 from verify.reals import Constraint, Polynomial, RealQuery, refuted
 from verify.scope import inhabited
-from verify.sums import Access, Apply, Bound, Choice, Factor, Maximum, Product, Quantity, Repeated, Sum, single
+from verify.sums import (
+    Access,
+    Apply,
+    Bound,
+    Choice,
+    Factor,
+    Maximum,
+    Product,
+    Quantity,
+    Repeated,
+    Sum,
+    number_in,
+    single,
+)
 
 __all__ = ["Signs"]
 
@@ -37,7 +49,7 @@ class Signs:
     def holds(self, given: Given, sign: Sign) -> bool:
         """Whether `sign` is shown to hold. False means "not shown"."""
         sign = Sign(sign.relation, _nonzero(sign.value))
-        number = _number(sign.value)
+        number = number_in(sign.value)
         if number is not None:
             return {">": number > 0, ">=": number >= 0, "==": number == 0, "!=": number != 0}[sign.relation]
         form = self.of_sum(given, sign.value)
@@ -135,7 +147,9 @@ class Signs:
             case Apply("reciprocal", (argument,)):
                 return self.of_sum(given, argument)
             case Quantity(size):
-                return ">" if given.facts.entails(at_least(size, 1)) else ">=" if _positive(given, size) else None
+                if given.facts.entails(at_least(size, 1)):
+                    return ">"
+                return ">=" if given.facts.entails(at_least(size, 0)) else None
             case Access(_, _, "bool"):
                 return ">="
             case Choice(_, _, yes, no):
@@ -244,13 +258,3 @@ class _Atoms:
 def _nonzero(total: Sum) -> Sum:
     """Without the products that are only a reminder of a function that must be defined."""
     return tuple(p for p in total if p.coefficient)
-
-
-def _positive(given: Given, size: Size) -> bool:
-    return given.facts.entails(at_least(size, 0))
-
-
-def _number(total: Sum) -> Fraction | None:
-    if any(p.factors or p.binders or p.guards for p in total):
-        return None
-    return sum((p.coefficient for p in total), Fraction(0))

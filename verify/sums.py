@@ -18,7 +18,7 @@ from verify.algebra import Guard
 
 __all__ = [
     "ONE", "Access", "Apply", "Bound", "Choice", "Factor", "Maximum", "Product", "Quantity", "Real", "Repeated", "Sum",
-    "children", "number_in", "quotients_of", "single",
+    "children", "number_in", "only_factor", "quotients_of", "single",
 ]  # fmt: skip
 
 ONE = Fraction(1)
@@ -141,6 +141,13 @@ def quotients_of(value: Size) -> Iterator[Quotient]:
             yield from quotients_of(atom.numerator)
             yield from quotients_of(atom.denominator)
             yield atom
+
+
+def only_factor(total: Sum) -> Factor | None:
+    """The one factor that the sum is; None where it is anything else."""
+    if len(total) == 1 and len(total[0].factors) == 1 and total == single(total[0].factors[0]):
+        return total[0].factors[0]
+    return None
 
 
 def number_in(total: Sum) -> Fraction | None:

@@ -23,6 +23,7 @@ from verify.sums import (
     Repeated,
     Sum,
     number_in,
+    only_factor,
     single,
 )  # fmt: skip
 
@@ -168,8 +169,8 @@ class Symbolic:
         name = self.fresh()
         k = symbol(name)
         value = body(k)
-        inner = value[0].factors[0] if len(value) == 1 and value[0].factors else None
-        if isinstance(inner, Repeated) and value == single(inner):  # a product of products is one
+        inner = only_factor(value)
+        if isinstance(inner, Repeated):  # a product of products is one
             over = inner.over
             return single(
                 Repeated(Bound((name, *over.binders), (at_least(k, 0), below(k, size), *over.guards), over.value))
@@ -195,9 +196,8 @@ class Symbolic:
 
 def _flattened(bound: Bound) -> Iterator[Bound]:
     """max over k of max over j is max over k and j."""
-    value = bound.value
-    inner = value[0].factors[0] if len(value) == 1 and len(value[0].factors) == 1 else None
-    if isinstance(inner, Maximum) and value == single(inner):
+    inner = only_factor(bound.value)
+    if isinstance(inner, Maximum):
         for alternative in inner.alternatives:
             yield from _flattened(
                 Bound(bound.binders + alternative.binders, bound.guards + alternative.guards, alternative.value)

@@ -21,11 +21,9 @@ def is_known(op: str) -> bool:
 def completed(op: str, attrs: Mapping[str, Attr]) -> dict[str, Attr]:
     """`attrs` with the operator's defaults. Raises KeyError for one that is missing, or that the operator lacks."""
     full = {**OPS[op].defaults, **attrs}
-    for name in OPS[op].attrs:
-        full[name]
-    unknown = full.keys() - set(OPS[op].attrs)
-    if unknown:
-        raise KeyError(min(unknown))
+    odd = full.keys() ^ set(OPS[op].attrs)
+    if odd:
+        raise KeyError(min(odd))
     return full
 
 
