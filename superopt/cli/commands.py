@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
+from superopt.cli.generate_command import generate_command
 from superopt.cli.report_command import report_command, run_report_option, write_run_report
-from superopt.cli.show import show_result, show_summary
-from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, results
+from superopt.cli.rules_command import rules_command
+from superopt.cli.show import show_result
+from superopt.cli.terminal import Progress, errors, one_line_errors, results
 from superopt.cli.verify_command import verify_command
-from superopt.confirm import confirm
-from superopt.generate import generate
-from superopt.ir.rule import Rule, Signature
-from superopt.ir.text import show_rule, show_signature
 from superopt.optimizer import Result, optimize
-from superopt.rulebook import load_rules
 from superopt.runtime import InputError, parse_shape
-from verify.verdict import NUMERICS, Counterexample
+from verify.verdict import NUMERICS
 
 __all__ = ["main", "optimize_main"]
 
@@ -153,51 +149,7 @@ def main() -> None:
 
 optimize_main = _command("optimize")
 main.add_command(_command("optimize"))
+main.add_command(generate_command)
 main.add_command(report_command)
+main.add_command(rules_command)
 main.add_command(verify_command)
-
-
-@main.command("generate")
-@click.option(
-    "--out", type=click.Path(path_type=Path), default=Path("rules"), show_default=True, help="Folder to write."
-)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same bytes.")
-@one_line_errors
-def generate_command(out: Path, seed: int) -> None:
-    """Find rules by enumeration, prove them, and write them to a folder. What is refuted is run in ONNX Runtime, too.
-
-    \b
-    Examples:
-      superopt generate --out rules
-      superopt generate --out other --seed 1
-    """
-    contradicted: list[str] = []
-
-    def witness(rule: Rule, signature: Signature, example: Counterexample) -> dict[str, str]:
-        said = confirm(rule, signature, example)
-        if said.contradicts:
-            contradicted.append(f"{show_rule(Rule(rule.lhs, rule.rhs))} @ {show_signature(signature)}: {said}")
-        return asdict(said)
-
-    with Progress(0.0) as progress:
-        summary = generate(out, seed, progress, witness=witness)
-    show_summary(results(), summary, out)
-    for message in contradicted:
-        errors().print(f"error: {message}", markup=False)
-    if contradicted:
-        raise SystemExit(NEGATIVE)
-
-
-@main.command("rules")
-@click.argument("path", type=click.Path(path_type=Path), required=False)
-@one_line_errors
-def rules_command(path: Path | None) -> None:
-    """List the rules of PATH (the shipped ones by default), one a line: id and equation.
-
-    \b
-    Examples:
-      superopt rules
-      superopt rules | grep Conv
-    """
-    for rule in load_rules(path):
-        click.echo(f"{rule.id}  {show_rule(Rule(rule.lhs, rule.rhs))}")

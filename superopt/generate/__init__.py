@@ -1,5 +1,6 @@
 """The generator: finds rules by enumeration and fingerprints, proves them, writes them."""
 
-from superopt.generate.pipeline import FamilyCount, Summary, generate
+from superopt.generate.counts import Counts, Summary
+from superopt.generate.pipeline import UnknownFamily, choose, generate
 
-__all__ = ["FamilyCount", "Summary", "generate"]
+__all__ = ["Counts", "Summary", "UnknownFamily", "choose", "generate"]

@@ -6,22 +6,24 @@ An equation is still ground: its variables have the sizes at which it was found.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from superopt.generate.enumerator import ARITY, Enumeration, Pairs
+from superopt.generate.classes import ARITY, Classes, Ids, leaves_of, mixed
+from superopt.generate.distinct import patterns
+from superopt.generate.enumerator import Enumeration
+from superopt.generate.field import KERNELS
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.grammar import Family
-from superopt.generate.modular import KERNELS
 from superopt.ir.ops import make
 from superopt.ir.term import CLOSED_FORM, Term, topological
 
 __all__ = ["Equation", "conjectures", "occurrences", "operators", "variables"]
 
-_LEAVES = 16  # graphs with more leaves on one side are left out
+_STEP = 1 << 14  # values cut into halves at once
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,11 @@ class Equation:
     lhs: tuple[Term, ...]
     rhs: tuple[Term, ...]
     family: Family
+
+    @property
+    def weights(self) -> frozenset[str]:
+        """Names of the variables that are constant at inference."""
+        return frozenset(v.name for v in self.family.variables if v.weight)
 
     @property
     def size(self) -> tuple[int, int, int, int]:
@@ -81,52 +88,7 @@ def operators(terms: tuple[Term, ...], weights: frozenset[str]) -> tuple[int, in
 
 
 def _operators(equation: Equation, terms: tuple[Term, ...]) -> tuple[int, int]:
-    return operators(terms, frozenset(v.name for v in equation.family.variables if v.weight))
-
-
-class _Structures:
-    """Numbers for classes' shapes as trees with variables made anonymous, and their leaves from left to right."""
-
-    def __init__(self, state: Enumeration) -> None:
-        use, children = state.recipes()
-        self.known: dict[tuple[int, ...], int] = {}
-        self.structure = np.zeros(len(use), dtype=np.int64)
-        self.leaves = np.full((len(use), _LEAVES), -1, dtype=np.int16)
-        self.fits = np.ones(len(use), dtype=bool)
-        roles: dict[str, int] = {}
-        variables = state.family.variables
-        for k in range(len(state.leaves)):
-            role = roles.setdefault(variables[k].role, len(roles)) if k < len(variables) else 1000 + k
-            self.structure[k] = self.number((-1, role, -1, -1, -1, -1))
-            if k < len(variables):
-                self.leaves[k, 0] = k
-        start = len(state.leaves)
-        while start < len(use):
-            # Children come before their users; whole levels at a time, as far as all children are done.
-            waiting = children[start:].max(axis=1) >= start
-            stop = start + int(np.argmax(waiting)) if waiting.any() else len(use)
-            rows = slice(start, stop)
-            self.structure[rows] = self.structures(use[rows], children[rows])
-            self.leaves[rows], self.fits[rows] = self.sequences(children[rows])
-            start = stop
-
-    def number(self, key: tuple[int, ...]) -> int:
-        return self.known.setdefault(key, len(self.known))
-
-    def structures(self, use: npt.NDArray[np.int32], children: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        table = np.concatenate([use[:, None], np.where(children >= 0, self.structure[children], -1)], axis=1)
-        rows, inverse = np.unique(table, axis=0, return_inverse=True)
-        numbers = np.array([self.number(tuple(int(v) for v in row)) for row in rows], dtype=np.int64)
-        result: npt.NDArray[np.int64] = numbers[inverse.reshape(-1)]
-        return result
-
-    def sequences(self, children: npt.NDArray[np.int32]) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
-        """Leaves of graphs over `children`, and whether they fit into the table."""
-        wide = np.where((children >= 0)[:, :, None], self.leaves[children], -1).reshape(len(children), ARITY * _LEAVES)
-        order = np.argsort(wide < 0, axis=1, kind="stable")[:, :_LEAVES]
-        packed = np.take_along_axis(wide, order, axis=1)
-        fits = ((wide >= 0).sum(axis=1) <= _LEAVES) & np.where(children >= 0, self.fits[children], True).all(axis=1)
-        return packed, fits
+    return operators(terms, equation.weights)
 
 
 def _is_special(equation: Equation) -> bool:
@@ -140,127 +102,99 @@ def _is_special(equation: Equation) -> bool:
     return False
 
 
-def conjectures(state: Enumeration, evaluator: Evaluator) -> tuple[list[Equation], int]:
-    """Equations of one output and of two, smallest first, and how many pairs they were drawn from."""
-    structures = _Structures(state)
-    build = _Builder(state)
-    pairs = [p for p in state.pairs if len(p.use)]
-    count = sum(len(p.use) for p in pairs)
+def conjectures(state: Enumeration, evaluator: Evaluator) -> list[Equation]:
+    """Equations of one output and of two, smallest first."""
+    build = _Builder(state.classes)
     found: dict[tuple[Term, Term], Equation] = {}
-    for use, children, same in _distinct(structures, pairs):
+    for use, children, same in zip(state.rows.use.tolist(), state.rows.children, state.same.tolist(), strict=True):
         left, right = build.graph(use, children), build.of(same)
         if left is not right:
-            found[left, right] = Equation((left,), (right,), state.family)
+            found[left, right] = Equation((left,), (right,), state.classes.family)
     equations = list(found.values())
-    for axis in state.family.halves:
-        equations += _halved(state, evaluator, build, structures, axis)
-    return sorted((e for e in equations if not _is_special(e)), key=lambda e: e.size), count
-
-
-def _distinct(structures: _Structures, pairs: list[Pairs]) -> Iterator[tuple[int, npt.NDArray[np.int32], int]]:
-    """One pair of each renaming; of the pairs that differ in equated variables only, the most general ones."""
-    if not pairs:
-        return
-    use = np.concatenate([p.use for p in pairs])
-    children = np.concatenate([p.children for p in pairs])
-    same = np.concatenate([p.same for p in pairs])
-    left = structures.structures(use, children)
-    sequence, fits = structures.sequences(children)
-    fits &= structures.fits[same]
-    use, children, same, left, sequence = use[fits], children[fits], same[fits], left[fits], sequence[fits]
-    right = structures.structure[same]
-    pattern = _patterns(np.concatenate([sequence, structures.leaves[same]], axis=1))
-    table = np.concatenate([left[:, None], right[:, None], pattern.astype(np.int64)], axis=1)
-    _, first = np.unique(table, axis=0, return_index=True)
-    groups: dict[tuple[int, int], list[int]] = {}
-    for row in sorted(int(f) for f in first):
-        groups.setdefault((int(left[row]), int(right[row])), []).append(row)
-    for rows in groups.values():
-        for row in rows:
-            if not any(other != row and _refines(pattern[other], pattern[row]) for other in rows):
-                yield int(use[row]), children[row], int(same[row])
-
-
-def _patterns(leaves: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
-    """For each leaf the place of its first occurrence (-1: none): equal for renamed graphs."""
-    result = np.full(leaves.shape, -1, dtype=np.int8)
-    for place in range(leaves.shape[1] - 1, -1, -1):
-        result[(leaves == leaves[:, place : place + 1]) & (leaves >= 0)] = place
-    return result
-
-
-def _refines(fine: npt.NDArray[np.int8], coarse: npt.NDArray[np.int8]) -> bool:
-    """Whether variables that are equal in `fine` are equal in `coarse`."""
-    here = fine >= 0
-    return bool((here == (coarse >= 0)).all() and (coarse[here] == coarse[fine[here]]).all())
+    for axis in state.classes.family.halves:
+        equations += _halved(state, evaluator, build, axis)
+    return sorted((e for e in equations if not _is_special(e)), key=lambda e: e.size)
 
 
 class _Builder:
     """Terms of classes, made when they are asked for."""
 
-    def __init__(self, state: Enumeration) -> None:
-        self.family, self.shapes = state.family, state.shapes
-        self.use, self.children = state.recipes()
-        self.terms: dict[int, Term] = dict(enumerate(state.leaves))
+    def __init__(self, classes: Classes) -> None:
+        self.classes = classes
+        self.terms: dict[int, Term] = dict(enumerate(classes.leaves))
 
     def of(self, number: int) -> Term:
         """The representative of a class."""
         if number not in self.terms:
-            self.terms[number] = self.graph(int(self.use[number]), self.children[number])
+            rows = self.classes.rows
+            self.terms[number] = self.graph(int(rows.use[number]), rows.children[number])
         return self.terms[number]
 
     def graph(self, use: int, children: npt.NDArray[np.int32]) -> Term:
         """The graph of one operator over representatives."""
         inputs = [int(c) for c in children if c >= 0]
-        return self.family.uses[use].term([self.of(c) for c in inputs], tuple(self.shapes[c] for c in inputs))
+        shapes = tuple(self.classes.shapes[self.classes.shape[c]] for c in inputs)
+        return self.classes.family.uses[use].term([self.of(c) for c in inputs], shapes)
 
 
-def _halved(
-    state: Enumeration, evaluator: Evaluator, build: _Builder, structures: _Structures, axis: int
-) -> Iterator[Equation]:
+def _halved(state: Enumeration, evaluator: Evaluator, build: _Builder, axis: int) -> Iterator[Equation]:
     """Rules of two outputs from a common core: both halves of a value along `axis` are known graphs."""
+    classes = state.classes
     others = _without_split(state)
 
     def parts_of(number: int) -> Term | None:
         """What a class is, other than a part of a Split or a leaf."""
-        if build.use[number] < 0:
+        if number < len(classes.leaves):
             return None
-        if state.family.uses[int(build.use[number])].op != "Split":
+        if classes.family.uses[int(classes.rows.use[number])].op != "Split":
             return build.of(number)
         return build.graph(*others[number]) if number in others else None
 
-    for bucket in list(state.buckets):
-        if bucket.weight or not bucket.runtime or len(bucket.shape) < -axis or bucket.shape[axis] % 2:
+    for number, shape in enumerate(classes.shapes):
+        if len(shape) < -axis or shape[axis] % 2 or not len(classes.members[number]):
             continue
-        half = bucket.shape[axis] // 2
-        shape = list(bucket.shape)
-        shape[axis] = half
-        parts = []
-        for index in (0, 1):
-            attrs = {"axis": axis, "split": (half, half), "index": index}
-            cut = KERNELS["Split"]([bucket.values], [bucket.shape], attrs, tuple(shape))
-            parts.append(state.lookup(tuple(shape), evaluator.hasher.keys(np.ascontiguousarray(cut), tuple(shape))))
-        rows = np.flatnonzero((parts[0] >= 0) & (parts[1] >= 0))
-        children = np.full((len(rows), ARITY), -1, dtype=np.int32)
-        children[:, 0], children[:, 1], children[:, 2] = parts[0][rows], parts[1][rows], bucket.ids[rows]
-        sequence, fits = structures.sequences(children)
-        table = np.concatenate([structures.structure[children[:, :3]], _patterns(sequence).astype(np.int64)], axis=1)
-        _, first = np.unique(table, axis=0, return_index=True)
-        for row in sorted(int(f) for f in first):
-            if build.of(int(children[row, 2])).op == "Concat":
-                continue  # these parts are those of the Concat
-            node = make("Split", (build.of(int(children[row, 2])),), {"axis": axis, "split": (half, half)})
-            left = (parts_of(int(children[row, 0])), parts_of(int(children[row, 1])))
-            outs = (node.out(0), node.out(1))
-            if fits[row] and left[0] is not None and left[1] is not None and left[0] is not left[1]:
-                yield Equation((left[0], left[1]), outs, state.family)
+        ids = classes.members[number]
+        ids = ids[~classes.weight[ids] & (classes.rows.runtime[ids] > 0)]
+        half = (*shape[: len(shape) + axis], shape[axis] // 2, *shape[len(shape) + axis + 1 :])
+        for start in range(0, len(ids), _STEP):
+            some = ids[start : start + _STEP]
+            sides = []
+            for index in (0, 1):
+                attrs = {"axis": axis, "split": (half[axis], half[axis]), "index": index}
+                cut = KERNELS["Split"]([classes.value(some)], [shape], attrs, half)
+                sides.append(classes.lookup(half, evaluator.hasher.keys(cut, half)))
+            yield from _cores(classes, some, sides, build, parts_of, axis, half[axis])
+
+
+def _cores(
+    classes: Classes,
+    ids: Ids,
+    sides: list[Ids],
+    build: _Builder,
+    parts_of: Callable[[int], Term | None],
+    axis: int,
+    half: int,
+) -> Iterator[Equation]:
+    rows = np.flatnonzero((sides[0] >= 0) & (sides[1] >= 0))
+    children = np.full((len(rows), ARITY), -1, dtype=np.int32)
+    children[:, 0], children[:, 1], children[:, 2] = sides[0][rows], sides[1][rows], ids[rows]
+    sequence, fits = leaves_of(classes, children)
+    table = [classes.structure[children[:, :3]], patterns(sequence).astype(np.uint64)]
+    _, first = np.unique(mixed(np.concatenate(table, axis=1)), return_index=True)
+    for row in np.sort(first).tolist():
+        core = build.of(int(children[row, 2]))
+        if core.op == "Concat" or not fits[row]:
+            continue  # these parts are those of the Concat
+        node = make("Split", (core,), {"axis": axis, "split": (half, half)})
+        left = (parts_of(int(children[row, 0])), parts_of(int(children[row, 1])))
+        if left[0] is not None and left[1] is not None and left[0] is not left[1]:
+            yield Equation((left[0], left[1]), (node.out(0), node.out(1)), classes.family)
 
 
 def _without_split(state: Enumeration) -> dict[int, tuple[int, npt.NDArray[np.int32]]]:
     """For each class the first graph in it, its representative aside, that is not a part of a Split."""
-    splits = [number for number, use in enumerate(state.family.uses) if use.op == "Split"]
+    splits = [number for number, use in enumerate(state.classes.family.uses) if use.op == "Split"]
     found: dict[int, tuple[int, npt.NDArray[np.int32]]] = {}
-    for pairs in state.pairs:
-        for row in np.flatnonzero(~np.isin(pairs.use, splits)):
-            found.setdefault(int(pairs.same[row]), (int(pairs.use[row]), pairs.children[row]))
+    for row in np.flatnonzero(~np.isin(state.rows.use, splits)):
+        found.setdefault(int(state.same[row]), (int(state.rows.use[row]), state.rows.children[row]))
     return found

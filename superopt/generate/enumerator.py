@@ -1,378 +1,291 @@
-"""Bottom-up enumeration: every graph of a family by operator count, thousands at a time.
+"""Bottom-up enumeration: every graph of a family by operator count, hundreds of thousands at a time.
 
-A class is the set of graphs with one fingerprint; only its smallest graph (its representative) is built upon, which
-is observational equivalence. Graphs are never objects here: a graph is an operator (`Use`) over classes, kept as rows
-of integer arrays. Python loops only over (operator, buckets of equal shape and size); the graphs of such a
-combination are the product of its buckets, computed by broadcasting in chunks.
+Graphs with one fingerprint form a class, and only its smallest graph is built upon (observational equivalence).
+Graphs are never objects here: they are products of sets of classes (`blocks`), whose fingerprints come from matrix
+products (`forms`). Of the graphs that are not new, those that a smaller law already explains are dropped (`laws`);
+the others are conjectures.
 
 Size is the number of operators that run at inference. Operators on weights alone are folded, so they are free, up to
 the bounds that the family states.
+
+The last level is only looked up and compared, never built upon. It is cut into ranges of fingerprints: graphs of
+different ranges are never equal, so parts of the level are independent of each other, and as many passes are made
+over a part as the memory allows. Computing a fingerprint again is cheaper than writing it to a disk and reading it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from superopt.generate.fingerprints import SAMPLES, Evaluator
-from superopt.generate.grammar import Family, Use
-from superopt.generate.modular import KERNELS, Array, Shape
-from superopt.ir.ops import IllTyped, make
+from superopt.generate.blocks import Block, Cells, renamed_apart
+from superopt.generate.classes import Classes, Ids, Rows, mixed
+from superopt.generate.distinct import most_general
+from superopt.generate.field import Array, Shape
+from superopt.generate.fingerprints import Evaluator
+from superopt.generate.forms import Forms, Keys
+from superopt.generate.grammar import Family
+from superopt.generate.graphs import Graphs, Numbers
+from superopt.generate.laws import Laws
+from superopt.ir.ops import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
 
-__all__ = ["ARITY", "Enumeration", "Pairs", "enumerate_family"]
+__all__ = ["Enumeration", "Level", "enumerate_family"]
 
-ARITY = 5  # most operands of any operator (BatchNormalization)
-_CHUNK = 1 << 19  # elements computed at once: small enough for the caches, large enough to hide Python
-Ids: TypeAlias = npt.NDArray[np.int32]
+_RENAMED_APART = 4  # from so many operators on, graphs of the last level are enumerated up to renaming
+_MEMORY = 1 << 30
+_KEYS = 1 << 62
+_ALL = (0, _KEYS)
 
 
 @dataclass
-class _Bucket:
-    """Classes of one shape, kind and size; `ids` and `values` run in step."""
+class Level:
+    """Counts of one level: graphs enumerated, classes that are new, graphs equal to a smaller one, and how many of
+    those no smaller law explains."""
 
-    shape: Shape
-    weight: bool
     runtime: int
-    folded: int
-    ids: Ids
-    values: Array  # [classes, SAMPLES, *shape]
-    made_by: str = ""  # the operator
-    leaf: str = ""  # the name, for buckets of one leaf
-
-
-@dataclass
-class _Combination:
-    """A use over one bucket an operand: the product of the buckets' classes."""
-
-    use: int
-    buckets: tuple[_Bucket, ...]
-    out: Shape
-    folded: int
-
-    def children(self, flat: npt.NDArray[np.int64]) -> Ids:
-        """Class ids [graphs, ARITY] (-1: no operand) of the graphs numbered `flat`."""
-        rows = np.full((len(flat), ARITY), -1, dtype=np.int32)
-        places = np.unravel_index(flat, tuple(len(b.ids) for b in self.buckets))
-        for slot, (bucket, place) in enumerate(zip(self.buckets, places, strict=True)):
-            rows[:, slot] = bucket.ids[place]
-        return rows
-
-
-@dataclass
-class Pairs:
-    """Graphs that are not new: row k is `use[k]` over classes `children[k]`, equal to class `same[k]`."""
-
-    use: npt.NDArray[np.int32]
-    children: Ids
-    same: npt.NDArray[np.int32]
-    runtime: npt.NDArray[np.int32]
-    folded: npt.NDArray[np.int32]
+    graphs: int = 0
+    classes: int = 0
+    pairs: int = 0
+    unexplained: int = 0
 
 
 @dataclass
 class Enumeration:
-    """All classes of a family, in the order in which they were found, and the equal pairs."""
+    """All classes of a family but those of the last level, and the equal pairs that are worth a conjecture: the graph
+    of each row and the smaller class that it is equal to."""
 
-    family: Family
-    leaves: list[Term] = field(default_factory=list)  # terms of the first classes
-    use: list[npt.NDArray[np.int32]] = field(default_factory=list)
-    children: list[Ids] = field(default_factory=list)
-    shapes: list[Shape] = field(default_factory=list)  # of every class
-    runtime: list[int] = field(default_factory=list)
-    weight: list[bool] = field(default_factory=list)
-    folded: list[int] = field(default_factory=list)
-    unfolded: set[int] = field(default_factory=set)  # classes that have a second representative, without folding
-    pairs: list[Pairs] = field(default_factory=list)
-    buckets: list[_Bucket] = field(default_factory=list)
-    keys: dict[Shape, tuple[npt.NDArray[np.uint64], npt.NDArray[np.int32]]] = field(default_factory=dict)  # sorted
-    graphs: int = 0
-    levels: list[tuple[int, int]] = field(default_factory=list)  # graphs and new classes of each level
+    classes: Classes
+    rows: Rows = field(default_factory=lambda: Rows.join([]))
+    same: Ids = field(default_factory=lambda: np.empty(0, np.int32))
+    levels: list[Level] = field(default_factory=list)
 
-    def recipes(self) -> tuple[npt.NDArray[np.int32], Ids]:
-        """Use (-1 for leaves) and children of every class."""
-        return np.concatenate(self.use), np.concatenate(self.children)
-
-    def lookup(self, shape: Shape, keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
-        """The class with each key, or -1."""
-        if shape not in self.keys:
-            return np.full(len(keys), -1, dtype=np.int32)
-        known, ids = self.keys[shape]
-        place = np.minimum(np.searchsorted(known, keys), len(known) - 1)
-        return np.where(known[place] == keys, ids[place], -1).astype(np.int32)
+    @property
+    def graphs(self) -> int:
+        """How many graphs were enumerated."""
+        return sum(level.graphs for level in self.levels)
 
 
-def enumerate_family(family: Family, evaluator: Evaluator) -> Enumeration:
-    """All graphs of the family. Deterministic for the evaluator's seed."""
-    state = Enumeration(family)
-    _add_leaves(state, evaluator)
-    for folded in range(1, max(family.folded) + 1):
-        _level(state, evaluator, 0, range(folded, folded + 1))
-    for runtime in range(1, family.runtime + 1):
-        _level(state, evaluator, runtime, range(family.folded[runtime] + 1))
-    return state
+def enumerate_family(
+    family: Family,
+    evaluator: Evaluator,
+    *,
+    operators: int | None = None,
+    part: tuple[int, int] = (0, 1),
+    memory: int | None = None,
+) -> Enumeration:
+    """All graphs of the family with at most `operators` operators at inference (the family's own bound by default).
+
+    `part` (k, n): of the last level the k-th of n ranges of fingerprints, and the pairs of the levels before in part 0
+    only. `memory`: bytes for graphs while they are compared, and as many again for values of classes, which lie on
+    disk beyond that. Deterministic for the evaluator's seed, whatever the memory is.
+    """
+    return _Enumerator(family, evaluator, part, memory or _MEMORY).run(min(family.runtime, operators or family.runtime))
 
 
-def _add_leaves(state: Enumeration, evaluator: Evaluator) -> None:
-    for variable in state.family.variables:
-        term = var(variable.name, TensorType("float", variable.shape))
-        _add_leaf(state, evaluator, term, variable.shape, variable.weight, variable.name)
-    for op, attrs in state.family.constants:
-        term = make(op, (), attrs)
-        assert term.type is not None and term.type.shape is not None
-        shape = term.type.concrete()
-        assert shape is not None
-        _add_leaf(state, evaluator, term, shape, True, op)
+class _Enumerator:
+    def __init__(self, family: Family, evaluator: Evaluator, part: tuple[int, int], memory: int) -> None:
+        self.family, self.evaluator, self.part, self.memory = family, evaluator, part, memory
+        self.classes = Classes(family, memory)
+        self.state = Enumeration(self.classes)
+        self.forms = Forms(self.classes, evaluator.hasher)
+        self.cells = Cells(self.classes)
+        self.laws = Laws(self.classes)
+        self.unfolded: set[int] = set()  # classes that have a second representative, without folding
+        self.found: list[tuple[Rows, Ids]] = []
+
+    def run(self, operators: int) -> Enumeration:
+        self._leaves()
+        for folded in range(1, max(self.family.folded[: operators + 1]) + 1):
+            self._level(0, range(folded, folded + 1), last=False)
+        for runtime in range(1, operators + 1):
+            self._level(runtime, range(self.family.folded[runtime] + 1), last=runtime == operators)
+        self.state.rows = Rows.join([rows for rows, _ in self.found])
+        self.state.same = np.concatenate([same for _, same in self.found] or [np.empty(0, np.int32)])
+        return self.state
+
+    def _leaves(self) -> None:
+        for variable in self.family.variables:
+            term = var(variable.name, TensorType("float", variable.shape))
+            self._leaf(term, variable.shape, variable.weight, variable.name)
+        for op, attrs in self.family.constants:
+            term = make(op, (), attrs)
+            assert term.type is not None
+            shape = term.type.concrete()
+            assert shape is not None
+            self._leaf(term, shape, True, op)
+
+    def _leaf(self, term: Term, shape: Shape, weight: bool, name: str) -> None:
+        value = self.evaluator.value(term)[None]
+        key = self.evaluator.hasher.keys(value, shape)
+        if self.classes.lookup(shape, key)[0] >= 0:
+            return  # e.g. Dirac of one channel is Ones
+        none = np.full(1, -1, np.int32)
+        rows = Rows(none, np.full((1, 5), -1, np.int32), none * 0, none * 0)
+        maker = np.array([self.classes.number_of_maker("", name)], np.int16)
+        number = len(self.classes.leaves)
+        self.classes.leaves.append(term)
+        self.classes.add(shape, rows, weight, maker, key, value, np.ones(1, np.bool_), leaf=number)
+
+    def _level(self, runtime: int, folds: Sequence[int], last: bool) -> None:
+        level = Level(runtime)
+        by_shape: dict[Shape, list[Block]] = {}
+        for block in self.cells.blocks(runtime, folds):
+            by_shape.setdefault(block.out, []).append(block)
+        found: list[tuple[Rows, Ids]] = []
+        before = len(self.classes)
+        for shape, blocks in by_shape.items():
+            if last:
+                found += self._compared(shape, list(self._narrowed(blocks, runtime)), level)
+            else:
+                found += self._settled(shape, blocks, level, runtime)
+        level.classes = len(self.classes) - before
+        self.state.levels.append(level)
+        if runtime:  # laws of weights alone speed nothing up
+            rows, same = Rows.join([r for r, _ in found]), np.concatenate([s for _, s in found] or [self.state.same])
+            rows, same = most_general(self.classes, rows, same)
+            self.laws.learn(rows, same)
+            if last or self.part[0] == 0:
+                self.found.append((rows, same))
+
+    def _narrowed(self, blocks: list[Block], runtime: int) -> Iterator[Block]:
+        """Blocks of the last level without those graphs that a law rewrites whatever the other operands are."""
+        for block in blocks:
+            for part in renamed_apart(self.classes, block) if runtime >= _RENAMED_APART else (block,):
+                operands = part.operands
+                kept = tuple(self.laws.irreducible(part.use, slot, operands) for slot in range(len(operands)))
+                if part.unordered and len(kept[0]) != len(kept[1]):
+                    kept = operands
+                if all(len(ids) for ids in kept):
+                    yield Block(part.use, part.out, part.runtime, part.folded, kept, part.unordered)
+
+    def _settled(self, shape: Shape, blocks: list[Block], level: Level, runtime: int) -> list[tuple[Rows, Ids]]:
+        """All graphs of one shape; new fingerprints become classes. What is left unexplained of the others."""
+        graphs = Graphs(self.forms, blocks)
+        news: list[tuple[Numbers, Keys]] = []
+        seconds: list[tuple[Numbers, Ids]] = []
+        others: list[tuple[Rows, Ids, Numbers]] = []  # equal to a known class, or (-1) to a new one by its place
+        for low, high in graphs.ranges(self.memory, _ALL):
+            places, keys = graphs.within(low, high)
+            level.graphs += len(keys)
+            order = np.argsort(keys, kind="stable")
+            known = np.full(len(keys), -1, np.int32)
+            known[order] = self.classes.lookup(shape, keys[order])
+            leaders = _leaders(keys, order)
+            is_new = (known < 0) & (leaders == np.arange(len(leaders)))
+            news.append((places[is_new], keys[is_new]))
+            if self.family.unfolded:
+                seconds.append((places[known >= 0], known[known >= 0]))
+            if runtime:  # laws of weights alone speed nothing up
+                rest = np.flatnonzero(~is_new)
+                level.pairs += len(rest)
+                rows = graphs.rows(places[rest])
+                keep = np.flatnonzero(~self.laws.explained(rows))
+                rest = rest[keep]
+                others.append((rows.take(keep), known[rest], places[leaders[rest]]))
+        places, keys = (np.concatenate(part) for part in zip(*news, strict=True))
+        order = np.argsort(places)  # one order, however many passes there were
+        places = places[order]
+        ids = self._add(shape, graphs, places, runtime, keys[order])
+        if self.family.unfolded:
+            self._add_seconds(shape, graphs, seconds, runtime)
+        found = []
+        for rows, known, leaders in others:
+            same = np.where(known >= 0, known, ids[np.searchsorted(places, leaders) % len(ids)] if len(ids) else -1)
+            level.unexplained += len(rows)
+            found.append((rows, same.astype(np.int32)))
+        return found
+
+    def _add(self, shape: Shape, graphs: Graphs, places: Numbers, runtime: int, keys: Keys | None) -> Ids:
+        """The classes of these graphs, which are built upon unless all their elements are zero."""
+        values: list[Array] = []
+        built = np.ones(len(places), np.bool_)
+        for at, value in graphs.values(places):
+            useful = value.reshape(len(value), -1).any(axis=1)  # what is built upon zero is a special case
+            built[at] = useful
+            values.append(value[useful].astype(np.uint32))
+        rows = graphs.rows(places)
+        makers = np.array([self.classes.number_of_maker(use.op, "") for use in self.family.uses], np.int16)
+        stacked = np.concatenate(values) if values else None
+        return self.classes.add(shape, rows, runtime == 0, makers[rows.use], keys, stacked, built)
+
+    def _add_seconds(self, shape: Shape, graphs: Graphs, equal: list[tuple[Numbers, Ids]], runtime: int) -> None:
+        """Graphs to be built upon though they are not new: without folding, where the representative folds."""
+        places, known = (np.concatenate(part) for part in zip(*equal, strict=True))
+        order = np.argsort(places)
+        places, known = places[order], known[order]
+        folds = (graphs.rows(places).folded == 0) & (self.classes.rows.folded[known] > 0)
+        chosen = []
+        for place, number in zip(places[folds].tolist(), known[folds].tolist(), strict=True):
+            if number not in self.unfolded:
+                self.unfolded.add(number)
+                chosen.append(place)
+        if chosen:
+            self._add(shape, graphs, np.array(chosen, np.int64), runtime, None)
+
+    def _compared(self, shape: Shape, blocks: list[Block], level: Level) -> list[tuple[Rows, Ids]]:
+        """The last level: pairs of a graph and an equal smaller one."""
+        graphs = Graphs(self.forms, blocks)
+        found: list[tuple[Rows, Ids]] = []
+        index, count = self.part
+        for low, high in graphs.ranges(self.memory, (index * _KEYS // count, (index + 1) * _KEYS // count)):
+            places, keys = graphs.within(low, high)
+            level.graphs += len(keys)
+            found += self._pass(shape, graphs, places, keys, level)
+        return found
+
+    def _pass(
+        self, shape: Shape, graphs: Graphs, places: Numbers, keys: Keys, level: Level
+    ) -> Iterator[tuple[Rows, Ids]]:
+        order = np.argsort(keys, kind="stable")
+        places, keys = places[order], keys[order]
+        known = self.classes.lookup(shape, keys)
+        equal = keys[1:] == keys[:-1]
+        shared = np.concatenate([[False], equal]) | np.concatenate([equal, [False]])
+        first = np.concatenate([[True], ~equal])[: len(keys)]
+        level.pairs += int(((known >= 0) | (shared & ~first)[: len(keys)]).sum())
+        old = np.flatnonzero(known >= 0)
+        rows = graphs.rows(places[old])
+        keep = ~self.laws.explained(rows)
+        level.unexplained += int(keep.sum())
+        yield rows.take(keep), known[old[keep]]
+        # Equal graphs of this level, none of which any law rewrites: the first of them stands for the others.
+        new = np.flatnonzero((known < 0) & shared[: len(keys)])
+        rows = graphs.rows(places[new])
+        keep = ~self.laws.explained(rows) & ~_repeated(rows, keys[new])
+        rows, keys = rows.take(keep), keys[new[keep]]
+        starts = np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)]
+        group = np.cumsum(starts) - 1
+        several = np.bincount(group, minlength=1)[group] > 1 if len(keys) else starts
+        heads = np.flatnonzero(starts & several)
+        if len(heads):
+            makers, unbuilt = np.zeros(len(heads), np.int16), np.zeros(len(heads), np.bool_)
+            number = np.full(int(group[-1]) + 1, -1, np.int32)
+            number[group[heads]] = self.classes.add(shape, rows.take(heads), False, makers, None, None, unbuilt)
+            rest = np.flatnonzero(several & ~starts)
+            level.unexplained += len(rest)
+            yield rows.take(rest), number[group[rest]]
 
 
-def _add_leaf(state: Enumeration, evaluator: Evaluator, term: Term, shape: Shape, weight: bool, name: str) -> None:
-    value = evaluator.value(term)[None]
-    key = evaluator.hasher.keys(value, shape)
-    if state.lookup(shape, key)[0] >= 0:
-        return  # e.g. Dirac of one channel is Ones
-    ids = np.array([len(state.shapes)], dtype=np.int32)
-    state.leaves.append(term)
-    state.use.append(np.full(1, -1, dtype=np.int32))
-    state.children.append(np.full((1, ARITY), -1, dtype=np.int32))
-    state.shapes.append(shape)
-    state.runtime.append(0)
-    state.weight.append(weight)
-    state.folded.append(0)
-    state.buckets.append(_Bucket(shape, weight, 0, 0, ids, value, leaf=name))
-    _insert_keys(state, shape, key, ids)
+def _repeated(rows: Rows, keys: Keys) -> npt.NDArray[np.bool_]:
+    """Which graphs are there already: parts of a block that differ by a renaming may share pairs of operands."""
+    table = np.concatenate(
+        [keys[:, None], rows.use[:, None].astype(np.uint64), rows.children.astype(np.uint64)], axis=1
+    )
+    result = np.ones(len(rows), np.bool_)
+    result[np.unique(mixed(table), return_index=True)[1]] = False
+    return result
 
 
-def _insert_keys(state: Enumeration, shape: Shape, keys: npt.NDArray[np.uint64], ids: Ids) -> None:
-    known, numbers = state.keys.get(shape, (np.empty(0, np.uint64), np.empty(0, np.int32)))
-    keys, ids = np.concatenate([known, keys]), np.concatenate([numbers, ids])
-    order = np.argsort(keys, kind="stable")
-    state.keys[shape] = (keys[order], ids[order])
-
-
-def _level(state: Enumeration, evaluator: Evaluator, runtime: int, folds: range) -> None:
-    """All graphs with `runtime` operators at inference and one of `folds` numbers of folded operators."""
-    combinations = sorted(_combinations(state, runtime, folds), key=lambda c: c.folded)
-    by_shape: dict[Shape, list[_Combination]] = {}
-    for combination in combinations:
-        by_shape.setdefault(combination.out, []).append(combination)
-    before, graphs = len(state.shapes), state.graphs
-    last = runtime == state.family.runtime
-    fresh: list[_Bucket] = []
-    for shape, group in by_shape.items():
-        fresh += _settle(state, evaluator, shape, group, runtime, last)
-    state.buckets += fresh
-    state.levels.append((state.graphs - graphs, len(state.shapes) - before))
-
-
-def _combinations(state: Enumeration, runtime: int, folds: range) -> Iterator[_Combination]:
-    for number, use in enumerate(state.family.uses):
-        if not (use.fold if runtime == 0 else use.run):
-            continue
-        for arity in use.arities:
-            yield from _combine(state, number, use, arity, runtime, folds)
-
-
-def _combine(
-    state: Enumeration, number: int, use: Use, arity: int, runtime: int, folds: range
-) -> Iterator[_Combination]:
-    inner = runtime - 1 if runtime else 0
-
-    def fill(chosen: tuple[_Bucket, ...]) -> Iterator[tuple[_Bucket, ...]]:
-        slot = len(chosen)
-        if slot == arity:
-            if sum(b.runtime for b in chosen) == inner and (runtime == 0) == all(b.weight for b in chosen):
-                yield chosen
-            return
-        for bucket in state.buckets:
-            if bucket.runtime <= inner - sum(b.runtime for b in chosen) and _fits(use, slot, bucket):
-                yield from fill((*chosen, bucket))
-
-    for buckets in fill(()):
-        folded = sum(b.folded for b in buckets) + (runtime == 0)
-        if folded not in folds:
-            continue
-        if use.spec.commutative and arity > 1 and _is_mirrored(use, *buckets[:2]):
-            continue  # the other order is enumerated
-        out = _output_shape(use, tuple(b.shape for b in buckets))
-        if out is not None and state.family.admits(out):
-            yield _Combination(number, buckets, out, folded)
-
-
-def _is_mirrored(use: Use, first: _Bucket, second: _Bucket) -> bool:
-    return _order(first) > _order(second) and _fits(use, 0, second) and _fits(use, 1, first)
-
-
-def _fits(use: Use, slot: int, bucket: _Bucket) -> bool:
-    return use.accepts(slot, bucket.weight, bucket.folded, bucket.made_by, bucket.leaf)
-
-
-def _order(bucket: _Bucket) -> int:
-    return int(bucket.ids[0])
-
-
-def _output_shape(use: Use, shapes: tuple[Shape, ...]) -> Shape | None:
-    inputs = [var("_", TensorType("float", shape)) for shape in shapes]
-    try:
-        term = use.term(inputs, shapes)
-    except IllTyped:
-        return None
-    assert term.type is not None
-    out = term.type.concrete()
-    assert out is not None
-    if use.spec.elementwise and out not in shapes:
-        return None  # both operands broadcast: no family needs it
-    return out
-
-
-def _settle(
-    state: Enumeration, evaluator: Evaluator, shape: Shape, group: list[_Combination], runtime: int, last: bool
-) -> list[_Bucket]:
-    """Computes the graphs of `group`, all of one output shape; new fingerprints become classes."""
-    keys: list[npt.NDArray[np.uint64]] = []
-    flats: list[npt.NDArray[np.int64]] = []
-    for combination in group:
-        flat, key = _fingerprints(state, evaluator, combination)
-        flats.append(flat)
-        keys.append(key)
-    sizes = [len(k) for k in keys]
-    key = np.concatenate(keys)
-    flat = np.concatenate(flats)
-    owner = np.repeat(np.arange(len(group), dtype=np.int32), sizes)
-    state.graphs += len(key)
-    known = state.lookup(shape, key)
-    order = np.argsort(key, kind="stable")
-    first = np.ones(len(key), dtype=bool)
-    first[1:] = key[order[1:]] != key[order[:-1]]
-    leader = order[np.maximum.accumulate(np.where(first, np.arange(len(key)), 0))]
-    leaders = np.empty(len(key), dtype=np.int64)
+def _leaders(keys: Keys, order: Numbers) -> Numbers:
+    """For each key the first place at which it stands."""
+    first = np.ones(len(keys), np.bool_)
+    first[1:] = keys[order[1:]] != keys[order[:-1]]
+    leader = order[np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))]
+    leaders = np.empty(len(keys), np.int64)
     leaders[order] = leader
-    is_new = (known < 0) & (leaders == np.arange(len(key)))
-    new = np.flatnonzero(is_new)
-    start = len(state.shapes)
-    number = np.full(len(key), -1, dtype=np.int32)
-    number[new] = np.arange(start, start + len(new), dtype=np.int32)
-    second = _second(state, known, np.array([c.folded for c in group], dtype=np.int32)[owner])
-    number[second] = np.arange(start + len(new), start + len(new) + len(second), dtype=np.int32)
-    same = np.where(known >= 0, known, number[leaders]).astype(np.int32)
-    rows = np.empty((len(key), ARITY), dtype=np.int32)
-    use = np.empty(len(key), dtype=np.int32)
-    folded = np.empty(len(key), dtype=np.int32)
-    place = 0
-    for combination, size in zip(group, sizes, strict=True):
-        rows[place : place + size] = combination.children(flat[place : place + size])
-        use[place : place + size] = combination.use
-        folded[place : place + size] = combination.folded
-        place += size
-    others = np.flatnonzero(~is_new if runtime else np.zeros_like(is_new))  # laws of weights alone speed nothing up
-    level = np.full(len(others), runtime, dtype=np.int32)
-    state.pairs.append(Pairs(use[others], rows[others], same[others], level, folded[others]))
-    _insert_keys(state, shape, key[new], number[new])
-    new = np.concatenate([new, second])
-    state.use.append(use[new])
-    state.children.append(rows[new])
-    state.shapes += [shape] * len(new)
-    state.runtime += [runtime] * len(new)
-    state.weight += [runtime == 0] * len(new)
-    state.folded += [int(f) for f in folded[new]]
-    return [] if last else _new_buckets(state, shape, group, owner[new], flat[new], number[new], runtime)
-
-
-def _second(state: Enumeration, known: Ids, folded: Ids) -> npt.NDArray[np.int64]:
-    """Graphs to be built upon though their fingerprint is known: without folding, where the representative folds."""
-    if not state.family.unfolded:
-        return np.empty(0, dtype=np.int64)
-    chosen = []
-    for row in np.flatnonzero((folded == 0) & (known >= 0)):
-        number = int(known[row])
-        if state.folded[number] and number not in state.unfolded:
-            state.unfolded.add(number)
-            chosen.append(int(row))
-    return np.array(chosen, dtype=np.int64)
-
-
-def _new_buckets(
-    state: Enumeration,
-    shape: Shape,
-    group: list[_Combination],
-    owner: Ids,
-    flat: npt.NDArray[np.int64],
-    ids: Ids,
-    runtime: int,
-) -> list[_Bucket]:
-    """Buckets of the new classes, by number of folded operators and last operator, their values computed again."""
-    parts: dict[tuple[int, str], list[tuple[Ids, Array]]] = {}
-    for place, combination in enumerate(group):
-        mine = owner == place
-        if mine.any():
-            value = _values_at(state, combination, flat[mine])
-            useful = value.reshape(len(value), -1).any(axis=1)  # what is built upon zero is a special case of something
-            key = (combination.folded, state.family.uses[combination.use].op)
-            parts.setdefault(key, []).append((ids[mine][useful], value[useful]))
-    buckets = []
-    for (folded, op), part in parts.items():
-        numbers, values = np.concatenate([p[0] for p in part]), np.concatenate([p[1] for p in part])
-        if len(numbers):
-            buckets.append(_Bucket(shape, runtime == 0, runtime, folded, numbers, values, made_by=op))
-    return buckets
-
-
-def _values_at(state: Enumeration, combination: _Combination, flat: npt.NDArray[np.int64]) -> Array:
-    use = state.family.uses[combination.use]
-    shapes = [b.shape for b in combination.buckets]
-    attrs = use.attributes(tuple(shapes))
-    values: list[Array] = []
-    elements = SAMPLES * int(np.prod(combination.out, dtype=np.int64))
-    step = max(1, _CHUNK // elements)
-    for start in range(0, len(flat), step):
-        places = np.unravel_index(flat[start : start + step], tuple(len(b.ids) for b in combination.buckets))
-        operands = [b.values[p] for b, p in zip(combination.buckets, places, strict=True)]
-        value = KERNELS[use.op](operands, shapes, attrs, combination.out)
-        values.append(np.broadcast_to(value, (len(places[0]), SAMPLES, *combination.out)))
-    return np.concatenate(values)
-
-
-def _fingerprints(
-    state: Enumeration, evaluator: Evaluator, combination: _Combination
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint64]]:
-    """Number and key of every graph of a combination; operands of commutative operators in one order only."""
-    use = state.family.uses[combination.use]
-    counts = [len(b.ids) for b in combination.buckets]
-    shapes = [b.shape for b in combination.buckets]
-    attrs = use.attributes(tuple(shapes))
-    kernel, arity = KERNELS[use.op], len(counts)
-    operands = [
-        b.values.reshape((1,) * slot + (counts[slot],) + (1,) * (arity - 1 - slot) + b.values.shape[1:])
-        for slot, b in enumerate(combination.buckets)
-    ]
-    ordered = use.spec.commutative and arity > 1 and combination.buckets[0] is combination.buckets[1]
-    rest = int(np.prod(counts[1:], dtype=np.int64))
-    elements = SAMPLES * int(np.prod(combination.out, dtype=np.int64)) * rest
-    step = max(1, _CHUNK // max(1, elements))
-    flats: list[npt.NDArray[np.int64]] = []
-    keys: list[npt.NDArray[np.uint64]] = []
-    inner = rest // counts[1] if arity > 1 else 1
-    for start in range(0, counts[0], step):
-        stop = min(counts[0], start + step)
-        parts = [operands[0][start:stop], *operands[1:]]
-        skip = start if ordered else 0
-        if ordered:
-            parts[1] = operands[1][:, start:]
-        value = kernel(parts, shapes, attrs, combination.out)
-        full = (stop - start, *([counts[1] - skip] if arity > 1 else []), *counts[2:], SAMPLES, *combination.out)
-        value = np.broadcast_to(value, full).reshape(-1, SAMPLES, *combination.out)
-        key = evaluator.hasher.keys(value, combination.out)
-        if ordered:
-            a, b, c = np.meshgrid(np.arange(start, stop), np.arange(start, counts[1]), np.arange(inner), indexing="ij")
-            flat = ((a * counts[1] + b) * inner + c).reshape(-1)
-            keep = (a <= b).reshape(-1)
-            flat, key = flat[keep], key[keep]
-        else:
-            flat = np.arange(start * rest, stop * rest, dtype=np.int64)
-        flats.append(flat)
-        keys.append(key)
-    return np.concatenate(flats), np.concatenate(keys)
+    return leaders

@@ -1,9 +1,10 @@
-"""Fingerprints: 64-bit keys of tensors over Z_P, and the value of any term on one fixed random sample.
+"""Fingerprints: 62-bit keys of tensors over Z_P, and the value of any term on one fixed random sample.
 
-Two tensors that differ get the same key with probability about 2^-64: two random linear hashes modulo 2^64, of
-which each collides with probability at most 2^-33, are mixed into one key. Together with `modular`, polynomials of
-degree d that differ are told apart on `SAMPLES` samples up to a probability of (d / P)^SAMPLES + 2^-64, below 1e-16 for
-the degrees that occur. An equal key is only a conjecture in any case: the prover decides.
+A key is two random linear functionals of all elements, f(v) = sum of c[k] v[k] modulo P: two tensors that differ get
+the same key with probability P^-2, below 2^-61. Together with `field`, polynomials of degree d that differ are told
+apart on `SAMPLES` samples up to a probability of (d / P)^SAMPLES + P^-2, below 1e-16 for the degrees that occur. An
+equal key is only a conjecture in any case: the prover decides. That keys are linear is what makes enumeration fast:
+see `forms`.
 """
 
 from __future__ import annotations
@@ -15,35 +16,42 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superopt.generate.modular import KERNELS, Array, Shape, closed_form, random_residues
+from superopt.generate.field import KERNELS, Array, Shape, closed_form, random_residues, small_residues
+from superopt.generate.products import product
 from superopt.ir.term import CLOSED_FORM, Term, topological
 
-__all__ = ["SAMPLES", "Evaluator", "Hasher"]
+__all__ = ["SAMPLES", "Evaluator", "Hasher", "packed"]
 
-SAMPLES = 2
+SAMPLES = 4
 
 
 class Hasher:
-    """Keys of stacks of tensors; the coefficients depend on the seed and the tensor's shape only."""
+    """Keys of stacks of tensors; the functionals depend on the seed and the tensor's shape only."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self._coefficients: dict[Shape, npt.NDArray[np.uint64]] = {}
+        self._functionals: dict[Shape, Array] = {}
+
+    def functional(self, shape: Shape) -> Array:
+        """The two functionals: [SAMPLES, elements, 2]."""
+        if shape not in self._functionals:
+            rng = np.random.default_rng([self.seed, 1, len(shape), *shape])
+            elements = int(np.prod(shape, dtype=np.int64))
+            self._functionals[shape] = random_residues(rng, (SAMPLES, elements, 2))
+        return self._functionals[shape]
 
     def keys(self, values: Array, shape: Shape) -> npt.NDArray[np.uint64]:
         """Keys of `values` [graphs, SAMPLES, *shape]: [graphs]."""
-        count = values.shape[0]
-        found = self._coefficients.get(shape)
-        if found is None:
-            rng = np.random.default_rng([self.seed, 1, len(shape), *shape])
-            elements = SAMPLES * int(np.prod(shape, dtype=np.int64))
-            found = rng.integers(0, 2**64, size=(elements, 2), dtype=np.uint64) | np.uint64(1)
-            self._coefficients[shape] = found
-        sums = values.reshape(count, -1) @ found
-        second = sums[:, 1]
-        second = (second ^ (second >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
-        key: npt.NDArray[np.uint64] = sums[:, 0] ^ second ^ (second >> np.uint64(32))
-        return key
+        functional = self.functional(shape)
+        flat = np.ascontiguousarray(values).reshape(len(values), functional.shape[0] * functional.shape[1])
+        halves = product(flat, functional.reshape(-1, 2))
+        return packed(halves[:, 0], halves[:, 1])
+
+
+def packed(first: Array, second: Array) -> npt.NDArray[np.uint64]:
+    """One key of two residues."""
+    result: npt.NDArray[np.uint64] = (first << np.uint64(31)) | second
+    return result
 
 
 class Evaluator:
@@ -57,7 +65,7 @@ class Evaluator:
     def variable(self, name: str, shape: Shape) -> Array:
         """The sample of the variable called `name`: [SAMPLES, *shape]."""
         rng = np.random.default_rng([self.seed, 2, zlib.crc32(name.encode()), *shape])
-        return random_residues(rng, (SAMPLES, *shape))
+        return small_residues(rng, (SAMPLES, *shape))
 
     def value(self, term: Term) -> Array:
         """[SAMPLES, *shape]. Raises KeyError for an operator without a kernel."""

@@ -25,8 +25,9 @@ _NAMES = {
     "alpha": "alpha", "beta": "beta", "epsilon": "e", "strides": "st", "dilations": "dl", "group": "g", "pads": "p",
     "perm": "p", "axis": "i", "axes": "i", "keepdims": "k", "transA": "ta", "transB": "tb", "split": "n",
     "starts": "from", "ends": "to", "steps": "by", "shape": "z", "kernel": "z", "groups": "g",
+    "bound_low": "low", "bound_high": "high", "gamma": "gamma", "indices": "j", "p": "q",
 }  # fmt: skip
-_REAL = frozenset({"alpha", "beta", "epsilon"})
+_REAL = frozenset({"alpha", "beta", "epsilon", "gamma"})
 _SIZED = frozenset({"split", "starts", "ends", "shape", "kernel", "n", "groups"})
 # Other values at which a generalised attribute is tried.
 ALTERNATIVES: Mapping[str, tuple[Attr, ...]] = {
@@ -34,12 +35,16 @@ ALTERNATIVES: Mapping[str, tuple[Attr, ...]] = {
     "dilations": ((2, 2), (1, 2)),
     "pads": ((0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 2, 1)),
     "axis": (-1, -2, -3),
-    "axes": ((-1,), (-2,), (-2, -1), (-3,)),
+    "axes": ((-1,), (-2,), (-2, -1), (-3,), (-3, -2), (-3, -1)),
     "group": (2, 3),
     "keepdims": (0, 1),
     "transA": (0, 1),
     "transB": (0, 1),
     "steps": ((1,), (2,)),
+    "bound_low": (-2.0, 0.0, 1.0),
+    "bound_high": (-1.0, 0.0, 6.0),
+    "indices": (0, 1, (0,), (1,)),
+    "p": (1, 2),
 }
 _MOST = 4000  # choices of sizes looked at for one equation
 

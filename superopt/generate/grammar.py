@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from superopt.generate.modular import Shape
+from superopt.generate.field import Shape
 from superopt.ir.ops import OPS, IllTyped, OpSpec, make
 from superopt.ir.term import Term
 
@@ -111,13 +111,16 @@ class Family:
     variables: tuple[Variable, ...]
     uses: tuple[Use, ...]
     runtime: int
-    folded: tuple[int, ...] = (0, 0, 0, 0, 0)
+    folded: tuple[int, ...] = (0, 0, 0, 0, 0, 0)
     constants: tuple[Constant, ...] = ()
     shapes: frozenset[Shape] | None = None  # None: any up to `elements`
     elements: int = 32
     lifts: str = ""  # how signatures are varied: see `signatures`
     unfolded: bool = False  # build upon graphs without folding, too, where a smaller equal one folds
     halves: tuple[int, ...] = ()  # axes at which values are cut into two, for rules with two outputs
+    wave: int = 1  # families of later waves know the rules of earlier ones: small general laws come first
+    group: str = ""  # of families that are asked for together, beside their name
+    parts: int = 1  # shards that the last level is cut into
 
     def admits(self, shape: Shape) -> bool:
         """Whether graphs of this shape are built."""

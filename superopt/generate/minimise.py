@@ -1,7 +1,7 @@
 """Leaving out what smaller rules already give.
 
-An equation is derivable when two steps with kept rules lead from one side to the other and the term between has no
-more multiply-adds than the dearer side and at most one light operator more: a search finds it without this rule.
+An equation is derivable when few steps with kept rules lead from one side to the other and no graph between has more
+multiply-adds than the dearer side, nor more than one light operator more: a search finds it without this rule.
 Direct rules whose derivation leads uphill (a 1x1 kernel enlarged before it is merged) stay.
 
 Steps are taken on the ground terms of the equation; that a step is right there is checked by its fingerprint.
@@ -10,15 +10,14 @@ Steps are taken on the ground terms of the equation; that a step is right there 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from superopt.generate.candidates import Equation, occurrences
+from superopt.generate.candidates import Equation, occurrences, variables
+from superopt.generate.derive import ByFingerprint, Deriver, Step, normal
 from superopt.generate.fingerprints import Evaluator
-from superopt.ir.ops import OPS, IllTyped, replace
-from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, map_terms, topological
+from superopt.ir.term import CLOSED_FORM, Term, topological
 
 __all__ = ["Cost", "Minimiser", "cost", "is_usable", "is_weak", "normal"]
 
@@ -75,25 +74,12 @@ def _work(term: Term) -> float:
     return _elements(first.shape[:1] if term.op == "Gemm" and term.attr("transA") else first.shape[-1:])
 
 
-def normal(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-    """`terms` with operands of commutative operators in one fixed order."""
-
-    def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-        if old.op in OPS and OPS[old.op].commutative and len(inputs) == 2:
-            first, second = inputs
-            if first is not None and second is not None and second < first:
-                inputs = (second, first)
-        return old if inputs == old.inputs else Term.of(old.op, inputs, dict(old.attrs), old.types)
-
-    return map_terms(terms, build)
-
-
 def is_weak(equation: Equation) -> bool:
     """Whether both sides cost the same and the equation is large, or has a variable twice on one side.
 
     Laws that gain nothing by themselves are worth their price in search only if they are general and small.
     """
-    weights = frozenset(v.name for v in equation.family.variables if v.weight)
+    weights = _weights(equation)
     if cost(equation.lhs, weights).total != cost(equation.rhs, weights).total:
         return False
     repeated = any(len(leaves) > len(set(leaves)) for leaves in map(occurrences, (equation.lhs, equation.rhs)))
@@ -118,106 +104,84 @@ def is_usable(rule: Rule, weights: frozenset[str]) -> bool:
 
 
 class Minimiser:
-    """The rules kept so far, indexed by the operator at the root of their left sides."""
+    """The rules kept so far, and which equations they give."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self.evaluator = evaluator
-        self._single: dict[str, list[tuple[Rule, Rule]]] = {}  # operator -> (kept rule, a variant of it to apply)
-        self._multiple: list[tuple[Rule, Rule]] = []
-        self._near: dict[Term, tuple[dict[str, int], dict[Term, set[Rule]]]] = {}
-        self._keys: dict[Term, tuple[tuple[int, ...], int]] = {}
-        self._removed: set[Rule] = set()
-        self.steps = 0
+    def __init__(self, evaluator: Evaluator, most_steps: int = 2) -> None:
+        self.most_steps = most_steps
+        self._admits = ByFingerprint(evaluator)
+        self._deriver = Deriver((), self._admits)
+        self._costs: dict[tuple[tuple[Term, ...], frozenset[str]], Cost] = {}
+
+    @property
+    def steps(self) -> int:
+        """Instances of rules that were looked at."""
+        return self._deriver.tried
 
     def add(self, rule: Rule) -> None:
         """From now on equations that `rule` gives are derivable."""
-        for direction in (rule, rule.reversed()):
-            if direction.applicable:
-                for variant in direction.commuted():
-                    if len(variant.lhs) == 1:
-                        self._single.setdefault(variant.lhs[0].op, []).append((rule, variant))
-                    else:
-                        self._multiple.append((rule, variant))
+        self._deriver.add(rule)
 
     def remove(self, rule: Rule) -> None:
         """`rule` no longer counts."""
-        self._removed.add(rule)
+        self._deriver.remove(rule)
 
     def derivable(self, equation: Equation, without: Rule | None = None) -> bool:
-        """Whether kept rules (all but `without`) lead from one side to the other in at most two steps, never uphill."""
-        left, right = normal(equation.lhs), normal(equation.rhs)
-        if left == right:
+        """Whether a search with the kept rules (all but `without`) needs no rule for this equation: both sides lead to
+        one graph by steps downhill, or each is found from the other, uphill aside.
+
+        What several outputs together gain shows at larger sizes only: each side of such an equation must be found.
+        """
+        lhs, rhs = normal(equation.lhs), normal(equation.rhs)
+        if lhs == rhs:
             return True
-        if len(left) > 1:
-            return self._derivable_together(left, right, without)
-        weights = frozenset(v.name for v in equation.family.variables if v.weight)
-        one, other = cost(left, weights), cost(right, weights)
+        weights = _weights(equation)
+        left, right = self._cost(lhs, weights).total, self._cost(rhs, weights).total
+        several = len(lhs) > 1
+        ways = [
+            (start, goal)
+            for start, goal, uphill in ((lhs, rhs, right > left), (rhs, lhs, left > right))
+            if _is_used(start, goal) and (several or not uphill)
+        ]
+        if ways and all(self.derivation(start, goal, weights, without) is not None for start, goal in ways):
+            return True
+        return not several and self._lowest(lhs, weights, without) is self._lowest(rhs, weights, without)
+
+    def derivation(
+        self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str], without: Rule | None = None
+    ) -> tuple[Step, ...] | None:
+        """The steps by which a search gets from `start` to `goal`: at most `most_steps`, and one for each further
+        output; no graph between costs much more than the dearer end. None where none are found."""
+        one, other = self._cost(start, weights), self._cost(goal, weights)
         most = Cost(max(one.work, other.work), max(one.other, other.other))
-        from_left, from_right = self._neighbours(left[0], without), self._neighbours(right[0], without)
-        if right[0] in from_left or left[0] in from_right:
-            return True
-        if self._reduced(left[0], weights, without) is self._reduced(right[0], weights, without):
-            return True
-        return any(cost((between,), weights).within(most) for between in from_left if between in from_right)
 
-    def _reduced(self, term: Term, weights: frozenset[str], without: Rule | None) -> Term:
-        """The term after steps downhill, the steepest first, until there is none."""
-        here = cost((term,), weights).total
-        while True:
-            near = [(cost((n,), weights).total, n.digest, n) for n in self._neighbours(term, without)]
-            if not near or min(near)[0] >= here:
-                return term
-            here, _, term = min(near)
+        def passes(terms: tuple[Term, ...]) -> bool:
+            return self._cost(terms, weights).within(most)
 
-    def _derivable_together(self, left: tuple[Term, ...], right: tuple[Term, ...], without: Rule | None) -> bool:
-        """For several outputs: one step on all of them, before or after one step on a part."""
-        for first, second in ((left, right), (right, left)):
-            for rule, variant in self._multiple:
-                if rule is without or rule in self._removed:
-                    continue
-                bindings = match(variant.lhs, first)
-                if bindings is None:
-                    continue
-                try:
-                    reached = normal(instantiate(variant.rhs, bindings, "float"))
-                except IllTyped:
-                    continue
-                if reached == second or any(self._reaches(a, b, without) for a, b in zip(reached, second, strict=True)):
-                    return True
-        return False
+        steps = self.most_steps + len(start) - 1
+        return self._deriver.derive(start, goal, steps, without=without, passes=passes, forward=True)
 
-    def _reaches(self, start: Term, goal: Term, without: Rule | None) -> bool:
-        return start is goal or goal in self._neighbours(start, without)
+    def forget(self) -> None:
+        """Gives memory back; answers stay the same."""
+        self._deriver.forget()
+        self._admits.forget()
+        self._costs.clear()
 
-    def _neighbours(self, term: Term, without: Rule | None) -> set[Term]:
-        """Terms one step away (in normal form)."""
-        done, found = self._near.setdefault(term, ({}, {}))
-        for place in topological((term,)):
-            known = self._single.get(place.op, [])
-            start = done.get(place.op, 0)
-            for rule, variant in known[start:]:
-                for new in self._step(place, variant):
-                    (whole,) = normal(replace((term,), {place: new}))
-                    if whole is not term:
-                        found.setdefault(whole, set()).add(rule)
-        for op, known in self._single.items():
-            done[op] = len(known)
-        gone = self._removed | ({without} if without else set())
-        return {other for other, rules in found.items() if not rules <= gone}
+    def _lowest(self, terms: tuple[Term, ...], weights: frozenset[str], without: Rule | None) -> Term:
+        (term,) = terms
+        return self._deriver.descend(term, lambda other: self._cost((other,), weights).total, without)
 
-    def _step(self, place: Term, rule: Rule) -> Iterator[Term]:
-        bindings = match(rule.lhs, (place,))
-        if bindings is None:
-            return
-        try:
-            (new,) = instantiate(rule.rhs, bindings, "float")
-        except IllTyped:
-            return
-        self.steps += 1
-        if new.type == place.type and self._key(new) == self._key(place):
-            yield new
+    def _cost(self, terms: tuple[Term, ...], weights: frozenset[str]) -> Cost:
+        found = self._costs.get((terms, weights))
+        if found is None:
+            found = self._costs[terms, weights] = cost(terms, weights)
+        return found
 
-    def _key(self, term: Term) -> tuple[tuple[int, ...], int]:
-        if term not in self._keys:
-            self._keys[term] = self.evaluator.key(term)
-        return self._keys[term]
+
+def _weights(equation: Equation) -> frozenset[str]:
+    return frozenset(v.name for v in equation.family.variables if v.weight)
+
+
+def _is_used(start: tuple[Term, ...], goal: tuple[Term, ...]) -> bool:
+    """Whether a rule can say what `goal` is where it has found `start`."""
+    silent = any(term.op == "Var" or term.op in CLOSED_FORM for term in start)
+    return not silent and set(variables(goal)) <= set(variables(start))

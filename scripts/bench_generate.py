@@ -1,0 +1,85 @@
+"""How fast the generator is: the fingerprint stage by itself, and whole runs over TASO's operators.
+
+    python scripts/bench_generate.py                 fingerprints, and a run of 3 operators a side
+    python scripts/bench_generate.py --operators 4   the same with 4
+
+The fingerprint stage is every graph of 3 operators over 4x4 matrices (MatMul, Add, Mul, Mul by a scalar, Relu, Transpose,
+Concat), without leaving out what smaller laws explain; CPU time of one core. A run is `superopt generate --family taso`
+in a process of its own, proofs included: wall time, CPU time, and its peak memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from superopt.generate.blocks import Cells
+from superopt.generate.enumerator import enumerate_family
+from superopt.generate.fingerprints import Evaluator
+from superopt.generate.forms import Forms
+from superopt.generate.grammar import Family, Use, binary, concat, inputs, transpose, unary
+
+
+def fingerprint_stage(repeats: int) -> None:
+    """Prints graphs a second."""
+    family = Family(
+        "matrices",
+        (*inputs("a b c d e f", (4, 4)), *inputs("s", ())),
+        (
+            *binary("MatMul Add Mul"),
+            Use("Mul", slots=("*", "s")),
+            *unary("Relu"),
+            *transpose((1, 0)),
+            *concat(-1, -2),
+        ),
+        runtime=4,
+        elements=64,
+    )
+    evaluator = Evaluator(0)
+    state = enumerate_family(family, evaluator, operators=3)
+    forms = Forms(state.classes, evaluator.hasher)
+    blocks = Cells(state.classes).blocks(3, range(1))
+    rates = []
+    for _ in range(repeats):
+        start, graphs = time.process_time(), 0
+        for block in blocks:
+            graphs += sum(len(keys) for _, keys in forms.keys(block))
+        rates.append(graphs / (time.process_time() - start))
+    print(
+        f"fingerprint stage: {graphs:,} graphs of 3 operators, {statistics.median(rates) / 1e6:.1f} million a second of"
+        f" one core (median of {repeats}; {min(rates) / 1e6:.1f} to {max(rates) / 1e6:.1f})"
+    )
+
+
+def whole_run(operators: int, jobs: int) -> None:
+    """Prints time and memory of a run, proofs included."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "superopt.cli", "generate", "--family", "taso", "--out", f"{folder}/rules"]
+        start = time.perf_counter()
+        subprocess.run([*command, "--operators", str(operators), "-j", str(jobs)], check=True)
+        wall = time.perf_counter() - start
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"TASO's operators, {operators} a side: {wall:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU,"
+        f" {used.ru_maxrss / 1e6:.2f} GB in the largest process"
+    )
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--operators", type=int, default=3, help="operators a side of the whole run (default 3)")
+    parser.add_argument("--repeats", type=int, default=5, help="repetitions of the fingerprint stage (default 5)")
+    parser.add_argument("-j", "--jobs", type=int, default=1, help="processes of the whole run (default 1)")
+    options = parser.parse_args()
+    fingerprint_stage(options.repeats)
+    whole_run(options.operators, options.jobs)
+
+
+if __name__ == "__main__":
+    main()

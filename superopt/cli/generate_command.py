@@ -1,0 +1,143 @@
+"""`superopt generate`: find and prove the rules from nothing, on one core or on a cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from superopt.cli.show import show_summary
+from superopt.cli.terminal import NEGATIVE, Progress, errors, fail, one_line_errors, results
+from superopt.confirm import Confirmation, confirm
+from superopt.generate import UnknownFamily, choose, generate
+from superopt.generate.executors import WorkersError
+from superopt.generate.grammar import Family
+from superopt.generate.store import StoreError
+from superopt.ir.rule import Rule, Signature
+from verify.verdict import Counterexample
+
+__all__ = ["generate_command"]
+
+_UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+def _bytes(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    """512M, 1.5G, 4GiB as a number of bytes."""
+    if value is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT])(i?B)?", value.strip(), re.IGNORECASE)
+    size = int(float(found[1]) * _UNITS[found[2].upper()]) if found else 0
+    if size < 1:
+        raise click.BadParameter(f"{value!r} is no size like 512M or 4G", context, parameter)
+    return size
+
+
+def _families(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[Family, ...]:
+    try:
+        return choose(names)
+    except UnknownFamily as error:
+        raise click.BadParameter(str(error), context, parameter) from error
+
+
+@click.command("generate", context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("rules"), show_default=True,
+    help="Folder to write; until it is, results of shards lie beside it in a folder named OUT.shards.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same bytes.")
+@click.option(
+    "--operators", metavar="N", type=click.IntRange(min=1),
+    help="Most operators on a side of an equation; by default each family's own bound.",
+)  # fmt: skip
+@click.option(
+    "--family", "families", metavar="NAME", multiple=True, callback=_families,
+    help="Only this family of graphs, or group of families; repeatable.",
+)  # fmt: skip
+@click.option(
+    "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True,
+    help="Processes that work side by side; the rules do not depend on it.",
+)  # fmt: skip
+@click.option(
+    "--scheduler", metavar="URL",
+    help="Work on the cluster of this Dask scheduler instead: tcp://host:8786 (pip install 'superopt[cluster]').",
+)  # fmt: skip
+@click.option(
+    "--memory", metavar="SIZE", callback=_bytes,
+    help="Memory for the graphs that are compared, such as 512M or 4G, all processes together (on a cluster: each"
+    " worker); the rules do not depend on it.",
+)  # fmt: skip
+@click.option("--resume", is_flag=True, help="Go on where a run with the same options was stopped or killed.")
+@click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
+@one_line_errors
+def generate_command(
+    out: Path,
+    seed: int,
+    operators: int | None,
+    families: tuple[Family, ...],
+    jobs: int,
+    scheduler: str | None,
+    memory: int | None,
+    resume: bool,
+    as_json: bool,
+) -> None:
+    """Find rules by enumeration, prove them, and write them to a folder. What is refuted is run in ONNX Runtime, too.
+
+    A run may be stopped or killed at any moment; with --resume the same command goes on from there. The same seed and
+    options give the same rules, however many processes or machines took part.
+
+    \b
+    Examples:
+      superopt generate --out rules
+      superopt generate --out other --seed 1 --family matrix --family conv
+      superopt generate --out deep --operators 4 -j 8 --memory 16G
+      superopt generate --out deep --operators 4 -j 8 --memory 16G --resume
+      superopt generate --out deep --scheduler tcp://10.0.0.1:8786    (there: dask worker ... --nthreads 1)
+    """
+    if scheduler is not None and jobs > 1:
+        raise click.UsageError("--jobs are processes of this machine; on a cluster, --scheduler, start workers instead")
+    try:
+        with Progress(0.0) as progress:
+            summary = generate(
+                out,
+                seed,
+                progress,
+                families=families,
+                operators=operators,
+                jobs=jobs,
+                scheduler=scheduler,
+                memory=memory,
+                resume=resume,
+                witness=_witness,
+            )
+    except (StoreError, WorkersError) as error:
+        fail(str(error))
+    except KeyboardInterrupt:
+        errors().print("stopped; the same command with --resume goes on from here", markup=False)
+        raise
+    if as_json:
+        click.echo(summary.to_json(), nl=False)
+    else:
+        show_summary(results(), summary, out)
+    contradicted = list(_contradicted(out))
+    for message in contradicted:
+        errors().print(f"error: {message}", markup=False)
+    if contradicted:
+        raise SystemExit(NEGATIVE)
+
+
+def _witness(rule: Rule, signature: Signature, example: Counterexample) -> dict[str, str]:
+    """Asked where the counterexample is found, which may be another machine."""
+    return asdict(confirm(rule, signature, example))
+
+
+def _contradicted(folder: Path) -> Iterator[str]:
+    """The refused equations that ONNX Runtime calls equal where the kernel does not."""
+    for line in (folder / "refused.jsonl").read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        said = Confirmation(**entry.get("confirmation", {"outcome": ""}))
+        if said.contradicts:
+            yield f"{entry['rule']} @ {entry['signature']}: {said}"

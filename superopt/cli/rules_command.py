@@ -1,0 +1,267 @@
+"""`superopt rules`: the rules, and which of them follow from which."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from superopt.cli.natural import SignatureNeeded, natural_signatures
+from superopt.cli.terminal import NEGATIVE, Progress, one_line_errors, results
+from superopt.generate.derive import (
+    DERIVED,
+    NO_INSTANCE,
+    NOT_DERIVED,
+    Certified,
+    Consequence,
+    Derivation,
+    Deriver,
+    Step,
+    consequence,
+    normal,
+)
+from superopt.ir.rule import Rule
+from superopt.ir.text import show_rule, show_signature, show_terms
+from superopt.rulebook import RulesError, certified_rules, load_rules
+from verify.proofs import kernel_hash
+
+__all__ = ["rules_command"]
+
+SCHEMA_VERSION = 1
+_HELP = {"help_option_names": ["-h", "--help"]}
+_OUTCOMES = (DERIVED, NOT_DERIVED, NO_INSTANCE)
+
+_steps = click.option(
+    "--steps", type=click.IntRange(min=0), default=4, show_default=True, help="Steps of the longest derivation."
+)
+_prove = click.option(
+    "--prove", is_flag=True, help="Use rules also where no certificate speaks, if they can be proven there now."
+)
+_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+class _Rules(click.Group):
+    """`superopt rules PATH` is `superopt rules list PATH`."""
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = arguments[0] in self.commands
+        return super().resolve_command(context, arguments if known else ["list", *arguments])
+
+
+@click.group("rules", cls=_Rules, invoke_without_command=True, context_settings=_HELP)
+@click.pass_context
+def rules_command(context: click.Context) -> None:
+    """List rules, or say which rules follow from which.
+
+    Without a command, the shipped rules are listed, one a line: id and equation.
+
+    \b
+    Examples:
+      superopt rules
+      superopt rules | grep Conv
+      superopt rules list mine.rules
+      superopt rules derive rules mine.rules --how
+      superopt rules matrix rules mine.rules
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(list_command)
+
+
+@rules_command.command("list", context_settings=_HELP)
+@click.argument("path", type=click.Path(path_type=Path), required=False)
+@one_line_errors
+def list_command(path: Path | None) -> None:
+    """List the rules of PATH (the shipped ones by default), one a line: id and equation."""
+    for rule in load_rules(path):
+        click.echo(f"{rule.id}  {_equation(rule)}")
+
+
+@rules_command.command("derive", context_settings=_HELP)
+@click.argument("source", metavar="A", type=click.Path(path_type=Path))
+@click.argument("target", metavar="B", type=click.Path(path_type=Path))
+@_steps
+@_prove
+@click.option("-v", "--how", is_flag=True, help="Show a derivation of each rule, or why there is none.")
+@_json
+@one_line_errors
+def derive_command(source: Path, target: Path, steps: int, prove: bool, how: bool, as_json: bool) -> None:
+    """Say which rules of B follow from the rules of A (files or folders).
+
+    A rule follows if at each of its signatures, at two choices of sizes, a few steps lead from one side to the other.
+    Each step is an instance of a certified rule of A, from left to right or from right to left, at sizes that meet the
+    conditions of its proof. B needs no certificates; where it gives no signatures, they are chosen as `superopt verify`
+    chooses them. Exit code 0 only if every rule follows.
+
+    \b
+    Examples:
+      superopt rules derive rules mine.rules
+      superopt rules derive rules mine.rules --steps 2 --how
+      superopt rules derive mine.rules rules --json > derivations.json
+    """
+    deriver, rules = _deriver(source, prove), _rules(target)
+    found: list[Consequence] = []
+    with Progress() as progress:
+        for rule in rules:
+            progress(f"deriving: {len(found)} of {len(rules)} rules")
+            found.append(_consequence(deriver, rule, steps))
+            if not as_json:
+                click.echo("\n".join(_lines(found[-1], how)))
+    if as_json:
+        click.echo(_derived_json(found, source, target, steps))
+    else:
+        _summary(found, source, target, steps)
+    if any(one.outcome != DERIVED for one in found):
+        raise SystemExit(NEGATIVE)
+
+
+@rules_command.command("matrix", context_settings=_HELP)
+@click.argument("paths", metavar="A B ...", type=click.Path(path_type=Path), nargs=-1, required=True)
+@_steps
+@_prove
+@_json
+@one_line_errors
+def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bool) -> None:
+    """Say of each two sets of certified rules how many rules of one follow from the other, as `derive` does.
+
+    \b
+    Examples:
+      superopt rules matrix rules mine.rules
+      superopt rules matrix old/ new/ --steps 2
+    """
+    derivers = [_deriver(path, prove) for path in paths]
+    columns = [_rules(path) for path in paths]
+    derived: list[list[int]] = []
+    with Progress() as progress:
+        for path, deriver in zip(paths, derivers, strict=True):
+            progress(f"deriving from {path}")
+            rows = [[_consequence(deriver, rule, steps).outcome for rule in rules] for rules in columns]
+            derived.append([outcomes.count(DERIVED) for outcomes in rows])
+    if as_json:
+        sets = [{"path": str(path), "rules": len(rules)} for path, rules in zip(paths, columns, strict=True)]
+        head = {"schema_version": SCHEMA_VERSION, "kernel": kernel_hash(), "steps": steps}
+        click.echo(json.dumps({**head, "sets": sets, "derived": derived}, indent=1))
+        return
+    table = Table("derives", title_justify="left", title=f"in at most {steps} steps")
+    for path in paths:
+        table.add_column(str(path), justify="right")
+    for path, row in zip(paths, derived, strict=True):
+        cells = (f"{count} of {len(rules)}" for count, rules in zip(row, columns, strict=True))
+        table.add_row(str(path), *cells)
+    _print(table)
+
+
+def _deriver(path: Path, prove: bool) -> Deriver:
+    """Raises RulesError."""
+    listed, certificates = certified_rules(path)
+    rules = [one.rule for one in listed]
+    return Deriver(rules, Certified(rules, certificates, anew=prove))
+
+
+def _rules(path: Path) -> list[Rule]:
+    """Raises RulesError."""
+    rules = load_rules(path)
+    if not rules:
+        raise RulesError(f"{path}: there is no rule in it")
+    return rules
+
+
+def _consequence(deriver: Deriver, rule: Rule, steps: int) -> Consequence:
+    try:
+        signatures = rule.signatures or natural_signatures(rule)
+    except SignatureNeeded as needed:
+        return Consequence(rule, NO_INSTANCE, str(needed), ())
+    deriver.forget()  # sizes differ from rule to rule, and with them all terms
+    return consequence(deriver, rule, signatures, steps)
+
+
+def _equation(rule: Rule) -> str:
+    return show_rule(Rule(rule.lhs, rule.rhs))
+
+
+def _lines(found: Consequence, how: bool) -> Iterator[str]:
+    outcome = found.outcome if found.steps is None else f"{found.outcome} in {_count(found.steps, 'step')}"
+    yield f"{found.rule.id}  {outcome:18}  {_equation(found.rule)}"
+    if how and found.outcome == DERIVED:
+        yield from _path(max(found.derivations, key=lambda derivation: len(derivation.steps or ())))
+    elif how:
+        yield f"    {found.reason}"
+
+
+def _path(derivation: Derivation) -> Iterator[str]:
+    sizes = ", ".join(f"{name} = {size}" for name, size in derivation.instance.sizes.items())
+    yield f"    at {show_signature(derivation.signature)}" + (f" with {sizes}" if sizes else "")
+    yield f"      {show_terms(normal(derivation.instance.lhs))}"
+    for step in derivation.steps or ():
+        yield f"    = {show_terms(step.after)}  by {step.rule.id}, {_direction(step)}"
+
+
+def _direction(step: Step) -> str:
+    return "left to right" if step.forward else "right to left"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
+
+
+def _totals(found: Iterable[Consequence]) -> dict[str, int]:
+    counts = Counter(one.outcome for one in found)
+    return {outcome: counts[outcome] for outcome in _OUTCOMES}
+
+
+def _summary(found: Sequence[Consequence], source: Path, target: Path, steps: int) -> None:
+    table = Table(title=f"{target} from {source}, in at most {steps} steps", title_justify="left")
+    totals = {"rules": len(found), **_totals(found)}
+    for name in totals:
+        table.add_column(name, justify="right")
+    table.add_row(*map(str, totals.values()))
+    _print(table)
+
+
+def _print(table: Table) -> None:
+    console = results()
+    # Paths may be long, and a row is one line.
+    console.width = max(console.width, console.measure(table, options=console.options.update(width=1000)).maximum)
+    console.print(table)
+
+
+def _derived_json(found: Sequence[Consequence], source: Path, target: Path, steps: int) -> str:
+    content = {
+        "schema_version": SCHEMA_VERSION,
+        "kernel": kernel_hash(),
+        "from": str(source),
+        "rules_of": str(target),
+        "steps": steps,
+        "totals": {"rules": len(found), **_totals(found)},
+        "rules": [
+            {
+                "id": one.rule.id,
+                "equation": _equation(one.rule),
+                "outcome": one.outcome,
+                "steps": one.steps,
+                "reason": one.reason,
+                "derivations": [_derivation_json(derivation) for derivation in one.derivations],
+            }
+            for one in found
+        ],
+    }
+    return json.dumps(content, indent=1)
+
+
+def _derivation_json(derivation: Derivation) -> dict[str, Any]:
+    steps = derivation.steps
+    return {
+        "signature": show_signature(derivation.signature),
+        "sizes": dict(derivation.instance.sizes),
+        "start": show_terms(normal(derivation.instance.lhs)),
+        "cut": derivation.cut,
+        "steps": None
+        if steps is None
+        else [{"rule": step.rule.id, "direction": _direction(step), "after": show_terms(step.after)} for step in steps],
+    }

@@ -1,0 +1,62 @@
+"""When a step is right: where fingerprints agree, or where a certificate says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from superopt.generate.derive.neighbours import outputs
+from superopt.generate.fingerprints import Evaluator
+from superopt.ir.pattern import Bindings
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Term, repr_attrs
+from verify.proofs import Certificate, ProofBook
+
+__all__ = ["ByFingerprint", "Certified"]
+
+
+class ByFingerprint:
+    """Both sides have the same value on the sample of an `Evaluator`; for rules that hold, at sizes that may be outside
+    their guards. Steps to operators that the evaluator has no kernel for raise KeyError."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.evaluator = evaluator
+        self._keys: dict[Term, tuple[tuple[int, ...], int]] = {}
+
+    def __call__(self, rule: Rule, bindings: Bindings, old: Term, new: Term) -> bool:
+        return all(self._key(a) == self._key(b) for a, b in zip(outputs(old), outputs(new), strict=True))
+
+    def forget(self) -> None:
+        """Gives memory back."""
+        self._keys.clear()
+
+    def _key(self, term: Term) -> tuple[tuple[int, ...], int]:
+        if term not in self._keys:
+            self._keys[term] = self.evaluator.key(term)
+        return self._keys[term]
+
+
+class Certified:
+    """The rule is certified at a signature that covers the match, in this direction, and the conditions of the proof
+    hold at these sizes. With `anew`, also where that is proven now, as `optimize` does it; the prover takes its time.
+    """
+
+    def __init__(self, rules: Iterable[Rule], certificates: Mapping[str, Certificate], anew: bool = False) -> None:
+        self._book, self._anew = ProofBook(certificates), anew
+        self._signatures: dict[str, list[Signature]] = {}
+        for rule in rules:
+            proofs = certificates[rule.id].proofs
+            self._signatures[rule.id] = [signature for signature, _ in proofs]
+            # What assumes that the left side is defined says nothing of the way back.
+            both_ways = [signature for signature, proved in proofs if not proved.defined_left]
+            self._signatures.setdefault(rule.reversed().id, both_ways)
+        self._known: dict[object, bool] = {}
+
+    def __call__(self, rule: Rule, bindings: Bindings, old: Term, new: Term) -> bool:
+        types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
+        key = (rule.id, types, repr_attrs(sorted(bindings.attrs.items(), key=lambda item: item[0])))
+        if key not in self._known:
+            certified = self._signatures.get(rule.id, ())
+            self._known[key] = any(self._book.allows(rule, signature, bindings) for signature in certified) or (
+                self._anew and self._book.check(rule, bindings) is not None
+            )
+        return self._known[key]

@@ -1,0 +1,71 @@
+"""Whether a rule follows from others: a derivation at each of its signatures, at different sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from superopt.generate.derive.instances import Instance, instances
+from superopt.generate.derive.search import Deriver, Step
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.text import show_signature
+
+__all__ = ["DERIVED", "NOT_DERIVED", "NO_INSTANCE", "Consequence", "Derivation", "consequence"]
+
+DERIVED, NOT_DERIVED, NO_INSTANCE = "derived", "not derived", "not instantiated"
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """What was found at one choice of sizes: `steps` is None where no derivation was found; `cut`: the search came to
+    its bound, so that there may be one all the same."""
+
+    signature: Signature
+    instance: Instance
+    steps: tuple[Step, ...] | None
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Consequence:
+    """Whether `rule` is derived: at every signature, at every choice of sizes that was made. `reason` says why not."""
+
+    rule: Rule
+    outcome: str
+    reason: str
+    derivations: tuple[Derivation, ...]
+
+    @property
+    def steps(self) -> int | None:
+        """Steps of the longest derivation; None where the rule is not derived."""
+        found = [len(d.steps) for d in self.derivations if d.steps is not None]
+        return max(found, default=None) if self.outcome == DERIVED else None
+
+
+def consequence(deriver: Deriver, rule: Rule, signatures: Iterable[Signature], steps: int = 4) -> Consequence:
+    """Derives instances of `rule` at `signatures` in at most `steps` steps each, until one cannot be derived.
+
+    What holds at two choices of different sizes may still be no law; a step is an instance of a law all the same.
+    """
+    done: list[Derivation] = []
+    for signature in signatures:
+        made = instances(rule, signature)
+        if not made:
+            reason = f"no sizes were found at {show_signature(signature)} at which both sides have the same types"
+            return Consequence(rule, NO_INSTANCE, reason, tuple(done))
+        for instance in made:
+            cut = deriver.cut
+            found = deriver.derive(instance.lhs, instance.rhs, steps)
+            done.append(Derivation(signature, instance, found, deriver.cut > cut))
+            if found is None:
+                where = f"at {show_signature(signature)} with {_shown(instance)}"
+                bound = f" (given up after {deriver.most} graphs)" if done[-1].cut else ""
+                reason = f"no derivation of at most {steps} steps {where}{bound}"
+                return Consequence(rule, NOT_DERIVED, reason, tuple(done))
+    if not done:
+        return Consequence(rule, NO_INSTANCE, "no signature", ())
+    return Consequence(rule, DERIVED, "", tuple(done))
+
+
+def _shown(instance: Instance) -> str:
+    return ", ".join(f"{name} = {size}" for name, size in instance.sizes.items()) or "no sizes to choose"

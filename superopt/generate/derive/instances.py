@@ -1,0 +1,135 @@
+"""Equations of a rule at known sizes: what a derivation is asked for."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from superopt.generate.fingerprints import Evaluator
+from superopt.generate.trial import Trial
+from superopt.ir.dim import Dim, Size, evaluate, symbols_of
+from superopt.ir.ops import IllTyped
+from superopt.ir.pattern import Bindings, instantiate
+from superopt.ir.rule import Condition, Rule, Signature
+from superopt.ir.term import Attr, AttrVar, Term, topological, var
+from superopt.ir.text import show_signature
+from superopt.ir.types import TensorType
+
+__all__ = ["Instance", "instances"]
+
+_ATTEMPTS = 200
+_SIZES = tuple(range(2, 20))
+_NUMBERS = (1, 2, 3)  # of attributes: groups, pads, strides, parts
+
+
+@dataclass(frozen=True)
+class Instance:
+    """Both sides of a rule as typed terms of known sizes. `sizes`: those that the signature leaves open."""
+
+    lhs: tuple[Term, ...]
+    rhs: tuple[Term, ...]
+    sizes: Mapping[str, int]
+
+
+def instances(rule: Rule, signature: Signature, count: int = 2, conditions: Sequence[Condition] = ()) -> list[Instance]:
+    """`rule` at `count` different choices of sizes at which both sides have the same types and `conditions` hold; fewer
+    where they are not found, and one where there is nothing to choose.
+
+    The choices depend on the rule and the signature only. Where such are found in reasonable time, sizes that need not
+    be equal are different, and no size is the same in two choices: what holds of special sizes only is no consequence.
+    Real attributes are numbers of no special kind.
+    """
+    try:
+        symbolic = signature.bindings()
+        solved = Trial(Evaluator(0), 0).solved(rule, signature)
+    except (IllTyped, TypeError, IndexError):  # the latter: a symbol where an operator needs a number
+        return []
+    names = _symbols(symbolic)
+    free = [name for name in names if name not in solved]
+    found: list[Instance] = []
+    for special, sizes in _choices(f"{rule.id} {show_signature(signature)}", free):
+        if any(_too_alike(sizes, other.sizes, special) for other in found):
+            continue
+        env = {**sizes, **{name: evaluate(size, dict(sizes)) for name, size in solved.items()}}
+        made = _at(rule, symbolic, env, conditions)
+        if made is not None:
+            found.append(made)
+        if len(found) == (count if free else 1):
+            break
+    return found
+
+
+def _choices(seed: str, names: Sequence[str]) -> Iterator[tuple[bool, dict[str, Size]]]:
+    """Sizes at random: first all different, then larger and smaller ones that may be equal, which are `special`."""
+    rng = random.Random(seed)
+    shapes = [name for name in names if ".shape" in name]
+    others = [name for name in names if ".shape" not in name]
+    for stage in (_SIZES, _SIZES[:6], (1, *_SIZES[:3])):
+        special = stage is not _SIZES or len(shapes) > len(stage)
+        for _ in range(_ATTEMPTS):
+            sizes = rng.choices(stage, k=len(shapes)) if special else rng.sample(stage, len(shapes))
+            numbers = rng.choices(_NUMBERS, k=len(others))
+            yield special, dict(zip((*shapes, *others), (*sizes, *numbers), strict=True))
+
+
+def _too_alike(one: Mapping[str, Size], other: Mapping[str, Size], special: bool) -> bool:
+    """Whether two choices share a size or an attribute; for `special` ones, whether they are the same."""
+    if special:
+        return all(size == other[name] for name, size in one.items())
+    same: dict[str, bool] = {}
+    for name, size in one.items():
+        whole = name if ".shape" in name else name.partition("[")[0]
+        same[whole] = same.get(whole, True) and size == other[name]
+    return any(same.values())
+
+
+def _at(rule: Rule, symbolic: Bindings, env: Mapping[str, Size], conditions: Sequence[Condition]) -> Instance | None:
+    sizes = {name: size for name, size in env.items() if isinstance(size, int)}
+    if len(sizes) < len(env) or any(size < ("shape" in name) for name, size in sizes.items()):
+        return None
+    terms: dict[str, Term] = {}
+    for name, term in symbolic.terms.items():
+        assert term.type is not None
+        terms[name] = var(name, term.type.with_sizes(dict(env)))
+    bindings = Bindings(terms, _attributes(symbolic.attrs, env))
+    if not all(condition.holds(bindings.shape_env()) for condition in conditions):
+        return None
+    dtype = bindings.dtype()
+    try:
+        if dtype is None:
+            return None
+        left, right = (instantiate(side, bindings, dtype) for side in (rule.lhs, rule.rhs))
+    except IllTyped:
+        return None
+    known = all(_is_known(t) for term in topological((*left, *right)) for t in term.types)
+    same = all(a.types == b.types for a, b in zip(left, right, strict=True))
+    return Instance(left, right, sizes) if known and same else None
+
+
+def _is_known(type: TensorType | None) -> bool:
+    sizes = None if type is None else type.concrete()
+    return sizes is not None and all(size >= 0 for size in sizes)
+
+
+def _attributes(attrs: Mapping[str, Attr], env: Mapping[str, Size]) -> dict[str, Attr]:
+    def fill(value: Attr) -> Attr:
+        if isinstance(value, tuple):
+            return tuple(map(fill, value))
+        if isinstance(value, AttrVar):
+            # Different numbers that no rule mentions.
+            return 0.375 + sorted(attrs).index(value.name)
+        return evaluate(value, dict(env)) if isinstance(value, Dim) else value
+
+    return {name: fill(value) for name, value in attrs.items()}
+
+
+def _symbols(symbolic: Bindings) -> list[str]:
+    """Names of the sizes that are open, in a fixed order."""
+    values: list[Attr] = [t.type.shape for t in symbolic.terms.values() if t.type and t.type.shape]
+    flat = [item for value in [*values, *symbolic.attrs.values()] for item in _items(value)]
+    return list(dict.fromkeys(name for size in flat if isinstance(size, Dim) for name in sorted(symbols_of(size))))
+
+
+def _items(value: Attr) -> tuple[Attr, ...]:
+    return value if isinstance(value, tuple) else (value,)

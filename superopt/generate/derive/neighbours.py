@@ -1,0 +1,202 @@
+"""One rewriting step: every term that one instance of a rule leads to.
+
+What a rule makes of a subterm does not depend on what stands around it, and terms are interned: the steps at a subterm
+are found once and lifted through everything that is built over it. A subterm that stands at several places of a graph
+is one value, and a step changes it at all of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from superopt.ir.ops import OPS, IllTyped
+from superopt.ir.pattern import Bindings, instantiate, match
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term, map_terms, topological
+
+__all__ = ["Admits", "Edge", "Neighbours", "normal", "outputs", "together"]
+
+# Whether a step is right: (rule, what its variables stand for, the left side's instance, the right side's instance).
+Admits: TypeAlias = Callable[[Rule, Bindings, Term, Term], bool]
+
+_TUPLE = "(,)"  # an operator that only holds several outputs together, so that a graph is one term
+
+
+def together(terms: tuple[Term, ...]) -> Term:
+    """A graph as one term: its output, or the tuple of its outputs."""
+    return terms[0] if len(terms) == 1 else Term.of(_TUPLE, terms, {})
+
+
+def outputs(term: Term) -> tuple[Term, ...]:
+    """The outputs that `together` put into `term`."""
+    return tuple(i for i in term.inputs if i is not None) if term.op == _TUPLE else (term,)
+
+
+def normal(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    """`terms` with operands of commutative operators in one fixed order."""
+    return map_terms(terms, _ordered)
+
+
+def _ordered(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+    if len(inputs) == 2 and old.op in OPS and OPS[old.op].commutative:
+        first, second = inputs
+        if first is not None and second is not None and second < first:
+            inputs = (second, first)
+    return old if inputs == old.inputs else Term.of(old.op, inputs, dict(old.attrs), old.types)
+
+
+@dataclass(frozen=True, eq=False)
+class Edge:
+    """`place` becomes `new` by the rule with this number, left to right (`forward`) or right to left.
+
+    `there` and `back`: whether the step is admitted from `place` to `new`, and from `new` to `place`.
+    """
+
+    number: int
+    forward: bool
+    place: Term
+    new: Term
+    there: bool
+    back: bool
+
+
+@dataclass(frozen=True, eq=False)
+class _Variant:
+    """A rule in one direction, with the operands of commutative operators on its left side in one order."""
+
+    number: int
+    forward: bool
+    directed: Rule  # as it is admitted from a match to what is made of it,
+    opposite: Rule  # and back
+    lhs: Term
+    rhs: Term
+    inner: tuple[tuple[int, str], ...]  # heads that operands of the left side must have
+
+    def may_fit(self, heads: tuple[str, ...]) -> bool:
+        return all(heads[1 + place] == head for place, head in self.inner)
+
+
+class Neighbours:
+    """The terms one step away from any term, in normal form, by the rules added so far."""
+
+    def __init__(self, admits: Admits) -> None:
+        self.rules: list[Rule] = []
+        self.tried = 0  # steps put to `admits`
+        self._admits = admits
+        self._variants: dict[tuple[str, int], list[_Variant]] = {}  # by head of the left side and number of operands
+        self._fitting: dict[tuple[str, ...], list[_Variant]] = {}  # by head of a term and of its operands
+        self._looked: dict[tuple[str, ...], int] = {}  # how many variants went through that sieve
+        self._matched: dict[Term, int] = {}  # how many fitting variants were matched against a term
+        self._near: dict[Term, dict[Edge, Term]] = {}  # grows only, in order
+        self._lifted: dict[Term, dict[Term, int]] = {}  # how many steps of an operand were lifted
+        self._fresh: dict[Term, int] = {}  # how many rules there were when a term's neighbours were found
+
+    def add(self, rule: Rule) -> int:
+        """From now on steps by `rule` count; its number."""
+        number = len(self.rules)
+        self.rules.append(rule)
+        for directed, opposite in ((rule, rule.reversed()), (rule.reversed(), rule)):
+            if directed.applicable:
+                for lhs, rhs in _variants(directed):
+                    heads = _heads(lhs)
+                    inner = tuple((k, head) for k, head in enumerate(heads[1:]) if head != "Var")
+                    variant = _Variant(number, directed is rule, directed, opposite, lhs, rhs, inner)
+                    self._variants.setdefault((heads[0], len(heads)), []).append(variant)
+        return number
+
+    def of(self, term: Term) -> Mapping[Edge, Term]:
+        """Where each step leads; `term` must be in normal form. Several steps may lead to one term."""
+        now = len(self.rules)
+        if self._fresh.get(term) != now:
+            for below in topological((term,)):
+                if below.inputs and self._fresh.get(below) != now:
+                    self._find(below)
+                    self._fresh[below] = now
+        return self._near.get(term, {})
+
+    def leads(self, term: Term, to: Term, gone: frozenset[int]) -> bool:
+        """Whether an admitted step by a rule that is not `gone` makes `to` of `term`."""
+        return any(new is to and edge.there and edge.number not in gone for edge, new in self.of(term).items())
+
+    def forget(self) -> None:
+        """Gives the memory back; steps are found anew where they are asked for again."""
+        for table in (self._matched, self._near, self._lifted, self._fresh):
+            table.clear()
+
+    def _find(self, term: Term) -> None:
+        near = self._near.setdefault(term, {})
+        for edge in self._here(term):
+            near[edge] = edge.new
+        lifted = self._lifted.setdefault(term, {})
+        for operand in term.inputs:
+            below = self._near.get(operand) if operand is not None else None
+            if below and operand is not None:
+                for edge in itertools.islice(below, lifted.get(operand, 0), None):
+                    if edge not in near:
+                        near[edge] = self._over(term, edge)
+                lifted[operand] = len(below)
+
+    def _over(self, term: Term, edge: Edge) -> Term:
+        """`term` after a step in its operands; the step keeps types."""
+        near = self._near
+        inputs = tuple(i if i is None or i not in near else near[i].get(edge, i) for i in term.inputs)
+        return _ordered(term, inputs)
+
+    def _here(self, term: Term) -> Iterator[Edge]:
+        """Steps at the root that were not yet found."""
+        fitting = self._may_fit(_heads(term))
+        start = self._matched.get(term, 0)
+        for variant in itertools.islice(fitting, start, None):
+            edge = self._step(term, variant)
+            if edge is not None:
+                yield edge
+        self._matched[term] = len(fitting)
+
+    def _may_fit(self, heads: tuple[str, ...]) -> list[_Variant]:
+        """Variants whose left side has these operators at its root and just below."""
+        fitting = self._fitting.setdefault(heads, [])
+        known = self._variants.get((heads[0], len(heads)), [])
+        fitting += [v for v in itertools.islice(known, self._looked.get(heads, 0), None) if v.may_fit(heads)]
+        self._looked[heads] = len(known)
+        return fitting
+
+    def _step(self, place: Term, variant: _Variant) -> Edge | None:
+        bindings = match((variant.lhs,), (place,))
+        dtype = None if bindings is None else bindings.dtype()
+        if bindings is None or dtype is None:
+            return None
+        try:
+            (new,) = normal(instantiate((variant.rhs,), bindings, dtype))
+        except IllTyped:  # the right side does not exist at these sizes
+            return None
+        if new is place or any(a.types != b.types for a, b in zip(outputs(new), outputs(place), strict=True)):
+            return None
+        self.tried += 1
+        there = self._admits(variant.directed, bindings, place, new)
+        back = self._admits(variant.opposite, bindings, new, place)
+        return Edge(variant.number, variant.forward, place, new, there, back) if there or back else None
+
+
+def _variants(rule: Rule) -> Iterator[tuple[Term, Term]]:
+    """Both sides, with operands of the left side and outputs in every order."""
+    for variant in rule.commuted():
+        for order in itertools.permutations(range(len(variant.lhs))):
+            yield together(tuple(variant.lhs[k] for k in order)), together(tuple(variant.rhs[k] for k in order))
+
+
+def _heads(term: Term) -> tuple[str, ...]:
+    """The operator of a term and those of its operands; an output of Split is one operator, `Split.0`."""
+    node = term.inputs[0] if term.op == "Out" else term
+    assert node is not None
+    return (_head(term), *("" if i is None else _head(i) for i in node.inputs))
+
+
+def _head(term: Term) -> str:
+    if term.op != "Out":
+        return term.op
+    node = term.inputs[0]
+    assert node is not None
+    return f"{node.op}.{term.attr('index')}"

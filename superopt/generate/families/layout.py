@@ -1,0 +1,103 @@
+"""The grammar of operators that move, cut and join data, and what commutes with them. Data only."""
+
+from __future__ import annotations
+
+from superopt.generate.grammar import Family, Use, axes, binary, concat, inputs, slices, splits, transpose, unary
+
+__all__ = ["LAYOUT"]
+
+_FUNCTIONS = "Relu Sigmoid Tanh Neg"
+LAYOUT: tuple[Family, ...] = (
+    *(
+        Family(
+            "layout",
+            (*inputs("x y", (2, 2)), *inputs("t u", (2, 4))),
+            (*unary(_FUNCTIONS), *binary("Add Mul Sub", slots=("*!Add,Mul,Sub",)), *concat(-1), *cuts),
+            runtime=2,
+            elements=8,
+            lifts="layout",
+            halves=halves,
+        )
+        for cuts, halves in ((splits(-1), (-1,)), (slices(-1), ()))
+    ),
+    Family(
+        "layout",
+        inputs("x y z", (2, 2)),
+        (*unary(_FUNCTIONS, slots=("*!Relu,Sigmoid,Tanh,Neg",)), *concat(-1, -2)),
+        runtime=3,
+        elements=12,
+        lifts="layout",
+    ),
+    Family(
+        "layout",
+        inputs("x y z t", (2, 2)),
+        (*binary("Add Mul Sub", slots=("*!Add,Mul,Sub",)), *concat(-1)),
+        runtime=3,
+        elements=12,
+        lifts="layout",
+    ),
+    *(
+        Family(
+            "layout",
+            inputs("t u", (2, 4)),
+            (*cuts, *binary("Add Mul Sub", slots=("*!Add,Mul,Sub",))),
+            runtime=3,
+            elements=8,
+            lifts="layout",
+            halves=halves,
+        )
+        for cuts, halves in ((splits(-1), (-1,)), (slices(-1), ()))
+    ),
+    Family("layout", inputs("t", (2, 4)), (*splits(-1), *concat(-1)), runtime=3, elements=8, lifts="layout"),
+    Family(
+        "layout",
+        inputs("x y z", (2, 2)),
+        (Use("Concat", {"axis": -1}, (2, 3), ("*!Concat", "*")),),
+        runtime=2,
+        elements=12,
+        lifts="layout",
+    ),
+    *(  # the second part begins where the first ends, which names the axis: rows, and channels
+        Family(
+            "layout",
+            inputs("x y", shape),
+            (*concat(axis), *slices(axis)),
+            runtime=2,
+            elements=4 * elements,
+            lifts="layout",
+        )
+        for shape, axis, elements in (((2, 2), -2, 2), ((2, 2, 2), -3, 4))
+    ),
+    Family(
+        "layout",
+        inputs("x y", (2, 2, 2)),
+        (
+            *transpose((1, 2, 0), (2, 0, 1)),
+            *unary(_FUNCTIONS, slots=("*!Relu,Sigmoid,Tanh,Neg",)),
+            *binary("Add Mul Sub", slots=("*!Add,Mul,Sub,Relu,Sigmoid,Tanh,Neg",)),
+        ),
+        runtime=3,
+        lifts="layout",
+    ),
+    Family(
+        "layout",
+        inputs("x y", (2, 2)),
+        (*transpose((1, 0), slots=("*!Transpose",)), *concat(-1, -2)),
+        runtime=3,
+        elements=8,
+        lifts="layout",
+    ),
+    Family(
+        "layout",
+        inputs("x y", (2, 2)),
+        (
+            *axes("Unsqueeze", (-1,), (-2,), (-3,), slots=("*!Unsqueeze,Squeeze",)),
+            *axes("Squeeze", (-1,), (-2,), (-3,), slots=("*!Squeeze",)),
+            *unary(_FUNCTIONS, slots=("*!Relu,Sigmoid,Tanh,Neg",)),
+            *binary("Add Mul", slots=("*!Add,Mul",)),
+        ),
+        runtime=3,
+        elements=4,
+        lifts="layout",
+    ),
+)

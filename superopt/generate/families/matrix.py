@@ -1,0 +1,45 @@
+"""The grammar of matrix products. Data only."""
+
+from __future__ import annotations
+
+from superopt.generate.grammar import Family, Use, binary, concat, inputs, slices, splits, transpose, unary
+
+__all__ = ["MATRIX"]
+
+MATRIX: tuple[Family, ...] = (
+    Family(
+        "matrix",
+        (*inputs("a b c d", (2, 2)), *inputs("s", ())),
+        (*binary("MatMul Add"), Use("Mul", slots=("*", "s")), *transpose((1, 0)), *concat(-1, -2)),
+        runtime=3,
+        elements=8,
+        lifts="matrix",
+    ),
+    Family(
+        "matrix",
+        inputs("a b c", (2, 2)),
+        (*binary("MatMul"), *concat(-1, -2)),
+        runtime=3,
+        elements=8,
+        lifts="matrix",
+        halves=(-1, -2),
+    ),
+    Family(
+        "matrix",
+        (*inputs("a", (2, 2)), *inputs("t", (2, 4)), *inputs("u", (4, 2))),
+        (*binary("MatMul"), *unary("Neg", slots=("*!Neg",)), *splits(-1, -2)),
+        runtime=2,
+        elements=8,
+        lifts="matrix",
+    ),
+    Family(
+        "matrix",
+        (*inputs("a", (2, 2)), *inputs("t", (2, 4)), *inputs("u", (4, 2))),
+        (*binary("MatMul"), *slices(-1, -2)),
+        runtime=2,
+        elements=8,
+        lifts="matrix",
+    ),
+    Family("matrix", inputs("a b c", (2, 2)), (Use("MatMul"), Use("Sub", slots=("*!Sub",))), runtime=3, lifts="matrix"),
+    Family("matrix", inputs("a", (2, 2)), binary("MatMul"), runtime=1, constants=(("Eye", {"n": 2}),), lifts="matrix"),
+)

@@ -1,0 +1,76 @@
+"""The grammar of quotients, roots, powers and extrema, element by element. Data only."""
+
+from __future__ import annotations
+
+import math
+
+from superopt.generate.grammar import Constant, Family, Use, binary, inputs, ones, unary, zeros
+
+__all__ = ["SCALAR"]
+
+
+def _number(value: float) -> Constant:
+    return ("ConstantOfShape", {"shape": (), "value": value})
+
+
+def _clip(low: float, high: float) -> Use:
+    return Use("Clip", {"bound_low": low, "bound_high": high}, (1,))
+
+
+SCALAR: tuple[Family, ...] = (
+    Family(
+        "scalar",
+        inputs("x y z", (2, 2)),
+        (*unary("Neg Reciprocal Exp Log Sqrt Abs Relu"), *binary("Add Sub Mul Div Max Min")),
+        runtime=2,
+        lifts="elementwise",
+        wave=0,
+    ),
+    Family(
+        "scalar",
+        inputs("x y z", (2, 2)),
+        (*unary("Neg Reciprocal Sqrt Exp"), *binary("Add Sub Mul Div")),
+        runtime=3,
+        lifts="elementwise",
+    ),
+    Family(
+        "scalar",
+        inputs("x y z", (2, 2)),
+        (*unary("Neg Relu"), *binary("Add Sub Max Min")),
+        runtime=3,
+        lifts="elementwise",
+    ),
+    Family(
+        "scalar",
+        inputs("x", (2, 2)),
+        (*unary("Neg Reciprocal Sqrt"), *binary("Div Max Min"), Use("Pow", slots=("*", "ConstantOfShape|Ones"))),
+        runtime=1,
+        constants=(ones(), zeros(), _number(2.0), _number(0.5), _number(-1.0)),
+        lifts="elementwise",
+    ),
+    Family(
+        "scalar",
+        inputs("x y t", (2, 2)),
+        (*binary("Mul Add", slots=("*!Ones",)), Use("Sub", slots=("Ones|x|y|t", "x|y|t"))),
+        runtime=4,
+        constants=(ones(),),
+        lifts="elementwise",
+    ),
+    Family(
+        "scalar",
+        inputs("x y", (2, 2)),
+        (*unary("Relu Neg"), *binary("Max Min"), _clip(0.0, 6.0), _clip(-1.0, 1.0), _clip(0.0, math.inf)),
+        runtime=2,
+        constants=(zeros(),),
+        lifts="elementwise",
+    ),
+    Family(
+        "scalar",
+        inputs("x y z", (2, 2)),
+        (*unary("Neg"), *binary("Add Mul")),
+        runtime=5,
+        folded=(0,) * 6,
+        lifts="elementwise",
+        wave=2,
+    ),
+)

@@ -1,0 +1,137 @@
+"""Functions of one number, in the field.
+
+Exp is a power of a primitive root and Log the discrete logarithm, so that Exp and Log are inverse to each other and
+Exp(x + y) = Exp(x) * Exp(y) where the sum does not wrap. Sqrt is the power with exponent (P + 1) / 4: it is a square
+root of every square, up to sign, and Sqrt(x * y) = Sqrt(x) * Sqrt(y). Sigmoid, Tanh, Erf and the curve of HardSigmoid
+are increasing functions chosen at random, with their symmetries: nothing else holds of them.
+"""
+
+from __future__ import annotations
+
+import zlib
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+
+from superopt.generate.field.arithmetic import HALF, Array, P, negative, power, rank
+
+__all__ = ["PRIMITIVE_ROOT", "below_zero", "erf", "exp", "hard", "log", "pseudo_random", "sigmoid", "sqrt", "tanh"]
+
+PRIMITIVE_ROOT = 7
+_P = np.uint64(P)
+_HALF = np.uint64(HALF)
+_ORDER = P - 1  # 2 * 3^2 * 7 * 11 * 31 * 151 * 331
+_PARTS = (2 * 9 * 7 * 11 * 31, 151 * 331)  # coprime; their product is the order
+_BLOCK, _TAIL = 16, 12  # bits of an argument that do not bear on the order, and bits that they become
+
+
+def pseudo_random(x: Array, name: str) -> Array:
+    """A fixed pseudo-random function for each name (the finaliser of splitmix64)."""
+    x = x + np.uint64(0x9E3779B97F4A7C15 * (zlib.crc32(name.encode()) + 1) % 2**64)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    result: Array = (x ^ (x >> np.uint64(31))) % _P
+    return result
+
+
+@cache
+def _steps(name: str) -> Array:
+    """A random strictly increasing table of numbers below 2^16."""
+    blocks = np.arange(1 << (31 - _BLOCK), dtype=np.uint64)
+    more: Array = np.cumsum(pseudo_random(blocks, name) & np.uint64(1), dtype=np.uint64)
+    return blocks + more
+
+
+def _increasing(place: Array, name: str) -> Array:
+    """A random function of 0 ... P to 1 ... 2^28 that is increasing for arguments that differ by 2^16 or more; among
+    closer ones it is pseudo-random, lest it confuse x and x + 1."""
+    tail = pseudo_random(place, name) & np.uint64((1 << _TAIL) - 1)
+    result: Array = (_steps(name)[place >> np.uint64(_BLOCK)] << np.uint64(_TAIL)) + tail + np.uint64(1)
+    return result
+
+
+def _odd(x: Array, name: str) -> Array:
+    """A random increasing function with f(-x) = -f(x)."""
+    below = x > _HALF
+    found = _increasing(np.where(below, _P - x, x) << np.uint64(1), name)
+    return np.where(x == 0, np.uint64(0), np.where(below, _P - found, found))
+
+
+def tanh(x: Array) -> Array:
+    """Increasing and odd."""
+    return _odd(x, "Tanh")
+
+
+def erf(x: Array) -> Array:
+    """Increasing and odd."""
+    return _odd(x, "Erf")
+
+
+def sigmoid(x: Array) -> Array:
+    """Increasing, with sigmoid(-x) = 1 - sigmoid(x): (f(x) + 1) / 2 for an increasing and odd function f with values
+    2k + 1, so that signed numbers are kept."""
+    found = _odd(x, "Sigmoid")
+    result: Array = np.where(x > _HALF, (found + np.uint64(1)) % _P, found)
+    result[x == 0] = (P + 1) // 2
+    return result
+
+
+def hard(x: Array) -> Array:
+    """min(1, max(0, x)) by its name only: increasing and positive. Two values would tell no graphs apart."""
+    return _increasing(rank(x), "HardSigmoid")
+
+
+def sqrt(x: Array) -> Array:
+    """x^((P + 1) / 4), whose square is x or -x."""
+    return power(x, (P + 1) // 4)
+
+
+@cache
+def _powers() -> tuple[Array, Array]:
+    """g^k and g^(2^16 * k) for k below 2^16."""
+    return _table(PRIMITIVE_ROOT, 1 << 16), _table(pow(PRIMITIVE_ROOT, 1 << 16, P), 1 << 16)
+
+
+def _table(base: int, count: int) -> Array:
+    """base^k for k below count."""
+    powers = np.ones(1, dtype=np.uint64)
+    while len(powers) < count:
+        powers = np.concatenate([powers, powers * np.uint64(pow(base, len(powers), P)) % _P])
+    return powers[:count]
+
+
+def exp(x: Array) -> Array:
+    """g^x for the signed number x; g^-1 is the inverse of g."""
+    exponent = x - (x > _HALF)  # x - P is x - 1 modulo P - 1
+    low, high = _powers()
+    result: Array = high[exponent >> np.uint64(16)] * low[exponent & np.uint64(0xFFFF)] % _P
+    return result
+
+
+@cache
+def _logarithms(order: int) -> tuple[Array, npt.NDArray[np.int64]]:
+    """The elements of the subgroup of this order, sorted, and their logarithms to the base g^((P - 1) / order)."""
+    elements = _table(pow(PRIMITIVE_ROOT, _ORDER // order, P), order)
+    places = np.argsort(elements)
+    return elements[places], places
+
+
+def log(x: Array) -> Array:
+    """The signed number e with g^e = x, by Pohlig and Hellman: e modulo two coprime parts of P - 1. 0 has some value.
+
+    S. Pohlig, M. Hellman, "An improved algorithm for computing logarithms over GF(p)", 1978.
+    """
+    remainders = []
+    for order in _PARTS:
+        elements, logarithms = _logarithms(order)
+        found = np.searchsorted(elements, power(x, _ORDER // order))
+        remainders.append(logarithms[np.minimum(found, order - 1)])
+    (first, second), (a, b) = _PARTS, remainders
+    exponent = (a + first * ((b - a) * pow(first, -1, second) % second)).astype(np.uint64)
+    return np.where(exponent > _HALF, exponent + np.uint64(1), exponent)
+
+
+def below_zero(x: Array, name: str) -> Array:
+    """A pseudo-random function with negative values, -2^28 at the least."""
+    return negative(pseudo_random(x, name) >> np.uint64(3))

@@ -1,0 +1,151 @@
+"""From the conjectures of one family to proven rules.
+
+The most general come first, and what proven rules give is never sent to the prover: derivable conjectures are dropped,
+the others generalised and proven at the signature of the instance that they were found at.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from superopt.generate.candidates import Equation, operators
+from superopt.generate.counts import Counts
+from superopt.generate.fingerprints import Evaluator
+from superopt.generate.generalise import Schema, generalise
+from superopt.generate.minimise import Cost, Minimiser, cost, is_usable, is_weak, normal
+from superopt.generate.trial import Trial
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Term
+from superopt.ir.text import show_rule, show_signature
+from verify.proofs import prove_at
+from verify.verdict import Counterexample, Proved, Refuted, Verdict
+
+__all__ = ["Kept", "Prover", "Settler", "Witness", "settle_order"]
+
+Prover: TypeAlias = Callable[[Rule, Signature], Verdict]
+# What somebody else, who need not trust the kernel, says of a counterexample; kept beside it.
+Witness: TypeAlias = Callable[[Rule, Signature, Counterexample], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A proven rule, and the equation that it was found as."""
+
+    schema: Schema
+    equation: Equation
+
+    @property
+    def rule(self) -> Rule:
+        """The rule, without signatures."""
+        return self.schema.rule
+
+
+@dataclass
+class Settler:
+    """Rules kept so far, and what became of the conjectures."""
+
+    evaluator: Evaluator
+    seed: int
+    prover: Prover = prove_at
+    witness: Witness | None = None
+    counts: Counts = field(default_factory=Counts)
+    kept: list[Kept] = field(default_factory=list)
+    refused: list[dict[str, Any]] = field(default_factory=list)
+    seconds: dict[str, float] = field(default_factory=dict)  # of the prover, by rule id
+
+    def __post_init__(self) -> None:
+        self.trial = Trial(self.evaluator, self.seed)
+        self.minimiser = Minimiser(self.evaluator)
+        self._seen: set[str] = set()
+        self._sides: set[tuple[tuple[Term, ...], Cost]] = set()
+
+    def know(self, kept: Iterable[Kept]) -> None:
+        """Rules that were proven elsewhere."""
+        for known in kept:
+            self._remember(known.rule, known.equation)
+
+    def knows(self, kept: Kept) -> bool:
+        """Whether a rule is the same as one that was kept, another form of it, or derivable."""
+        side = (normal(kept.rule.lhs), cost(kept.equation.rhs, kept.equation.weights))
+        return kept.rule.id in self._seen or side in self._sides or self.minimiser.derivable(kept.equation)
+
+    def settle(self, equations: Iterable[Equation]) -> None:
+        """Decides about each conjecture, in the given order."""
+        for equation in equations:
+            self.counts.conjectures += 1
+            self._settle(_oriented(equation))
+
+    def _remember(self, rule: Rule, equation: Equation) -> None:
+        self._seen |= {rule.id, rule.reversed().id}
+        self._sides.add((normal(rule.lhs), cost(equation.rhs, equation.weights)))
+        self.minimiser.add(rule)
+
+    def _settle(self, equation: Equation) -> None:
+        if self.minimiser.derivable(equation):
+            self.counts.derivable += 1
+            return
+        if is_weak(equation):
+            self.counts.weak += 1
+            return
+        schema = generalise(equation, self.trial)
+        if schema is None:
+            self.counts.accidental += 1
+            return
+        rule = schema.rule
+        if rule.id in self._seen:
+            self.counts.again += 1
+            return
+        if not is_usable(rule, equation.weights):
+            self.counts.weak += 1
+            return
+        if (normal(rule.lhs), cost(equation.rhs, equation.weights)) in self._sides:
+            self.counts.weak += 1  # another form of a result that is known
+            return
+        self._seen |= {rule.id, rule.reversed().id}
+        start = time.perf_counter()
+        verdict = self.prover(rule, schema.base)
+        self.seconds[rule.id] = self.seconds.get(rule.id, 0.0) + time.perf_counter() - start
+        if isinstance(verdict, Proved):
+            self.counts.proved += 1
+            self.kept.append(Kept(schema, equation))
+            self._remember(rule, equation)
+        else:
+            self._refuse(schema, verdict)
+
+    def _refuse(self, schema: Schema, verdict: Verdict) -> None:
+        refuted = isinstance(verdict, Refuted)
+        self.counts.refuted += refuted
+        self.counts.unknown += not refuted
+        entry: dict[str, Any] = {
+            "rule": show_rule(schema.rule),
+            "signature": show_signature(schema.base),
+            "verdict": type(verdict).__name__,
+            "reason": str(getattr(verdict, "reason", "")),
+        }
+        shown = getattr(verdict, "counterexample", None)
+        if isinstance(shown, Counterexample):
+            entry["counterexample"] = str(shown)
+            if self.witness is not None:
+                entry["confirmation"] = dict(self.witness(schema.rule, schema.base, shown))
+        self.refused.append(entry)
+
+
+def settle_order(kept: Iterable[Kept]) -> list[Kept]:
+    """Those that gain least first: the order in which redundant rules are looked for."""
+    return sorted(kept, key=lambda k: _gain(k.equation))
+
+
+def _oriented(equation: Equation) -> Equation:
+    """The side with more operators at inference on the left; of several outputs, the side that computes them apart."""
+    if len(equation.lhs) > 1:
+        return equation
+    if operators(equation.rhs, equation.weights) > operators(equation.lhs, equation.weights):
+        return Equation(equation.rhs, equation.lhs, equation.family)
+    return equation
+
+
+def _gain(equation: Equation) -> float:
+    return abs(cost(equation.lhs, equation.weights).total - cost(equation.rhs, equation.weights).total)

@@ -1,0 +1,176 @@
+"""Sizes in attributes (Split's parts, the shape of Zeros, what Reshape makes) as sizes of variables.
+
+Every way to write them at the instance is a choice; the best leaves the most sizes free.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from superopt.generate.draft import SIZED, Draft, Slot
+from superopt.generate.trial import Trial
+from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
+from superopt.ir.ops import OPS, IllTyped
+from superopt.ir.rule import SignatureValue
+from superopt.ir.term import Attr, AttrVar, topological
+
+__all__ = ["sized"]
+
+_MOST = 4000  # choices looked at for one equation
+_TRIED = 40  # of them tried at random sizes
+_FACTORS = 3  # most sizes that are multiplied
+
+Choice = tuple["Attr | None", SignatureValue]  # what is filled in; (None, v): an attribute variable of value v
+Group = tuple[str, Attr, list[Slot]]  # kind of attribute, value, where it stands
+
+
+def sized(draft: Draft, trial: Trial) -> Draft | None:
+    """The choice that holds at random sizes with the fewest sizes tied to each other, or None where none holds."""
+    groups = [(kind, v, at) for kind, values in draft.slots().items() if kind in SIZED for v, at in values.items()]
+    env = _typing(draft, groups, trial)
+    options = [list(_distinct(_choices(draft, groups, number), env)) for number in range(len(groups))]
+    drafts: list[tuple[int, int, Draft]] = []
+    for order, choices in enumerate(itertools.islice(itertools.product(*options), _MOST)):
+        chosen = _with(draft, groups, choices)
+        if chosen is None:
+            continue
+        try:
+            schema = chosen.schema()
+        except IllTyped:
+            continue
+        if chosen.bound:
+            free = trial.freedom(schema.rule, schema.base)
+            if free >= 0:
+                drafts.append((chosen.unbound() - free, order, chosen))
+    for _, _, chosen in sorted(drafts, key=lambda d: d[:2])[:_TRIED]:
+        schema = chosen.schema()
+        if trial.holds(schema.rule, schema.base):
+            return chosen
+    return None
+
+
+def _with(draft: Draft, groups: Sequence[Group], choices: Sequence[Choice]) -> Draft | None:
+    """None where a choice speaks of entries of an attribute that is no variable."""
+    names: dict[str, Size] = {}  # entries of the attributes that are variables
+    for number, ((kind, value, at), (filled, signature)) in enumerate(zip(groups, choices, strict=True)):
+        if filled is None:
+            name = draft.fresh(kind)
+            draft = draft.filling(dict.fromkeys(at, AttrVar(name)), {name: signature}, kind)
+            for k in range(len(value) if isinstance(value, tuple) else 0):
+                names[_entry(number, k)] = symbol(f"{name}[{k}]")
+    for (kind, _, at), (filled, _) in zip(groups, choices, strict=True):
+        if filled is not None:
+            if isinstance(filled, tuple):
+                items = tuple(evaluate(item, names) if isinstance(item, Dim) else item for item in filled)
+                if any(isinstance(item, Dim) and any("@" in s for s in symbols_of(item)) for item in items):
+                    return None
+                filled = items
+            draft = draft.filling(dict.fromkeys(at, filled), {}, kind)
+    return draft
+
+
+def _entry(group: int, place: int) -> str:
+    return f"@{group}[{place}]"
+
+
+def _typing(draft: Draft, groups: Sequence[Group], trial: Trial) -> dict[str, Size]:
+    """Which sizes of variables are equal by typing, whatever the attributes in question are."""
+    for kind, value, at in groups:
+        if kind == "n":
+            continue
+        name = draft.fresh(kind)
+        free: SignatureValue = (None,) * len(value) if isinstance(value, tuple) else None
+        draft = draft.filling(dict.fromkeys(at, AttrVar(name)), {name: free}, kind)
+    return trial.solved(draft.rule(), draft.schema().base)
+
+
+def _distinct(choices: Iterator[Choice], env: Mapping[str, Size]) -> Iterator[Choice]:
+    """The first of those choices that typing makes equal."""
+    seen: set[object] = set()
+    for filled, value in choices:
+        entries = filled if isinstance(filled, tuple) else (filled,)
+        key: object = tuple(evaluate(e, env) if isinstance(e, (int, Dim)) else e for e in entries)
+        if filled is None or key not in seen:
+            seen.add(key)
+            yield filled, value
+
+
+def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Choice]:
+    kind, value, at = groups[number]
+    if isinstance(value, int):
+        if kind == "groups":
+            yield None, None
+        yield from ((size, None) for size in _sizes(_known(draft), value, 1))
+        return
+    assert isinstance(value, tuple)
+    entries = tuple(v for v in value if isinstance(v, int))
+    free: SignatureValue = tuple(None if v > 1 else v for v in entries) if kind in _SPELT else (None,) * len(entries)
+    if kind == "shape" and _broadcasts(draft, at):
+        yield None, free
+    if kind in ("shape", "kernel"):
+        for term, name in draft.names.items():
+            if term.type is not None and term.type.shape == entries and entries:
+                yield AttrVar(f"{name}.shape"), None
+    if kind not in ("shape", *_SPELT):
+        yield None, free
+    known, sums = _known(draft), kind in ("starts", "ends")
+    if kind in _SPELT:
+        known += _known_entries(groups, number)
+    factors = _FACTORS if kind in _SPELT else 1
+    for choice in itertools.product(*(list(_sizes(known, v, factors, sums)) for v in entries)):
+        yield choice, None
+    if kind in _SPELT:
+        yield None, free
+
+
+_SPELT = ("reshape", "expand")  # shapes that models write down, by sizes, 0 and -1 (Reshape) or 1 (Expand)
+
+
+def _broadcasts(draft: Draft, at: list[Slot]) -> bool:
+    """Whether a constant is an operand of an elementwise operator, so that its shape does not follow from its place."""
+    constants = {slot[0] for slot in at}
+    terms = topological(draft.equation.lhs + draft.equation.rhs)
+    return any(t.op in OPS and OPS[t.op].elementwise and not constants.isdisjoint(t.inputs) for t in terms)
+
+
+_Known = tuple[Dim, int, int]  # a size, its value at the instance, and the place of its axis
+
+
+def _known(draft: Draft) -> list[_Known]:
+    """Sizes of variables."""
+    known: list[_Known] = []
+    for term, name in draft.names.items():
+        shape = term.type.concrete() if term.type is not None else None
+        for k, size in enumerate(shape or ()):
+            place = k if draft.equation.family.lifts == "conv" else k - len(shape or ())
+            known.append((symbol(f"{name}.shape[{place}]"), size, place))
+    return known
+
+
+def _known_entries(groups: Sequence[Group], number: int) -> list[_Known]:
+    """Entries of the other shapes that are written down, should they be attribute variables."""
+    return [
+        (symbol(_entry(other, k)), size, k)
+        for other, (kind, value, _) in enumerate(groups)
+        if other != number and kind in _SPELT and isinstance(value, tuple)
+        for k, size in enumerate(value)
+        if isinstance(size, int)
+    ]
+
+
+def _sizes(known: Sequence[_Known], value: int, factors: int, sums: bool = False) -> Iterator[Size]:
+    """Expressions that have this value at the instance: itself if below 2, a size, a product of at most so many sizes,
+    a sum of two."""
+    if value < 2:
+        yield value
+        return
+    for count in range(1, factors + 1):
+        for some in itertools.combinations(known, count):
+            if all(size > 1 or count == 1 for _, size, _ in some) and math.prod(size for _, size, _ in some) == value:
+                yield math.prod((s for s, _, _ in some[1:]), start=some[0][0])
+    if sums:
+        for (a, m, i), (b, n, j) in itertools.combinations(known, 2):
+            if m + n == value and i == j:
+                yield a + b

@@ -1,0 +1,190 @@
+"""The stages of the generator as shards: pure functions of their arguments and of the results of earlier shards.
+
+Results are JSON with terms in the notation of rules, so that they are the same bytes wherever a shard ran, and a person
+can read what a run has found so far.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from superopt.generate.candidates import Equation, conjectures
+from superopt.generate.counts import Counts
+from superopt.generate.enumerator import enumerate_family
+from superopt.generate.extend import extensions
+from superopt.generate.fingerprints import Evaluator
+from superopt.generate.generalise import Schema
+from superopt.generate.grammar import Family
+from superopt.generate.settle import Kept, Prover, Settler, Witness, settle_order
+from superopt.generate.signatures import variations
+from superopt.generate.trial import Trial
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.text import parse_rules, parse_terms, show_rule
+from superopt.ir.types import tensor
+from verify.proofs import Certificate, prove_at, with_weakest
+from verify.verdict import Proved
+
+__all__ = ["Task", "enumerated", "merged", "proven", "settled"]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all shards of a run have in common."""
+
+    families: tuple[Family, ...]
+    operators: int | None = None  # most operators a side; None: as many as each family says
+    seed: int = 0
+    memory: int | None = None  # bytes for the graphs that one shard compares at once
+    prover: Prover = prove_at
+    witness: Witness | None = None
+
+
+def enumerated(task: Task, number: int, part: int, inputs: Mapping[str, bytes]) -> bytes:
+    """Conjectures of one part of a family's graphs."""
+    family, evaluator = task.families[number], Evaluator(task.seed)
+    state = enumerate_family(family, evaluator, operators=task.operators, part=(part, family.parts), memory=task.memory)
+    equations = conjectures(state, evaluator)
+    ours = state.levels if part == 0 else state.levels[-1:]
+    counts = Counts(
+        graphs=sum(level.graphs for level in ours),
+        classes=sum(level.classes for level in ours) + (len(state.classes.leaves) if part == 0 else 0),
+        equal_pairs=sum(level.pairs for level in ours),
+        unexplained=sum(level.unexplained for level in ours),
+    )
+    return _json({"counts": asdict(counts), "equations": [_show(e) for e in equations]})
+
+
+def settled(task: Task, number: int, known: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
+    """Proven rules of a family, from its conjectures and the rules of the shards called `known`."""
+    family = task.families[number]
+    results = [json.loads(data) for name, data in inputs.items() if name not in known]
+    settler = Settler(Evaluator(task.seed), task.seed, task.prover, task.witness)
+    for name in known:
+        settler.know(_read_kept(task, json.loads(inputs[name])["kept"]))
+    texts = dict.fromkeys(text for result in results for text in result["equations"])
+    equations = sorted((_read(family, text) for text in texts), key=lambda e: (e.size, _show(e)))
+    settler.settle(equations)
+    counts = Counts.sum([settler.counts, *(Counts(**result["counts"]) for result in results)])
+    return _json({
+        "counts": asdict(counts),
+        "kept": [_show_kept(task, kept) for kept in settler.kept],
+        "refused": settler.refused,
+        "seconds": {rule: round(seconds, 3) for rule, seconds in settler.seconds.items()},
+    })  # fmt: skip
+
+
+def merged(task: Task, order: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
+    """The rules of all families without those that the others give; `order` are the shards, most general first."""
+    settler = Settler(Evaluator(task.seed), task.seed)
+    kept: list[Kept] = []
+    dropped = [Counts() for _ in task.families]
+    for name in order:
+        for one in _read_kept(task, json.loads(inputs[name])["kept"]):
+            if settler.knows(one):
+                dropped[task.families.index(one.equation.family)].redundant += 1
+            else:
+                kept.append(one)
+                settler.know([one])
+    for one in settle_order(kept):
+        if settler.minimiser.derivable(one.equation, without=one.rule):
+            dropped[task.families.index(one.equation.family)].redundant += 1
+            settler.minimiser.remove(one.rule)
+            kept.remove(one)
+    kept.sort(key=lambda one: task.families.index(one.equation.family))  # stable
+    return _json({"kept": [_show_kept(task, one) for one in kept], "counts": [asdict(count) for count in dropped]})
+
+
+def proven(task: Task, source: str, start: int, stop: int, inputs: Mapping[str, bytes]) -> bytes:
+    """Some of the rules with all signatures at which they are proven, and their certificates; and the same laws for
+    more operands."""
+    trial = Trial(Evaluator(task.seed), task.seed)
+    entries = json.loads(inputs[source])["kept"][start:stop]
+    kept = _read_kept(task, entries)
+    found = []
+    for entry, one in zip(entries, kept, strict=True):
+        schemas = [one.schema, *extensions([one.schema], trial, task.prover)]
+        for schema in schemas:
+            start_s = time.perf_counter()
+            proofs = _proofs(task, trial, schema, one.equation.family.lifts)
+            if not proofs:
+                continue
+            rule = Rule(schema.rule.lhs, schema.rule.rhs, tuple(proofs))
+            judged = [(s, v) for s, p in proofs.items() if isinstance(v := with_weakest(rule, s, p), Proved)]
+            certificate = Certificate.of(rule, judged).to_json()
+            found.append({
+                "family": entry["family"],
+                "id": rule.id,
+                "extended": schema is not one.schema,
+                "seconds": time.perf_counter() - start_s,
+                "rule": show_rule(rule),
+                "signatures": len(proofs),
+                "certificate": certificate,
+            })  # fmt: skip
+    return _json({"rules": found})
+
+
+def _proofs(task: Task, trial: Trial, schema: Schema, lifts: str) -> dict[Signature, Proved]:
+    proofs: dict[Signature, Proved] = {}
+    for wide in [schema.base, *variations(schema, lifts)]:
+        signature = trial.pinned(schema.rule, wide)
+        if any(_covers(known, signature) for known in proofs) or not trial.holds(schema.rule, signature):
+            continue
+        verdict = task.prover(schema.rule, signature)
+        if isinstance(verdict, Proved):
+            proofs = {s: p for s, p in proofs.items() if not _covers(signature, s)}
+            proofs[signature] = verdict
+    return proofs
+
+
+def _covers(general: Signature, special: Signature) -> bool:
+    """Whether every match at `special` is a match at `general`."""
+    return (
+        general.dtypes == special.dtypes
+        and all(_wider(a, b) for (_, a), (_, b) in zip(general.shapes, special.shapes, strict=True))
+        and all(_wider(a, b) for (_, a), (_, b) in zip(general.attrs, special.attrs, strict=True))
+    )
+
+
+def _wider(general: object, special: object) -> bool:
+    if isinstance(general, tuple) and isinstance(special, tuple):
+        return len(general) == len(special) and all(a is None or a == b for a, b in zip(general, special, strict=True))
+    return general is None or general == special
+
+
+def _show(equation: Equation) -> str:
+    return show_rule(Rule(equation.lhs, equation.rhs))
+
+
+def _read(family: Family, text: str) -> Equation:
+    types = {variable.name: tensor(*variable.shape) for variable in family.variables}
+    left, right = text.split(" = ")
+    return Equation(parse_terms(left, types), parse_terms(right, types), family)
+
+
+def _show_kept(task: Task, kept: Kept) -> dict[str, Any]:
+    schema = kept.schema
+    return {
+        "family": task.families.index(kept.equation.family),
+        "equation": _show(kept.equation),
+        "base": show_rule(Rule(schema.rule.lhs, schema.rule.rhs, (schema.base,))),
+        "open": show_rule(Rule(schema.rule.lhs, schema.rule.rhs, (schema.open,))),
+        "kinds": dict(schema.kinds),
+    }
+
+
+def _read_kept(task: Task, entries: Iterable[Mapping[str, Any]]) -> list[Kept]:
+    found = []
+    for entry in entries:
+        (base,), (open_,) = (parse_rules(entry[name]) for name in ("base", "open"))
+        rule = replace(base, signatures=())
+        schema = Schema(rule, base.signatures[0], open_.signatures[0], entry["kinds"])
+        found.append(Kept(schema, _read(task.families[entry["family"]], entry["equation"])))
+    return found
+
+
+def _json(data: object) -> bytes:
+    return json.dumps(data, indent=1).encode() + b"\n"
