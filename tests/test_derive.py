@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from superopt.cli.natural import natural_signatures
+from superopt.generate.candidates import Equation
 from superopt.generate.derive import (
     DERIVED,
     NO_INSTANCE,
@@ -24,6 +25,8 @@ from superopt.generate.derive import (
     normal,
 )
 from superopt.generate.fingerprints import Evaluator
+from superopt.generate.grammar import Family, Variable
+from superopt.generate.minimise import Minimiser
 from superopt.ir.ops import IllTyped, replace
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
@@ -221,6 +224,55 @@ def test_no_graph_between_fails_the_test_that_is_given(few: Deriver) -> None:
     assert few.derive(lhs, rhs, passes=lambda terms: False) is None
 
 
+def test_steps_forward_are_found_from_the_graph_before() -> None:
+    collapsing = deriver("Mul(a, Zeros[shape=z]) = Zeros[shape=z] @ a[_,_] z=[_,_]", TWICE)
+    lhs, rhs = sides("Add(Mul(a, Zeros[shape=[3, 3]]), b) = Add(Zeros[shape=[3, 3]], b)")
+    assert collapsing.derive(lhs, rhs, forward=True) is not None
+    assert collapsing.derive(rhs, lhs, forward=True) is None
+    assert collapsing.derive(rhs, lhs) is not None
+    peak = sides("Mul(a, Zeros[shape=[3, 3]]) = Mul(b, Zeros[shape=[3, 3]])")
+    assert collapsing.derive(*peak) is not None
+    assert collapsing.derive(*peak, forward=True) is None
+    lhs, rhs = sides(f"Relu({T}({T}({T}({T}(a))))) = Relu(a)")
+    assert collapsing.derive(lhs, rhs, forward=True) is not None
+    assert collapsing.derive(rhs, lhs, forward=True) is None
+
+
+MATRICES = Family("f", tuple(Variable(name, (2, 2), "a") for name in "abc"), (), 1)
+
+
+def minimiser(*rules: str) -> Minimiser:
+    made = Minimiser(Evaluator(0))
+    for rule in rules:
+        made.add(parse_rule(rule))
+    return made
+
+
+def equation(text: str) -> Equation:
+    return Equation(*sides(text, {v.name: tensor(*v.shape) for v in MATRICES.variables}), MATRICES)
+
+
+def test_what_merges_products_is_kept_though_both_halves_follow() -> None:
+    halves = [
+        "Split[axis=i, split=n](Concat[axis=i](x, y)).0 = x",
+        "Split[axis=i, split=n](Concat[axis=i](x, y)).1 = y",
+        "Split[axis=i, split=n](MatMul(a, t)).0 = MatMul(a, Split[axis=i, split=n](t).0)",
+        "Split[axis=i, split=n](MatMul(a, t)).1 = MatMul(a, Split[axis=i, split=n](t).1)",
+    ]
+    merged = "Split[axis=-1, split=[2, 2]](MatMul(a, Concat[axis=-1](b, c)))"
+    for text in (f"{merged}.0 = MatMul(a, b)", f"{merged}.1 = MatMul(a, c)"):
+        assert minimiser(*halves).derivable(equation(text))
+    both = equation(f"(MatMul(a, b), MatMul(a, c)) = ({merged}.0, {merged}.1)")
+    assert not minimiser(*halves).derivable(both)
+    assert minimiser(*halves, BRANCHES).derivable(both)
+
+
+def test_two_graphs_that_lead_down_to_one_need_no_rule() -> None:
+    collapsing = minimiser("Add(Sub(a, b), b) = a")
+    assert collapsing.derivable(equation("Neg(Add(Sub(a, b), b)) = Neg(Add(Sub(a, c), c))"))
+    assert not collapsing.derivable(equation("Neg(Add(Sub(a, b), b)) = Neg(Add(Sub(b, c), c))"))
+
+
 def test_rules_come_and_go() -> None:
     equation = sides(f"MatMul(MatMul(a, b), {T}({T}(c))) = MatMul(a, MatMul(b, c))")
     rules = [parse_rule(rule) for rule in (ASSOCIATIVE, TWICE)]
@@ -311,8 +363,10 @@ def test_a_rule_follows_at_all_its_signatures_or_not(few: Deriver) -> None:
 
 
 def test_shipped_rules_follow_from_themselves(shipped: Deriver) -> None:
+    _, certificates = certified_rules()
     for rule in load_rules():
-        assert consequence(shipped, rule, rule.signatures, 1).outcome == DERIVED, rule.id
+        conditions = {at: proved.conditions for at, proved in certificates[rule.id].proofs}
+        assert consequence(shipped, rule, rule.signatures, 1, conditions).outcome == DERIVED, rule.id
         shipped.forget()
 
 
@@ -335,4 +389,4 @@ def test_much_of_what_others_publish_follows_from_shipped_rules(shipped: Deriver
         outcomes.append(found.outcome)
         shipped.forget()
     assert NO_INSTANCE not in outcomes
-    assert outcomes.count(DERIVED) >= 60
+    assert outcomes.count(DERIVED) > len(outcomes) / 2

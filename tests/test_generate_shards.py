@@ -132,7 +132,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
 
 def test_the_same_bytes_from_processes(tmp_path: Path) -> None:
     alone, said = finish(graph(), tmp_path / "alone")
-    assert said.startswith("shards: all 30 done in ")
+    assert said.startswith("shards done: 30 shards in ")
     together, _ = finish(graph(), tmp_path / "together", jobs=2)
     assert alone == together
     assert len(alone) == 32  # and the manifest and the lock
@@ -209,7 +209,7 @@ def test_a_damaged_result_is_run_again(tmp_path: Path, damage: str) -> None:
     again, said = finish(graph(0.0, str(log)), tmp_path / "results", resume=True)
     assert again == whole
     assert log.read_text() == "7\n"
-    assert said.startswith("shards: all 30 done, 29 of them kept in ")
+    assert said.startswith("shards done: 30 shards, 29 of them kept in ")
 
 
 def test_what_a_killed_run_was_writing_is_overwritten(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_a_failing_shard_is_named_and_the_others_stay(tmp_path: Path, jobs: int)
         finish([*shards, Shard("bad", fails, (), ("good",))], tmp_path, jobs)
     assert Store(tmp_path, "an identity", True).has("good")
     _, said = finish([*shards, Shard("bad", digest, (2, 0.0, ""), ("good",))], tmp_path, jobs, resume=True)
-    assert "all 3 done, 1 of them kept" in said
+    assert "3 shards, 1 of them kept" in said
 
 
 def test_results_are_bytes(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_what_cannot_travel_is_an_error(tmp_path: Path) -> None:
 def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
     shards = [*graph(), Shard("dies", dies, (2, str(tmp_path / "log")))]
     found, said = finish(shards, tmp_path / "results", jobs=2)
-    assert "all 31 done" in said
+    assert "31 shards in" in said
     assert (tmp_path / "log").read_text() == "xxx"
     assert found.items() > finish(graph(), tmp_path / "alone")[0].items()
 
@@ -338,5 +338,5 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     for shard in (shards[2], *shards[4:]):
         meter.add(shard)
     meter.end()
-    assert said[2:] == ["proving: all 6 done, 2 of them kept in 1 min 0 s"]
+    assert said[2:] == ["proving done: 6 shards, 2 of them kept in 1 min 0 s"]
     assert [_span(s) for s in (0.4, 59.6, 7500.0, 273600.0)] == ["0 s", "1 min 0 s", "2 h 5 min", "3 d 4 h"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import click
 from rich.table import Table
@@ -25,15 +25,16 @@ from superopt.generate.derive import (
     consequence,
     normal,
 )
-from superopt.ir.rule import Rule
+from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.text import show_rule, show_signature, show_terms
-from superopt.rulebook import RulesError, certified_rules, load_rules
-from verify.proofs import kernel_hash
+from superopt.rulebook import CERTIFICATES, RulesError, beside, certified_rules, load_rules
+from verify.proofs import kernel_hash, load_certificates
 
 __all__ = ["rules_command"]
 
 SCHEMA_VERSION = 1
 _HELP = {"help_option_names": ["-h", "--help"]}
+_Conditions: TypeAlias = Mapping[Signature, Sequence[Condition]]
 _OUTCOMES = (DERIVED, NOT_DERIVED, NO_INSTANCE)
 
 _steps = click.option(
@@ -105,12 +106,12 @@ def derive_command(source: Path, target: Path, steps: int, prove: bool, how: boo
       superopt rules derive rules mine.rules --steps 2 --how
       superopt rules derive mine.rules rules --json > derivations.json
     """
-    deriver, rules = _deriver(source, prove), _rules(target)
+    deriver, asked = _deriver(source, prove), _asked(target)
     found: list[Consequence] = []
     with Progress() as progress:
-        for rule in rules:
-            progress(f"deriving: {len(found)} of {len(rules)} rules")
-            found.append(_consequence(deriver, rule, steps))
+        for rule, known in asked:
+            progress(f"deriving: {len(found)} of {len(asked)} rules")
+            found.append(_consequence(deriver, rule, known, steps))
             if not as_json:
                 click.echo("\n".join(_lines(found[-1], how)))
     if as_json:
@@ -136,15 +137,15 @@ def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bo
       superopt rules matrix old/ new/ --steps 2
     """
     derivers = [_deriver(path, prove) for path in paths]
-    columns = [_rules(path) for path in paths]
+    columns = [_asked(path) for path in paths]
     derived: list[list[int]] = []
     with Progress() as progress:
         for path, deriver in zip(paths, derivers, strict=True):
             progress(f"deriving from {path}")
-            rows = [[_consequence(deriver, rule, steps).outcome for rule in rules] for rules in columns]
-            derived.append([outcomes.count(DERIVED) for outcomes in rows])
+            outcomes = [[_consequence(deriver, *one, steps).outcome for one in asked] for asked in columns]
+            derived.append([column.count(DERIVED) for column in outcomes])
     if as_json:
-        sets = [{"path": str(path), "rules": len(rules)} for path, rules in zip(paths, columns, strict=True)]
+        sets = [{"path": str(path), "rules": len(asked)} for path, asked in zip(paths, columns, strict=True)]
         head = {"schema_version": SCHEMA_VERSION, "kernel": kernel_hash(), "steps": steps}
         click.echo(json.dumps({**head, "sets": sets, "derived": derived}, indent=1))
         return
@@ -152,7 +153,7 @@ def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bo
     for path in paths:
         table.add_column(str(path), justify="right")
     for path, row in zip(paths, derived, strict=True):
-        cells = (f"{count} of {len(rules)}" for count, rules in zip(row, columns, strict=True))
+        cells = (f"{count} of {len(asked)}" for count, asked in zip(row, columns, strict=True))
         table.add_row(str(path), *cells)
     _print(table)
 
@@ -164,21 +165,26 @@ def _deriver(path: Path, prove: bool) -> Deriver:
     return Deriver(rules, Certified(rules, certificates, anew=prove))
 
 
-def _rules(path: Path) -> list[Rule]:
-    """Raises RulesError."""
-    rules = load_rules(path)
+def _asked(path: Path) -> list[tuple[Rule, _Conditions]]:
+    """The rules of `path`, and when they hold, where certificates say so: only to choose sizes. Raises RulesError."""
+    rules, source = load_rules(path), beside(path, CERTIFICATES)
     if not rules:
         raise RulesError(f"{path}: there is no rule in it")
-    return rules
+    try:
+        certificates = load_certificates(source) if source.is_file() else {}
+    except ValueError:
+        certificates = {}
+    known = {one.rule: {at: proved.conditions for at, proved in one.proofs} for one in certificates.values()}
+    return [(rule, known.get(rule.id, {})) for rule in rules]
 
 
-def _consequence(deriver: Deriver, rule: Rule, steps: int) -> Consequence:
+def _consequence(deriver: Deriver, rule: Rule, conditions: _Conditions, steps: int) -> Consequence:
     try:
         signatures = rule.signatures or natural_signatures(rule)
     except SignatureNeeded as needed:
         return Consequence(rule, NO_INSTANCE, str(needed), ())
     deriver.forget()  # sizes differ from rule to rule, and with them all terms
-    return consequence(deriver, rule, signatures, steps)
+    return consequence(deriver, rule, signatures, steps, conditions)
 
 
 def _equation(rule: Rule) -> str:

@@ -12,11 +12,13 @@ __all__ = ["most_general", "patterns"]
 
 def most_general(classes: Classes, rows: Rows, same: Ids) -> tuple[Rows, Ids]:
     """One pair of each renaming, the first in the order of the enumeration; of the pairs that differ in equated
-    variables only, the most general ones."""
+    variables only, the most general ones. None where each side has a variable that the other lacks: such an equation
+    cannot be applied from either side."""
     order = np.lexsort((*rows.children.T[::-1], rows.use, rows.folded, rows.runtime))
     rows, same = rows.take(order), same[order]
     sequence, fits = leaves_of(classes, rows.children)
     fits &= classes.fits[same]
+    fits &= _within(sequence, classes.sequence[same]) | _within(classes.sequence[same], sequence)
     rows, same, sequence = rows.take(fits), same[fits], sequence[fits]
     if not len(rows):
         return rows, same
@@ -36,6 +38,15 @@ def most_general(classes: Classes, rows: Rows, same: Ids) -> tuple[Rows, Ids]:
     ]
     chosen = np.array(sorted(kept), np.int64)
     return rows.take(chosen), same[chosen]
+
+
+def _within(some: npt.NDArray[np.int16], all_: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
+    """Whether all leaves of the one are among those of the other."""
+    result = np.ones(len(some), np.bool_)
+    for place in range(some.shape[1]):
+        leaf = some[:, place : place + 1]
+        result &= (leaf[:, 0] < 0) | (all_ == leaf).any(axis=1)
+    return result
 
 
 def patterns(leaves: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:

@@ -94,7 +94,7 @@ class _Enumerator:
         self.state = Enumeration(self.classes)
         self.forms = Forms(self.classes, evaluator.hasher)
         self.cells = Cells(self.classes)
-        self.laws = Laws(self.classes)
+        self.laws = Laws(self.classes, evaluator)
         self.unfolded: set[int] = set()  # classes that have a second representative, without folding
         self.found: list[tuple[Rows, Ids]] = []
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from superopt.generate.field import KERNELS, Array, Shape, closed_form, random_residues, small_residues
+from superopt.generate.field import KERNELS, Array, P, Shape, closed_form, random_residues, small_residues
 from superopt.generate.products import product
 from superopt.ir.term import CLOSED_FORM, Term, topological
 
@@ -63,9 +63,13 @@ class Evaluator:
         self._values: dict[Term, Array] = {}
 
     def variable(self, name: str, shape: Shape) -> Array:
-        """The sample of the variable called `name`: [SAMPLES, *shape]."""
+        """The sample of the variable called `name`: [SAMPLES, *shape], every element as often below 0 as above."""
         rng = np.random.default_rng([self.seed, 2, zlib.crc32(name.encode()), *shape])
-        return small_residues(rng, (SAMPLES, *shape))
+        order = np.arange(SAMPLES).reshape(-1, *(1 for _ in shape))
+        signs = np.broadcast_to(order % 2 == 1, (SAMPLES, *shape))
+        values = small_residues(rng, (SAMPLES, *shape))
+        negative = rng.permuted(signs, axis=0) != (values > P // 2)
+        return np.where(negative, (P - values) % P, values).astype(np.uint64)
 
     def value(self, term: Term) -> Array:
         """[SAMPLES, *shape]. Raises KeyError for an operator without a kernel."""

@@ -1,128 +1,62 @@
 """From a ground equation to a rule: literals of the instance become variables and sizes of variables.
 
-Attributes that occur with one value become one attribute variable where the equation still holds at other values;
-sizes inside attributes (Split's parts, the shape of Zeros, Slice's bounds) become sizes of variables, the choice with
-the fewest constraints first. Every choice is tried at random sizes here, and proven later.
+Sizes inside attributes become sizes of variables (`sized`). Other attributes that occur with one value become one
+variable where the equation still holds at other values, or several where they need not be equal. Every choice is tried
+at random sizes here, and proven later.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
-from superopt.generate.candidates import Equation, operators, variables
+from superopt.generate.candidates import Equation, variables
+from superopt.generate.draft import NAMES, REAL, SIZED, Draft, Schema, Slot
+from superopt.generate.sized import sized
 from superopt.generate.trial import Trial
-from superopt.ir.dim import Dim, Size, evaluate, symbol
-from superopt.ir.ops import OPS, IllTyped, make
-from superopt.ir.rule import Rule, Signature, SignatureValue
-from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
+from superopt.ir.dim import symbol
+from superopt.ir.rule import Signature, SignatureValue
+from superopt.ir.term import Attr, AttrVar, Term
 
 __all__ = ["ALTERNATIVES", "Schema", "generalise"]
 
-# Attribute -> name of its variable (the names of the grammar's inputs are others).
-_NAMES = {
-    "alpha": "alpha", "beta": "beta", "epsilon": "e", "strides": "st", "dilations": "dl", "group": "g", "pads": "p",
-    "perm": "p", "axis": "i", "axes": "i", "keepdims": "k", "transA": "ta", "transB": "tb", "split": "n",
-    "starts": "from", "ends": "to", "steps": "by", "shape": "z", "kernel": "z", "groups": "g",
-    "bound_low": "low", "bound_high": "high", "gamma": "gamma", "indices": "j", "p": "q",
-}  # fmt: skip
-_REAL = frozenset({"alpha", "beta", "epsilon", "gamma"})
-_SIZED = frozenset({"split", "starts", "ends", "shape", "kernel", "n", "groups"})
 # Other values at which a generalised attribute is tried.
 ALTERNATIVES: Mapping[str, tuple[Attr, ...]] = {
-    "strides": ((2, 2), (1, 2)),
-    "dilations": ((2, 2), (1, 2)),
-    "pads": ((0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 2, 1)),
-    "axis": (-1, -2, -3),
     "axes": ((-1,), (-2,), (-2, -1), (-3,), (-3, -2), (-3, -1)),
+    "axis": (-1, -2, -3, -4),
+    "blocksize": (2, 3),
+    "bound_high": (-1.0, 0.0, 6.0),
+    "bound_low": (-2.0, 0.0, 1.0),
+    "count_include_pad": (0, 1),
+    "dilations": ((2, 2), (1, 2)),
+    "exclusive": (0, 1),
     "group": (2, 3),
+    "indices": (0, 1, (0,), (1,), (1, 0), (0, 2), (1, 1), (0, 1, 2), (2, 0, 1)),
     "keepdims": (0, 1),
+    "kernel_shape": ((3, 3), (2, 2), (1, 2)),
+    "mode": ("DCR", "CRD"),
+    "num_groups": (1, 2),
+    "num_heads": (1, 2),
+    "output_padding": ((0, 0), (0, 1)),
+    "p": (1, 2),
+    "pads": ((0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 2, 1)),
+    "repeats": ((1, 2), (2, 1), (2, 3), (1, 2, 1), (2, 1, 3), (1, 2, 1, 1), (2, 1, 1, 3)),
+    "reverse": (0, 1),
+    "steps": ((1,), (2,)),
+    "strides": ((2, 2), (1, 2)),
     "transA": (0, 1),
     "transB": (0, 1),
-    "steps": ((1,), (2,)),
-    "bound_low": (-2.0, 0.0, 1.0),
-    "bound_high": (-1.0, 0.0, 6.0),
-    "indices": (0, 1, (0,), (1,)),
-    "p": (1, 2),
+    "upper": (0, 1),
 }
-_MOST = 4000  # choices of sizes looked at for one equation
-
-Slot = tuple[Term, str]  # a ground operator and the name of one of its attributes
-
-
-@dataclass(frozen=True)
-class Schema:
-    """A rule with the signature of the instance it comes from, and which attribute each attribute variable is.
-
-    `base` has as literals those sizes that typing fixes at the instance's attributes; in `open` they are symbolic.
-    """
-
-    rule: Rule
-    base: Signature
-    open: Signature
-    kinds: Mapping[str, str]
-
-
-@dataclass
-class _Draft:
-    """An equation with some attributes already exchanged."""
-
-    equation: Equation
-    names: Mapping[Term, str]
-    filled: dict[Slot, Attr]
-    values: dict[str, SignatureValue]  # of attribute variables, at the instance
-    kinds: dict[str, str]
-    ones: frozenset[str]  # variables whose sizes of 1 are literal: they broadcast
-
-    def rule(self) -> Rule:
-        """The equation as it stands, whether or not it can be applied from left to right."""
-
-        def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-            if old.op == "Var":
-                return var(self.names[old])
-            attrs = {name: self.filled.get((old, name), value) for name, value in old.attrs}
-            return make(old.op, inputs, attrs)
-
-        count = len(self.equation.lhs)
-        terms = map_terms(self.equation.lhs + self.equation.rhs, build)
-        return Rule(terms[:count], terms[count:])
-
-    def schema(self) -> Schema:
-        """The rule with the instance's signature."""
-        shapes = []
-        for term, name in self.names.items():
-            assert term.type is not None
-            shape = term.type.concrete()
-            assert shape is not None
-            shapes.append((name, tuple(1 if name in self.ones and size == 1 else None for size in shape)))
-        rule = self.rule()
-        if not rule.applicable and rule.reversed().applicable:
-            rule = rule.reversed()
-        base = Signature(tuple(sorted(shapes)), tuple(sorted(self.values.items())))
-        return Schema(rule, base, base, dict(self.kinds))
-
-    def with_variable(self, slots: Mapping[Slot, Attr], values: Mapping[str, SignatureValue], kind: str) -> _Draft:
-        kinds = {**self.kinds, **dict.fromkeys(values, kind)}
-        return _Draft(self.equation, self.names, {**self.filled, **slots}, {**self.values, **values}, kinds, self.ones)
-
-    def fresh(self, kind: str) -> str:
-        """A name for a variable of attribute `kind` that is not taken."""
-        name = _NAMES[kind]
-        return (
-            name
-            if name not in self.values
-            else next(f"{name}{k}" for k in itertools.count(2) if f"{name}{k}" not in self.values)
-        )
+_APART = 6  # most places of one attribute's value that are tried as several variables
 
 
 def generalise(equation: Equation, trial: Trial) -> Schema | None:
     """The most general rule found for an equation, or None where it holds by an accident of the instance's sizes."""
     names = _renamed(equation)
-    weights = frozenset(v.name for v in equation.family.variables if v.weight)
-    starts: list[tuple[int, int, _Draft]] = []
-    for ones in dict.fromkeys((frozenset[str](), weights, frozenset(names.values()))):
-        start = _sized(_Draft(equation, names, {}, {}, {}, ones), trial)
+    starts: list[tuple[int, int, Draft]] = []
+    for ones in dict.fromkeys((frozenset[str](), equation.weights, frozenset(names.values()))):
+        start = sized(Draft(equation, names, {}, {}, {}, ones), trial)
         if start is not None:
             schema = start.schema()
             starts.append((-trial.freedom(schema.rule, schema.base), len(starts), start))
@@ -143,98 +77,94 @@ def _renamed(equation: Equation) -> dict[Term, str]:
     return {term: next(roles[role_of[str(term.attr("name"))]]) for term in variables(equation.lhs + equation.rhs)}
 
 
-def _slots(equation: Equation) -> dict[str, dict[Attr, list[Slot]]]:
-    """Attribute name -> value -> where it stands."""
-    found: dict[str, dict[Attr, list[Slot]]] = {}
-    for term in topological(equation.lhs + equation.rhs):
-        if term.op not in ("Var", "Out"):
-            for name, value in term.attrs:
-                kind = {("Pad", "pads"): "amounts", ("Dirac", "shape"): "kernel"}.get((term.op, name), name)
-                if kind == "group" and value != 1:
-                    kind = "groups"  # may be a number of channels
-                if kind == "axes" and isinstance(value, tuple) and len(value) == 1:
-                    kind, value = "axis", value[0]  # one axis is one axis, in a list or not
-                found.setdefault(kind, {}).setdefault(value, []).append((term, name))
-    return found
-
-
-def _with_attributes(draft: _Draft, trial: Trial) -> _Draft:
+def _with_attributes(draft: Draft, trial: Trial) -> Draft:
     """Attribute after attribute becomes a variable where the rule still holds at other values."""
-    for kind, groups in _slots(draft.equation).items():
-        if kind not in _NAMES or kind in _SIZED:
+    for kind, groups in draft.slots().items():
+        if kind not in NAMES or kind in SIZED:
             continue
-        if kind == "pads" and len(groups) > 1:
-            shifted = _shifted(draft, groups, trial)
-            if shifted is not None:
-                draft = shifted
-                continue
         if kind == "perm":
             draft = _with_permutations(draft, groups, trial)
             continue
+        wider, left = draft, 0
         for value, slots in groups.items():
-            name = draft.fresh(kind)
-            at: SignatureValue = AttrVar(name) if kind in _REAL else None if kind == "group" else _literal(value)
-            filled: dict[Slot, Attr] = {
-                slot: (symbol(name),) if (kind, slot[1]) == ("axis", "axes") else AttrVar(name) for slot in slots
-            }
-            wider = draft.with_variable(filled, {name: at}, kind)
-            if _unbound(wider) > _unbound(draft):
-                continue
-            if _bound(wider.schema().rule) and _holds_widely(wider, name, kind, value, trial):
-                draft = wider
-    return draft
+            open_ = set(slots)
+            for some in _together(draft, slots):
+                if open_.issuperset(some):
+                    before, wider = wider, _with_variable(wider, kind, value, some, trial)
+                    open_ -= set(some if wider is not before else ())
+            left += len(open_)
+        if kind == "pads" and left and len(groups) > 1:
+            wider = _shifted(draft, groups, trial) or wider
+        draft = wider
+    return _apart(draft, trial)
 
 
-def _with_permutations(draft: _Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> _Draft:
+def _together(draft: Draft, slots: list[Slot]) -> list[tuple[Slot, ...]]:
+    """Which of them may have one value: all, those of one operator, or two of one operator on different sides."""
+    by_op: dict[str, list[Slot]] = {}
+    for slot in slots:
+        by_op.setdefault(slot[0].op, []).append(slot)
+    found = [tuple(slots), *map(tuple, by_op.values())]
+    if len(slots) <= _APART:
+        for some in by_op.values():
+            found += itertools.product(draft.side(some, True), draft.side(some, False))
+    return list(dict.fromkeys(found))
+
+
+def _with_variable(draft: Draft, kind: str, value: Attr, slots: Sequence[Slot], trial: Trial) -> Draft:
+    """With one variable for the value of all `slots`, where that holds."""
+    name = draft.fresh(kind)
+    at: SignatureValue = AttrVar(name) if kind in REAL else None if kind == "group" else value
+    filled: dict[Slot, Attr] = {
+        slot: (symbol(name),) if (kind, slot[1]) == ("axis", "axes") else AttrVar(name) for slot in slots
+    }
+    wider = draft.filling(filled, {name: at}, kind)
+    if wider.unbound() > draft.unbound() or not wider.bound:
+        return draft
+    return wider if _holds_widely(wider, name, kind, value, trial) else draft
+
+
+def _with_permutations(draft: Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> Draft:
     """All permutations become variables, or none: which of them go together is left to the signatures."""
     wider = draft
     for value, slots in groups.items():
         name = wider.fresh("perm")
-        wider = wider.with_variable(dict.fromkeys(slots, AttrVar(name)), {name: _literal(value)}, "perm")
+        wider = wider.filling(dict.fromkeys(slots, AttrVar(name)), {name: value}, "perm")
     schema = wider.schema()
-    if not _bound(schema.rule) or _unbound(wider) > _unbound(draft):
+    if not wider.bound or wider.unbound() > draft.unbound():
         return draft
     return wider if trial.holds(schema.rule, schema.base) else draft
 
 
-def _literal(value: Attr) -> SignatureValue:
-    return value if not isinstance(value, tuple) else tuple(value)
-
-
-def _bound(rule: Rule) -> bool:
-    """Whether one of the two directions can be applied."""
-    return rule.applicable or rule.reversed().applicable
-
-
-def _unbound(draft: _Draft) -> int:
-    """How many directions worth taking lack a value for an attribute variable.
-
-    From right to left is worth taking where as many operators run on both sides. The shape of a constant that is
-    absorbed (Add(x, Zeros[shape=z]) = x) does not count: nobody puts it back.
-    """
-    rule, equation = draft.rule(), draft.equation
-    weights = frozenset(v.name for v in equation.family.variables if v.weight)
-    back = len(rule.lhs) > 1 or operators(equation.lhs, weights)[0] == operators(equation.rhs, weights)[0]
-    if "shape" in draft.kinds.values() or not all(t.inputs for t in rule.rhs):
-        back = False
-    return int(not rule.applicable) + int(back and not rule.reversed().applicable)
-
-
-def _holds_widely(draft: _Draft, name: str, kind: str, value: Attr, trial: Trial) -> bool:
+def _holds_widely(draft: Draft, name: str, kind: str, value: Attr, trial: Trial) -> bool:
+    """Whether the rule holds at the instance's value of an attribute variable and wherever it is typed at others; and
+    is typed at one of them without tying more sizes to each other (a Conv has any dilations if its kernel is 1 x 1).
+    Sizes that typing fixes to a number at the instance's value may have to keep it."""
     schema = draft.schema()
     if not trial.holds(schema.rule, schema.base):
         return False
-    others = [a for a in _alternatives(kind, value) if a != value]
-    verdicts = [
-        trial.holds(schema.rule, Signature(schema.base.shapes, _with(schema.base.attrs, name, _literal(other))))
-        for other in others
-    ]
-    return False not in verdicts and (True in verdicts or kind in _REAL)
+    others = _others(kind, value)
+    shapes = dict.fromkeys((schema.base.shapes, trial.pinned(schema.rule, schema.base).shapes))
+    return any(_holds_at(schema, Signature(s, schema.base.attrs), name, others, kind in REAL, trial) for s in shapes)
 
 
-def _alternatives(kind: str, value: Attr) -> tuple[Attr, ...]:
+def _holds_at(schema: Schema, base: Signature, name: str, others: Sequence[Attr], wide: bool, trial: Trial) -> bool:
+    ties, numbers = trial.ties(schema.rule, base)
+    for other in others:
+        signature = Signature(base.shapes, _with(base.attrs, name, other))
+        verdict = trial.holds(schema.rule, signature)
+        if verdict is False:
+            return False
+        if verdict is True and not wide:
+            other_ties, other_numbers = trial.ties(schema.rule, signature)
+            wide = other_ties <= ties and other_numbers <= numbers
+    return wide
+
+
+def _others(kind: str, value: Attr) -> tuple[Attr, ...]:
     length = len(value) if isinstance(value, tuple) else 0
-    return tuple(a for a in ALTERNATIVES.get(kind, ()) if (len(a) if isinstance(a, tuple) else 0) == length)
+    fitting = (a for a in ALTERNATIVES.get(kind, ()) if (len(a) if isinstance(a, tuple) else 0) == length)
+    return tuple(a for a in fitting if a != value)
 
 
 def _with(
@@ -243,7 +173,7 @@ def _with(
     return tuple((key, value if key == name else old) for key, old in attrs)
 
 
-def _shifted(draft: _Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> _Draft | None:
+def _shifted(draft: Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> Draft | None:
     """Pads that differ by a constant: one variable for each entry, and the constant added."""
     base = min(groups, key=lambda value: tuple(value) if isinstance(value, tuple) else ())
     if not isinstance(base, tuple) or any(not isinstance(v, tuple) or len(v) != len(base) for v in groups):
@@ -259,9 +189,9 @@ def _shifted(draft: _Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> 
         )
         filled.update(dict.fromkeys(slots, entries))
     at: dict[str, SignatureValue] = {name: b for name, b in zip(names, base, strict=True) if isinstance(b, int)}
-    wider = draft.with_variable(filled, at, "pad")
+    wider = draft.filling(filled, at, "pad")
     schema = wider.schema()
-    if not _bound(schema.rule) or not trial.holds(schema.rule, schema.base):
+    if not wider.bound or not trial.holds(schema.rule, schema.base):
         return None
     attrs = schema.base.attrs
     for name, amount in zip(names, (2, 1, 0, 3), strict=False):
@@ -269,107 +199,40 @@ def _shifted(draft: _Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> 
     return wider if trial.holds(schema.rule, Signature(schema.base.shapes, attrs)) else None
 
 
-def _sized(draft: _Draft, trial: Trial) -> _Draft | None:
-    """Sizes in attributes expressed by sizes of variables, so that the fewest sizes are tied to each other."""
-    slots = [
-        (kind, value, at)
-        for kind, groups in _slots(draft.equation).items()
-        if kind in _SIZED
-        for value, at in groups.items()
-    ]
-    env = _typing(draft, slots, trial)
-    options = [list(_distinct(_choices(draft, kind, value, at), env)) for kind, value, at in slots]
-    drafts: list[tuple[int, int, _Draft]] = []
-    for order, choice in enumerate(itertools.islice(itertools.product(*options), _MOST)):
-        chosen = draft
-        for (kind, _, at), (filled, value) in zip(slots, choice, strict=True):
-            name = chosen.fresh(kind) if filled is None else ""
-            chosen = chosen.with_variable(
-                dict.fromkeys(at, AttrVar(name) if filled is None else filled),
-                {name: value} if filled is None else {},
-                kind,
-            )
-        try:
-            schema = chosen.schema()
-        except IllTyped:
+def _apart(draft: Draft, trial: Trial) -> Draft:
+    """Two attributes that are equal at the instance only become two variables: the strides of one Conv on another."""
+    for name, kind in draft.kinds.items():
+        value = AttrVar(name)
+        slots = [slot for slot, filled in draft.filled.items() if filled in (value, (symbol(name),))]
+        left, right = ([s for s in slots if s in set(draft.side(slots, side))] for side in (True, False))
+        if kind in ("perm", *SIZED) or min(len(left), len(right)) < 1 or not 2 < len(slots) <= _APART:
             continue
-        if _bound(schema.rule):
-            free = trial.freedom(schema.rule, schema.base)
-            if free >= 0:
-                drafts.append((_unbound(chosen) - free, order, chosen))
-    for _, _, chosen in sorted(drafts, key=lambda d: d[:2])[:40]:
-        schema = chosen.schema()
-        if trial.holds(schema.rule, schema.base):
-            return chosen
-    return None
+        bound = left if draft.rule().applicable else right  # the side that gives attributes their values
+        others = [slot for slot in (right if bound is left else left) if slot != bound[0]]  # shared subgraphs
+        for some in _subsets(bound[1:]):
+            for more in _subsets(others):
+                wider = _with_two(draft, name, kind, [*some, *more], trial)
+                if wider is not None:
+                    return _apart(wider, trial)
+    return draft
 
 
-def _typing(draft: _Draft, slots: list[tuple[str, Attr, list[Slot]]], trial: Trial) -> dict[str, Size]:
-    """Which sizes of variables are equal by typing, whatever the attributes in question are."""
-    for kind, value, at in slots:
-        if kind == "n":
-            continue
-        name = draft.fresh(kind)
-        free: SignatureValue = (None,) * len(value) if isinstance(value, tuple) else None
-        draft = draft.with_variable(dict.fromkeys(at, AttrVar(name)), {name: free}, kind)
-    return trial.solved(draft.rule(), draft.schema().base)
+def _subsets(slots: Sequence[Slot]) -> Iterator[tuple[Slot, ...]]:
+    """Those that are not empty, the smallest first."""
+    return itertools.chain.from_iterable(itertools.combinations(slots, k) for k in range(1, len(slots) + 1))
 
 
-def _distinct(
-    choices: Iterator[tuple[Attr | None, SignatureValue]], env: Mapping[str, Size]
-) -> Iterator[tuple[Attr | None, SignatureValue]]:
-    """The first of those choices that typing makes equal."""
-    seen: set[object] = set()
-    for filled, value in choices:
-        entries = filled if isinstance(filled, tuple) else (filled,)
-        key: object = tuple(evaluate(e, env) if isinstance(e, (int, Dim)) else e for e in entries)
-        if filled is None or key not in seen:
-            seen.add(key)
-            yield filled, value
-
-
-def _choices(draft: _Draft, kind: str, value: Attr, at: list[Slot]) -> Iterator[tuple[Attr | None, SignatureValue]]:
-    """Expressions for a sized attribute; (None, v): an attribute variable with signature value v."""
-    if isinstance(value, int):
-        if kind == "groups":
-            yield None, None
-        yield from ((size, None) for size in _sizes(draft, value, sums=False))
-        return
-    assert isinstance(value, tuple)
-    entries = tuple(v for v in value if isinstance(v, int))
-    free: SignatureValue = (None,) * len(entries)
-    if kind == "shape" and _broadcasts(draft, at):
-        yield None, free
-    if kind in ("shape", "kernel"):
-        for term, name in draft.names.items():
-            if term.type is not None and term.type.shape == entries and entries:
-                yield AttrVar(f"{name}.shape"), None
-    if kind != "shape":
-        yield None, free
-    for choice in itertools.product(*(list(_sizes(draft, v, sums=kind in ("starts", "ends"))) for v in entries)):
-        yield choice, None
-
-
-def _broadcasts(draft: _Draft, at: list[Slot]) -> bool:
-    """Whether a constant is an operand of an elementwise operator, so that its shape does not follow from its place."""
-    constants = {slot[0] for slot in at}
-    terms = topological(draft.equation.lhs + draft.equation.rhs)
-    return any(t.op in OPS and OPS[t.op].elementwise and not constants.isdisjoint(t.inputs) for t in terms)
-
-
-def _sizes(draft: _Draft, value: int, sums: bool) -> Iterator[Size]:
-    """Expressions that have this value at the instance: itself if 0 or 1, sizes of variables, sums of two of them."""
-    if value < 2:
-        yield value
-        return
-    known: list[tuple[Size, int, int]] = []
-    for term, name in draft.names.items():
-        shape = term.type.concrete() if term.type is not None else None
-        for k, size in enumerate(shape or ()):
-            place = k if draft.equation.family.lifts == "conv" else k - len(shape or ())
-            known.append((symbol(f"{name}.shape[{place}]"), size, place))
-    yield from (size for size, number, _ in known if number == value)
-    if sums:
-        for (a, m, i), (b, n, j) in itertools.combinations(known, 2):
-            if m + n == value and i == j:
-                yield a + b
+def _with_two(draft: Draft, name: str, kind: str, slots: Sequence[Slot], trial: Trial) -> Draft | None:
+    """With another variable than `name` in `slots`, where they may differ."""
+    value = draft.values[name]
+    if value is None or isinstance(value, AttrVar):
+        return None
+    second = draft.fresh(kind)
+    filled: dict[Slot, Attr] = {
+        slot: (symbol(second),) if isinstance(draft.filled[slot], tuple) else AttrVar(second) for slot in slots
+    }
+    wider = draft.filling(filled, {second: value}, kind)
+    if not wider.bound or wider.unbound() > draft.unbound():
+        return None
+    both = (_holds_widely(wider, changed, kind, value, trial) for changed in (name, second))  # type: ignore[arg-type]
+    return wider if all(both) else None

@@ -87,7 +87,7 @@ class Use:
 
     def attributes(self, shapes: tuple[Shape, ...]) -> dict[str, Any]:
         """All attributes at these operand shapes; Split and Slice cut an axis into halves (`index`: which)."""
-        attrs = dict(self.attrs)
+        attrs: dict[str, Any] = {**self.spec.defaults, **self.attrs}
         if self.op in ("Split", "Slice"):
             axis = attrs["axis"] if self.op == "Split" else attrs["axes"][0]
             size = shapes[0][axis] if -axis <= len(shapes[0]) else 0

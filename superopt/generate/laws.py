@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias, Union
 
@@ -21,6 +21,10 @@ import numpy as np
 import numpy.typing as npt
 
 from superopt.generate.classes import Classes, Ids, Rows
+from superopt.generate.fingerprints import Evaluator
+from superopt.ir.ops import IllTyped
+from superopt.ir.term import Term, var
+from superopt.ir.types import TensorType
 
 __all__ = ["Law", "Laws"]
 
@@ -38,6 +42,7 @@ class Law:
     left: Tree
     right: Tree
     ordered: bool
+    folds: bool  # whether something on one of the sides is made of weights alone
 
     @property
     def use(self) -> int:
@@ -55,10 +60,11 @@ class Law:
 class Laws:
     """Laws by the operators at and below their roots."""
 
-    def __init__(self, classes: Classes) -> None:
-        self.classes = classes
+    def __init__(self, classes: Classes, evaluator: Evaluator) -> None:
+        self.classes, self.evaluator = classes, evaluator
         self.found: dict[Law, None] = {}
         self._by_use: dict[int, list[Law]] = {}
+        self._known: dict[tuple[Law, tuple[int, ...]], bool] = {}  # whether a law holds at other shapes
 
     def learn(self, rows: Rows, same: Ids) -> None:
         """Laws from graphs and the smaller classes that they are equal to."""
@@ -97,11 +103,18 @@ class Laws:
     def _oriented(self, left: Tree, right: Tree, shrinks: bool) -> Law | None:
         if Counter(_leaves(right)) - Counter(_leaves(left)):
             return None  # an instance of the right side may be larger
+        folds = self._folds(left) or self._folds(right)
         if shrinks or _larger(left, right):
-            return Law(left, right, ordered=False)
+            return Law(left, right, False, folds)
         if _skeleton(left) == _skeleton(right):
-            return Law(left, right, ordered=True)
+            return Law(left, right, True, folds)
         return None
+
+    def _folds(self, tree: Tree) -> bool:
+        """Whether some operator works on weights alone."""
+        if isinstance(tree, int):
+            return False
+        return any(map(self._folds, tree[1])) or all(self.classes.weight[leaf] for leaf in _leaves(tree))
 
     def explained(self, rows: Rows) -> Bool:
         """Which graphs some law rewrites at the root."""
@@ -138,7 +151,7 @@ class Laws:
         elif not any(isinstance(operand, tuple) for operand in law.operands):
             # The law itself, unless its variables stand for graphs that are no leaves.
             good &= np.any([ids >= len(self.classes.leaves) for ids in bound.values()], axis=0)
-        return good
+        return good & self._fits(law, bound, good)
 
     def _matches(self, tree: Tree, ids: Ids, bound: dict[int, Ids]) -> Bool:
         c = self.classes
@@ -148,12 +161,53 @@ class Laws:
             bound[tree] = ids
             if tree >= len(c.family.variables):
                 return np.asarray(ids == tree)
-            return np.asarray((c.kind[ids] == c.kind[tree]) & (c.weight[ids] == c.weight[tree]))
+            return np.ones(len(ids), np.bool_)
         use, operands = tree
         good = np.asarray((c.rows.use[ids] == use) & (ids >= len(c.leaves)))
         for slot, operand in enumerate(operands):
-            good &= self._matches(operand, np.where(good, c.rows.children[ids, slot], 0), bound)
+            below = c.rows.children[ids, slot]
+            good &= below >= 0
+            good &= self._matches(operand, np.where(good, below, 0), bound)
         return good
+
+    def _fits(self, law: Law, bound: dict[int, Ids], good: Bool) -> Bool:
+        """Where the law holds at the shapes of what its variables stand for. Weights stay weights, lest something that
+        is folded in the law is not folded in its instance."""
+        c = self.classes
+        variables = [v for v in bound if v < len(c.family.variables)]
+        result = np.zeros(len(good), np.bool_)
+        at = np.flatnonzero(good)
+        if law.folds:
+            for v in variables:
+                at = at[c.weight[bound[v][at]] == c.weight[v]]
+        if not len(at) or not variables:
+            result[at] = True
+            return result
+        shapes, inverse = np.unique(np.stack([c.shape[bound[v][at]] for v in variables], 1), axis=0, return_inverse=True)
+        fits = np.array([self._holds(law, variables, shape) for shape in shapes.tolist()])
+        result[at] = fits[inverse.reshape(-1)]
+        return result
+
+    def _holds(self, law: Law, variables: list[int], shapes: list[int]) -> bool:
+        key = (law, tuple(shapes))
+        if key not in self._known:
+            c = self.classes
+            terms = {v: var(f"v{v}", TensorType("float", c.shapes[k])) for v, k in zip(variables, shapes, strict=True)}
+            terms |= {k: term for k, term in enumerate(c.leaves) if k >= len(c.family.variables)}
+            try:
+                left, right = (self._term(side, terms) for side in (law.left, law.right))
+                self._known[key] = left.type == right.type and self.evaluator.key(left) == self.evaluator.key(right)
+            except IllTyped:
+                self._known[key] = False
+            self.evaluator.forget()
+        return self._known[key]
+
+    def _term(self, tree: Tree, leaves: Mapping[int, Term]) -> Term:
+        if isinstance(tree, int):
+            return leaves[tree]
+        operands = [self._term(operand, leaves) for operand in tree[1]]
+        shapes = tuple((o.type.concrete() if o.type is not None else None) or () for o in operands)
+        return self.classes.family.uses[tree[0]].term(operands, shapes)
 
     def irreducible(self, use: int, slot: int, operands: Sequence[Ids]) -> Ids:
         """Those classes of operand `slot` with which no law rewrites the graph whatever the other operands are."""
@@ -162,20 +216,19 @@ class Laws:
             if law.ordered or len(law.operands) != len(operands) or not isinstance(law.operands[slot], tuple):
                 continue
             inner = law.operands[slot]
-            others = [o for k, o in enumerate(law.operands) if k != slot]
-            free = [o for o in others if isinstance(o, int) and o < len(self.classes.family.variables)]
+            others = {k: o for k, o in enumerate(law.operands) if k != slot}
+            free = [o for o in others.values() if isinstance(o, int) and o < len(self.classes.family.variables)]
             if len(free) < len(others) or len(set(free)) < len(free) or set(free) & set(_leaves(inner)):
                 continue
-            fits = all(self._fits(o, operands[k]) for k, o in enumerate(law.operands) if k != slot)
-            if fits:
-                ids = ids[~self._matches(inner, ids, {})]
+            if law.folds and any(len(set(self.classes.weight[operands[k]].tolist())) > 1 for k in others):
+                continue
+            bound: dict[int, Ids] = {}
+            good = self._matches(inner, ids, bound)
+            for k, other in others.items():
+                assert isinstance(other, int)
+                bound[other] = np.full(len(ids), operands[k][0], np.int32)  # all of one shape
+            ids = ids[~(good & self._fits(law, bound, good))]
         return ids
-
-    def _fits(self, leaf: Tree, ids: Ids) -> bool:
-        c = self.classes
-        return isinstance(leaf, int) and bool(
-            (c.kind[ids] == c.kind[leaf]).all() and (c.weight[ids] == c.weight[leaf]).all()
-        )
 
 
 def _leaves(tree: Tree) -> Iterator[int]:

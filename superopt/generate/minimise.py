@@ -1,8 +1,10 @@
 """Leaving out what smaller rules already give.
 
-An equation is derivable when few steps with kept rules lead from one side to the other and no graph between has more
-multiply-adds than the dearer side, nor more than one light operator more: a search finds it without this rule.
-Direct rules whose derivation leads uphill (a 1x1 kernel enlarged before it is merged) stay.
+An equation is derivable when few steps with kept rules lead from one side to the other, each found from the graph
+before it, and no graph between has more multiply-adds than the dearer side, nor more than one light operator more: a
+search finds it without this rule. Direct rules whose derivation leads uphill stay (a 1x1 kernel enlarged before it is
+merged), and so does what merges two products, though both halves of the merged one follow: from them nothing leads
+there.
 
 Steps are taken on the ground terms of the equation; that a step is right there is checked by its fingerprint.
 """
@@ -79,7 +81,7 @@ def is_weak(equation: Equation) -> bool:
 
     Laws that gain nothing by themselves are worth their price in search only if they are general and small.
     """
-    weights = _weights(equation)
+    weights = equation.weights
     if cost(equation.lhs, weights).total != cost(equation.rhs, weights).total:
         return False
     repeated = any(len(leaves) > len(set(leaves)) for leaves in map(occurrences, (equation.lhs, equation.rhs)))
@@ -134,7 +136,7 @@ class Minimiser:
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if lhs == rhs:
             return True
-        weights = _weights(equation)
+        weights = equation.weights
         left, right = self._cost(lhs, weights).total, self._cost(rhs, weights).total
         several = len(lhs) > 1
         ways = [
@@ -175,10 +177,6 @@ class Minimiser:
         if found is None:
             found = self._costs[terms, weights] = cost(terms, weights)
         return found
-
-
-def _weights(equation: Equation) -> frozenset[str]:
-    return frozenset(v.name for v in equation.family.variables if v.weight)
 
 
 def _is_used(start: tuple[Term, ...], goal: tuple[Term, ...]) -> bool:

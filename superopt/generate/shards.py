@@ -68,8 +68,9 @@ def run(
 
     What a shard needs is another of `shards` or in the store already (of an earlier call). At most `workers.room`
     shards are under way, so an end at any moment, however violent, loses no more than these. `progress` hears a line
-    that begins with `title` about once a second. Raises ShardFailed; WorkersError with the shard's name where workers
-    die; StoreError; OSError; ValueError where names are not unique or needs are unknown or circular.
+    that begins with `title` about once a second, and at the end how long it took. Raises ShardFailed; WorkersError
+    with the shard's name where workers die; StoreError; OSError; ValueError where names are not unique or needs are
+    unknown or circular.
     """
     by_name = {shard.name: shard for shard in shards}
     if len({name.casefold() for name in by_name}) < len(shards):  # some file systems know no case
@@ -184,7 +185,8 @@ class _Meter:
 
     def end(self) -> None:
         kept = f", {self._old} of them kept" if self._old else ""
-        self._progress(f"{self._title}: all {self._shards} done{kept} in {_span(time.monotonic() - self._begin)}")
+        shards = "1 shard" if self._shards == 1 else f"{self._shards} shards"
+        self._progress(f"{self._title} done: {shards}{kept} in {_span(time.monotonic() - self._begin)}")
 
 
 def _span(seconds: float) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from superopt.generate.derive.instances import Instance, instances
 from superopt.generate.derive.search import Deriver, Step
-from superopt.ir.rule import Rule, Signature
+from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.text import show_signature
 
 __all__ = ["DERIVED", "NOT_DERIVED", "NO_INSTANCE", "Consequence", "Derivation", "consequence"]
@@ -42,14 +43,21 @@ class Consequence:
         return max(found, default=None) if self.outcome == DERIVED else None
 
 
-def consequence(deriver: Deriver, rule: Rule, signatures: Iterable[Signature], steps: int = 4) -> Consequence:
+def consequence(
+    deriver: Deriver,
+    rule: Rule,
+    signatures: Iterable[Signature],
+    steps: int = 4,
+    conditions: Mapping[Signature, Sequence[Condition]] = MappingProxyType({}),
+) -> Consequence:
     """Derives instances of `rule` at `signatures` in at most `steps` steps each, until one cannot be derived.
 
-    What holds at two choices of different sizes may still be no law; a step is an instance of a law all the same.
+    `conditions` are those under which the rule is known to hold, where that is known: it is tried at such sizes. What
+    holds at two choices of different sizes may still be no law; a step is an instance of a law all the same.
     """
     done: list[Derivation] = []
     for signature in signatures:
-        made = instances(rule, signature)
+        made = instances(rule, signature, conditions=conditions.get(signature, ()))
         if not made:
             reason = f"no sizes were found at {show_signature(signature)} at which both sides have the same types"
             return Consequence(rule, NO_INSTANCE, reason, tuple(done))

@@ -75,8 +75,8 @@ TASO: tuple[Family, ...] = (
         (
             *inputs("x y z", _IMAGE),
             *inputs("w v", _K3, "w", True),
-            *inputs("p q", (2, 2, 1, 3), "p", True),
-            *inputs("r t", (2, 2, 3, 1), "r", True),
+            *inputs("f h", (2, 2, 1, 3), "f", True),
+            *inputs("t u", (2, 2, 3, 1), "t", True),
             *_SCALAR,
         ),
         (
