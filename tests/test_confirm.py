@@ -9,11 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from superopt import confirm as module
-from superopt.cli import commands, main, proving
+from superopt.cli import main, proving
 from superopt.confirm import AGREE, CONFIRMED, ONE_SIDE, SHAPES, UNKNOWN, Confirmation, confirm
 from superopt.generate import Summary, families, generate
 from superopt.generate.pipeline import Witness
-from superopt.ir.text import parse_rule
+from superopt.ir.rule import Rule
+from superopt.ir.text import parse_rule, show_rule, show_signature
 from verify.verdict import Counterexample, Refuted, Verdict
 
 
@@ -133,13 +134,16 @@ def test_a_contradiction_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_contradiction_fails_generate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = parse_rule("Add(a, b) = Add(b, a) @ a[_] b[_]")
 
-    def found(out: Path, seed: int, progress: object, *, witness: Witness) -> Summary:
+    def found(out: Path, seed: int, progress: object, *, witness: Witness, **_: object) -> Summary:
         refuted = wrong()
         assert isinstance(refuted, Refuted) and refuted.counterexample is not None
-        assert witness(rule, rule.signatures[0], refuted.counterexample)["outcome"] == AGREE
+        said = witness(rule, rule.signatures[0], refuted.counterexample)
+        assert said["outcome"] == AGREE
+        entry = {"rule": show_rule(Rule(rule.lhs, rule.rhs)), "signature": show_signature(rule.signatures[0])}
+        (out / "refused.jsonl").write_text(json.dumps({**entry, "confirmation": said}) + "\n")
         return Summary(seed)
 
-    monkeypatch.setattr(commands, "generate", found)
+    monkeypatch.setattr("superopt.cli.generate_command.generate", found)
     done = CliRunner().invoke(main, ["generate", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "error: Add(a, b) = Add(b, a) @ a[_] b[_]: CONTRADICTED" in done.stderr

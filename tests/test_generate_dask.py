@@ -33,6 +33,7 @@ def overlaps(folder: str, inputs: object) -> bytes:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
+    executors.code_hash.cache_clear()  # of a suite's beginning; a file may have been saved since
     with LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0") as running:
         yield running.scheduler_address
 
@@ -97,22 +98,23 @@ def test_without_workers_it_waits_and_ctrl_c_leaves(tmp_path: Path) -> None:
 def test_a_lost_scheduler_is_an_error_and_the_run_goes_on_elsewhere(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import tests.test_generate_dask as t; t.serve()"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    over = threading.Event()
     try:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         folder = tmp_path / "cluster"
 
         def kill_all() -> None:
-            while not list(folder.rglob("*.result")):
-                time.sleep(0.01)
-            os.killpg(process.pid, signal.SIGKILL)
+            while not over.wait(0.01):
+                if list(folder.rglob("*.result")):
+                    os.killpg(process.pid, signal.SIGKILL)
+                    return
 
-        killer = threading.Thread(target=kill_all)
-        killer.start()
+        threading.Thread(target=kill_all, daemon=True).start()
         with pytest.raises(WorkersError, match=r"shard level\d/shard-\d+: .*the scheduler was lost"):
             on_cluster(graph(0.05), folder, address)
-        killer.join()
     finally:
+        over.set()
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

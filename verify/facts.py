@@ -164,6 +164,7 @@ class Facts:
         Where `wish` names a value for a symbol, that one is taken if the facts and the wishes before it allow it.
         """
         solver = z3.Solver(ctx=self.shared.context)
+        solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
         solver.set("rlimit", _RESOURCES)
         encoder = _Encoder(True, self.shared.context)
         for guard in self.guards:
@@ -248,6 +249,7 @@ class Facts:
         """A solver that holds the facts, and whether it holds them only in a weakened form."""
         if exact not in self._solvers:
             solver = z3.SimpleSolver(ctx=self.shared.context)
+            solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
             solver.set("rlimit", _NONLINEAR if exact else _RESOURCES)
             weakened = False
             for guard in self.guards:

@@ -54,6 +54,7 @@ class RealQuery:
 def refuted(query: RealQuery, context: z3.Context) -> bool:
     """Whether no point satisfies all constraints. False means "not shown"."""
     solver = z3.SolverFor("QF_NRA", ctx=context) if _nonlinear(query) else z3.SimpleSolver(ctx=context)
+    solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
     solver.set("rlimit", _RESOURCES)
     solver.add([_encoded(c, context) for c in query.constraints])
     return bool(solver.check() == z3.unsat)

@@ -12,6 +12,7 @@ import click
 from rich.table import Table
 
 from superopt.cli.natural import SignatureNeeded, natural_signatures
+from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, Progress, one_line_errors, results
 from superopt.generate.derive import (
     DERIVED,
@@ -73,6 +74,9 @@ def rules_command(context: click.Context) -> None:
     """
     if context.invoked_subcommand is None:
         context.invoke(list_command)
+
+
+rules_command.add_command(rank_command)
 
 
 @rules_command.command("list", context_settings=_HELP)

@@ -83,6 +83,7 @@ def local(jobs: int) -> Iterator[Workers]:
 
     Leaving by an exception (Ctrl-C) kills the processes; they die with this process, too, however it ends.
     """
+    code_hash()  # before somebody edits the source
     yield from _run(_Inline() if jobs == 1 else _Processes(jobs))
 
 
@@ -94,6 +95,7 @@ def cluster(address: str) -> Iterator[Workers]:
     (the solver serves one): so start `dask worker` with --nworkers auto --nthreads 1. Raises WorkersError where
     Dask's `distributed` is not installed or the scheduler does not answer within 10 s.
     """
+    code_hash()
     try:
         import dask.config
         import distributed  # noqa: F401 - is it there?
@@ -290,6 +292,7 @@ class _Process:
 def _serve(pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # what to do about it is decided where the questions come from
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    code_hash()  # before somebody edits the source
     while True:
         try:
             question = pipe.recv_bytes()

@@ -154,12 +154,8 @@ class _Reading:
     def schema(self, n: int, part: int) -> Schema:
         """The law of `n` operands, or of part `part` of them."""
         old = self.original
-        lhs, rhs = (
-            tuple(self._build(side[0], k, n) for k in range(n))
-            if self.of_outputs
-            else tuple(self._build(term, part, n) for term in side)
-            for side in (old.rule.lhs, old.rule.rhs)
-        )
+        outputs = [(0, k) for k in range(n)] if self.of_outputs else [(i, part) for i in range(len(old.rule.lhs))]
+        lhs, rhs = (tuple(self._build(side[i], k, n) for i, k in outputs) for side in (old.rule.lhs, old.rule.rhs))
         kinds = dict(self._more(old.kinds.items(), n))
         return Schema(Rule(lhs, rhs), self._signature(old.base, n), self._signature(old.open, n), kinds)
 

@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from superopt.generate.candidates import Equation, occurrences, variables
+from superopt.generate.candidates import Equation, occurrences, operators, variables
 from superopt.generate.derive import ByFingerprint, Deriver, Step, normal
 from superopt.generate.fingerprints import Evaluator
 from superopt.ir.rule import Rule
@@ -23,6 +23,7 @@ from superopt.ir.term import CLOSED_FORM, Term, topological
 
 __all__ = ["Cost", "Minimiser", "cost", "is_usable", "is_weak", "normal"]
 
+_LARGE = 3
 _NEUTRAL = 4  # most operators at inference, on both sides together, of a law that gains nothing by itself
 _LAUNCH = 8.0  # cost of running any operator at all, in multiply-adds of these small tensors
 
@@ -106,10 +107,14 @@ def is_usable(rule: Rule, weights: frozenset[str]) -> bool:
 
 
 class Minimiser:
-    """The rules kept so far, and which equations they give."""
+    """The rules kept so far, and which equations they give.
 
-    def __init__(self, evaluator: Evaluator, most_steps: int = 2) -> None:
-        self.most_steps = most_steps
+    A derivation has at most `most_steps` steps, and that of a large law, with more than `_LARGE` operators at inference
+    on a side, `large_steps`: a search that meets it takes these steps anyway, one after the other.
+    """
+
+    def __init__(self, evaluator: Evaluator, most_steps: int = 2, large_steps: int = 4) -> None:
+        self.most_steps, self.large_steps = most_steps, large_steps
         self._admits = ByFingerprint(evaluator)
         self._deriver = Deriver((), self._admits)
         self._costs: dict[tuple[tuple[Term, ...], frozenset[str]], Cost] = {}
@@ -151,16 +156,21 @@ class Minimiser:
     def derivation(
         self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str], without: Rule | None = None
     ) -> tuple[Step, ...] | None:
-        """The steps by which a search gets from `start` to `goal`: at most `most_steps`, and one for each further
-        output; no graph between costs much more than the dearer end. None where none are found."""
+        """The steps by which a search gets from `start` to `goal`, one more for each further output; no graph between
+        costs much more than the dearer end. None where none are found."""
         one, other = self._cost(start, weights), self._cost(goal, weights)
         most = Cost(max(one.work, other.work), max(one.other, other.other))
 
         def passes(terms: tuple[Term, ...]) -> bool:
             return self._cost(terms, weights).within(most)
 
-        steps = self.most_steps + len(start) - 1
+        large = max(operators(side, weights)[0] for side in (start, goal)) > _LARGE
+        steps = (self.large_steps if large else self.most_steps) + len(start) - 1
         return self._deriver.derive(start, goal, steps, without=without, passes=passes, forward=True)
+
+    def explanation(self, equation: Equation, steps: int = 4) -> tuple[Step, ...]:
+        """Steps from one side to the other, up or downhill; none where none are found."""
+        return self._deriver.derive(equation.lhs, equation.rhs, steps) or ()
 
     def forget(self) -> None:
         """Gives memory back; answers stay the same."""

@@ -73,10 +73,10 @@ def generate(
     share = None if memory is None else max(1, memory // max(1, jobs))
     task = Task(tuple(families), operators, seed, share, prover, witness)
     identity = hashlib.blake2b(repr((code_hash(), seed, operators, task.families)).encode(), digest_size=16).hexdigest()
-    store = Store(out.with_name(out.name + ".shards"), identity, resume)
     tell = progress or (lambda message: None)
+    plan = _Plan(task)
     with _workers(jobs, scheduler) as workers:
-        plan = _Plan(task)
+        store = Store(out.with_name(out.name + ".shards"), identity, resume)  # after the workers: it may clear a folder
         run(plan.enumeration, store, workers, tell, "enumeration")
         run(plan.settling, store, workers, tell, "conjectures")
         run([plan.merging], store, workers, tell, "derivability")

@@ -16,6 +16,7 @@ from superopt.generate.counts import Counts
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.generalise import Schema, generalise
 from superopt.generate.minimise import Cost, Minimiser, cost, is_usable, is_weak, normal
+from superopt.generate.occasions import Occasions
 from superopt.generate.trial import Trial
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term
@@ -24,6 +25,8 @@ from verify.proofs import prove_at
 from verify.verdict import Counterexample, Proved, Refuted, Verdict
 
 __all__ = ["Kept", "Prover", "Settler", "Witness", "settle_order"]
+
+_REMEMBERED = 100  # conjectures whose derivations are kept in memory
 
 Prover: TypeAlias = Callable[[Rule, Signature], Verdict]
 # What somebody else, who need not trust the kernel, says of a counterexample; kept beside it.
@@ -57,6 +60,8 @@ class Settler:
     seconds: dict[str, float] = field(default_factory=dict)  # of the prover, by rule id
 
     def __post_init__(self) -> None:
+        self.occasions = Occasions()
+        self._schemas: dict[str, Schema] = {}
         self.trial = Trial(self.evaluator, self.seed)
         self.minimiser = Minimiser(self.evaluator)
         self._seen: set[str] = set()
@@ -65,7 +70,7 @@ class Settler:
     def know(self, kept: Iterable[Kept]) -> None:
         """Rules that were proven elsewhere."""
         for known in kept:
-            self._remember(known.rule, known.equation)
+            self._remember(known)
 
     def knows(self, kept: Kept) -> bool:
         """Whether a rule is the same as one that was kept, another form of it, or derivable."""
@@ -77,8 +82,16 @@ class Settler:
         for equation in equations:
             self.counts.conjectures += 1
             self._settle(_oriented(equation))
+            if self.counts.conjectures % _REMEMBERED == 0:
+                self.minimiser.forget()
 
-    def _remember(self, rule: Rule, equation: Equation) -> None:
+    def explain(self, equation: Equation) -> None:
+        """Notes at which signatures rules give an equation that is not kept."""
+        self.occasions.add(self.minimiser.explanation(equation), self._schemas)
+
+    def _remember(self, kept: Kept) -> None:
+        rule, equation = kept.rule, kept.equation
+        self._schemas[rule.id] = kept.schema
         self._seen |= {rule.id, rule.reversed().id}
         self._sides.add((normal(rule.lhs), cost(equation.rhs, equation.weights)))
         self.minimiser.add(rule)
@@ -86,6 +99,7 @@ class Settler:
     def _settle(self, equation: Equation) -> None:
         if self.minimiser.derivable(equation):
             self.counts.derivable += 1
+            self.explain(equation)
             return
         if is_weak(equation):
             self.counts.weak += 1
@@ -111,7 +125,7 @@ class Settler:
         if isinstance(verdict, Proved):
             self.counts.proved += 1
             self.kept.append(Kept(schema, equation))
-            self._remember(rule, equation)
+            self._remember(self.kept[-1])
         else:
             self._refuse(schema, verdict)
 

@@ -14,7 +14,7 @@ from superopt.generate.trial import Trial
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.ops import OPS, IllTyped
 from superopt.ir.rule import SignatureValue
-from superopt.ir.term import Attr, AttrVar, topological
+from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, topological
 
 __all__ = ["sized"]
 
@@ -119,7 +119,8 @@ def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Cho
     if kind in _SPELT:
         known += _known_entries(groups, number)
     factors = _FACTORS if kind in _SPELT else 1
-    for choice in itertools.product(*(list(_sizes(known, v, factors, sums)) for v in entries)):
+    fixed = kind in ("shape", "kernel")  # a window of 3 x 3 is no size of a variable
+    for choice in itertools.product(*([*_sizes(known, v, factors, sums), *[v] * (fixed and v > 1)] for v in entries)):
         yield choice, None
     if kind in _SPELT:
         yield None, free
@@ -129,10 +130,18 @@ _SPELT = ("reshape", "expand")  # shapes that models write down, by sizes, 0 and
 
 
 def _broadcasts(draft: Draft, at: list[Slot]) -> bool:
-    """Whether a constant is an operand of an elementwise operator, so that its shape does not follow from its place."""
-    constants = {slot[0] for slot in at}
-    terms = topological(draft.equation.lhs + draft.equation.rhs)
-    return any(t.op in OPS and OPS[t.op].elementwise and not constants.isdisjoint(t.inputs) for t in terms)
+    """Whether a constant meets a value in an elementwise operator, so that its shape does not follow from its place."""
+    made: set[Term] = {term for term, _ in at}  # of the constant
+    fixed: set[Term] = set()  # of constants only
+    for term in topological(draft.equation.lhs + draft.equation.rhs):
+        elementwise = term.op in OPS and OPS[term.op].elementwise
+        if term.op in CLOSED_FORM or (elementwise and fixed.issuperset(term.inputs)):
+            fixed.add(term)
+            if not made.isdisjoint(term.inputs):
+                made.add(term)
+        elif elementwise and not made.isdisjoint(term.inputs):
+            return True
+    return False
 
 
 _Known = tuple[Dim, int, int]  # a size, its value at the instance, and the place of its axis

@@ -19,16 +19,21 @@ from superopt.generate.extend import extensions
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.generalise import Schema
 from superopt.generate.grammar import Family
+from superopt.generate.occasions import Occasions
 from superopt.generate.settle import Kept, Prover, Settler, Witness, settle_order
 from superopt.generate.signatures import variations
 from superopt.generate.trial import Trial
 from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import topological
 from superopt.ir.text import parse_rules, parse_terms, show_rule
 from superopt.ir.types import tensor
 from verify.proofs import Certificate, prove_at, with_weakest
 from verify.verdict import Proved
 
 __all__ = ["Task", "enumerated", "merged", "proven", "settled"]
+
+
+_PRODUCTS = frozenset({"Conv", "FusedMatMul", "Gemm", "MatMul"})
 
 
 @dataclass(frozen=True)
@@ -72,6 +77,7 @@ def settled(task: Task, number: int, known: Sequence[str], inputs: Mapping[str, 
     return _json({
         "counts": asdict(counts),
         "kept": [_show_kept(task, kept) for kept in settler.kept],
+        "occasions": settler.occasions.counts,
         "refused": settler.refused,
         "seconds": {rule: round(seconds, 3) for rule, seconds in settler.seconds.items()},
     })  # fmt: skip
@@ -83,9 +89,11 @@ def merged(task: Task, order: Sequence[str], inputs: Mapping[str, bytes]) -> byt
     kept: list[Kept] = []
     dropped = [Counts() for _ in task.families]
     for name in order:
+        settler.occasions.update(json.loads(inputs[name])["occasions"])
         for one in _read_kept(task, json.loads(inputs[name])["kept"]):
             if settler.knows(one):
                 dropped[task.families.index(one.equation.family)].redundant += 1
+                settler.explain(one.equation)
             else:
                 kept.append(one)
                 settler.know([one])
@@ -93,23 +101,32 @@ def merged(task: Task, order: Sequence[str], inputs: Mapping[str, bytes]) -> byt
         if settler.minimiser.derivable(one.equation, without=one.rule):
             dropped[task.families.index(one.equation.family)].redundant += 1
             settler.minimiser.remove(one.rule)
+            settler.explain(one.equation)
             kept.remove(one)
     kept.sort(key=lambda one: task.families.index(one.equation.family))  # stable
-    return _json({"kept": [_show_kept(task, one) for one in kept], "counts": [asdict(count) for count in dropped]})
+    return _json({
+        "kept": [_show_kept(task, one) for one in kept],
+        "occasions": settler.occasions.counts,
+        "counts": [asdict(count) for count in dropped],
+    })  # fmt: skip
 
 
 def proven(task: Task, source: str, start: int, stop: int, inputs: Mapping[str, bytes]) -> bytes:
     """Some of the rules with all signatures at which they are proven, and their certificates; and the same laws for
     more operands."""
     trial = Trial(Evaluator(task.seed), task.seed)
-    entries = json.loads(inputs[source])["kept"][start:stop]
+    result = json.loads(inputs[source])
+    entries = result["kept"][start:stop]
+    occasions = Occasions()
+    occasions.update(result["occasions"])
     kept = _read_kept(task, entries)
     found = []
     for entry, one in zip(entries, kept, strict=True):
-        schemas = [one.schema, *extensions([one.schema], trial, task.prover)]
-        for schema in schemas:
+        more = extensions([one.schema], trial, task.prover) if _merges(one) else ()
+        for schema in (one.schema, *more):
             start_s = time.perf_counter()
-            proofs = _proofs(task, trial, schema, one.equation.family.lifts)
+            wanted = [*variations(schema, one.equation.family.lifts), *occasions.of(schema.rule.id)]
+            proofs = _proofs(task, trial, schema, wanted)
             if not proofs:
                 continue
             rule = Rule(schema.rule.lhs, schema.rule.rhs, tuple(proofs))
@@ -127,9 +144,15 @@ def proven(task: Task, source: str, start: int, stop: int, inputs: Mapping[str, 
     return _json({"rules": found})
 
 
-def _proofs(task: Task, trial: Trial, schema: Schema, lifts: str) -> dict[Signature, Proved]:
+def _merges(kept: Kept) -> bool:
+    """Whether the rule makes one product of several: what pays the more, the more of them there are."""
+    left, right = (sum(t.op in _PRODUCTS for t in topological(side)) for side in (kept.rule.lhs, kept.rule.rhs))
+    return left > right > 0
+
+
+def _proofs(task: Task, trial: Trial, schema: Schema, wanted: Iterable[Signature]) -> dict[Signature, Proved]:
     proofs: dict[Signature, Proved] = {}
-    for wide in [schema.base, *variations(schema, lifts)]:
+    for wide in [schema.base, *wanted]:
         signature = trial.pinned(schema.rule, wide)
         if any(_covers(known, signature) for known in proofs) or not trial.holds(schema.rule, signature):
             continue

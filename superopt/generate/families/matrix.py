@@ -42,4 +42,12 @@ MATRIX: tuple[Family, ...] = (
     ),
     Family("matrix", inputs("a b c", (2, 2)), (Use("MatMul"), Use("Sub", slots=("*!Sub",))), runtime=3, lifts="matrix"),
     Family("matrix", inputs("a", (2, 2)), binary("MatMul"), runtime=1, constants=(("Eye", {"n": 2}),), lifts="matrix"),
+    Family(
+        "matrix",
+        (*inputs("a b c d", (2, 2)), *inputs("s", ())),
+        (*binary("MatMul Add", slots=("*!s",)), Use("Mul", slots=("*!s", "s")), *transpose((1, 0))),
+        runtime=5,
+        lifts="matrix",
+        wave=2,
+    ),
 )

@@ -5,12 +5,15 @@ Data only.
 
 from __future__ import annotations
 
-from superopt.generate.grammar import FOLDED, Family, Use, axes, binary, concat, inputs, slices, transpose, unary, zeros
+from superopt.generate.grammar import FOLDED, Family, Use, axes, binary, concat, inputs, slices, splits, transpose, unary, zeros
 
 __all__ = ["NORMALIZATION"]
 
 _EPSILON = 1e-05
 _LAYER = {"axis": -1, "epsilon": _EPSILON}
+_SKIP = {"epsilon": 1e-12}  # which has another default
+_SKIP_LAYER = {"axis": -1, **_SKIP}
+_GEMM = Use("Gemm", {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}, (3,), ("a", "w!b,d,g,t,o,m,v", "w!u,Zeros"))
 
 
 def _softmax(axis: int, **kinds: object) -> Use:
@@ -22,19 +25,231 @@ def _reduce(name: str, **kinds: object) -> Use:
 
 
 NORMALIZATION: tuple[Family, ...] = (
-    Family(
+    Family(  # Softmax by its parts, and shifts that do not change it
         "normalization",
-        (*inputs("a", (3, 5)), *inputs("c", (3, 1)), *inputs("s", ())),
+        (*inputs("a", (3, 5)), *inputs("s", ())),
         (
-            _softmax(-1),
-            Use("LogSoftmax", {"axis": -1}, (1,)),
-            *unary("Exp Log", slots=("*!c,s",)),
-            _reduce("Sum", slots=("Exp",)),
-            _reduce("Max Mean".split()[0], slots=("a",)),
-            *binary("Add Sub", slots=("*!c,s",)),
-            *binary("Div", slots=("*!c,s", "ReduceSum")),
+            _softmax(-1, slots=("*!s,Exp,Log,Div,ReduceMax,ReduceSum,Softmax",)),
+            Use("LogSoftmax", {"axis": -1}, (1,), ("*!s,Exp,Log,Div,ReduceMax,ReduceSum,Softmax",)),
+            *unary("Exp Log", slots=("*!s,Exp,Log,Add,Sub,Div,ReduceMax,ReduceSum",)),
+            _reduce("Sum", slots=("*!a,s,Log,Add,Sub,Div,Softmax,LogSoftmax,ReduceMax,ReduceSum",)),
+            _reduce("Max", slots=("a",)),
+            *binary("Add Sub", slots=("a", "*!a,Exp,Log,Softmax,LogSoftmax,Add,Sub,Div,ReduceSum")),
+            *binary("Div", slots=("*!s,a,Add,Sub", "*!s,a,Add,Sub,Exp,Log,Softmax,ReduceMax")),
+        ),
+        runtime=4,
+        lifts="rows",
+    ),
+    Family(  # attention: a bias of the keys shifts each row of the scores
+        "normalization",
+        (
+            *inputs("q", (2, 3)),
+            *inputs("k", (3, 5)),
+            *inputs("b", (3, 1), "b", True),
+            *inputs("m", (2, 5)),
+            *inputs("s", (), "s", True),
+        ),
+        (
+            _softmax(-1, slots=("x!q,k,m",)),
+            *binary("Add", slots=("k", "b")),
+            *binary("MatMul", slots=("q", "x!q,m")),
+            *binary("Mul Div", slots=("x!q,k,m,Softmax,Mul,Div", "s")),
+            *binary("Add", slots=("x!k,q,m,Softmax,Add", "m")),
+        ),
+        runtime=5,
+        folded=(0,) * 6,
+        lifts="rows",
+    ),
+    Family(  # scales and biases that the normalisation's own take in
+        "normalization",
+        (
+            *inputs("a", (3, 5)),
+            *inputs("g h t", (5,), "g", True),
+            *inputs("s", ()),
+        ),
+        (
+            Use("LayerNormalization", _LAYER, (2, 3), ("x!s,LayerNormalization,Mul,Neg", "w", "w")),
+            Use("RMSNormalization", _LAYER, (2,), ("x!s,LayerNormalization,RMSNormalization,Add,Mul", "w")),
+            Use("SimplifiedLayerNormalization", _LAYER, (2,), ("a", "g")),
+            *binary("Add", slots=("x!s,RMSNormalization,Add,Mul,Neg", "*!a")),
+            *binary("Mul", slots=("x!a,s,Add,Mul,Neg", "*!a")),
+            *unary("Neg", slots=("x!s,Add,Mul",)),
+            *binary("Add Mul", slots=("w0", "w0"), run=False, fold=True),
+            *unary("Neg", slots=("w0",), run=False, fold=True),
+        ),
+        runtime=2,
+        folded=(1, 2, 0),
+        lifts="rows",
+    ),
+    Family(  # centring by hand
+        "normalization",
+        (*inputs("a", (3, 5)), *inputs("g", (5,), "g", True)),
+        (
+            Use("LayerNormalization", _LAYER, (2,), ("x", "g")),
+            Use("RMSNormalization", _LAYER, (2,), ("x", "g")),
+            *binary("Sub", slots=("a", "x!a,LayerNormalization,RMSNormalization")),
+            _reduce("Mean", slots=("a",)),
         ),
         runtime=3,
         lifts="rows",
+    ),
+    Family(  # sums that are normalised
+        "normalization",
+        (*inputs("a y", (3, 5)), *inputs("g h b", (5,), "g", True)),
+        (
+            Use("LayerNormalization", _SKIP_LAYER, (2, 3), ("x", "g", "h")),
+            Use("RMSNormalization", _SKIP_LAYER, (2,), ("x", "g")),
+            Use("SkipLayerNormalization", _SKIP, (3, 4), ("x!Add", "x!Add", "g", "h")),
+            Use("SkipSimplifiedLayerNormalization", _SKIP, (3, 4), ("x", "x", "g", "b")),
+            *binary("Add", slots=("x", "*!g,h")),
+        ),
+        runtime=2,
+        lifts="rows",
+    ),
+    *(  # by channel: a product and a sum
+        Family(
+            "normalization",
+            (
+                *inputs("a", shape),
+                *inputs("t o m v", (3,), "t", True),
+                *inputs("c", (1, 3, *(1 for _ in shape[2:])), "c", True),
+            ),
+            (
+                Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("x!Neg", "w!c", "w!c", "w!c", "v")),
+                *binary("Add Sub Mul", slots=("x!Neg", "c")),
+                *axes("Squeeze", (-len(shape), *range(2 - len(shape), 0)), slots=("c",), run=False, fold=True),
+                *binary("Add", slots=("o", "w1!c,t,o,m,v"), run=False, fold=True),
+                *binary("Sub", slots=("o|m", "w1!c,t,o,m,v"), run=False, fold=True),
+                *binary("Mul", slots=("t|o", "w1!c,t,o,m,v"), run=False, fold=True),
+            ),
+            runtime=2,
+            folded=(3, 4, 0),
+            elements=60,
+            lifts="rows",
+        )
+        for shape in ((2, 3), (2, 3, 5), (2, 3, 2, 5))
+    ),
+    Family(  # one after the other
+        "normalization",
+        (
+            *inputs("a", (2, 3)),
+            *inputs("t o m v", (3,), "t", True),
+            *inputs("b c d q", (3,), "b", True),
+        ),
+        (
+            Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("a", "w!b,c,d,q,v", "w!b,c,d,q,v", "m", "v")),
+            Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("x!a", "b", "c", "d", "q")),
+            *axes("Unsqueeze", (-2,), slots=("t|o",), run=False, fold=True),
+            Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("w1!t,o", "b", "c", "d", "q"), run=False, fold=True),
+            Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("w1!t,o", "b", "Zeros", "Zeros", "q"), run=False, fold=True),
+            *axes("Squeeze", (-2,), slots=("w2",), run=False, fold=True),
+        ),
+        runtime=2,
+        folded=(3, 6, 0),
+        constants=(zeros(3),),
+        shapes=frozenset({(2, 3), (1, 3), (3,)}),
+        lifts="rows",
+    ),
+    Family(  # scales of a layer's inputs and outputs
+        "normalization",
+        (
+            *inputs("a", (3, 5)),
+            *inputs("u", (5, 4), "u", True),
+            *inputs("b d", (4,), "b", True),
+            *inputs("g", (5,), "g", True),
+            *inputs("c", (3, 1)),
+        ),
+        (
+            _GEMM,
+            *binary("MatMul", slots=("x!c,MatMul,Gemm", "w!b,d,g")),
+            *binary("Mul Div", slots=("x!c,Mul,Div", "d|g|c")),
+            *binary("Mul Div", slots=("u|b", "w1!u,b,g"), run=False, fold=True),
+            *axes("Unsqueeze", (-1,), slots=("g",), run=False, fold=True),
+        ),
+        runtime=2,
+        folded=(2, 3, 0),
+        shapes=frozenset({(3, 5), (3, 4), (5, 4), (4,), (5, 1)}),
+        lifts="matrix",
+    ),
+    Family(  # by channel, after a layer
+        "normalization",
+        (
+            *inputs("a", (3, 5)),
+            *inputs("u", (5, 4), "u", True),
+            *inputs("b", (4,), "b", True),
+            *inputs("t o m v", (4,), "t", True),
+        ),
+        (
+            *binary("MatMul", slots=("a", "w!b,t,o,m,v")),
+            _GEMM,
+            Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("x!a", "t", "o", "m", "v")),
+            Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("u", "t", "Zeros", "Zeros", "v"), run=False, fold=True),
+            Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("w1!u", "t", "o", "m", "v"), run=False, fold=True),
+            *axes("Unsqueeze", (-2,), slots=("b",), run=False, fold=True),
+            *axes("Squeeze", (-2,), slots=("w2!Zeros",), run=False, fold=True),
+        ),
+        runtime=2,
+        folded=(3, 4, 0),
+        constants=(zeros(4), zeros(1, 4)),
+        shapes=frozenset({(3, 5), (3, 4), (5, 4), (1, 4), (4,)}),
+        lifts="rows",
+    ),
+    Family(  # rows apart
+        "normalization",
+        (*inputs("a y", (4, 5)), *inputs("g h", (5,), "g", True)),
+        (
+            Use("LayerNormalization", _LAYER, (2, 3), ("x!LayerNormalization,RMSNormalization", "g", "h")),
+            Use("RMSNormalization", _LAYER, (2,), ("x!LayerNormalization,RMSNormalization", "g")),
+            Use("Gather", {"axis": -2, "indices": 0}, (1,), ("x!Gather,Slice,Split,Concat",)),
+            *slices(-2, slots=("x!Gather,Slice,Split,Concat",)),
+            *splits(-2, slots=("x!Gather,Slice,Split,Concat",)),
+            *concat(-2, slots=("x!Gather,Slice,Split,Concat",)),
+        ),
+        runtime=3,
+        elements=40,
+        lifts="rows",
+        halves=(-2,),
+    ),
+    Family(
+        "normalization",
+        inputs("a y", (4, 5)),
+        (
+            _softmax(-1, slots=("x!Softmax,LogSoftmax",)),
+            _softmax(-2, slots=("x!Softmax,LogSoftmax",)),
+            Use("LogSoftmax", {"axis": -1}, (1,), ("x!Softmax,LogSoftmax",)),
+            Use("Gather", {"axis": -2, "indices": 0}, (1,), ("x!Gather,Slice,Split,Concat,Transpose",)),
+            *slices(-2, slots=("x!Gather,Slice,Split,Concat,Transpose",)),
+            *splits(-2, slots=("x!Gather,Slice,Split,Concat,Transpose",)),
+            *concat(-2, slots=("x!Gather,Slice,Split,Concat,Transpose",)),
+            *transpose((1, 0), slots=("x!Gather,Slice,Split,Concat,Transpose",)),
+        ),
+        runtime=3,
+        elements=40,
+        lifts="rows",
+        halves=(-2,),
+    ),
+    *(
+        Family(  # what an instance's mean takes away
+            "normalization",
+            (
+                *inputs("a", (2, 4, 3)),
+                *inputs("g h", (4,), "g", True),
+                *inputs("c", (4, 1), "c", True),
+                *inputs("s", ()),
+            ),
+            (
+                Use(op, {"epsilon": _EPSILON, **attrs}, (3,), ("x!Neg", "w!c", "w!c")),
+                *binary("Add", slots=("x!Neg,Mul", "c|s")),
+                *binary("Mul", slots=("x!a,Neg,Add", "c|s")),
+                *unary("Neg", slots=("x!Add,Mul",)),
+                *axes("Squeeze", (-1,), slots=("c",), run=False, fold=True),
+                *binary("Add Mul", slots=("g|h", "w1!c,g,h,Neg"), run=False, fold=True),
+                *unary("Neg", slots=("g|h",), run=False, fold=True),
+            ),
+            runtime=2,
+            folded=(2, 4, 0),
+            lifts="rows",
+        )
+        for op, attrs in (("InstanceNormalization", {}), ("GroupNormalization", {"num_groups": 2}))
     ),
 )

@@ -7,6 +7,8 @@ that an image keeps its size. The constants have families of their own: x + xy =
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from superopt.generate.grammar import (
     FOLDED,
     Constant,
@@ -25,6 +27,8 @@ from superopt.generate.grammar import (
 __all__ = ["TASO"]
 
 _SQUARE = (4, 4)
+# Neither 6, the half of three parts, nor more: what is cut elsewhere than it was joined is a law of these sizes only.
+_MATRICES = frozenset((m, n) for m in (2, 4, 8, 12) for n in (2, 4, 8, 12) if m * n <= 64)
 _IMAGE, _BATCHES, _CHANNELS = (2, 2, 5, 5), (4, 2, 5, 5), (2, 4, 5, 5)
 _SIZES = ((3, 3), (1, 3), (3, 1))
 _KERNELS = frozenset((out, into, *size) for out in (2, 4) for into in (2, 4) for size in _SIZES)
@@ -51,8 +55,9 @@ _AVERAGE = _pool("AveragePool", count_include_pad=1)
 _SCALAR = inputs("s", (), "s", True)
 _NINE: Constant = ("ConstantOfShape", {"shape": (), "value": 9.0})
 
-TASO: tuple[Family, ...] = (
-    Family(
+
+def _matrices(runtime: int, halves: tuple[int, ...] = ()) -> Family:
+    return Family(
         "taso",
         (*inputs("a b c d", _SQUARE), *inputs("s", ())),
         (
@@ -63,20 +68,23 @@ TASO: tuple[Family, ...] = (
             *concat(-1, -2),
             *splits(-1, -2),
         ),
-        runtime=4,
-        elements=64,
+        runtime=runtime,
+        shapes=_MATRICES,
         lifts="matrix",
-        halves=(-1, -2),
+        halves=halves,
         wave=2,
         group="taso",
-    ),
-    Family(
+    )
+
+
+def _images(runtime: int, halves: tuple[int, ...] = ()) -> Family:
+    return Family(
         "taso",
         (
             *inputs("x y z", _IMAGE),
             *inputs("w v", _K3, "w", True),
-            *inputs("f h", (2, 2, 1, 3), "f", True),
-            *inputs("t u", (2, 2, 3, 1), "t", True),
+            *inputs("f", (2, 2, 1, 3), "f", True),
+            *inputs("t", (2, 2, 3, 1), "t", True),
             *_SCALAR,
         ),
         (
@@ -94,12 +102,70 @@ TASO: tuple[Family, ...] = (
             _enlarge(1, 0),
             _enlarge(0, 1),
         ),
-        runtime=4,
+        runtime=runtime,
         folded=(1, 1, 1, 1, 1),
         shapes=frozenset({_IMAGE, _BATCHES, _CHANNELS}) | _KERNELS,
         lifts="conv",
-        halves=(-3, -4),
+        halves=halves,
         wave=2,
         group="taso",
+    )
+
+
+_CONSTANT_MATRICES = Family(
+    "taso",
+    (*inputs("a b", _SQUARE), *inputs("s", ())),
+    (
+        Use("MatMul", slots=("*!s,Ones",)),
+        Use("Add", slots=("*!s",)),
+        Use("Mul", slots=("*!s,Eye",)),
+        Use("Mul", slots=("*!s", "s")),
     ),
+    runtime=2,
+    folded=(1, 1, 1),
+    constants=(("Eye", {"n": 4}), ones(*_SQUARE)),
+    shapes=_MATRICES,
+    lifts="matrix",
+    wave=2,
+    group="taso",
+)
+
+# A mean over the window as a kernel: Ones / 9, or the identity between channels spread over the window.
+_CONSTANT_KERNELS = tuple(
+    Family(
+        "taso",
+        (*inputs("x", _IMAGE), *inputs("w", kernel, "w", True), *_SCALAR),
+        (
+            _conv((1, 1, 1, 1), group),
+            Use("Add", slots=("x",)),
+            Use("Mul", slots=("x", "s")),
+            *concat(-3, slots=("x",)),
+            _AVERAGE,
+            Use("Unsqueeze", {"axes": (-2, -1)}, (1,), ("Eye",), run=False, fold=True),
+            Use("Mul", slots=("Ones", "w1!s,w"), run=False, fold=True),
+            Use("Div", slots=("w2!s,w,Dirac", "ConstantOfShape"), run=False, fold=True),
+            Use("Add", slots=("w3!s", "w3!s"), run=False, fold=True),
+            Use("Mul", slots=("w3!s", "s"), run=False, fold=True),
+            *concat(-4, slots=("w3!s",), run=False, fold=True),
+            replace(_AVERAGE, slots=("Dirac",), run=False, fold=True),
+        ),
+        runtime=2,
+        folded=(3, 4, 0),
+        constants=(dirac(group, *kernel), ones(*kernel), _NINE, *eye),
+        shapes=frozenset({_IMAGE, _CHANNELS, kernel, (2, 2), (2, 2, 1, 1), (2 * kernel[0], *kernel[1:]), ()}),
+        lifts="conv",
+        wave=2,
+        group="taso",
+    )
+    for group, kernel, eye in ((1, _K3, (("Eye", {"n": 2}),)), (2, _DEPTHWISE, ()))
+)
+
+# Pairs of outputs at one operator fewer: there are a thousand of them at 4, and all follow.
+TASO: tuple[Family, ...] = (
+    _matrices(3, (-1, -2)),
+    _matrices(4),
+    _images(3, (-3, -4)),
+    _images(4),
+    _CONSTANT_MATRICES,
+    *_CONSTANT_KERNELS,
 )

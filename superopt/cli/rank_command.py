@@ -1,0 +1,116 @@
+"""`superopt rules rank`: which rules are of use on models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from superopt.cli.terminal import Progress, fail, one_line_errors
+from superopt.ir.rule import Rule
+from superopt.ir.text import show_rule
+from superopt.optimizer.ranking import Ranking, RuleRank, TraceError, rank
+from superopt.rulebook import certified_rules
+from verify.proofs import kernel_hash
+
+__all__ = ["rank_command"]
+
+SCHEMA_VERSION = 1
+
+_File = click.Path(path_type=Path)
+
+
+@click.command("rank", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("models", metavar="MODEL...", type=_File, nargs=-1, required=True)
+@click.option("--rules", type=_File, help="File or folder of rules instead of the shipped ones.")
+@click.option("--trace", "traces", type=_File, multiple=True, help="A file of `optimize --trace`; repeatable.")
+@click.option(
+    "--prove", is_flag=True, help="Count matches also where no certificate speaks, if the rule can be proven there now."
+)
+@click.option("--top", type=click.IntRange(min=1), help="Show so many rules only.")
+@click.option("--json", "as_json", is_flag=True, help="Print all rules, model by model, as JSON.")
+@one_line_errors
+def rank_command(
+    models: tuple[Path, ...],
+    rules: Path | None,
+    traces: tuple[Path, ...],
+    prove: bool,
+    top: int | None,
+    as_json: bool,
+) -> None:
+    """Rank rules by their use on models: steps of traces first, then models and sites where they match.
+
+    A rule matches where either of its sides can be exchanged for the other: at a certified signature, where the
+    conditions of the proof hold. A site is a set of operators; it counts once for a rule. Some rules have their place
+    only in what others make of a model: only traces tell of them. A step counts at each place where it was applied.
+
+    \b
+    Examples:
+      superopt rules rank model.onnx
+      superopt rules rank *.onnx --top 20
+      superopt rules rank model.onnx --rules mine.rules --trace trace.json --json > ranking.json
+    """
+    with Progress() as progress:
+        listed, certificates = certified_rules(rules)
+        try:
+            asked = [entry.rule for entry in listed]
+            ranking = rank(models, asked, certificates, traces, anew=prove, progress=progress)
+        except TraceError as error:
+            fail(str(error))
+    if as_json:
+        click.echo(json.dumps(_content(ranking, models, traces), indent=1))
+    else:
+        click.echo("\n".join(_lines(ranking, top)))
+
+
+def _equation(rule: Rule) -> str:
+    return show_rule(Rule(rule.lhs, rule.rhs))
+
+
+def _unmatched(ranking: Ranking) -> tuple[int, int]:
+    """How many rules match nowhere, and how many of these the traces use all the same."""
+    nowhere = [one for one in ranking.ranks if not one.sites]
+    return len(nowhere), sum(one.uses > 0 for one in nowhere)
+
+
+def _lines(ranking: Ranking, top: int | None) -> Iterator[str]:
+    """The table in plain text, a rule a line however long it is, and what it leaves out."""
+    found = [one for one in ranking.ranks if one.uses or one.sites]
+    if found:
+        yield f"{'rule':12}  {'uses':>6}  {'models':>6}  {'sites':>6}  equation"
+    for one in found[:top]:
+        yield f"{one.rule.id:12}  {one.uses:6}  {one.models:6}  {one.sites:6}  {_equation(one.rule)}"
+    nowhere, used = _unmatched(ranking)
+    yield f"{nowhere} of {len(ranking.ranks)} rules match nowhere" + (
+        f", {used} of them used in traces" if used else ""
+    )
+    if any(ranking.foreign):
+        yield f"{sum(ranking.foreign)} of {sum(ranking.steps)} steps in traces use other rules"
+
+
+def _content(ranking: Ranking, models: tuple[Path, ...], traces: tuple[Path, ...]) -> dict[str, object]:
+    nowhere, used = _unmatched(ranking)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "kernel": kernel_hash(),
+        "models": list(map(str, models)),
+        "traces": [
+            {"path": str(path), "steps": steps, "foreign_steps": foreign}
+            for path, steps, foreign in zip(traces, ranking.steps, ranking.foreign, strict=True)
+        ],
+        "totals": {"rules": len(ranking.ranks), "match_nowhere": nowhere, "match_nowhere_but_used": used},
+        "rules": [_rank_json(one) for one in ranking.ranks],
+    }
+
+
+def _rank_json(one: RuleRank) -> dict[str, object]:
+    return {
+        "id": one.rule.id,
+        "equation": _equation(one.rule),
+        "uses": one.uses,
+        "models": one.models,
+        "sites": one.sites,
+        "sites_by_model": list(one.sites_of),
+    }

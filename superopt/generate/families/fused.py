@@ -1,0 +1,101 @@
+"""The grammar of functions that the runtime offers: products with transposed operands, with activations. Data only."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from superopt.generate.grammar import FOLDED, Family, Use, binary, inputs, transpose, unary
+
+__all__ = ["FUSED"]
+
+_ACTIVATIONS = "Relu Sigmoid Tanh"
+_CONV: Mapping[str, Any] = {"dilations": (1, 1), "group": 1, "pads": (1, 1, 1, 1), "strides": (1, 1)}
+_IMAGE, _KERNEL = (1, 2, 3, 3), (2, 2, 3, 3)
+_HEADS = (0, 2, 1, 3)
+
+
+def _fused_matmul(*transposed: tuple[int, int], **kinds: Any) -> tuple[Use, ...]:
+    return tuple(Use("FusedMatMul", {"transA": a, "transB": b}, (2,), **kinds) for a, b in transposed)
+
+
+def _gemm(op: str = "Gemm", **attrs: Any) -> Use:
+    full = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0, **attrs}
+    return Use(op, full, (2, 3), ("x!Relu,Sigmoid,Tanh,FusedGemm,Gemm", "w!b", "b"))
+
+
+FUSED: tuple[Family, ...] = (
+    Family(
+        "fused",
+        inputs("a b", (2, 2)),
+        (
+            *binary("MatMul", slots=("*!MatMul,FusedMatMul",)),
+            *_fused_matmul((0, 0), (0, 1), (1, 0), (1, 1), slots=("*!MatMul,FusedMatMul",)),
+            *transpose((1, 0)),
+        ),
+        runtime=3,
+        lifts="matrix",
+    ),
+    Family(
+        "fused",
+        (*inputs("a b", (2, 2)), *inputs("s", ())),
+        (
+            *_fused_matmul((0, 1), (1, 0), slots=("*!FusedMatMul",)),
+            Use("Mul", slots=("*!s,Mul", "s")),
+            *binary("Add", slots=("*!s,Add",)),
+        ),
+        runtime=3,
+        lifts="matrix",
+    ),
+    Family(
+        "fused",
+        (*inputs("x z", _IMAGE), *inputs("w", _KERNEL, "w", True), *inputs("b", (2,), "b", True)),
+        (
+            Use("Conv", _CONV, (2, 3), ("x!Conv,FusedConv,Add,Relu,Sigmoid,Tanh", "w!b", "b")),
+            *(
+                Use("FusedConv", {**_CONV, "activation": name}, arities, slots)
+                for name in _ACTIVATIONS.split()
+                for arities, slots in (
+                    ((2, 3), ("x!Conv,FusedConv,Add,Relu,Sigmoid,Tanh", "w!b", "b")),
+                    ((4,), ("x!Conv,FusedConv,Add,Relu,Sigmoid,Tanh", "w!b", "b", "z")),
+                )
+            ),
+            *unary(_ACTIVATIONS, slots=("x!x,z,Relu,Sigmoid,Tanh,FusedConv",)),
+            *binary("Add", slots=("x!x,z,Add,Relu,Sigmoid,Tanh,FusedConv", "z")),
+        ),
+        runtime=3,
+        shapes=frozenset({_IMAGE}),
+        lifts="conv",
+    ),
+    Family(
+        "fused",
+        (*inputs("x", (2, 3)), *inputs("w", (3, 4), "w", True), *inputs("b", (4,), "b", True)),
+        (
+            _gemm(),
+            *(_gemm("FusedGemm", activation=name) for name in _ACTIVATIONS.split()),
+            *unary(_ACTIVATIONS, slots=("x!x,Relu,Sigmoid,Tanh,FusedGemm",)),
+            *transpose((1, 0), **FOLDED),
+        ),
+        runtime=2,
+        folded=(1, 1, 1),
+        lifts="matrix",
+    ),
+    Family(  # heads of attention: a chain of which every link fits to one other only
+        "fused",
+        inputs("q k v", (2, 3, 8)),
+        (
+            Use("Reshape", {"shape": (2, 3, 2, 4)}, (1,), ("q|k|v",)),
+            Use("Transpose", {"perm": _HEADS}, (1,), ("*!Transpose,Softmax",)),
+            Use("Transpose", {"perm": (0, 2, 3, 1)}, (1,), ("*!Transpose,MatMul,Softmax",)),
+            Use("MatMul", {}, (2,), ("*!Reshape,MatMul,q,k,v", "*!Reshape,MatMul,q,k,v")),
+            Use("Softmax", {"axis": -1}, (1,), ("*!Reshape,Transpose,q,k,v,Softmax",)),
+            Use("Reshape", {"shape": (2, 3, 8)}, (1,), ("*!Reshape,MatMul,Softmax,q,k,v",)),
+            Use("MultiHeadAttention", {"num_heads": 2, "scale": 1.0}, (3,), ("q", "k", "v")),
+        ),
+        runtime=12,
+        folded=(0,) * 13,
+        elements=48,
+        shapes=frozenset({(2, 3, 8), (2, 3, 2, 4), (2, 2, 3, 4), (2, 2, 4, 3), (2, 2, 3, 3)}),
+        lifts="",
+    ),
+)

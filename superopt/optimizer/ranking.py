@@ -1,0 +1,128 @@
+"""Rules ranked by their use: in traces of `optimize`, and at the places of models where they match."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from superopt.ir.pattern import Bindings
+from superopt.ir.rule import Rule, Signature
+from superopt.onnx_io import read_model
+from superopt.search.moves import Check, RuleSet
+from superopt.search.sites import count_sites
+from verify.proofs import Certificate, ProofBook
+
+__all__ = ["RuleRank", "Ranking", "TraceError", "rank"]
+
+
+class TraceError(ValueError):
+    """A file that `optimize --trace` did not write; the message is one line that names it."""
+
+
+@dataclass(frozen=True)
+class RuleRank:
+    """A rule, in how many steps of the traces it was used, and at how many sites it matches in each model."""
+
+    rule: Rule
+    uses: int
+    sites_of: tuple[int, ...]
+
+    @property
+    def sites(self) -> int:
+        """Sites of all models."""
+        return sum(self.sites_of)
+
+    @property
+    def models(self) -> int:
+        """Models with a site."""
+        return sum(count > 0 for count in self.sites_of)
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """The rules by uses, models and sites, most first, equal ones as in their files; and how many steps each trace has:
+    of these rules, and of others (`foreign`)."""
+
+    ranks: tuple[RuleRank, ...]
+    steps: tuple[int, ...]
+    foreign: tuple[int, ...]
+
+
+def rank(
+    models: Sequence[Path],
+    rules: Iterable[Rule],
+    certificates: Mapping[str, Certificate],
+    traces: Sequence[Path] = (),
+    *,
+    anew: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Ranking:
+    """Ranks `rules`, which `certificates` certify, by their use in `traces` and by where they match in `models`.
+
+    A model is what `optimize` begins to search. A rule matches where one of its certified signatures fits and the
+    conditions of the proof hold (see `count_sites`); with `anew` also where it can be proven now, as `optimize` does.
+    A step of a trace counts at each place to which its rewrite was applied, as in the result of `optimize`.
+
+    Raises ModelError, TraceError, OSError.
+    """
+    rules = list(dict.fromkeys(rules))
+    origin: dict[str, str] = {}  # id of a rule as it is applied (a step has that one) -> its id as it is listed
+    listed: dict[Rule, Rule] = {}  # a rule as it is applied -> the same direction of it, operands as they are listed
+    for rule, directed, variant in _variants(rules):
+        origin.setdefault(variant.id, rule.id)
+        listed.setdefault(variant, directed)
+
+    steps: list[Counter[str]] = []
+    for path in traces:
+        progress(f"reading traces: {path}")
+        steps.append(_steps(path))
+    uses: Counter[str] = Counter()
+    for counts in steps:
+        for step, count in counts.items():
+            if step in origin:
+                uses[origin[step]] += count
+
+    ready, check = RuleSet(rules), _check(ProofBook(certificates), listed, anew)
+    sites: list[Counter[str]] = []
+    for number, path in enumerate(models, 1):
+        progress(f"matching: {path} ({number} of {len(models)})")
+        sites.append(count_sites(read_model(path).outputs, ready, check))
+
+    ranks = [RuleRank(rule, uses[rule.id], tuple(found[rule.id] for found in sites)) for rule in rules]
+    ranks.sort(key=lambda one: (-one.uses, -one.models, -one.sites))
+    foreign = tuple(sum(count for step, count in counts.items() if step not in origin) for counts in steps)
+    return Ranking(tuple(ranks), tuple(counts.total() for counts in steps), foreign)
+
+
+def _variants(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Rule, Rule]]:
+    """Each rule, in each direction, with its operands in each order: all that a search may have applied."""
+    for rule in rules:
+        for directed in (rule, rule.reversed()):
+            for variant in directed.commuted():
+                yield rule, directed, variant
+
+
+def _check(book: ProofBook, listed: Mapping[Rule, Rule], anew: bool) -> Check:
+    """Asks for a signature, of the rule as it is listed: the order of operands changes nothing, and that one has the
+    certificate. Without `anew` nothing is proven, except against the direction for which a certificate speaks."""
+
+    def check(rule: Rule, bindings: Bindings) -> Signature | None:
+        directed = listed[rule]
+        if anew:
+            return book.check(directed, bindings)
+        return next((at for at in directed.signatures if book.allows(directed, at, bindings)), None)
+
+    return check
+
+
+def _steps(path: Path) -> Counter[str]:
+    """In how many steps each rule was applied, by the id that it has there. Raises TraceError, OSError."""
+    try:
+        trace = json.loads(path.read_text(encoding="utf-8"))
+        rewrites = [[str(step["id"]) for step in rewrite["steps"]] for rewrite in trace["rewrites"]]
+        return Counter(step for places in trace["passes"] for at in places for step in rewrites[at["rewrite"]])
+    except (ValueError, LookupError, TypeError) as error:
+        raise TraceError(f"{path}: not a trace of optimize ({type(error).__name__}: {error})") from error
