@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from superopt.ir.dim import symbols_of
 from verify.algebra import Guard
 from verify.bijection import POINTWISE, bijective, kind, kinds, propose
-from verify.facts import Facts, Shared
+from verify.facts import Effort, Facts, Shared
 from verify.floating import COMMUTATIVE
 from verify.given import DEFINED, Everywhere, Given, Sign, partial_applications
 from verify.matching import Matching
 from verify.moved import Moved
-from verify.normal import Effort, Normaliser
+from verify.normal import Normaliser
 from verify.reals import RealQuery
 from verify.scope import inhabited, mentioned, mentioned_by, projected
 from verify.signs import Signs
@@ -44,7 +44,7 @@ from verify.sums import (
 )
 from verify.symbolic import Symbolic
 
-__all__ = ["Comparison", "Effort"]
+__all__ = ["Comparison"]
 
 _MOST_SIGNS = 12  # cases within cases
 _DEEPEST = 30  # comparisons within comparisons

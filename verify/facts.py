@@ -16,7 +16,7 @@ import z3
 from superopt.ir.dim import Atom, Dim, Quotient, Size, evaluate, symbol, symbols_of
 from verify.algebra import Guard
 
-__all__ = ["Facts", "Observer", "Query", "Script", "solver_version"]
+__all__ = ["Effort", "Facts", "Observer", "Query", "Script", "solver_version"]
 
 _MOST_WITNESSES = 6
 # Z3's own count of work, not a clock: the same answers on a slow machine and on a busy one.
@@ -59,6 +59,10 @@ class Script(Protocol):
 
     def script(self) -> str:
         """The query as a self-contained SMT-LIB 2 script."""
+
+
+class Effort(Exception):
+    """A proof took more steps than it may, or went too deep."""
 
 
 # Values of symbols at which some guards hold.
@@ -218,7 +222,11 @@ class Facts:
         return all(coefficient >= 0 for _, coefficient in shifted.terms)
 
     def _refuted(self, goal: Guard | None, ways: tuple[bool, ...] = (False, True)) -> bool:
-        """unsat(facts and not goal): first with products of symbols as unknowns of their own, then exactly."""
+        """unsat(facts and not goal): first with products of symbols as unknowns of their own, then exactly.
+
+        Raises Effort where no question is left.
+        """
+        self.shared.spend()
         for exact in ways:
             solver, weakened = self._prepared(exact)
             solver.push()
@@ -265,7 +273,19 @@ class Shared:
 
     def __init__(self, observer: Observer | None = None) -> None:
         self.observer = observer
+        self._left: int | None = None  # questions; None: as many as it takes
         self._encoded: dict[tuple[Guard, bool], tuple[z3.BoolRef, list[z3.BoolRef], bool]] = {}
+
+    def allow(self, questions: int | None) -> None:
+        """From now on so many questions may be put to the solver: a count, as time would differ from run to run."""
+        self._left = questions
+
+    def spend(self) -> None:
+        """One question is asked. Raises Effort where none is left."""
+        if self._left is not None:
+            if not self._left:
+                raise Effort("questions")
+            self._left -= 1
 
     @cached_property
     def context(self) -> z3.Context:

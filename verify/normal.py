@@ -17,6 +17,7 @@ from fractions import Fraction
 from superopt.ir.dim import symbol, symbols_of
 from verify.algebra import Guard, at_least, below
 from verify.application import ODD, is_partial
+from verify.facts import Effort
 from verify.given import Given, Sign
 from verify.laws import Laws
 from verify.moved import Moved
@@ -50,16 +51,12 @@ from verify.sums import (
 )
 from verify.symbolic import Symbolic
 
-__all__ = ["Effort", "Normaliser"]
+__all__ = ["Normaliser"]
 
 ONE = Fraction(1)
 _NAME = re.compile(r"k!\d+")
 _DEEPEST = 60  # normal forms within normal forms
 _INCREASING = frozenset({"erf", "exp", "floor", "log", "round", "sigmoid", "sqrt", "tanh"})
-
-
-class Effort(Exception):
-    """A proof took more steps than it may, or went too deep."""
 
 
 class Normaliser:

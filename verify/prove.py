@@ -17,9 +17,9 @@ from superopt.ir.ops import OPS, REAL_ATTRS, IllTyped, infer
 from superopt.ir.rule import Condition
 from superopt.ir.term import Term, topological
 from verify.algebra import Algebra, Guard, at_least, below
-from verify.compare import Comparison, Effort
+from verify.compare import Comparison
 from verify.counterexample import find_counterexample
-from verify.facts import Facts, Observer, Shared
+from verify.facts import Effort, Facts, Observer, Shared
 from verify.floating import Floating, Inexact, rounds_exactly
 from verify.given import Everywhere, partial_applications
 from verify.resize import resized
@@ -34,6 +34,7 @@ __all__ = ["Proved", "Refuted", "Unknown", "Verdict", "prove"]
 
 Terms = tuple[Term, ...]
 _FRAMES = 10_000
+_QUESTIONS = 2_000  # put to the solver in one reading; the longest proof known asks 1,432
 
 
 def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdict:
@@ -125,6 +126,7 @@ def _first_of(left: Terms, right: Terms, facts: Facts, readings: Iterable[Readin
     reason = ""
     for numerics, algebra, sums in readings:
         comparison = Comparison(sums)
+        facts.shared.allow(_QUESTIONS)
         try:
             defined = _defined(algebra, sums, left)
             pairs = zip(left, right, strict=True)
@@ -135,6 +137,8 @@ def _first_of(left: Terms, right: Terms, facts: Facts, readings: Iterable[Readin
             continue
         else:
             reason = "the normal forms do not match"
+        finally:
+            facts.shared.allow(None)
         if equal:
             rounded = None if numerics == "exact" else (roundings(left), roundings(right))
             return Proved((), (), comparison.cases + len(left), numerics, rounded, comparison.defined_left), ""

@@ -19,11 +19,12 @@ NAMES = {
     "blocksize": "b", "bound_high": "high", "bound_low": "low", "count_include_pad": "c", "dilations": "dl",
     "ends": "to", "epsilon": "e", "exclusive": "e", "expand": "z", "gamma": "gamma", "group": "g", "groups": "g",
     "indices": "j", "keepdims": "k", "kernel": "z", "kernel_shape": "k", "mode": "m", "num_groups": "g",
-    "num_heads": "h", "output_padding": "o", "pads": "p", "perm": "p", "repeats": "r", "reshape": "z", "reverse": "r",
-    "scale": "scale", "shape": "z", "split": "n", "starts": "from", "steps": "by", "strides": "st", "transA": "ta",
-    "transB": "tb", "upper": "u",
+    "num_heads": "h", "output_padding": "o", "p": "q", "pads": "p", "perm": "p", "repeats": "r", "reshape": "z",
+    "reverse": "r", "scale": "scale", "shape": "z", "split": "n", "starts": "from", "steps": "by", "strides": "st",
+    "transA": "ta", "transB": "tb", "upper": "u",
 }  # fmt: skip
-REAL = REAL_ATTRS & NAMES.keys()
+# Laws of Clip hold for bounds in this order or that, so that its bounds are tried as numbers.
+REAL = (REAL_ATTRS & NAMES.keys()) - {"bound_high", "bound_low"}
 SIZED = frozenset({"ends", "expand", "groups", "kernel", "n", "reshape", "shape", "split", "starts"})
 _KINDS = {
     ("Dirac", "shape"): "kernel",
@@ -112,6 +113,8 @@ class Draft:
                     kind = _KINDS.get((term.op, name), name)
                     if kind == "group" and value != 1:
                         kind = "groups"  # may be a number of channels
+                    if kind == "reshape" and isinstance(value, tuple) and {0, -1} & set(value):
+                        kind = "marks"  # sizes that Reshape copies or infers: literals
                     if kind == "axes" and isinstance(value, tuple) and len(value) == 1:
                         kind, value = "axis", value[0]  # one axis is one axis, in a list or not
                     found.setdefault(kind, {}).setdefault(value, []).append((term, name))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.candidates import Equation, variables
 from superopt.generate.draft import NAMES, REAL, SIZED, Draft, Schema, Slot
+from superopt.generate.padding import padded, shifted
 from superopt.generate.sized import sized
 from superopt.generate.trial import Trial
 from superopt.ir.dim import symbol
@@ -48,6 +49,7 @@ ALTERNATIVES: Mapping[str, tuple[Attr, ...]] = {
     "transB": (0, 1),
     "upper": (0, 1),
 }
+_BOUNDS = ("bound_low", "bound_high")
 _APART = 6  # most places of one attribute's value that are tried as several variables
 
 
@@ -79,8 +81,9 @@ def _renamed(equation: Equation) -> dict[Term, str]:
 
 def _with_attributes(draft: Draft, trial: Trial) -> Draft:
     """Attribute after attribute becomes a variable where the rule still holds at other values."""
+    draft = _with_heads(draft, trial)
     for kind, groups in draft.slots().items():
-        if kind not in NAMES or kind in SIZED:
+        if kind not in NAMES or kind in SIZED or any(slot in draft.filled for at in groups.values() for slot in at):
             continue
         if kind == "perm":
             draft = _with_permutations(draft, groups, trial)
@@ -94,9 +97,40 @@ def _with_attributes(draft: Draft, trial: Trial) -> Draft:
                     open_ -= set(some if wider is not before else ())
             left += len(open_)
         if kind == "pads" and left and len(groups) > 1:
-            wider = _shifted(draft, groups, trial) or wider
+            wider = padded(draft, groups, trial) or shifted(draft, groups, trial) or wider
         draft = wider
-    return _apart(draft, trial)
+    return _apart(_with_numbers(draft, trial), trial)
+
+
+def _with_numbers(draft: Draft, trial: Trial) -> Draft:
+    """A parameter of a function is one variable, there and in a fused operator, which calls it otherwise."""
+    found: dict[Attr, dict[str, list[Slot]]] = {}
+    for kind, groups in draft.slots().items():
+        if kind in REAL or kind in _BOUNDS:
+            for value, slots in groups.items():
+                if draft.filled.keys().isdisjoint(slots):
+                    found.setdefault(value, {})[kind] = slots
+    for value, kinds in found.items():
+        if len(kinds) > 1:
+            kind = next((kind for kind in kinds if kind in _BOUNDS), min(kinds))
+            draft = _with_variable(draft, kind, value, [slot for slots in kinds.values() for slot in slots], trial)
+    return draft
+
+
+def _with_heads(draft: Draft, trial: Trial) -> Draft:
+    """A number of heads that Reshape splits an axis into becomes one variable, there and as an attribute."""
+    slots = draft.slots()
+    for value, at in slots.get("num_heads", {}).items():
+        name = draft.fresh("num_heads")
+        filled: dict[Slot, Attr] = dict.fromkeys(at, AttrVar(name))
+        for shape, places in slots.get("marks", {}).items():
+            if isinstance(shape, tuple) and value in shape:
+                filled |= dict.fromkeys(places, tuple(symbol(name) if entry == value else entry for entry in shape))
+        wider = draft.filling(filled, {name: None}, "num_heads")
+        schema = wider.schema()
+        if wider.bound and trial.holds(schema.rule, schema.base):
+            draft = wider
+    return draft
 
 
 def _together(draft: Draft, slots: list[Slot]) -> list[tuple[Slot, ...]]:
@@ -171,32 +205,6 @@ def _with(
     attrs: tuple[tuple[str, SignatureValue], ...], name: str, value: SignatureValue
 ) -> tuple[tuple[str, SignatureValue], ...]:
     return tuple((key, value if key == name else old) for key, old in attrs)
-
-
-def _shifted(draft: Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> Draft | None:
-    """Pads that differ by a constant: one variable for each entry, and the constant added."""
-    base = min(groups, key=lambda value: tuple(value) if isinstance(value, tuple) else ())
-    if not isinstance(base, tuple) or any(not isinstance(v, tuple) or len(v) != len(base) for v in groups):
-        return None
-    names = [f"p{k}" for k in range(len(base))]
-    filled: dict[Slot, Attr] = {}
-    for value, slots in groups.items():
-        assert isinstance(value, tuple)
-        entries = tuple(
-            symbol(name) + (v - b)
-            for name, v, b in zip(names, value, base, strict=True)
-            if isinstance(v, int) and isinstance(b, int)
-        )
-        filled.update(dict.fromkeys(slots, entries))
-    at: dict[str, SignatureValue] = {name: b for name, b in zip(names, base, strict=True) if isinstance(b, int)}
-    wider = draft.filling(filled, at, "pad")
-    schema = wider.schema()
-    if not wider.bound or not trial.holds(schema.rule, schema.base):
-        return None
-    attrs = schema.base.attrs
-    for name, amount in zip(names, (2, 1, 0, 3), strict=False):
-        attrs = _with(attrs, name, amount)
-    return wider if trial.holds(schema.rule, Signature(schema.base.shapes, attrs)) else None
 
 
 def _apart(draft: Draft, trial: Trial) -> Draft:

@@ -119,6 +119,7 @@ class Family:
     unfolded: bool = False  # build upon graphs without folding, too, where a smaller equal one folds
     halves: tuple[int, ...] = ()  # axes at which values are cut into two, for rules with two outputs
     wave: int = 1  # families of later waves know the rules of earlier ones: small general laws come first
+    optional: bool = False  # enumerated only where it is asked for by name
     group: str = ""  # of families that are asked for together, beside their name
     parts: int = 1  # shards that the last level is cut into
 

@@ -183,7 +183,9 @@ class Laws:
         if not len(at) or not variables:
             result[at] = True
             return result
-        shapes, inverse = np.unique(np.stack([c.shape[bound[v][at]] for v in variables], 1), axis=0, return_inverse=True)
+        shapes, inverse = np.unique(
+            np.stack([c.shape[bound[v][at]] for v in variables], 1), axis=0, return_inverse=True
+        )
         fits = np.array([self._holds(law, variables, shape) for shape in shapes.tolist()])
         result[at] = fits[inverse.reshape(-1)]
         return result

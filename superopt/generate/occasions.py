@@ -59,7 +59,7 @@ def _bindings(rule: Rule, instance: tuple[Term, ...]) -> Bindings | None:
 
 
 def _signatures(schema: Schema, bindings: Bindings) -> list[Signature]:
-    """The signatures of a match: ranks and attributes as they are; sizes symbolic, then with those literal that are 1."""
+    """The signatures of a match: ranks and attributes as they are; sizes symbolic, then with sizes of 1 as literals."""
     if {name for name, _ in schema.open.attrs} - bindings.attrs.keys():
         return []
     attrs: list[tuple[str, SignatureValue]] = []

@@ -38,12 +38,12 @@ class UnknownFamily(ValueError):
 
 
 def choose(names: Iterable[str], families: Sequence[Family] = FAMILIES) -> tuple[Family, ...]:
-    """The families with these names or groups. Raises UnknownFamily."""
+    """The families with these names or groups, all but the optional ones without a name. Raises UnknownFamily."""
     wanted = set(names)
     known = {f.name for f in families} | {f.group for f in families if f.group}
     if wanted - known:
         raise UnknownFamily(f"no family {', '.join(sorted(wanted - known))}; there are {', '.join(sorted(known))}")
-    return tuple(f for f in families if not wanted or {f.name, f.group} & wanted)
+    return tuple(f for f in families if ({f.name, f.group} & wanted if wanted else not f.optional))
 
 
 def generate(
@@ -51,7 +51,7 @@ def generate(
     seed: int = 0,
     progress: Progress | None = None,
     *,
-    families: Sequence[Family] = FAMILIES,
+    families: Sequence[Family] | None = None,
     operators: int | None = None,
     jobs: int = 1,
     scheduler: str | None = None,
@@ -60,8 +60,8 @@ def generate(
     prover: Prover = prove_at,
     witness: Witness | None = None,
 ) -> Summary:
-    """Finds, proves and writes all rules of `families` into `out_dir` (made where missing): `<family>.rules`,
-    `certificates.jsonl`, `refused.jsonl`, `summary.json`, `times.json`.
+    """Finds, proves and writes all rules of `families` (all that are not optional) into `out_dir` (made where missing):
+    `<family>.rules`, `certificates.jsonl`, `refused.jsonl`, `summary.json`, `times.json`.
 
     The same seed gives the same bytes, the prover's times aside, whatever `jobs` (processes), `scheduler` (address of a
     Dask cluster) and `memory` (bytes for compared graphs, all workers of this machine together) are. `operators`: at
@@ -71,7 +71,7 @@ def generate(
     """
     out = Path(out_dir).resolve()
     share = None if memory is None else max(1, memory // max(1, jobs))
-    task = Task(tuple(families), operators, seed, share, prover, witness)
+    task = Task(choose(()) if families is None else tuple(families), operators, seed, share, prover, witness)
     identity = hashlib.blake2b(repr((code_hash(), seed, operators, task.families)).encode(), digest_size=16).hexdigest()
     tell = progress or (lambda message: None)
     plan = _Plan(task)
@@ -107,7 +107,7 @@ class _Plan:
                 self.enumeration.append(Shard(name, enumerated, (task, number, part), work=work / family.parts))
             known = [f"settled/{names[k]}" for k, other in enumerate(task.families) if other.wave < family.wave]
             name = f"settled/{names[number]}"
-            self.settling.append(Shard(name, settled, (task, number, tuple(known)), (*needs, *known), work))
+            self.settling.append(Shard(name, settled, (task, number, tuple(known)), (*needs, *known), work**0.25))
         waves = sorted(range(len(names)), key=lambda k: task.families[k].wave)  # stable
         self.order = [f"settled/{names[k]}" for k in waves]
         self.merging = Shard("merged", merged, (task, tuple(self.order)), tuple(self.order))

@@ -134,12 +134,11 @@ def _broadcasts(draft: Draft, at: list[Slot]) -> bool:
     made: set[Term] = {term for term, _ in at}  # of the constant
     fixed: set[Term] = set()  # of constants only
     for term in topological(draft.equation.lhs + draft.equation.rhs):
-        elementwise = term.op in OPS and OPS[term.op].elementwise
-        if term.op in CLOSED_FORM or (elementwise and fixed.issuperset(term.inputs)):
+        if term.op in CLOSED_FORM or (term.inputs and fixed.issuperset(term.inputs)):
             fixed.add(term)
             if not made.isdisjoint(term.inputs):
                 made.add(term)
-        elif elementwise and not made.isdisjoint(term.inputs):
+        elif term.op in OPS and OPS[term.op].elementwise and not made.isdisjoint(term.inputs):
             return True
     return False
 

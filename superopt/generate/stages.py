@@ -33,6 +33,7 @@ from verify.verdict import Proved
 __all__ = ["Task", "enumerated", "merged", "proven", "settled"]
 
 
+_STEPS = 3  # of a derivation that makes a rule redundant, when all rules are there
 _PRODUCTS = frozenset({"Conv", "FusedMatMul", "Gemm", "MatMul"})
 
 
@@ -86,6 +87,7 @@ def settled(task: Task, number: int, known: Sequence[str], inputs: Mapping[str, 
 def merged(task: Task, order: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
     """The rules of all families without those that the others give; `order` are the shards, most general first."""
     settler = Settler(Evaluator(task.seed), task.seed)
+    settler.minimiser.most_steps = _STEPS
     kept: list[Kept] = []
     dropped = [Counts() for _ in task.families]
     for name in order:
@@ -97,6 +99,8 @@ def merged(task: Task, order: Sequence[str], inputs: Mapping[str, bytes]) -> byt
             else:
                 kept.append(one)
                 settler.know([one])
+                if len(kept) % 50 == 0:
+                    settler.minimiser.forget()
     for one in settle_order(kept):
         if settler.minimiser.derivable(one.equation, without=one.rule):
             dropped[task.families.index(one.equation.family)].redundant += 1

@@ -47,9 +47,9 @@ class Trial:
         """How many sizes may be chosen freely: the more, the more general the rule; -1 where it cannot be typed."""
         try:
             needs, names = _needs(rule, signature)
+            return len(names) - sum(_ties(needs, set(names)))
         except (IllTyped, KeyError):
             return -1
-        return len(names) - sum(_ties(needs, set(names)))
 
     def ties(self, rule: Rule, signature: Signature) -> tuple[int, int]:
         """How many equations between sizes typing needs, and how many that give a size as a number. Raises IllTyped
@@ -61,9 +61,9 @@ class Trial:
         """The signature with those sizes as literals that typing fixes to a number."""
         try:
             needs, names = _needs(rule, signature)
+            solved = {name: size for name, size in _solve(needs, set(names)).items() if isinstance(size, int)}
         except (IllTyped, KeyError):
             return signature
-        solved = {name: size for name, size in _solve(needs, set(names)).items() if isinstance(size, int)}
         shapes = tuple(
             (name, tuple(solved.get(f"{name}.shape[{k}]", s) if s is None else s for k, s in enumerate(shape)))
             for name, shape in signature.shapes
@@ -79,9 +79,9 @@ class Trial:
         """Sizes that typing gives in terms of others."""
         try:
             needs, names = _needs(rule, signature)
+            return _solve(needs, set(names))
         except (IllTyped, KeyError):
             return {}
-        return _solve(needs, set(names))
 
     def _draw(self, rule: Rule, signature: Signature, rng: random.Random) -> Iterator[dict[str, int]]:
         """Up to three choices of sizes that satisfy what the typing of both sides needs."""
@@ -203,7 +203,10 @@ def _is_remainder(value: Dim, quotient: Atom) -> bool:
 
 def _reduced(condition: Condition, env: Mapping[str, Size]) -> Size:
     """What must be 0, without a size that is a factor of all of it."""
-    value = evaluate(condition.right, env) - evaluate(condition.left, env)
+    try:
+        value = evaluate(condition.right, env) - evaluate(condition.left, env)
+    except ZeroDivisionError:
+        raise IllTyped(f"{condition} divides by 0") from None
     while isinstance(value, Dim):
         (first, _), *rest = value.terms
         common = [atom for atom in first if rest and all(atom in monomial for monomial, _ in rest)]

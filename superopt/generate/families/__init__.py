@@ -4,14 +4,42 @@ Inputs of a family are small tensors of fixed sizes. Sizes that must agree for m
 (square matrices); which of these equalities a rule really needs is found out later, by generalisation and proof.
 """
 
+from dataclasses import replace
+
+from superopt.generate.families.activation import ACTIVATION
 from superopt.generate.families.conv import CONV_FAMILIES
 from superopt.generate.families.elementwise import ELEMENTWISE
+from superopt.generate.families.fused import FUSED
 from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
 from superopt.generate.families.matrix import MATRIX
-from superopt.generate.families.reduce import REDUCE
+from superopt.generate.families.normalization import NORMALIZATION
+from superopt.generate.families.pool import POOL
+from superopt.generate.families.rearrange import REARRANGE
+from superopt.generate.families.reductions import REDUCTIONS
+from superopt.generate.families.scalar import SCALAR
+from superopt.generate.families.strides import STRIDES
+from superopt.generate.families.taso import TASO
+from superopt.generate.families.wide import WIDE
 from superopt.generate.grammar import Family
 
 __all__ = ["FAMILIES"]
 
-FAMILIES: tuple[Family, ...] = (*ELEMENTWISE, *LAYOUT, *MATRIX, *REDUCE, *LINEAR, *CONV_FAMILIES)
+# The laws of sums, of matrices and of moved data stand behind nearly all others.
+_FIRST = tuple(replace(f, wave=0) if f.wave == 1 else f for f in (*ELEMENTWISE, *LAYOUT, *MATRIX))
+
+FAMILIES: tuple[Family, ...] = (
+    *_FIRST,
+    *LINEAR,
+    *CONV_FAMILIES,
+    *SCALAR,
+    *REDUCTIONS,
+    *ACTIVATION,
+    *NORMALIZATION,
+    *REARRANGE,
+    *POOL,
+    *STRIDES,
+    *FUSED,
+    *TASO,
+    *WIDE,
+)

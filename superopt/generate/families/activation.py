@@ -2,44 +2,100 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from typing import Any
 
-from superopt.generate.grammar import Family, Use, axes, binary, concat, inputs, slices, splits, transpose, unary
+from superopt.generate.grammar import Family, Use, binary, concat, inputs, ones, slices, splits, transpose, unary
 
 __all__ = ["ACTIVATION"]
 
 
-def _function(op: str, **attrs: Any) -> Use:
-    return Use(op, attrs, (1,))
+def _each(functions: Mapping[str, Mapping[str, Any]], slots: tuple[str, ...]) -> tuple[Use, ...]:
+    return tuple(Use(op.split()[0], attrs, (1,), slots) for op, attrs in functions.items())
 
 
-_LEAKY = {"alpha": 0.125}
-_HARD = {"alpha": 0.25, "beta": 0.5}
-# Functions that do not decrease: they go through maxima.
-_INCREASING = (
-    *unary("Relu Sigmoid Tanh Erf Exp Log Sqrt"),
-    Use("Softplus", {}, (1,)),
+_GELU: Mapping[str, Mapping[str, Any]] = {"Gelu exact": {"approximate": "none"}, "Gelu fast": {"approximate": "tanh"}}
+_SMOOTH = {**_GELU, "QuickGelu": {"alpha": 1.0}, "Softplus": {}, "Mish": {}}
+# No function of one group leaves the values of another one as they are, which would give laws of every such pair.
+_GROUPS: tuple[Mapping[str, Mapping[str, Any]], ...] = (
+    {**_GELU, **{op: {} for op in ("Exp", "Erf", "HardSwish")}, "LeakyRelu": {"alpha": 0.125}},
+    {"Clip": {"bound_low": 0.0, "bound_high": 6.0}},
 )
+_MOVES = "x!Transpose,Concat,Slice,Split,Gather"
 
 ACTIVATION: tuple[Family, ...] = (
     Family(  # by their parts
         "activation",
-        (*inputs("a", (3, 4)), *inputs("b", (4,), "b")),
+        (*inputs("a", (3, 4)), *inputs("b", (4,), "b", True)),
         (
-            *unary("Sigmoid Tanh Exp Log Erf Relu Neg"),
-            *unary("Softplus Softsign Mish HardSwish"),
-            Use("HardSigmoid", {"alpha": 1 / 6, "beta": 0.5}, (1,)),
-            Use("QuickGelu", {"alpha": 1.0}, (1,)),
-            Use("Gelu", {"approximate": "none"}, (1,)),
-            Use("Gelu", {"approximate": "tanh"}, (1,)),
-            Use("FastGelu", {}, (1, 2), ("x!b", "b")),
-            Use("BiasGelu", {}, (2,), ("x!b", "b")),
-            *binary("Add", slots=("x!b", "b|Ones")),
-            *binary("Mul", slots=("a", "x!b")),
+            *_each(_SMOOTH, ("x!Sigmoid,Tanh,Softplus,Gelu,QuickGelu,FastGelu,BiasGelu,Mish,Mul",)),
+            *unary("Sigmoid", slots=("a",)),
+            *unary("Tanh", slots=("x!a,Sigmoid,Tanh,Gelu,QuickGelu,FastGelu,BiasGelu,Mish,Mul,Add",)),
+            Use("FastGelu", {}, (1, 2), ("a", "b")),
+            Use("BiasGelu", {}, (2,), ("a", "b")),
+            *binary("Add", slots=("a", "b")),
+            *binary("Mul", slots=("a", "x!a,Softplus,Gelu,QuickGelu,FastGelu,BiasGelu,Mish,Add")),
         ),
         runtime=3,
-        constants=(("Ones", {"shape": ()}),),
         lifts="elementwise",
+    ),
+    Family(  # a slope below zero
+        "activation",
+        (*inputs("a", (3, 4)), *inputs("b", (4,), "b", True)),
+        (
+            Use("PRelu", {}, (2,), ("a", "w")),
+            *unary("Relu Abs", slots=("x!PRelu,Relu,Abs,Mul,Add,Sub",)),
+            *unary("Neg", slots=("a",)),
+            *binary("Mul", slots=("x!a,PRelu,Neg,Abs", "b")),
+            *binary("Add Sub", slots=("x!a,Neg,PRelu,Add,Sub", "x!a,Neg,PRelu,Add,Sub")),
+            *unary("Neg", slots=("b",), run=False, fold=True),
+        ),
+        runtime=5,
+        folded=(1, 1, 0, 0, 0, 0),
+        lifts="elementwise",
+    ),
+    Family(  # symmetries
+        "activation",
+        inputs("a", (3, 4)),
+        (
+            *unary("Neg Abs Relu", slots=("x!Relu",)),
+            *unary("Tanh Erf Sigmoid Softsign", slots=("x!Tanh,Erf,Sigmoid,Softsign",)),
+            *binary("Mul", slots=("a", "x!a")),
+            *binary("Sub", slots=("Ones", "x!a,Neg")),
+        ),
+        runtime=2,
+        constants=(ones(),),
+        lifts="elementwise",
+    ),
+    Family(  # increasing functions, and the larger of two
+        "activation",
+        inputs("a y", (3, 4)),
+        (
+            *unary("Sigmoid Tanh Relu", slots=("x!Sigmoid,Tanh,Relu,Clip",)),
+            Use("Clip", {"bound_low": 0.0, "bound_high": 6.0}, (1,), ("x!Sigmoid,Tanh,Relu,Clip,Max,Min",)),
+            *binary("Max Min", slots=("x!Max,Min,Clip,ReduceMax",)),
+            Use("ReduceMax", {"axes": (-1,), "keepdims": 1}, (1,), ("x!Max,Min,ReduceMax",)),
+        ),
+        runtime=3,
+        lifts="axes",
+    ),
+    *(
+        Family(  # they work on each element, wherever it is
+            "activation",
+            inputs("a y", (4, 6)),
+            (
+                *_each(functions, ("x!" + ",".join(op.split()[0] for op in functions),)),
+                *transpose((1, 0), slots=(_MOVES,)),
+                *concat(-1, slots=(_MOVES,)),
+                *slices(-1, slots=(_MOVES,)),
+                *splits(-1, slots=(_MOVES,)),
+                Use("Gather", {"axis": -2, "indices": 0}, (1,), (_MOVES,)),
+            ),
+            runtime=3,
+            elements=48,
+            lifts="layout",
+            halves=(-1,),
+        )
+        for functions in _GROUPS
     ),
 )

@@ -49,9 +49,11 @@ _SWAP_CHANNELS = (1, 0, 2, 3)
 
 
 _IMAGE = (1, 2, 2, 2)
+_BATCH = (2, 2, 4, 4)
 _WIDE = (1, 4, 2, 2)
 _K1, _K3 = (2, 2, 1, 1), (2, 2, 3, 3)
 _DEPTHWISE1, _DEPTHWISE3 = (2, 1, 1, 1), (2, 1, 3, 3)
+_SCALAR = inputs("s", (), "s", True)
 _BIASES = inputs("b c", (2,), "b", True)
 
 
@@ -98,16 +100,19 @@ CONV_FAMILIES = (
         "conv",
         (*inputs("x", _IMAGE), *inputs("w", _K1, "w", True), *inputs("u", _K3, "u", True), *_BIASES),
         (
-            _conv(0, slots=("x!Conv,Add", "w")),
-            _conv(1, slots=("x!Conv,Add", "w")),
-            *binary("Add", slots=("x",)),
-            *binary("Add", **FOLDED),
+            _conv(0, slots=("x!Conv,Add,Concat", "w")),
+            _conv(1, slots=("x!Conv,Add,Concat", "w")),
+            *binary("Add", slots=("x!x,Concat",)),
+            *binary("Add", slots=("w!Concat",), run=False, fold=True),
+            *concat(-3, slots=("x!x,Add",)),
+            *concat(-4, -1, slots=("w!Add",), run=False, fold=True),
             Use("Pad", {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0}, (1,), **FOLDED),
         ),
         runtime=3,
         folded=(2, 3, 0, 0),
-        shapes=frozenset({_IMAGE, _K1, _K3, (2,)}),
+        shapes=frozenset({_IMAGE, _WIDE, _K1, _K3, (4, 2, 3, 3), (2,), (4,)}),
         lifts="conv",
+        halves=(-3,),
     ),
     Family(
         "conv",
@@ -238,5 +243,141 @@ CONV_FAMILIES = (
         folded=(1, 2, 0),
         shapes=frozenset({_IMAGE, _WIDE, (4, 2, 3, 3), _K3, (2,), (4,)}),
         lifts="conv",
+    ),
+    *(  # linear in the input as well as in the kernel
+        Family(
+            "conv",
+            (*inputs("x y", _BATCH), *inputs("w", _K3, "w", True), *inputs("b c", (2,), "b", True), *_SCALAR),
+            (
+                Use(op, attrs, (2, 3), (f"x!{op}", "w!b,c,s", "w!w,s")),
+                *binary("Add", slots=("x", "x")),
+                Use("Mul", slots=("x", "s")),
+                Use("Mul", slots=("w0!s", "s"), run=False, fold=True),
+                *binary("Add", slots=("b|c",), run=False, fold=True),
+                *concat(-4, slots=("x",)),
+            ),
+            runtime=3,
+            folded=(1, 1, 1, 0),
+            shapes=frozenset({_BATCH, (4, 2, 4, 4), _K3, (2,)}),
+            lifts="conv",
+        )
+        for op, attrs in (("Conv", _conv(1).attrs), ("ConvTranspose", {**_conv(1).attrs, "output_padding": (0, 0)}))
+    ),
+    *(  # channels scaled or moved before a Conv; moved ones must not meet the padding
+        Family(
+            "conv",
+            (
+                *inputs("x", (2, 2, 4, 4)),
+                *inputs("w", kernel, "w", True),
+                *inputs("b", (2,), "b", True),
+                *inputs("c", (2, 1, 1), "c", True),
+            ),
+            (
+                *(_conv(pads, group, slots=("x!Conv", "w!b,c,Squeeze,ReduceSum", "w!w,c,Mul,Div")) for pads in (0, 1)),
+                *binary("Add Sub Mul Div", slots=("x!Conv,Add,Sub,Mul,Div", "c")),
+                *binary("Mul Div", slots=("w", "w1!b,w"), run=False, fold=True),
+                *axes("Unsqueeze", (-3,), slots=("c",), run=False, fold=True),
+                Use("ReduceSum", {"axes": (-3, -2, -1), "keepdims": 0}, (1,), ("w1",), run=False, fold=True),
+                *unary("Neg", slots=("w2!w,b,c",), run=False, fold=True),
+                *binary("Add Sub", slots=("b", "w3!w,b,c"), run=False, fold=True),
+            ),
+            runtime=2,
+            folded=(3, 4, 0),
+            shapes=frozenset({(2, 2, 4, 4), (2, 2, 2, 2), kernel, (2,), (2, 1, 1), (2, 1, 1, 1)}),
+            lifts="conv",
+        )
+        for group, kernel in ((1, _K3), (2, _DEPTHWISE3))
+    ),
+    Family(  # a Conv of a Conv of single points, with biases
+        "conv",
+        (
+            *inputs("x", (1, 2, 4, 4)),
+            *inputs("w", _K3, "w", True),
+            *inputs("u", _K1, "u", True),
+            *_BIASES,
+        ),
+        (
+            _conv(1, slots=("x", "w!u,Unsqueeze", "w!w,u,Unsqueeze,Conv,Transpose")),
+            _conv(0, slots=("x", "w!Unsqueeze", "w!w,u,Unsqueeze,Conv,Transpose")),
+            Use("Conv", _conv(0).attrs, (2, 3), ("w1!Conv,u", "u", "b|c"), run=False, fold=True),
+            *transpose(_SWAP_CHANNELS, slots=("w!b,c,u,Squeeze,Unsqueeze,Transpose",), run=False, fold=True),
+            *axes("Unsqueeze", (-4, -2, -1), slots=("b|c",), run=False, fold=True),
+            *axes("Squeeze", (-4, -2, -1), slots=("w!w,u,b,c,Unsqueeze,Transpose",), run=False, fold=True),
+        ),
+        runtime=2,
+        folded=(3, 6, 0),
+        shapes=frozenset({(1, 2, 4, 4), (1, 2, 2, 2), _K1, _K3, (1, 2, 1, 1), (2,)}),
+        lifts="conv",
+    ),
+    Family(  # channel by channel after all channels, or before: a kernel that is a product
+        "conv",
+        (
+            *inputs("x", (1, 2, 4, 4)),
+            *inputs("w", _K1, "w", True),
+            *inputs("u", _DEPTHWISE3, "u", True),
+        ),
+        (
+            _conv(0, arities=(2,), slots=("x", "w!Ones")),
+            _conv(1, arities=(2,), slots=("x", "w!Ones")),
+            _conv(1, 2, arities=(2,), slots=("x", "w!Ones")),
+            Use(
+                "AveragePool",
+                {
+                    "count_include_pad": 1,
+                    "dilations": (1, 1),
+                    "kernel_shape": (3, 3),
+                    "pads": (1,) * 4,
+                    "strides": (1, 1),
+                },
+                (1,),
+                ("x",),
+            ),
+            Use("Div", slots=("Ones", "ConstantOfShape"), run=False, fold=True),
+            *transpose(_SWAP_CHANNELS, slots=("w1!w,Ones,Transpose,Mul",), run=False, fold=True),
+            Use("Expand", {"shape": _K3}, (1,), ("w",), run=False, fold=True),
+            Use("Mul", slots=("w1!w,u,Ones,Div,Transpose", "w2!w,Ones,Expand"), run=False, fold=True),
+        ),
+        runtime=2,
+        folded=(3, 3, 0),
+        constants=(ones(*_DEPTHWISE3), ("ConstantOfShape", {"shape": (), "value": 9.0})),
+        shapes=frozenset({(1, 2, 4, 4), _K1, _DEPTHWISE3, (1, 2, 3, 3), _K3, ()}),
+        lifts="conv",
+    ),
+    Family(  # a kernel in two parts for inputs side by side
+        "conv",
+        (*inputs("x y", _IMAGE), *inputs("w", (2, 4, 1, 1), "w", True), *inputs("b", (2,), "b", True)),
+        (
+            _conv(0, slots=("x!Conv,Add", "w!b", "b")),
+            *concat(-3, slots=("x!Conv,Add,Concat",)),
+            *splits(-3, slots=("w",), run=False, fold=True),
+            *binary("Add", slots=("x!x,y,Concat,Add",)),
+        ),
+        runtime=3,
+        folded=(1, 1, 2, 2),
+        shapes=frozenset({_IMAGE, _WIDE, (2, 4, 1, 1), _K1, (2,)}),
+        lifts="conv",
+    ),
+    Family(  # what is the same at all places is worked out once
+        "conv",
+        (
+            *inputs("x", (1, 2, 3, 5)),
+            *inputs("p", (1, 2, 1, 1)),
+            *inputs("w", (4, 4, 1, 1), "w", True),
+            *inputs("u", (4, 2, 1, 1), "u", True),
+            *inputs("b", (4,), "b", True),
+        ),
+        (
+            _conv(0, slots=("x!Conv,Add", "w!b", "b")),
+            Use("Expand", {"shape": (1, 2, 3, 5)}, (1,), ("p",)),
+            Use("Expand", {"shape": (1, 4, 3, 5)}, (1,), ("x!x,p,Expand",)),
+            *concat(-3, slots=("x!Conv,Add,Concat",)),
+            *splits(-3, slots=("w",), run=False, fold=True),
+            *binary("Add", slots=("x!x,p,Concat,Add",)),
+        ),
+        runtime=3,
+        folded=(1, 1, 2, 2),
+        shapes=frozenset({*((1, c, *size) for c in (2, 4) for size in ((3, 5), (1, 1))), (4, 2, 1, 1)}),
+        lifts="conv",
+        wave=2,
     ),
 )

@@ -5,7 +5,21 @@ Data only.
 
 from __future__ import annotations
 
-from superopt.generate.grammar import FOLDED, Family, Use, axes, binary, concat, inputs, slices, splits, transpose, unary, zeros
+from typing import Any
+
+from superopt.generate.grammar import (
+    Family,
+    Use,
+    axes,
+    binary,
+    concat,
+    inputs,
+    slices,
+    splits,
+    transpose,
+    unary,
+    zeros,
+)
 
 __all__ = ["NORMALIZATION"]
 
@@ -16,12 +30,12 @@ _SKIP_LAYER = {"axis": -1, **_SKIP}
 _GEMM = Use("Gemm", {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}, (3,), ("a", "w!b,d,g,t,o,m,v", "w!u,Zeros"))
 
 
-def _softmax(axis: int, **kinds: object) -> Use:
-    return Use("Softmax", {"axis": axis}, (1,), **kinds)  # type: ignore[arg-type]
+def _softmax(axis: int, **kinds: Any) -> Use:
+    return Use("Softmax", {"axis": axis}, (1,), **kinds)
 
 
-def _reduce(name: str, **kinds: object) -> Use:
-    return Use(f"Reduce{name}", {"axes": (-1,), "keepdims": 1}, (1,), **kinds)  # type: ignore[arg-type]
+def _reduce(name: str, **kinds: Any) -> Use:
+    return Use(f"Reduce{name}", {"axes": (-1,), "keepdims": 1}, (1,), **kinds)
 
 
 NORMALIZATION: tuple[Family, ...] = (
@@ -38,7 +52,7 @@ NORMALIZATION: tuple[Family, ...] = (
             *binary("Div", slots=("*!s,a,Add,Sub", "*!s,a,Add,Sub,Exp,Log,Softmax,ReduceMax")),
         ),
         runtime=4,
-        lifts="rows",
+        lifts="axes",
     ),
     Family(  # attention: a bias of the keys shifts each row of the scores
         "normalization",
@@ -53,7 +67,7 @@ NORMALIZATION: tuple[Family, ...] = (
             _softmax(-1, slots=("x!q,k,m",)),
             *binary("Add", slots=("k", "b")),
             *binary("MatMul", slots=("q", "x!q,m")),
-            *binary("Mul Div", slots=("x!q,k,m,Softmax,Mul,Div", "s")),
+            *binary("Mul", slots=("x!q,k,m,Softmax,Mul", "s")),
             *binary("Add", slots=("x!k,q,m,Softmax,Add", "m")),
         ),
         runtime=5,
@@ -140,8 +154,17 @@ NORMALIZATION: tuple[Family, ...] = (
             Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("a", "w!b,c,d,q,v", "w!b,c,d,q,v", "m", "v")),
             Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("x!a", "b", "c", "d", "q")),
             *axes("Unsqueeze", (-2,), slots=("t|o",), run=False, fold=True),
-            Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("w1!t,o", "b", "c", "d", "q"), run=False, fold=True),
-            Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("w1!t,o", "b", "Zeros", "Zeros", "q"), run=False, fold=True),
+            Use(
+                "BatchNormalization", {"epsilon": _EPSILON}, (5,), ("w1!t,o", "b", "c", "d", "q"), run=False, fold=True
+            ),
+            Use(
+                "BatchNormalization",
+                {"epsilon": _EPSILON},
+                (5,),
+                ("w1!t,o", "b", "Zeros", "Zeros", "q"),
+                run=False,
+                fold=True,
+            ),
             *axes("Squeeze", (-2,), slots=("w2",), run=False, fold=True),
         ),
         runtime=2,
@@ -183,7 +206,14 @@ NORMALIZATION: tuple[Family, ...] = (
             *binary("MatMul", slots=("a", "w!b,t,o,m,v")),
             _GEMM,
             Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("x!a", "t", "o", "m", "v")),
-            Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("u", "t", "Zeros", "Zeros", "v"), run=False, fold=True),
+            Use(
+                "BatchNormalization",
+                {"epsilon": _EPSILON},
+                (5,),
+                ("u", "t", "Zeros", "Zeros", "v"),
+                run=False,
+                fold=True,
+            ),
             Use("BatchNormalization", {"epsilon": _EPSILON}, (5,), ("w1!u", "t", "o", "m", "v"), run=False, fold=True),
             *axes("Unsqueeze", (-2,), slots=("b",), run=False, fold=True),
             *axes("Squeeze", (-2,), slots=("w2!Zeros",), run=False, fold=True),
@@ -225,31 +255,49 @@ NORMALIZATION: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=40,
-        lifts="rows",
+        lifts="axes",
         halves=(-2,),
     ),
-    *(
-        Family(  # what an instance's mean takes away
-            "normalization",
-            (
-                *inputs("a", (2, 4, 3)),
-                *inputs("g h", (4,), "g", True),
-                *inputs("c", (4, 1), "c", True),
-                *inputs("s", ()),
-            ),
-            (
-                Use(op, {"epsilon": _EPSILON, **attrs}, (3,), ("x!Neg", "w!c", "w!c")),
-                *binary("Add", slots=("x!Neg,Mul", "c|s")),
-                *binary("Mul", slots=("x!a,Neg,Add", "c|s")),
-                *unary("Neg", slots=("x!Add,Mul",)),
-                *axes("Squeeze", (-1,), slots=("c",), run=False, fold=True),
-                *binary("Add Mul", slots=("g|h", "w1!c,g,h,Neg"), run=False, fold=True),
-                *unary("Neg", slots=("g|h",), run=False, fold=True),
-            ),
-            runtime=2,
-            folded=(2, 4, 0),
-            lifts="rows",
-        )
-        for op, attrs in (("InstanceNormalization", {}), ("GroupNormalization", {"num_groups": 2}))
+    Family(  # what an instance's mean takes away
+        "normalization",
+        (
+            *inputs("a", (2, 4, 3, 2)),
+            *inputs("g h", (4,), "g", True),
+            *inputs("c", (4, 1, 1), "c", True),
+            *inputs("s", ()),
+        ),
+        (
+            Use("InstanceNormalization", {"epsilon": _EPSILON}, (3,), ("x!Neg", "w!c", "w!c")),
+            *binary("Add", slots=("x!Neg,Mul", "c|s")),
+            *binary("Mul", slots=("x!a,Neg,Add", "c|s")),
+            *unary("Neg", slots=("x!Add,Mul",)),
+            *axes("Squeeze", (-2, -1), slots=("c",), run=False, fold=True),
+            *binary("Add Mul", slots=("g|h", "w1!c,g,h,Neg"), run=False, fold=True),
+            *unary("Neg", slots=("g|h",), run=False, fold=True),
+        ),
+        runtime=2,
+        folded=(2, 4, 0),
+        elements=48,
+        lifts="",
+    ),
+    Family(  # and what comes before
+        "normalization",
+        (
+            *inputs("a y", (4, 6)),
+            *inputs("u", (6, 5), "u", True),
+            *inputs("g b", (6,), "g", True),
+            *inputs("h", (5,), "h", True),
+        ),
+        (
+            *binary("MatMul", slots=("x!y,Add,Mul,Max,Div,MatMul,Gemm", "u")),
+            Use("Gemm", dict(_GEMM.attrs), (3,), ("x!y,Add,Mul,Max,Div,MatMul,Gemm", "u", "h")),
+            *binary("Add Mul Max", slots=("x!Add,Mul,Max,Div,MatMul,Gemm", "*!a,b,h,u,Add,Mul,Max,Div,MatMul,Gemm")),
+            *binary("Div", slots=("x!Add,Mul,Max,Div,MatMul,Gemm", "*!a,b,h,u,Add,Mul,Max,Div,MatMul,Gemm")),
+            Use("Gather", {"axis": -2, "indices": 0}, (1,), ("x!Gather,Slice",)),
+            *slices(-2, slots=("x!Gather,Slice",)),
+        ),
+        runtime=3,
+        elements=24,
+        lifts="rows",
     ),
 )

@@ -1,16 +1,43 @@
 """The grammar of other shapes, selections, repetition and padding, and of what may be done on either side of them.
 
-A selection is worth most before what works on each element, a shape nothing wherever it stands. Data only.
+A selection is worth most before what works on each element, a repetition after it, and another shape is worth nothing
+wherever it stands. Data only.
 """
 
 from __future__ import annotations
 
-from superopt.generate.grammar import Family, Use, axes, binary, concat, inputs, slices, splits, transpose, unary
+from typing import Any
+
+from superopt.generate.grammar import (
+    FOLDED,
+    Family,
+    Use,
+    Variable,
+    axes,
+    binary,
+    concat,
+    inputs,
+    slices,
+    splits,
+    transpose,
+    unary,
+)
 
 __all__ = ["REARRANGE"]
 
-_UNARY = "Relu Sigmoid Neg"
+_UNARY = "Relu Sigmoid"
 _LAYER = {"axis": -1, "epsilon": 1e-05}
+_GEMM = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
+_ELEMENTWISE = "Relu,Sigmoid,Neg,Add,Sub,Mul,Div"
+_FUNCTIONS = "Softmax,LayerNormalization,RMSNormalization,ReduceSum,ReduceMean,ReduceMax"
+_PLACED = f"x!{_FUNCTIONS}"  # of functions of a row there is one at most
+_OF_IMAGE = "ReduceSum,ReduceMean,ReduceMax,ReduceMin,GlobalAveragePool,GlobalMaxPool"
+_STACKED = "*!x,y,Unsqueeze,Gather,Add,Max,Min,ReduceSum,ReduceMax,ReduceMin"
+_MOVED = "x!Gather,Transpose,Unsqueeze"
+_OF_TEN = frozenset({(2, 5), (1, 2, 5), (2, 1, 5), (2, 5, 1), (2, 5, 1, 1), (2, 1, 5, 1), (2, 1, 1, 5), (1, 2, 1, 5)})
+_POINT = {"dilations": (1, 1), "group": 1, "pads": (0,) * 4, "strides": (1, 1)}
+_SWAPPED, _IMAGE = (0, 2, 1, 3), (2, 3, 4, 5)
+_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # where the channels go
 
 
 def _reshape(*shapes: tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
@@ -25,81 +52,106 @@ def _tile(*repeats: tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[U
     return tuple(Use("Tile", {"repeats": some}, (1,), slots) for some in repeats)
 
 
-def _gather(axis: int, *indices: int | tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
-    return tuple(Use("Gather", {"axis": axis, "indices": some}, (1,), slots) for some in indices)
-
-
-def _flatten(*places: int) -> tuple[Use, ...]:
-    return tuple(Use("Flatten", {"axis": place}, (1,)) for place in places)
-
-
 def _pad(*pads: tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
     return tuple(Use("Pad", {"pads": some, "value": 0.0}, (1,), slots) for some in pads)
 
 
-def _reduce(names: str, axis: int, keepdims: int) -> tuple[Use, ...]:
-    return tuple(Use(f"Reduce{n}", {"axes": (axis,), "keepdims": keepdims}, (1,), ("x",)) for n in names.split())
+def _gather(axis: int, *indices: int | tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
+    return tuple(Use("Gather", {"axis": axis, "indices": some}, (1,), slots) for some in indices)
 
 
-REARRANGE: tuple[Family, ...] = (
-    Family(  # 0 other shapes, one after the other; most are no products of the input's sizes
-        "rearrange",
+def _flatten(*places: int, slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
+    return tuple(Use("Flatten", {"axis": place}, (1,), slots) for place in places)
+
+
+def _functions(names: str, *slots: str, axis: int = -1) -> tuple[Use, ...]:
+    return tuple(Use(name, {"axis": axis}, (1,), slots) for name in names.split())
+
+
+def _reduce(names: str, over: tuple[int, ...], keepdims: int, *slots: str) -> tuple[Use, ...]:
+    return tuple(Use(f"Reduce{name}", {"axes": over, "keepdims": keepdims}, (1,), slots) for name in names.split())
+
+
+def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int = 2, **kinds: Any) -> Family:
+    return Family("rearrange", variables, uses, runtime, **{"lifts": "axes", **kinds})
+
+
+_SHAPES: tuple[Family, ...] = (
+    *(  # what does nothing
+        _family(
+            inputs("x", shape),
+            (
+                *transpose(tuple(range(len(shape)))),
+                *_reshape(shape),
+                *_expand(shape),
+                *_tile((1,) * len(shape)),
+                *_pad((0,) * (2 * len(shape))),
+            ),
+            runtime=1,
+            elements=120,
+            wave=0,
+        )
+        for shape in ((2,), (2, 3), (2, 3, 5), (2, 3, 5, 4))
+    ),
+    _family(  # one shape after the other; none has sizes that another's give
+        inputs("x", (3, 12)), _reshape((4, 9), (6, 6)), elements=36, wave=0
+    ),
+    _family(
         inputs("x", (2, 3, 8)),
         (
-            *_reshape((2, 3, 8), (4, 12), (4, 3, 4), (48,), (2, 24)),
+            *_reshape((2, 3, 8), (2, 24), (6, 8), (48,), (4, 12)),
             *_flatten(0, 1, 2),
             *axes("Unsqueeze", (-4,), (-1,), slots=("*!Unsqueeze",)),
             *axes("Squeeze", (-4,), (-1,)),
         ),
-        runtime=2,
         elements=48,
-        lifts="axes",
-        wave=0,
     ),
-    Family(  # 1 element by element on either side
-        "rearrange",
+    *(
+        _family(inputs("x", shape), transpose(*perms), elements=120, wave=0)
+        for shape, perms in (
+            ((2, 3, 5), ((1, 0, 2), (0, 2, 1), (1, 2, 0), (2, 0, 1))),
+            ((2, 3, 5, 4), (_SWAPPED, (0, 1, 3, 2), _LAST, _FIRST)),
+        )
+    ),
+    *(  # two axes of size 1 are one step
+        _family(
+            inputs("a", shape),
+            (*axes(op, *((axis,) for axis in places), slots=("*",)), *axes(op, *pairs, slots=("a",))),
+            shapes=_OF_TEN,
+        )
+        for op, shape, places, pairs in (
+            ("Unsqueeze", (2, 5), (-1, -2, -3), ((-2, -1), (-3, -2), (-3, -1))),
+            ("Squeeze", (2, 5, 1, 1), (-1, -2), ((-2, -1),)),
+            ("Squeeze", (2, 1, 1, 5), (-2, -3), ((-3, -2),)),
+        )
+    ),
+    *(  # an axis of size 1 may go anywhere
+        _family(
+            inputs("a", shape),
+            (
+                *transpose(*perms, slots=("a",)),
+                *_reshape(*others, slots=("a",)),
+                *axes("Squeeze", (place,), slots=("a",)),
+                *_gather(place, 0, slots=("a",)),
+                *axes("Unsqueeze", (place,), slots=("*!a",)),
+            ),
+            elements=30,
+        )
+        for shape, place, perms, others in (
+            ((2, 1, 5, 3), -3, (_SWAPPED, _LAST), ((2, 5, 1, 3), (2, 5, 3, 1), (2, 5, 3))),
+            ((2, 5, 1, 1), -1, (_LAST,), ((2, 1, 1, 5), (2, 5, 1))),
+        )
+    ),
+    _family(  # element by element
         (*inputs("x y", (2, 3, 5)), *inputs("b", (5,)), *inputs("s", ())),
         (
             *_reshape((6, 5), (10, 3), slots=("*!b,s,Reshape",)),
-            *unary(_UNARY, slots=("*!b,s,Relu,Sigmoid,Neg,Add,Mul",)),
-            *binary("Add Mul", slots=("*!b,s,Add,Mul", "*!Add,Mul")),
+            *unary(_UNARY, slots=(f"*!b,s,{_ELEMENTWISE}",)),
+            *binary("Add Mul", slots=(f"*!b,s,{_ELEMENTWISE}", f"*!{_ELEMENTWISE}")),
         ),
         runtime=3,
-        lifts="axes",
     ),
-    Family(  # 2 transposed heads
-        "rearrange",
-        inputs("x", (2, 3, 5, 4)),
-        (*transpose((0, 2, 1, 3), (0, 1, 3, 2), (0, 2, 3, 1), (0, 3, 1, 2), (0, 3, 2, 1)),),
-        runtime=2,
-        elements=120,
-        lifts="axes",
-        wave=0,
-    ),
-    Family(  # 3 transposed around another shape
-        "rearrange",
-        inputs("x", (2, 3, 5)),
-        (
-            *transpose((2, 0, 1), (1, 2, 0), (0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 0)),
-            *_reshape((5, 6), (6, 5), (2, 15), (15, 2), (2, 3, 5)),
-        ),
-        runtime=3,
-        lifts="axes",
-    ),
-    Family(  # 4 transposed axes of size 1
-        "rearrange",
-        inputs("x", (2, 1, 3)),
-        (
-            *transpose((1, 0, 2), (0, 2, 1), (1, 0), (2, 0, 1), slots=("*!Transpose",)),
-            *_reshape((1, 2, 3), (2, 3), (3, 2), (2, 3, 1)),
-            *axes("Squeeze", (-1,), (-2,), (-3,)),
-            *axes("Unsqueeze", (-1,), (-2,), (-3,), slots=("*!Unsqueeze",)),
-        ),
-        runtime=2,
-        lifts="axes",
-    ),
-    Family(  # 5 rows of batches
-        "rearrange",
+    _family(  # row by row, and back
         (
             *inputs("x", (2, 3, 5)),
             *inputs("w", (5, 7), "w", True),
@@ -107,159 +159,181 @@ REARRANGE: tuple[Family, ...] = (
             *inputs("g h", (5,), "g", True),
         ),
         (
-            *_reshape((6, 5), (2, 3, 7), (6, 7), (2, 3, 5)),
-            *binary("MatMul", slots=("x", "w!b,g,h")),
-            Use("Gemm", {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}, (2, 3), ("x", "w!b,g,h", "b")),
-            Use("Softmax", {"axis": -1}, (1,), ("x",)),
-            Use("LayerNormalization", _LAYER, (2, 3), ("x", "g", "h")),
-            *binary("Add", slots=("x!LayerNormalization,Softmax", "b")),
+            *_reshape((6, 5), (2, 3, 7), (2, 3, 5), slots=("x!Reshape",)),
+            *binary("MatMul", slots=("x!Gemm,MatMul,Add", "w!b,g,h")),
+            Use("Gemm", _GEMM, (2, 3), ("x", "w!b,g,h", "b")),
+            *_functions("Softmax", "x!MatMul,Gemm,Add,Softmax,LogSoftmax"),
+            Use("LayerNormalization", _LAYER, (2, 3), ("x!Softmax,LogSoftmax", "g", "h")),
+            Use("RMSNormalization", _LAYER, (2,), ("x!Softmax,LogSoftmax", "g")),
+            *binary("Add", slots=("x!LayerNormalization,Softmax,LogSoftmax", "b")),
         ),
         runtime=3,
         elements=42,
-        lifts="axes",
     ),
-    Family(  # 6 batches of heads
-        "rearrange",
-        (*inputs("x", (2, 3, 4, 5)), *inputs("y", (2, 3, 5, 7))),
+    _family(  # a batch of one
+        (*inputs("x", (1, 3, 4, 5)), *inputs("y", (1, 3, 5, 7))),
         (
-            *_reshape((6, 4, 5), (6, 5, 7), (2, 3, 4, 7), (2, 3, 4, 5)),
-            *binary("MatMul"),
-            Use("Softmax", {"axis": -1}, (1,), ("x!y",)),
+            *axes("Squeeze", (-4,), slots=("*!Unsqueeze,MatMul",)),
+            *axes("Unsqueeze", (-4,), slots=("*!x,y,Squeeze,Unsqueeze",)),
+            *binary("MatMul", slots=("*!y,MatMul,Softmax,Unsqueeze", "*!x,MatMul,Softmax,Unsqueeze")),
+            *_functions("Softmax", "x!y,MatMul,Softmax,Unsqueeze"),
         ),
         runtime=4,
-        elements=210,
-        lifts="axes",
+        elements=105,
     ),
-    Family(  # 7 a row of each
-        "rearrange",
+    _family(  # pixels in one row
+        inputs("a", _IMAGE),
+        (
+            *_reshape((2, 3, 20), slots=("a",)),
+            *_reshape((2, 3), slots=("*!a,Reshape,Flatten",)),
+            *_flatten(1, slots=("*!a,Reshape,Flatten",)),
+            *(use for keepdims in (0, 1) for use in _reduce("Mean Max", (-2, -1), keepdims, "a")),
+            *(use for keepdims in (0, 1) for use in _reduce("Mean Max", (-1,), keepdims, f"*!a,Flatten,{_OF_IMAGE}")),
+            *unary("GlobalAveragePool GlobalMaxPool", slots=("a",)),
+        ),
+        elements=120,
+    ),
+    _family(  # channels side by side
+        inputs("x y", _IMAGE),
+        (*_flatten(1, slots=("*!Flatten",)), *concat(-1, -3, slots=("*!Concat",))),
+        runtime=3,
+        elements=240,
+    ),
+    _family(  # channels last
+        (*inputs("x y", _IMAGE), *inputs("b", (3,), "b", True)),
+        (
+            *transpose(_LAST, slots=("x!Transpose",)),
+            *transpose(_FIRST, slots=("x!x,y,Transpose",)),
+            *binary("Add Mul", slots=("x!x,y,Concat,Softmax,Add,Sub,Mul,Div", "b")),
+            *binary("Add Mul", slots=("x|y", "w1!b")),
+            *axes("Unsqueeze", (-2, -1), **FOLDED),
+            *concat(-1, slots=("x!x,y,Add,Sub,Mul,Div",)),
+            *concat(-3, slots=("x|y",)),
+            *_functions("Softmax", "x!x,y,Concat,Add,Sub,Mul,Div,Softmax,LogSoftmax"),
+            *_functions("Softmax", "x|y", axis=-3),
+        ),
+        runtime=4,
+        folded=(1, 1, 0, 0, 0),
+        elements=240,
+    ),
+)
+
+_SELECTIONS: tuple[Family, ...] = (
+    _family(  # a row of each
         (*inputs("x y", (3, 4, 5)), *inputs("b", (5,)), *inputs("s", ())),
         (
             *_gather(-2, 1, (2, 0), slots=("*!b,s,Gather",)),
-            *unary(_UNARY, slots=("*!b,s,Relu,Sigmoid,Neg,Add,Mul",)),
-            *binary("Add Mul Sub", slots=("*!b,s,Add,Mul,Sub", "*!Add,Mul,Sub")),
+            *unary(_UNARY, slots=(f"*!b,s,{_ELEMENTWISE}",)),
+            *binary("Add Mul Sub Div", slots=(f"*!b,s,{_ELEMENTWISE}", f"*!{_ELEMENTWISE}")),
         ),
         runtime=3,
         elements=60,
         lifts="layout",
     ),
-    Family(  # 8 rows and columns of products
-        "rearrange",
+    *(  # some rows or columns of each
+        _family(
+            (*inputs("x", (4, 6)), *inputs("b", (6,)), *inputs("c", (4, 1)), *inputs("s", ())),
+            (*cuts, *binary("Add Mul Sub Div", slots=(f"*!b,c,s,{_ELEMENTWISE}", "b|c|s"))),
+            lifts="layout",
+        )
+        for cuts in (slices(-1, -2, slots=("*!b,c,s,Slice",)), splits(-1, -2, slots=("*!b,c,s,Split",)))
+    ),
+    _family(  # columns of what is broadcast along them
+        (*inputs("a", (2, 3, 4, 5)), *inputs("n", (2, 3, 4, 1))),
+        (*_gather(-1, (2, 0), slots=("*!n,Gather",)), *binary("Add Mul Sub Div", slots=("*!n,Add,Mul,Sub,Div", "n"))),
+        elements=120,
+    ),
+    _family(  # of products
         (*inputs("x", (2, 4, 5)), *inputs("w", (5, 6), "w", True), *inputs("y", (2, 5, 7))),
         (
             *_gather(-2, 1, (2, 0), slots=("x!Gather",)),
-            *_gather(-1, 1, (2, 0), slots=("*!Gather",)),
+            *_gather(-1, (2, 0), slots=("x!Gather",)),
             *_gather(-3, 1, slots=("x!Gather",)),
-            *_gather(-1, 1, (2, 0), slots=("w",)),
-            *binary("MatMul", slots=("x", "*!x")),
+            *binary("MatMul", slots=("*!w,y,MatMul", "*!x,MatMul")),
         ),
         runtime=3,
-        folded=(1, 1, 0, 0),
         elements=60,
         lifts="matrix",
     ),
-    Family(  # 9 rows, along other axes
-        "rearrange",
+    *(
+        _family(
+            (*inputs("x", (4, 6)), *inputs("w", (6, 8), "w", True), *inputs("b", (8,), "b", True)),
+            (
+                *_gather(-2, (2, 0), slots=("x!Slice,Split,Gather",)),
+                *cut(-1, -2, slots=("x!Slice,Split,Gather",)),
+                *cut(-1, slots=("w|b",), run=False, fold=True),
+                Use("Gemm", _GEMM, (3,), ("x!Gemm", "w!b", "w!w")),
+            ),
+            folded=(2, 2, 0),
+            lifts="matrix",
+        )
+        for cut in (slices, splits)
+    ),
+    _family(  # along other axes
         (*inputs("x", (2, 3, 5)), *inputs("g h", (5,), "g", True)),
         (
-            *_gather(-2, 1, (2, 0), slots=("x!Gather",)),
-            *_gather(-3, 1, (1, 0), slots=("x!Gather",)),
-            *transpose((1, 0, 2), (0, 2, 1), (2, 0, 1), (1, 0), slots=("x",)),
-            *axes("Unsqueeze", (-2,), slots=("x",)),
-            Use("Softmax", {"axis": -1}, (1,), ("x",)),
-            Use("LogSoftmax", {"axis": -1}, (1,), ("x",)),
-            Use("LayerNormalization", _LAYER, (2, 3), ("x", "g", "h")),
-            Use("RMSNormalization", _LAYER, (2,), ("x", "g")),
-            *_reduce("Sum Mean Max", -1, 0),
-            *_reduce("Sum Mean Max", -1, 1),
+            *_gather(-2, 1, (2, 0), slots=(_MOVED,)),
+            *_gather(-3, 1, slots=(_MOVED,)),
+            *transpose((1, 0, 2), (1, 0), slots=(_MOVED,)),
+            *axes("Unsqueeze", (-2,), slots=(_MOVED,)),
+            *_functions("Softmax", _PLACED),
+            Use("LayerNormalization", _LAYER, (2, 3), (_PLACED, "g", "h")),
+            Use("RMSNormalization", _LAYER, (2,), (_PLACED, "g")),
+            *_reduce("Mean", (-1,), 0, _PLACED),
+            *_reduce("Mean", (-1,), 1, _PLACED),
         ),
-        runtime=2,
         lifts="layout",
     ),
-    Family(  # 10 rows of what was joined
-        "rearrange",
-        inputs("x y", (2, 3)),
-        (
-            *_gather(-2, 0, (1, 0), slots=("x!Gather",)),
-            *_gather(-1, 0, 1, slots=("x!Gather",)),
-            *concat(-1, -2),
-            *slices(-1, -2, slots=("x!Slice",)),
-            *axes("Squeeze", (-1,), (-2,)),
-        ),
-        runtime=3,
-        elements=12,
+    _family(  # of what was joined
+        inputs("x y", (3, 4)),
+        (*_gather(-2, 0), *_gather(-1, 0), *concat(-1, -2, slots=("*!Concat,Gather", "*!Concat"))),
+        elements=32,
         lifts="layout",
     ),
-    Family(  # 11 broadcasting repeats
-        "rearrange",
-        (*inputs("x y", (4, 5)), *inputs("b", (5,)), *inputs("r", (1, 5)), *inputs("c", (4, 1)), *inputs("s", ())),
+    _family(  # of what was stacked
+        inputs("x y", (3, 5)),
         (
-            *_expand((4, 5), slots=("*!Expand",)),
-            *_expand((1, 5), slots=("b",)),
-            *_tile((4, 1), slots=("r",)),
-            *_tile((1, 5), slots=("c",)),
-            *unary(_UNARY, slots=("*!s,Relu,Sigmoid,Neg,Add,Mul",)),
-            *binary("Add Mul", slots=("*!Add,Mul,Relu,Sigmoid,Neg",)),
+            *axes("Unsqueeze", (-1,), (-2,), (-3,), slots=("x|y",)),
+            *concat(-1, -2, -3, slots=("*!x,y,Concat",)),
+            *(use for axis in (-1, -2, -3) for use in _gather(axis, 0, 1, slots=("*!x,y,Unsqueeze,Gather",))),
+            *(use for axis in (-1, -2, -3) for use in _reduce("Sum Max", (axis,), 0, _STACKED)),
+            *binary("Add Max", slots=("x|y",)),
         ),
-        runtime=2,
-        lifts="axes",
+        runtime=4,
+        elements=30,
+        lifts="layout",
     ),
-    Family(  # 12 what is repeated is worked out once
-        "rearrange",
-        (*inputs("x", (3, 5)), *inputs("y", (3, 5)), *inputs("w", (5, 7), "w", True)),
+    _family(  # of heads
+        inputs("x", (2, 3, 4, 5)),
         (
-            *_tile((2, 1), (1, 2), (2, 2), slots=("x!Tile",)),
-            *unary(_UNARY, slots=("*!Relu,Sigmoid,Neg",)),
-            *binary("Add Mul", slots=("x!Add,Mul",)),
-            *binary("MatMul", slots=("x!y", "w")),
-            *concat(-1, -2, slots=("x!Concat",)),
-            Use("Softmax", {"axis": -1}, (1,), ("x!y",)),
-            *transpose((1, 0), slots=("x!y",)),
+            *(use for axis in (-4, -3, -2) for use in _gather(axis, 1, slots=("*!Gather",))),
+            *transpose((2, 0, 1, 3), _SWAPPED, (1, 0, 2, 3), (1, 0, 2), (0, 2, 1), slots=("*!Transpose",)),
         ),
-        runtime=3,
-        elements=42,
-        lifts="axes",
+        elements=120,
     ),
-    Family(  # 13 one head for several
-        "rearrange",
-        (*inputs("x", (2, 3, 4, 5)), *inputs("k", (2, 1, 5, 7)), *inputs("w", (5, 7))),
+    _family(  # of queries, keys and values
+        inputs("x", (2, 3, 4, 5, 6)),
         (
-            *_expand((2, 3, 5, 7), slots=("k|w",)),
-            *_tile((1, 3, 1, 1), slots=("k",)),
-            *binary("MatMul"),
-            *transpose((0, 1, 3, 2), slots=("x!w",)),
-            *unary("Relu", slots=("k|x",)),
+            *_gather(-5, 1, slots=("*!Gather",)),
+            *_gather(-3, 1, slots=("x!Transpose",)),
+            *transpose((2, 0, 3, 1, 4), _SWAPPED, slots=("*!Transpose",)),
         ),
-        runtime=3,
-        elements=210,
-        lifts="axes",
+        elements=720,
     ),
-    Family(  # 14 reduced again
-        "rearrange",
-        (*inputs("c", (4, 1)), *inputs("b", (5,))),
-        (
-            *_expand((4, 5)),
-            *_reduce("Sum Mean Max Min", -1, 1),
-            *_reduce("Sum Mean Max Min", -2, 0),
-            Use("Softmax", {"axis": -1}, (1,), ("x",)),
-        ),
-        runtime=2,
-        lifts="axes",
+    _family(  # rows whose heads are apart
+        inputs("x", (3, 5, 8)),
+        (*_gather(-2, 1), *_gather(-3, 1), *_reshape((3, 5, 4, 2), (3, 4, 2), slots=("*!Reshape",))),
+        elements=120,
     ),
-    Family(  # 15 padded images
-        "rearrange",
-        inputs("x y", (1, 2, 3, 5)),
-        (
-            *_pad((0, 0, 1, 1, 0, 0, 1, 1), (0,) * 8, (0, 0, 2, 2, 0, 0, 2, 2), slots=("x",)),
-            *unary("Relu Neg Sigmoid", slots=("x!Relu,Neg,Sigmoid",)),
-            *binary("Add Mul", slots=("x!Add,Mul",)),
-            *concat(-3),
-        ),
-        runtime=3,
-        elements=140,
-        lifts="axes",
+    *(  # parts, transposed
+        _family(
+            inputs("x", (2, 3, 5, 4)),
+            (*cuts, *transpose(_SWAPPED, (0, 1, 3, 2), _LAST, _FIRST, slots=("*!Transpose",))),
+            elements=120,
+        )
+        for cuts in (splits(-1, -2, slots=("*!Split",)), slices(-1, -2, slots=("*!Slice",)))
     ),
-    Family(  # 16 parts, transposed and joined
-        "rearrange",
+    _family(  # parts, transposed and joined
         inputs("x y", (3, 4)),
         (*splits(-1, slots=("*!Split",)), *concat(-1, -2, slots=("*!Concat",)), *transpose((1, 0))),
         runtime=3,
@@ -267,17 +341,112 @@ REARRANGE: tuple[Family, ...] = (
         lifts="layout",
         halves=(-1,),
     ),
-    Family(  # 17 selected heads
-        "rearrange",
-        inputs("x", (2, 3, 4, 5)),
+)
+
+_REPETITIONS: tuple[Family, ...] = (
+    *(  # broadcasting repeats
+        _family(
+            (*inputs("a", shape), *inputs("b", (5,)), *inputs("c", (4, 1)), *inputs("s", ())),
+            (
+                *_expand(shape, slots=("b|c|s",)),
+                *_expand((*(1 for _ in shape[1:]), 5), slots=("b",)),
+                *binary("Add Mul Sub Div", slots=("a", f"x!a,{_ELEMENTWISE}")),
+                *binary("Sub Div", slots=(f"x!a,{_ELEMENTWISE}", "a")),
+            ),
+            elements=120,
+        )
+        for shape in ((4, 5), (2, 3, 4, 5))
+    ),
+    _family(  # a mask of keys
+        (*inputs("a", (2, 3, 4, 5)), *inputs("m", (2, 1, 1, 5))),
         (
-            *_gather(-4, 1, slots=("*!Gather",)),
-            *_gather(-3, 1, slots=("*!Gather",)),
-            *_gather(-2, 1, slots=("*!Gather",)),
-            *transpose((2, 0, 1, 3), (0, 2, 1, 3), (1, 0, 2, 3), (1, 0, 2), (0, 2, 1), slots=("*!Transpose",)),
+            *_expand((2, 3, 4, 5), (2, 1, 4, 5), slots=("m",)),
+            *binary("Add Mul Sub Div", slots=("a", "x!a,Add,Mul,Sub,Div")),
         ),
-        runtime=2,
         elements=120,
-        lifts="axes",
+    ),
+    _family(  # what is repeated is worked out once
+        (*inputs("b", (5,)), *inputs("c", (4, 1)), *inputs("s", ())),
+        (
+            *_expand((4, 5), (3, 4, 5), slots=("x!s",)),
+            *unary(_UNARY, slots=(f"x!s,Exp,{_ELEMENTWISE}",)),
+            *binary("Add Mul", slots=(f"x!s,Exp,{_ELEMENTWISE}", "s")),
+        ),
+        elements=60,
+    ),
+    _family(  # functions of repeated rows, and what is repeated, then reduced again
+        (*inputs("c", (4, 1)), *inputs("b", (5,)), *inputs("g", (5,), "g", True)),
+        (
+            *_expand((4, 5), slots=("x!Expand,ReduceMean,ReduceMax",)),
+            *_reduce("Mean", (-1,), 1, "*!g,b,Softmax,LogSoftmax,LayerNormalization"),
+            *_reduce("Mean", (-2,), 0, "*!g,c,Softmax,LogSoftmax,LayerNormalization"),
+            *_functions("Softmax", "x!c,ReduceMean,ReduceMax,ReduceMin,Softmax,LogSoftmax"),
+            Use("LayerNormalization", _LAYER, (2,), ("x!c,ReduceMean,Softmax,LogSoftmax", "g")),
+        ),
+    ),
+    _family(
+        (*inputs("a", (4, 5)), *inputs("r", (1, 5)), *inputs("c", (4, 1))),
+        (
+            *_tile((4, 1), slots=("r",)),
+            *_tile((1, 5), slots=("c",)),
+            *binary("Add Mul Sub Div", slots=("a", f"x!a,{_ELEMENTWISE}")),
+        ),
+    ),
+    _family(  # one head for several
+        (*inputs("q", (2, 3, 4, 5)), *inputs("k", (2, 1, 7, 5)), *inputs("v", (2, 1, 5, 7)), *inputs("w", (5, 7))),
+        (
+            *_expand((2, 3, 7, 5), slots=("k",)),
+            *_expand((2, 3, 5, 7), slots=("v|w",)),
+            *_expand((2, 1, 5, 7), slots=("w",)),
+            *transpose((0, 1, 3, 2), slots=("x!q,v,w,Transpose,MatMul",)),
+            *binary("MatMul", slots=("q", "x!q,MatMul")),
+        ),
+        runtime=3,
+        elements=210,
     ),
 )
+
+_ENLARGED: tuple[Family, ...] = (
+    _family(  # pixels repeated
+        (*inputs("x y", (2, 3, 5, 7)), *inputs("c", (3, 1, 1)), *inputs("k", (4, 3, 1, 1), "k", True)),
+        (
+            Use("Resize", {"scales": (2, 2)}, (1,), ("x!c,Resize",)),
+            *unary(_UNARY, slots=(f"x!c,Concat,Conv,{_ELEMENTWISE}",)),
+            *binary("Add Mul", slots=(f"x!c,Concat,Conv,{_ELEMENTWISE}", f"x!Concat,Conv,{_ELEMENTWISE}")),
+            *concat(-3, slots=(f"x!c,Concat,Conv,{_ELEMENTWISE}",)),
+            Use("Conv", _POINT, (2,), (f"x!c,Concat,Conv,{_ELEMENTWISE}", "k")),
+        ),
+        runtime=3,
+        elements=1680,
+    ),
+    _family(  # blocks of pixels
+        inputs("x", (1, 12, 4, 6)),
+        (
+            *(
+                Use("DepthToSpace", {"blocksize": 2, "mode": mode}, (1,), ("x!DepthToSpace",))
+                for mode in ("DCR", "CRD")
+            ),
+            Use("SpaceToDepth", {"blocksize": 2}, (1,), ("x!SpaceToDepth",)),
+            *unary("Relu", slots=("x!Relu",)),
+        ),
+        elements=288,
+    ),
+)
+
+# Pads are literals: those that stand before convolutions with kernels of 3 and 7, and of stride 2.
+_PADDING: tuple[Family, ...] = tuple(
+    _family(
+        inputs("x y", (1, 2, 3, 5)),
+        (
+            *_pad(pads, slots=("x!Pad",)),
+            *unary("Relu", slots=("x!Relu,Add,Mul,Concat",)),
+            *binary("Add Mul", slots=("x!Add,Mul,Relu,Concat",)),
+            *concat(-3, slots=("x!Add,Mul,Relu,Concat",)),
+        ),
+        runtime=3,
+        elements=400,
+    )
+    for pads in ((0, 0, 1, 1, 0, 0, 1, 1), (0, 0, 0, 0, 0, 0, 1, 1))
+)
+
+REARRANGE: tuple[Family, ...] = (*_SHAPES, *_SELECTIONS, *_REPETITIONS, *_ENLARGED, *_PADDING)

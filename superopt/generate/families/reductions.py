@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from superopt.generate.grammar import FOLDED, Family, Use, axes, binary, concat, inputs, transpose, unary
+from superopt.generate.grammar import Family, Use, axes, binary, concat, inputs, transpose, unary
 
 __all__ = ["REDUCTIONS"]
 
@@ -25,11 +25,11 @@ def _not(*names: str) -> str:
 
 _ADDITIVE, _EXTREME = "ReduceSum ReduceMean", "ReduceMax ReduceMin"
 _ALL = f"{_ADDITIVE} {_EXTREME}"
-_KINDS = ("Sum", "Mean", "Max", "Min")
+_KINDS = ("Sum", "Mean", "Max")
 
 
 def _nested(*over: tuple[int, ...], keepdims: tuple[int, ...] = (0,)) -> tuple[Use, ...]:
-    """Reductions of four kinds, each over itself only."""
+    """Reductions of three kinds, each over itself only."""
     return tuple(
         use
         for kind in _KINDS
@@ -40,38 +40,40 @@ def _nested(*over: tuple[int, ...], keepdims: tuple[int, ...] = (0,)) -> tuple[U
 
 
 REDUCTIONS: tuple[Family, ...] = (
-    Family(
+    Family(  # numbers that are added before or after
         "reductions",
         (*inputs("x", (3, 5)), *inputs("c", (3, 1)), *inputs("s", ())),
         (
             *axes("Squeeze", (-1,)),
-            *_reduce("Sum Mean Max Min", (-1,), keepdims=(0, 1), slots=(_not(_ALL),)),
-            *binary("Add Sub Mul Div Max Min", slots=("*!c,s", "*!c,x")),
+            *_reduce("Sum Mean Max", (-1,), keepdims=(0, 1), slots=(_not(_ALL),)),
+            *binary("Add Sub Mul Div Max", slots=("*!c,s", "*!c,x")),
             *unary("Neg Relu", slots=("*!c,s",)),
         ),
         runtime=2,
         lifts="axes",
     ),
-    Family(
+    Family(  # several axes, one after the other
         "reductions",
         inputs("x", (2, 3, 4)),
-        (*_nested((-1,), (-2,), (-2, -1)), *transpose((1, 2, 0), (2, 0, 1), (0, 2, 1), (1, 0))),
+        (
+            *_nested((-1,), (-2,), (-2, -1)),
+            *transpose((0, 2, 1), slots=(_not("Transpose", _ALL),)),
+        ),
         runtime=2,
         lifts="axes",
     ),
-    Family(
+    Family(  # channels last, and first again
         "reductions",
         inputs("x", (2, 3, 4, 5)),
         (
-            *_nested((-2, -1), (-3, -2), (-3, -1), keepdims=(0, 1)),
+            *_reduce("Mean Max", (-2, -1), (-3, -2), (-3, -1), keepdims=(0,), slots=(_not(_ALL),)),
             *transpose((0, 2, 3, 1), (0, 3, 1, 2), slots=(_not("Transpose", _ALL),)),
-            *transpose((1, 0), slots=(_not("Transpose"),)),
         ),
         runtime=2,
         elements=120,
         lifts="axes",
     ),
-    Family(
+    Family(  # of sums, and of what is joined
         "reductions",
         inputs("x y", (3, 5)),
         (
@@ -86,12 +88,34 @@ REDUCTIONS: tuple[Family, ...] = (
         shapes=frozenset({(3, 5), (3, 10), (6, 5), (3, 1), (6, 1)}),
         lifts="axes",
     ),
-    Family(
+    Family(  # across the axis of what is joined
+        "reductions",
+        inputs("x y", (3, 5)),
+        (
+            *_reduce("Sum Mean Max Min", (-1,), (-2,), slots=(_not(_ALL),)),
+            *transpose((1, 0), slots=(_not("Transpose Concat"),)),
+            *concat(-1, slots=(_not("Transpose Concat"),)),
+        ),
+        runtime=3,
+        shapes=frozenset({(3, 5), (5, 3), (3, 10), (3, 1), (1, 3), (1, 5), (5, 1), (1, 10), (3, 2)}),
+        lifts="axes",
+    ),
+    Family(  # by their parts
         "reductions",
         inputs("a", (3, 5)),
         (
             *_reduce("Sum L1 L2 SumSquare LogSum LogSumExp", (-1,), slots=("a",)),
-            *_reduce("Sum LogSum", (-1,), slots=(_not(_ALL, "a Log Sqrt Div LpNormalization ReduceL1 ReduceL2", "ReduceSumSquare ReduceLogSum ReduceLogSumExp"),)),
+            *_reduce(
+                "Sum LogSum",
+                (-1,),
+                slots=(
+                    _not(
+                        _ALL,
+                        "a Log Sqrt Div LpNormalization ReduceL1 ReduceL2",
+                        "ReduceSumSquare ReduceLogSum ReduceLogSumExp",
+                    ),
+                ),
+            ),
             Use("LpNormalization", {"axis": -1, "p": 1}, (1,), ("a",)),
             Use("LpNormalization", {"axis": -1, "p": 2}, (1,), ("a",)),
             *unary("Abs Exp", slots=("a",)),
@@ -102,7 +126,7 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=3,
         lifts="axes",
     ),
-    Family(
+    Family(  # products with weights
         "reductions",
         (
             *inputs("x", (3, 5)),

@@ -56,7 +56,7 @@ _SCALAR = inputs("s", (), "s", True)
 _NINE: Constant = ("ConstantOfShape", {"shape": (), "value": 9.0})
 
 
-def _matrices(runtime: int, halves: tuple[int, ...] = ()) -> Family:
+def _matrices(runtime: int, wave: int, halves: tuple[int, ...] = ()) -> Family:
     return Family(
         "taso",
         (*inputs("a b c d", _SQUARE), *inputs("s", ())),
@@ -72,12 +72,12 @@ def _matrices(runtime: int, halves: tuple[int, ...] = ()) -> Family:
         shapes=_MATRICES,
         lifts="matrix",
         halves=halves,
-        wave=2,
+        wave=wave,
         group="taso",
     )
 
 
-def _images(runtime: int, halves: tuple[int, ...] = ()) -> Family:
+def _images(runtime: int, wave: int, *more: Use, halves: tuple[int, ...] = ()) -> Family:
     return Family(
         "taso",
         (
@@ -93,9 +93,8 @@ def _images(runtime: int, halves: tuple[int, ...] = ()) -> Family:
             Use("Mul", slots=("x", "s")),
             *unary("Relu", slots=("x",)),
             *concat(-3, -4, slots=("x",)),
-            *splits(-3, -4, slots=("x",)),
             _AVERAGE,
-            _pool("MaxPool"),
+            *more,
             *binary("Add", **FOLDED),
             Use("Mul", slots=("w!s", "s"), run=False, fold=True),
             *concat(-3, -4, **FOLDED),
@@ -107,7 +106,7 @@ def _images(runtime: int, halves: tuple[int, ...] = ()) -> Family:
         shapes=frozenset({_IMAGE, _BATCHES, _CHANNELS}) | _KERNELS,
         lifts="conv",
         halves=halves,
-        wave=2,
+        wave=wave,
         group="taso",
     )
 
@@ -130,9 +129,10 @@ _CONSTANT_MATRICES = Family(
     group="taso",
 )
 
-# A mean over the window as a kernel: Ones / 9, or the identity between channels spread over the window.
-_CONSTANT_KERNELS = tuple(
-    Family(
+
+def _constant_kernels(group: int, kernel: tuple[int, ...], constants: tuple[Constant, ...], *made: Use) -> Family:
+    """With `made` of constants: kernels of a mean over the window."""
+    return Family(
         "taso",
         (*inputs("x", _IMAGE), *inputs("w", kernel, "w", True), *_SCALAR),
         (
@@ -141,31 +141,42 @@ _CONSTANT_KERNELS = tuple(
             Use("Mul", slots=("x", "s")),
             *concat(-3, slots=("x",)),
             _AVERAGE,
-            Use("Unsqueeze", {"axes": (-2, -1)}, (1,), ("Eye",), run=False, fold=True),
-            Use("Mul", slots=("Ones", "w1!s,w"), run=False, fold=True),
-            Use("Div", slots=("w2!s,w,Dirac", "ConstantOfShape"), run=False, fold=True),
+            *made,
             Use("Add", slots=("w3!s", "w3!s"), run=False, fold=True),
             Use("Mul", slots=("w3!s", "s"), run=False, fold=True),
             *concat(-4, slots=("w3!s",), run=False, fold=True),
-            replace(_AVERAGE, slots=("Dirac",), run=False, fold=True),
         ),
         runtime=2,
         folded=(3, 4, 0),
-        constants=(dirac(group, *kernel), ones(*kernel), _NINE, *eye),
+        constants=constants,
         shapes=frozenset({_IMAGE, _CHANNELS, kernel, (2, 2), (2, 2, 1, 1), (2 * kernel[0], *kernel[1:]), ()}),
         lifts="conv",
         wave=2,
         group="taso",
     )
-    for group, kernel, eye in ((1, _K3, (("Eye", {"n": 2}),)), (2, _DEPTHWISE, ()))
+
+
+# Ones / 9 channel by channel; the identity between channels, spread over the window; the mean of a Dirac kernel.
+_NINTH = Use("Div", slots=("Ones", "ConstantOfShape"), run=False, fold=True)
+_SPREAD = (
+    Use("Unsqueeze", {"axes": (-2, -1)}, (1,), ("Eye",), run=False, fold=True),
+    Use("Mul", slots=("Ones", "w1!s,w"), run=False, fold=True),
+    Use("Div", slots=("w2!s,w,Ones", "ConstantOfShape"), run=False, fold=True),
+)
+_CONSTANT_KERNELS = (
+    _constant_kernels(2, _DEPTHWISE, (ones(*_DEPTHWISE), _NINE), _NINTH),
+    _constant_kernels(1, _K3, (ones(*_K3), _NINE, ("Eye", {"n": 2})), *_SPREAD),
+    _constant_kernels(1, _K3, (dirac(1, *_K3),), replace(_AVERAGE, slots=("Dirac",), run=False, fold=True)),
+    _constant_kernels(2, _DEPTHWISE, (dirac(2, *_DEPTHWISE),)),
 )
 
-# Pairs of outputs at one operator fewer: there are a thousand of them at 4, and all follow.
+# Pairs of outputs, parts of Splits of images and MaxPool at one operator fewer: there are thousands of them at 4, and
+# all follow.
 TASO: tuple[Family, ...] = (
-    _matrices(3, (-1, -2)),
-    _matrices(4),
-    _images(3, (-3, -4)),
-    _images(4),
+    _matrices(3, 2, (-1, -2)),
+    _matrices(4, 3),
+    _images(3, 2, _pool("MaxPool"), *splits(-3, -4, slots=("x",)), halves=(-3, -4)),
+    _images(4, 3),
     _CONSTANT_MATRICES,
     *_CONSTANT_KERNELS,
 )

@@ -42,7 +42,7 @@ def mean(x: Array, axes: Shape, keepdims: bool = True) -> Array:
     count = 1
     for axis in axes:
         count *= x.shape[axis]
-    return scaled(total(x, axes, keepdims), pow(count, -1, P))
+    return scaled(total(x, axes, keepdims), pow(count, P - 2, P))
 
 
 def maximum_over(x: Array, axes: Shape, keepdims: bool = True) -> Array:

@@ -152,7 +152,7 @@ def _elu(x: Array, alpha: int) -> Array:
 
 def _celu(x: Array, alpha: int) -> Array:
     """x for x >= 0, alpha * curve(x / alpha) for x < 0, which is how ONNX's formula reads for alpha > 0."""
-    return _piecewise(x, scaled(below_zero(scaled(x, pow(alpha, -1, P)), "Elu"), alpha))
+    return _piecewise(x, scaled(below_zero(scaled(x, pow(alpha, P - 2, P)), "Elu"), alpha))
 
 
 def _thresholded(x: Array, alpha: float) -> Array:

@@ -1,0 +1,151 @@
+"""The grammar of pooling: what may be computed before a pooling as well as after it, and what is a pooling. Data only.
+
+Windows of 2 x 2 over images that give many of them: of few windows, or large ones, all may have a positive maximum.
+A stride of 2 leaves no choice but a Conv of single points where one of any kernel would do at a stride of 1.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from superopt.generate.grammar import (
+    Family,
+    Use,
+    Variable,
+    axes,
+    binary,
+    concat,
+    inputs,
+    splits,
+    transpose,
+    unary,
+)
+
+__all__ = ["POOL"]
+
+_IMAGE = (2, 2, 4, 4)
+_SHAPES = frozenset((n, c, *size) for n in (2, 4) for c in (2, 4) for size in ((4, 4), (2, 2), (1, 1)))
+_POOLS = "MaxPool,AveragePool,GlobalMaxPool,GlobalAveragePool,ReduceMean,ReduceMax"
+_ONCE = (f"x!{_POOLS}",)
+_CHANNELS = inputs("c", (2, 1, 1), "c", True)
+_SCALAR = inputs("s", (), "s", True)
+
+
+def _window(
+    op: str, size: int, stride: int = 1, pad: int = 0, counted: int = 0, slots: tuple[str, ...] = ("x",)
+) -> Use:
+    attrs = {"dilations": (1, 1), "kernel_shape": (size,) * 2, "pads": (pad,) * 4, "strides": (stride,) * 2}
+    return Use(op, attrs | ({"count_include_pad": counted} if op == "AveragePool" else {}), (1,), slots)
+
+
+def _reduce(keepdims: int) -> tuple[Use, ...]:
+    attrs = {"axes": (-2, -1), "keepdims": keepdims}
+    return tuple(Use(op, attrs, (1,), _ONCE) for op in ("ReduceMax", "ReduceMean"))
+
+
+def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int, **kinds: Any) -> Family:
+    return Family("pool", variables, uses, runtime, **{"lifts": "conv", **kinds})
+
+
+POOL: tuple[Family, ...] = (
+    _family(  # a function that grows commutes with a maximum
+        inputs("x", _IMAGE),
+        (
+            _window("MaxPool", 2, 2, slots=_ONCE),
+            *unary("GlobalMaxPool", slots=_ONCE),
+            *unary("Relu Sigmoid Tanh Erf", slots=("x!Relu,Sigmoid,Tanh,Erf",)),
+        ),
+        runtime=2,
+        shapes=_SHAPES,
+    ),
+    _family(  # maxima of sums, of joined channels and batches
+        (*inputs("x y", _IMAGE), *_SCALAR, *_CHANNELS),
+        (
+            _window("MaxPool", 2, 2, slots=_ONCE),
+            *unary("GlobalMaxPool", slots=_ONCE),
+            Use("Add", slots=("x!Add", "w")),
+            *binary("Max", slots=("x!Max",)),
+            *concat(-3, -4, slots=("x!Concat",)),
+            *splits(-3, slots=("x!Split",)),
+        ),
+        runtime=3,
+        halves=(-3,),
+        shapes=_SHAPES,
+    ),
+    *(  # averages are linear
+        _family(
+            (*inputs("x y", _IMAGE), *_SCALAR, *_CHANNELS),
+            (
+                average,
+                *binary("Add Sub", slots=("x!Add,Sub,Mul",)),
+                *binary("Add Mul", slots=("x!Add,Sub,Mul", "w")),
+                *concat(-3, -4, slots=("x!Concat",)),
+            ),
+            runtime=3,
+            shapes=_SHAPES,
+        )
+        for average in (_window("AveragePool", 2, 2, slots=_ONCE), *unary("GlobalAveragePool", slots=_ONCE))
+    ),
+    _family(  # a Conv of single points before an average or after it
+        (
+            *inputs("x", _IMAGE),
+            *inputs("w", (3, 2, 1, 1), "w", True),
+            *inputs("b", (3,), "b", True),
+            *inputs("d", (3, 1, 1), "d", True),
+        ),
+        (
+            _window("AveragePool", 2, 2, slots=_ONCE),
+            _window("AveragePool", 3, pad=1, slots=_ONCE),
+            _window("AveragePool", 3, pad=1, counted=1, slots=_ONCE),
+            *unary("GlobalAveragePool", slots=_ONCE),
+            Use(
+                "Conv",
+                {"dilations": (1, 1), "group": 1, "pads": (0,) * 4, "strides": (1, 1)},
+                (2, 3),
+                ("x", "w!b,d", "w!w,d"),
+            ),
+            Use("Add", slots=("x!x,Add", "d")),
+            *axes("Squeeze", (-2, -1), slots=("d",), run=False, fold=True),
+        ),
+        runtime=3,
+        folded=(1, 1, 1, 0),
+        shapes=frozenset({(3,), *((2, c, *size) for c in (2, 3) for size in ((4, 4), (2, 2), (1, 1)))}),
+    ),
+    _family(  # other names
+        inputs("x", (2, 3, 4, 5)),
+        (
+            *unary("GlobalAveragePool GlobalMaxPool", slots=_ONCE),
+            *_reduce(0),
+            *_reduce(1),
+            *axes("Squeeze", (-2, -1), slots=("x",)),
+            *transpose((0, 2, 3, 1), (0, 3, 1, 2), slots=("x!Transpose",)),
+            *(Use(op, {"axes": (-3, -2), "keepdims": 1}, (1,), _ONCE) for op in ("ReduceMax", "ReduceMean")),
+        ),
+        runtime=2,
+        elements=120,
+    ),
+    _family(  # windows of windows
+        inputs("x", (1, 2, 8, 8)),
+        (
+            *(_window(op, 2, stride) for op in ("MaxPool", "AveragePool") for stride in (1, 2)),
+            *(_window(op, 4, 4) for op in ("MaxPool", "AveragePool")),
+            _window("MaxPool", 3),
+            _window("MaxPool", 3, pad=1, slots=("x!GlobalMaxPool,GlobalAveragePool,AveragePool",)),
+            _window("MaxPool", 5, pad=2, slots=("x!GlobalMaxPool,GlobalAveragePool,AveragePool",)),
+            *unary("GlobalMaxPool", slots=("x!AveragePool,GlobalMaxPool",)),
+        ),
+        runtime=2,
+        elements=128,
+    ),
+    _family(  # padding before a window, and in it
+        inputs("x", _IMAGE),
+        (
+            *(_window("AveragePool", 2, pad=pad, counted=1, slots=_ONCE) for pad in (0, 1)),
+            *(_window("MaxPool", 2, pad=pad, slots=_ONCE) for pad in (0, 1)),
+            Use("Pad", {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0}, (1,), ("x!Pad",)),
+            *unary("Relu", slots=("x!Relu",)),
+        ),
+        runtime=3,
+        elements=144,
+    ),
+)
