@@ -12,6 +12,19 @@ from tests.certified import certified
 from tests.models import LORA_RULES
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`pytest --long`."""
+    parser.addoption("--long", action="store_true", help="run what takes many minutes as well")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests that are marked `long` wait to be asked for."""
+    if not config.getoption("--long"):
+        for item in items:
+            if "long" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="takes many minutes: pytest --long"))
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _own_cost_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Tests neither read nor fill the costs that the user has measured."""

@@ -231,7 +231,7 @@ def test_expected_rules_ship(name: str) -> None:
 
 
 def test_the_set_is_small_and_every_rule_has_a_certificate() -> None:
-    assert 50 <= len(RULES) <= 300
+    assert 300 <= len(RULES) < 743  # what TASO's generator keeps over fewer operators
     assert len({rule.id for rule in RULES}) == len(RULES)
     certificates = load_certificates(SHIPPED / "certificates.jsonl")
     assert {rule.id for rule in RULES} == set(certificates)
@@ -239,10 +239,10 @@ def test_the_set_is_small_and_every_rule_has_a_certificate() -> None:
     assert all(rule.applicable for rule in RULES)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_generator_makes_the_shipped_files(tmp_path: Path) -> None:
     # In a process of its own, as the command does it.
-    program = "import sys; from superopt.cli import main; main(['generate', '--out', sys.argv[1]])"
+    program = "import sys; from superopt.cli import main; main(['generate', '-j', '2', '--out', sys.argv[1]])"
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, cwd=SHIPPED.parent)
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     shipped = {path.name: path.read_bytes() for path in SHIPPED.iterdir()}

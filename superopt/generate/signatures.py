@@ -6,7 +6,7 @@ The list is not exhaustive: a match at another signature is proven when it occur
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from superopt.generate.generalise import ALTERNATIVES, Schema
@@ -179,8 +179,8 @@ def _conv(schema: Schema) -> Iterator[Signature]:
     fixes at the instance's attributes as they are there."""
     kinds = {schema.kinds[name] for name, _ in schema.open.attrs}
     amounts = {name for name, _ in schema.open.attrs if schema.kinds[name] == "amount"}
-    for general in _SYMBOLIC:
-        for usual in _usual((kinds | amounts) - general):
+    for general, windows in _WINDOWED if "kernel_shape" in kinds else _LAYERS:
+        for usual in _usual((kinds | amounts) - general, windows):
             attrs = []
             for name, value in schema.open.attrs:
                 kind = schema.kinds[name]
@@ -191,16 +191,23 @@ def _conv(schema: Schema) -> Iterator[Signature]:
 
 
 _ALL = frozenset({"strides", "dilations", "kernel_shape", "pads", "pad"})
-_SYMBOLIC = (
-    _ALL,
-    _ALL - {"dilations"},
-    frozenset({"strides", "kernel_shape"}),
-    frozenset({"strides"}),
-    frozenset({"pads", "pad"}),
-    frozenset[str](),
+# What is symbolic, and the windows (size, pads on each side, stride) of layers as models have them where it is not.
+_ONE = ((3, 1, 1),)
+_LAYERS = (
+    (_ALL, _ONE),
+    (_ALL - {"dilations"}, _ONE),
+    (frozenset({"strides"}), ((1, 0, 1), (3, 1, 1), (5, 2, 1), (7, 3, 1))),
+    (frozenset({"pads", "pad"}), ((3, 1, 1), (3, 1, 2))),
+    (frozenset[str](), ((1, 0, 1), (3, 1, 1), (3, 1, 2), (5, 2, 1), (7, 3, 1), (7, 3, 2))),
 )
-# Window, pads on each side and stride of layers as models have them.
-_WINDOWS = ((1, 0, 1), (2, 0, 2), (3, 1, 1), (3, 1, 2), (3, 0, 2), (3, 0, 1), (5, 2, 1), (7, 3, 2), (7, 3, 1))
+# An average that leaves the padding out is proven where windows and pads are numbers, or there is no padding.
+_WINDOWED = (
+    (_ALL, _ONE),
+    (_ALL - {"dilations"}, _ONE),
+    (frozenset({"strides", "kernel_shape"}), ((3, 0, 1),)),
+    (frozenset({"strides"}), ((2, 0, 2), (3, 1, 1))),
+    (frozenset[str](), ((2, 0, 2), (3, 1, 1), (3, 1, 2), (3, 0, 2))),
+)
 # Pads of two Convs of which one has the smaller kernel: 1 x 1 and 3 x 3, 1 x 3 or 3 x 1 and 3 x 3, 3 x 3 and 5 x 5, ...
 _NESTED = (
     ((0, 0, 0, 0), (1, 1, 1, 1)), ((0, 1, 0, 1), (1, 1, 1, 1)), ((1, 0, 1, 0), (1, 1, 1, 1)),
@@ -210,10 +217,10 @@ _NESTED = (
 _ADDED = ((1, 1, 1, 1), (0, 0, 1, 1), (1, 0, 1, 0), (0, 1, 0, 1), (2, 2, 2, 2), (3, 3, 3, 3))
 
 
-def _usual(kinds: set[str]) -> list[dict[str, SignatureValue]]:
+def _usual(kinds: set[str], windows: Sequence[tuple[int, int, int]]) -> list[dict[str, SignatureValue]]:
     """Usual values of the attributes of these kinds, each choice once."""
     found: dict[tuple[tuple[str, SignatureValue], ...], None] = {}
-    for size, pad, stride in _WINDOWS:
+    for size, pad, stride in windows:
         for counted, (inner, outer), added in itertools.product((0, 1), _NESTED, _ADDED):
             value: dict[str, SignatureValue] = {
                 "kernel_shape": (size, size), "pads": (pad,) * 4, "strides": (stride,) * 2,

@@ -33,6 +33,7 @@ from verify.verdict import Proved
 __all__ = ["Task", "enumerated", "merged", "proven", "settled"]
 
 
+_PARTS = 3  # most operands that a merging law is extended to
 _STEPS = 3  # of a derivation that makes a rule redundant, when all rules are there
 _PRODUCTS = frozenset({"Conv", "FusedMatMul", "Gemm", "MatMul"})
 
@@ -126,7 +127,7 @@ def proven(task: Task, source: str, start: int, stop: int, inputs: Mapping[str, 
     kept = _read_kept(task, entries)
     found = []
     for entry, one in zip(entries, kept, strict=True):
-        more = extensions([one.schema], trial, task.prover) if _merges(one) else ()
+        more = extensions([one.schema], trial, task.prover, _PARTS) if _merges(one) else ()
         for schema in (one.schema, *more):
             start_s = time.perf_counter()
             wanted = [*variations(schema, one.equation.family.lifts), *occasions.of(schema.rule.id)]

@@ -24,7 +24,41 @@ def _gemm(op: str = "Gemm", **attrs: Any) -> Use:
     return Use(op, full, (2, 3), ("x!Relu,Sigmoid,Tanh,FusedGemm,Gemm", "w!b", "b"))
 
 
+# A function's parameters are those of the fused operator, by other names.
+_PARAMETERS: Mapping[str, Mapping[str, float]] = {
+    "LeakyRelu": {"alpha": 0.25},
+    "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
+    "Clip": {"bound_low": -2.0, "bound_high": 6.0},
+}
+_PLAIN = f"x!Conv,FusedConv,{','.join(_PARAMETERS)}"
+
+
+def _with_parameters(name: str) -> tuple[Use, Use]:
+    """The function, and a FusedConv with it."""
+    own = _PARAMETERS[name]
+    fused = {
+        "activation": name,
+        **{f"activation_{k}": v for k, v in zip(("alpha", "beta"), own.values(), strict=False)},
+    }
+    zeros = {"activation_alpha": 0.0, "activation_beta": 0.0}
+    return (
+        Use(name, own, (1,), ("x!x,FusedConv," + ",".join(_PARAMETERS),)),
+        Use("FusedConv", {**_CONV, **zeros, **fused}, (2, 3), (_PLAIN, "w!b", "b")),
+    )
+
+
 FUSED: tuple[Family, ...] = (
+    Family(
+        "fused",
+        (*inputs("x", _IMAGE), *inputs("w", _KERNEL, "w", True), *inputs("b", (2,), "b", True)),
+        (
+            Use("Conv", _CONV, (2, 3), (_PLAIN, "w!b", "b")),
+            *(use for name in _PARAMETERS for use in _with_parameters(name)),
+        ),
+        runtime=2,
+        shapes=frozenset({_IMAGE}),
+        lifts="conv",
+    ),
     Family(
         "fused",
         inputs("a b", (2, 2)),

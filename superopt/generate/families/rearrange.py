@@ -6,6 +6,7 @@ wherever it stands. Data only.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from superopt.generate.grammar import (
@@ -125,23 +126,6 @@ _SHAPES: tuple[Family, ...] = (
             ("Squeeze", (2, 1, 1, 5), (-2, -3), ((-3, -2),)),
         )
     ),
-    *(  # an axis of size 1 may go anywhere
-        _family(
-            inputs("a", shape),
-            (
-                *transpose(*perms, slots=("a",)),
-                *_reshape(*others, slots=("a",)),
-                *axes("Squeeze", (place,), slots=("a",)),
-                *_gather(place, 0, slots=("a",)),
-                *axes("Unsqueeze", (place,), slots=("*!a",)),
-            ),
-            elements=30,
-        )
-        for shape, place, perms, others in (
-            ((2, 1, 5, 3), -3, (_SWAPPED, _LAST), ((2, 5, 1, 3), (2, 5, 3, 1), (2, 5, 3))),
-            ((2, 5, 1, 1), -1, (_LAST,), ((2, 1, 1, 5), (2, 5, 1))),
-        )
-    ),
     _family(  # element by element
         (*inputs("x y", (2, 3, 5)), *inputs("b", (5,)), *inputs("s", ())),
         (
@@ -230,19 +214,6 @@ _SELECTIONS: tuple[Family, ...] = (
         elements=60,
         lifts="layout",
     ),
-    *(  # some rows or columns of each
-        _family(
-            (*inputs("x", (4, 6)), *inputs("b", (6,)), *inputs("c", (4, 1)), *inputs("s", ())),
-            (*cuts, *binary("Add Mul Sub Div", slots=(f"*!b,c,s,{_ELEMENTWISE}", "b|c|s"))),
-            lifts="layout",
-        )
-        for cuts in (slices(-1, -2, slots=("*!b,c,s,Slice",)), splits(-1, -2, slots=("*!b,c,s,Split",)))
-    ),
-    _family(  # columns of what is broadcast along them
-        (*inputs("a", (2, 3, 4, 5)), *inputs("n", (2, 3, 4, 1))),
-        (*_gather(-1, (2, 0), slots=("*!n,Gather",)), *binary("Add Mul Sub Div", slots=("*!n,Add,Mul,Sub,Div", "n"))),
-        elements=120,
-    ),
     _family(  # of products
         (*inputs("x", (2, 4, 5)), *inputs("w", (5, 6), "w", True), *inputs("y", (2, 5, 7))),
         (
@@ -325,14 +296,6 @@ _SELECTIONS: tuple[Family, ...] = (
         (*_gather(-2, 1), *_gather(-3, 1), *_reshape((3, 5, 4, 2), (3, 4, 2), slots=("*!Reshape",))),
         elements=120,
     ),
-    *(  # parts, transposed
-        _family(
-            inputs("x", (2, 3, 5, 4)),
-            (*cuts, *transpose(_SWAPPED, (0, 1, 3, 2), _LAST, _FIRST, slots=("*!Transpose",))),
-            elements=120,
-        )
-        for cuts in (splits(-1, -2, slots=("*!Split",)), slices(-1, -2, slots=("*!Slice",)))
-    ),
     _family(  # parts, transposed and joined
         inputs("x y", (3, 4)),
         (*splits(-1, slots=("*!Split",)), *concat(-1, -2, slots=("*!Concat",)), *transpose((1, 0))),
@@ -355,7 +318,7 @@ _REPETITIONS: tuple[Family, ...] = (
             ),
             elements=120,
         )
-        for shape in ((4, 5), (2, 3, 4, 5))
+        for shape in ((2, 3, 4, 5),)
     ),
     _family(  # a mask of keys
         (*inputs("a", (2, 3, 4, 5)), *inputs("m", (2, 1, 1, 5))),
@@ -373,6 +336,51 @@ _REPETITIONS: tuple[Family, ...] = (
             *binary("Add Mul", slots=(f"x!s,Exp,{_ELEMENTWISE}", "s")),
         ),
         elements=60,
+    ),
+    _family(  # one head for several
+        (*inputs("q", (2, 3, 4, 5)), *inputs("k", (2, 1, 7, 5)), *inputs("v", (2, 1, 5, 7)), *inputs("w", (5, 7))),
+        (
+            *_expand((2, 3, 7, 5), slots=("k",)),
+            *_expand((2, 3, 5, 7), slots=("v|w",)),
+            *_expand((2, 1, 5, 7), slots=("w",)),
+            *transpose((0, 1, 3, 2), slots=("x!q,v,w,Transpose,MatMul",)),
+            *binary("MatMul", slots=("q", "x!q,MatMul")),
+        ),
+        runtime=3,
+        elements=210,
+    ),
+)
+
+_RARELY: tuple[Family, ...] = (
+    *(  # an axis of size 1 may go anywhere
+        _family(
+            inputs("a", shape),
+            (
+                *transpose(*perms, slots=("a",)),
+                *_reshape(*others, slots=("a",)),
+                *axes("Squeeze", (place,), slots=("a",)),
+                *_gather(place, 0, slots=("a",)),
+                *axes("Unsqueeze", (place,), slots=("*!a",)),
+            ),
+            elements=30,
+        )
+        for shape, place, perms, others in (
+            ((2, 1, 5, 3), -3, (_SWAPPED, _LAST), ((2, 5, 1, 3), (2, 5, 3, 1), (2, 5, 3))),
+            ((2, 5, 1, 1), -1, (_LAST,), ((2, 1, 1, 5), (2, 5, 1))),
+        )
+    ),
+    *(  # some rows or columns of each
+        _family(
+            (*inputs("x", (4, 6)), *inputs("b", (6,)), *inputs("c", (4, 1)), *inputs("s", ())),
+            (*cuts, *binary("Add Mul Sub Div", slots=(f"*!b,c,s,{_ELEMENTWISE}", "b|c|s"))),
+            lifts="layout",
+        )
+        for cuts in (slices(-1, -2, slots=("*!b,c,s,Slice",)), splits(-1, -2, slots=("*!b,c,s,Split",)))
+    ),
+    _family(  # columns of what is broadcast along them
+        (*inputs("a", (2, 3, 4, 5)), *inputs("n", (2, 3, 4, 1))),
+        (*_gather(-1, (2, 0), slots=("*!n,Gather",)), *binary("Add Mul Sub Div", slots=("*!n,Add,Mul,Sub,Div", "n"))),
+        elements=120,
     ),
     _family(  # functions of repeated rows, and what is repeated, then reduced again
         (*inputs("c", (4, 1)), *inputs("b", (5,)), *inputs("g", (5,), "g", True)),
@@ -392,17 +400,13 @@ _REPETITIONS: tuple[Family, ...] = (
             *binary("Add Mul Sub Div", slots=("a", f"x!a,{_ELEMENTWISE}")),
         ),
     ),
-    _family(  # one head for several
-        (*inputs("q", (2, 3, 4, 5)), *inputs("k", (2, 1, 7, 5)), *inputs("v", (2, 1, 5, 7)), *inputs("w", (5, 7))),
-        (
-            *_expand((2, 3, 7, 5), slots=("k",)),
-            *_expand((2, 3, 5, 7), slots=("v|w",)),
-            *_expand((2, 1, 5, 7), slots=("w",)),
-            *transpose((0, 1, 3, 2), slots=("x!q,v,w,Transpose,MatMul",)),
-            *binary("MatMul", slots=("q", "x!q,MatMul")),
-        ),
-        runtime=3,
-        elements=210,
+    *(  # parts, transposed
+        _family(
+            inputs("x", (2, 3, 5, 4)),
+            (*cuts, *transpose(_SWAPPED, (0, 1, 3, 2), _LAST, _FIRST, slots=("*!Transpose",))),
+            elements=120,
+        )
+        for cuts in (splits(-1, -2, slots=("*!Split",)), slices(-1, -2, slots=("*!Slice",)))
     ),
 )
 
@@ -449,4 +453,6 @@ _PADDING: tuple[Family, ...] = tuple(
     for pads in ((0, 0, 1, 1, 0, 0, 1, 1), (0, 0, 0, 0, 0, 0, 1, 1))
 )
 
-REARRANGE: tuple[Family, ...] = (*_SHAPES, *_SELECTIONS, *_REPETITIONS, *_ENLARGED, *_PADDING)
+# What is rarely met waits to be asked for.
+_RARE = tuple(replace(family, optional=True) for family in (*_RARELY, *_ENLARGED, *_PADDING))
+REARRANGE: tuple[Family, ...] = (*_SHAPES, *_SELECTIONS, *_REPETITIONS, *_RARE)

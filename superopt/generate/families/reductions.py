@@ -46,7 +46,7 @@ REDUCTIONS: tuple[Family, ...] = (
         (
             *axes("Squeeze", (-1,)),
             *_reduce("Sum Mean Max", (-1,), keepdims=(0, 1), slots=(_not(_ALL),)),
-            *binary("Add Sub Mul Div Max", slots=("*!c,s", "*!c,x")),
+            *binary("Add Mul Div Max", slots=("*!c,s", "*!c,x")),
             *unary("Neg Relu", slots=("*!c,s",)),
         ),
         runtime=2,
@@ -78,10 +78,9 @@ REDUCTIONS: tuple[Family, ...] = (
         inputs("x y", (3, 5)),
         (
             *_reduce("Sum Mean", (-1,), slots=(_not(_ALL, "Max Min"),)),
-            *_reduce("Max Min", (-1,), slots=(_not(_ALL, "Add Sub"),)),
-            *binary("Add Sub", slots=(_not(_EXTREME, "Max Min"),)),
+            *_reduce("Max", (-1,), slots=(_not(_ALL, "Add"),)),
+            *binary("Add", slots=(_not(_EXTREME, "Max"),)),
             *binary("Max", slots=(_not(_ADDITIVE, "ReduceMin Add Sub Min"),)),
-            *binary("Min", slots=(_not(_ADDITIVE, "ReduceMax Add Sub Max"),)),
             *concat(-1, -2, slots=(_not("Add Sub Max Min Concat"),)),
         ),
         runtime=3,
@@ -92,7 +91,7 @@ REDUCTIONS: tuple[Family, ...] = (
         "reductions",
         inputs("x y", (3, 5)),
         (
-            *_reduce("Sum Mean Max Min", (-1,), (-2,), slots=(_not(_ALL),)),
+            *_reduce("Mean Max", (-1,), (-2,), slots=(_not(_ALL),)),
             *transpose((1, 0), slots=(_not("Transpose Concat"),)),
             *concat(-1, slots=(_not("Transpose Concat"),)),
         ),

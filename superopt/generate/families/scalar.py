@@ -36,7 +36,7 @@ SCALAR: tuple[Family, ...] = (
     Family(
         "scalar",
         inputs("x y z", (2, 2)),
-        (*unary("Neg Relu"), *binary("Add Sub Max Min")),
+        (*unary("Neg Relu"), *binary("Add Max Min")),
         runtime=3,
         lifts="elementwise",
     ),
@@ -59,7 +59,7 @@ SCALAR: tuple[Family, ...] = (
     Family(
         "scalar",
         inputs("x y", (2, 2)),
-        (*unary("Relu Neg"), *binary("Max Min"), _clip(0.0, 6.0), _clip(-1.0, 1.0), _clip(0.0, math.inf)),
+        (*unary("Relu"), *binary("Max Min"), _clip(0.0, 6.0), _clip(-1.0, 1.0), _clip(0.0, math.inf)),
         runtime=2,
         constants=(zeros(),),
         lifts="elementwise",
