@@ -24,6 +24,7 @@ from superopt.ir.term import CLOSED_FORM, Term, topological
 __all__ = ["Cost", "Minimiser", "cost", "is_usable", "is_weak", "normal"]
 
 _LARGE = 3
+_EXPLAINED, _MOST_EXPLAINED = 3, 1000  # steps, and graphs looked at
 _NEUTRAL = 4  # most operators at inference, on both sides together, of a law that gains nothing by itself
 _LAUNCH = 8.0  # cost of running any operator at all, in multiply-adds of these small tensors
 
@@ -168,9 +169,13 @@ class Minimiser:
         steps = (self.large_steps if large else self.most_steps) + len(start) - 1
         return self._deriver.derive(start, goal, steps, without=without, passes=passes, forward=True)
 
-    def explanation(self, equation: Equation, steps: int = 4) -> tuple[Step, ...]:
-        """Steps from one side to the other, up or downhill; none where none are found."""
-        return self._deriver.derive(equation.lhs, equation.rhs, steps) or ()
+    def explanation(self, equation: Equation) -> tuple[Step, ...]:
+        """Steps from one side to the other, up or downhill; none where none are found without much ado."""
+        most, self._deriver.most = self._deriver.most, _MOST_EXPLAINED
+        try:
+            return self._deriver.derive(equation.lhs, equation.rhs, _EXPLAINED) or ()
+        finally:
+            self._deriver.most = most
 
     def forget(self) -> None:
         """Gives memory back; answers stay the same."""

@@ -141,6 +141,7 @@ POOL: tuple[Family, ...] = (
         inputs("x", _IMAGE),
         (
             *(_window("AveragePool", 2, pad=pad, counted=1, slots=_ONCE) for pad in (0, 1)),
+            _window("AveragePool", 2, slots=_ONCE),
             *(_window("MaxPool", 2, pad=pad, slots=_ONCE) for pad in (0, 1)),
             Use("Pad", {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0}, (1,), ("x!Pad",)),
             *unary("Relu", slots=("x!Relu",)),
