@@ -65,11 +65,7 @@ def test_every_graph_is_counted_once_and_equal_graphs_share_a_class() -> None:
     evaluator = Evaluator(0)
     terms = [make(op, pair) for op in ("MatMul", "Add") for pair in itertools.product(state.classes.leaves, repeat=2)]
     deeper = [
-        make(op, p)
-        for op in ("MatMul", "Add")
-        for t in terms
-        for s in state.classes.leaves
-        for p in ((t, s), (s, t))
+        make(op, p) for op in ("MatMul", "Add") for t in terms for s in state.classes.leaves for p in ((t, s), (s, t))
     ]
     known = leaves + sum(level.classes for level in state.levels[:2])
     assert len({evaluator.key(t) for t in state.classes.leaves + terms + deeper}) == known

@@ -18,7 +18,7 @@ _GELU: Mapping[str, Mapping[str, Any]] = {"Gelu exact": {"approximate": "none"},
 _SMOOTH = {**_GELU, "QuickGelu": {"alpha": 1.0}, "Softplus": {}, "Mish": {}}
 # No function of one group leaves the values of another one as they are, which would give laws of every such pair.
 _GROUPS: tuple[Mapping[str, Mapping[str, Any]], ...] = (
-    {**_GELU, **{op: {} for op in ("Exp", "Erf", "HardSwish")}, "LeakyRelu": {"alpha": 0.125}},
+    {**_GELU, "Exp": {}, "LeakyRelu": {"alpha": 0.125}},
     {"Clip": {"bound_low": 0.0, "bound_high": 6.0}},
 )
 _MOVES = "x!Transpose,Concat,Slice,Split,Gather"

@@ -49,5 +49,6 @@ MATRIX: tuple[Family, ...] = (
         runtime=5,
         lifts="matrix",
         wave=2,
+        optional=True,
     ),
 )

@@ -240,21 +240,6 @@ _SELECTIONS: tuple[Family, ...] = (
         )
         for cut in (slices, splits)
     ),
-    _family(  # along other axes
-        (*inputs("x", (2, 3, 5)), *inputs("g h", (5,), "g", True)),
-        (
-            *_gather(-2, 1, (2, 0), slots=(_MOVED,)),
-            *_gather(-3, 1, slots=(_MOVED,)),
-            *transpose((1, 0, 2), (1, 0), slots=(_MOVED,)),
-            *axes("Unsqueeze", (-2,), slots=(_MOVED,)),
-            *_functions("Softmax", _PLACED),
-            Use("LayerNormalization", _LAYER, (2, 3), (_PLACED, "g", "h")),
-            Use("RMSNormalization", _LAYER, (2,), (_PLACED, "g")),
-            *_reduce("Mean", (-1,), 0, _PLACED),
-            *_reduce("Mean", (-1,), 1, _PLACED),
-        ),
-        lifts="layout",
-    ),
     _family(  # of what was joined
         inputs("x y", (3, 4)),
         (*_gather(-2, 0), *_gather(-1, 0), *concat(-1, -2, slots=("*!Concat,Gather", "*!Concat"))),
@@ -273,14 +258,6 @@ _SELECTIONS: tuple[Family, ...] = (
         runtime=4,
         elements=30,
         lifts="layout",
-    ),
-    _family(  # of heads
-        inputs("x", (2, 3, 4, 5)),
-        (
-            *(use for axis in (-4, -3, -2) for use in _gather(axis, 1, slots=("*!Gather",))),
-            *transpose((2, 0, 1, 3), _SWAPPED, (1, 0, 2, 3), (1, 0, 2), (0, 2, 1), slots=("*!Transpose",)),
-        ),
-        elements=120,
     ),
     _family(  # of queries, keys and values
         inputs("x", (2, 3, 4, 5, 6)),
@@ -352,6 +329,29 @@ _REPETITIONS: tuple[Family, ...] = (
 )
 
 _RARELY: tuple[Family, ...] = (
+    _family(  # along other axes
+        (*inputs("x", (2, 3, 5)), *inputs("g h", (5,), "g", True)),
+        (
+            *_gather(-2, 1, (2, 0), slots=(_MOVED,)),
+            *_gather(-3, 1, slots=(_MOVED,)),
+            *transpose((1, 0, 2), (1, 0), slots=(_MOVED,)),
+            *axes("Unsqueeze", (-2,), slots=(_MOVED,)),
+            *_functions("Softmax", _PLACED),
+            Use("LayerNormalization", _LAYER, (2, 3), (_PLACED, "g", "h")),
+            Use("RMSNormalization", _LAYER, (2,), (_PLACED, "g")),
+            *_reduce("Mean", (-1,), 0, _PLACED),
+            *_reduce("Mean", (-1,), 1, _PLACED),
+        ),
+        lifts="layout",
+    ),
+    _family(  # of heads
+        inputs("x", (2, 3, 4, 5)),
+        (
+            *(use for axis in (-4, -3, -2) for use in _gather(axis, 1, slots=("*!Gather",))),
+            *transpose((2, 0, 1, 3), _SWAPPED, (1, 0, 2, 3), (1, 0, 2), (0, 2, 1), slots=("*!Transpose",)),
+        ),
+        elements=120,
+    ),
     *(  # an axis of size 1 may go anywhere
         _family(
             inputs("a", shape),

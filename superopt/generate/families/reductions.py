@@ -72,6 +72,7 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=2,
         elements=120,
         lifts="axes",
+        optional=True,
     ),
     Family(  # of sums, and of what is joined
         "reductions",

@@ -39,6 +39,7 @@ SCALAR: tuple[Family, ...] = (
         (*unary("Neg Relu"), *binary("Add Max Min")),
         runtime=3,
         lifts="elementwise",
+        optional=True,
     ),
     Family(
         "scalar",
@@ -63,6 +64,7 @@ SCALAR: tuple[Family, ...] = (
         runtime=2,
         constants=(zeros(),),
         lifts="elementwise",
+        optional=True,
     ),
     Family(
         "scalar",

@@ -174,9 +174,9 @@ _CONSTANT_KERNELS = (
 # all follow.
 TASO: tuple[Family, ...] = (
     _matrices(3, 2, (-1, -2)),
-    _matrices(4, 3),
+    replace(_matrices(4, 3), optional=True),
     _images(3, 2, _pool("MaxPool"), *splits(-3, -4, slots=("x",)), halves=(-3, -4)),
-    _images(4, 3),
+    replace(_images(4, 3), optional=True),
     _CONSTANT_MATRICES,
     *_CONSTANT_KERNELS,
 )
