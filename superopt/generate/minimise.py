@@ -125,8 +125,10 @@ class Minimiser:
         """Instances of rules that were looked at."""
         return self._deriver.tried
 
-    def add(self, rule: Rule) -> None:
-        """From now on equations that `rule` gives are derivable."""
+    def add(self, rule: Rule, one_way: bool = False) -> None:
+        """From now on equations that `rule` gives are derivable; `one_way`: read from left to right only."""
+        if one_way:
+            self._admits.one_way.add(rule.reversed().id)
         self._deriver.add(rule)
 
     def remove(self, rule: Rule) -> None:

@@ -35,10 +35,12 @@ Witness: TypeAlias = Callable[[Rule, Signature, Counterexample], Mapping[str, st
 
 @dataclass(frozen=True)
 class Kept:
-    """A proven rule, and the equation that it was found as."""
+    """A proven rule, and the equation that it was found as. `one_way`: the proof assumes that the left side is
+    defined."""
 
     schema: Schema
     equation: Equation
+    one_way: bool = False
 
     @property
     def rule(self) -> Rule:
@@ -94,7 +96,7 @@ class Settler:
         self._schemas[rule.id] = kept.schema
         self._seen |= {rule.id, rule.reversed().id}
         self._sides.add((normal(rule.lhs), cost(equation.rhs, equation.weights)))
-        self.minimiser.add(rule)
+        self.minimiser.add(rule, kept.one_way)
 
     def _settle(self, equation: Equation) -> None:
         if self.minimiser.derivable(equation):
@@ -124,7 +126,7 @@ class Settler:
         self.seconds[rule.id] = self.seconds.get(rule.id, 0.0) + time.perf_counter() - start
         if isinstance(verdict, Proved):
             self.counts.proved += 1
-            self.kept.append(Kept(schema, equation))
+            self.kept.append(Kept(schema, equation, verdict.defined_left))
             self._remember(self.kept[-1])
         else:
             self._refuse(schema, verdict)

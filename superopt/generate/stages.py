@@ -201,6 +201,7 @@ def _show_kept(task: Task, kept: Kept) -> dict[str, Any]:
         "base": show_rule(Rule(schema.rule.lhs, schema.rule.rhs, (schema.base,))),
         "open": show_rule(Rule(schema.rule.lhs, schema.rule.rhs, (schema.open,))),
         "kinds": dict(schema.kinds),
+        "one_way": kept.one_way,
     }
 
 
@@ -210,7 +211,8 @@ def _read_kept(task: Task, entries: Iterable[Mapping[str, Any]]) -> list[Kept]:
         (base,), (open_,) = (parse_rules(entry[name]) for name in ("base", "open"))
         rule = replace(base, signatures=())
         schema = Schema(rule, base.signatures[0], open_.signatures[0], entry["kinds"])
-        found.append(Kept(schema, _read(task.families[entry["family"]], entry["equation"])))
+        equation = _read(task.families[entry["family"]], entry["equation"])
+        found.append(Kept(schema, equation, entry["one_way"]))
     return found
 
 
