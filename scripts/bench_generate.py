@@ -3,9 +3,9 @@
     python scripts/bench_generate.py                 fingerprints, and a run of 3 operators a side
     python scripts/bench_generate.py --operators 4   the same with 4
 
-The fingerprint stage is every graph of 3 operators over 4x4 matrices (MatMul, Add, Mul, Mul by a scalar, Relu, Transpose,
-Concat), without leaving out what smaller laws explain; CPU time of one core. A run is `superopt generate --family taso`
-in a process of its own, proofs included: wall time, CPU time, and its peak memory.
+The fingerprint stage is every graph of 3 operators over 4x4 matrices (MatMul, Add, Mul, Mul by a scalar, Relu,
+Transpose, Concat), without leaving out what smaller laws explain; CPU time of one core. A run is
+`superopt generate --family taso` in a process of its own, proofs included: wall time, CPU time, and its peak memory.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def fingerprint_stage(repeats: int) -> None:
 def whole_run(operators: int, jobs: int) -> None:
     """Prints time and memory of a run, proofs included."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "superopt.cli", "generate", "--family", "taso", "--out", f"{folder}/rules"]
+        program = "from superopt.cli import main; main()"
+        command = [sys.executable, "-c", program, "generate", "--family", "taso", "--out", f"{folder}/rules"]
         start = time.perf_counter()
         subprocess.run([*command, "--operators", str(operators), "-j", str(jobs)], check=True)
         wall = time.perf_counter() - start
