@@ -216,9 +216,9 @@ def _one_step(left: tuple[Term, ...], right: tuple[Term, ...]) -> Rule | None:
                 continue
             try:
                 new = instantiate(variant.rhs, bindings, "float")
-            except IllTyped:
+                whole = replace(left, dict(zip(place, new, strict=True)))
+            except IllTyped:  # outside the rule's conditions
                 continue
-            whole = replace(left, dict(zip(place, new, strict=True)))
             if normal(whole) == goal and _holds_here(rule, variant, bindings):
                 return rule
     return None
