@@ -6,10 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from superopt.search import cost_cache
 from tests.certified import certified
 from tests.models import LORA_RULES
+
+# How long examples take to make says something of the machine, which may be busy, and nothing of what is tested.
+settings.register_profile("suite", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("suite")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
