@@ -22,13 +22,13 @@ import numpy as np
 import numpy.typing as npt
 
 from superopt.generate.blocks import Block, Cells, renamed_apart
-from superopt.generate.classes import Classes, Ids, Rows, mixed
+from superopt.generate.classes import ARITY, Classes, Ids, Rows, mixed
 from superopt.generate.distinct import most_general
 from superopt.generate.field import Array, Shape
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.forms import Forms, Keys
 from superopt.generate.grammar import Family
-from superopt.generate.graphs import Graphs, Numbers
+from superopt.generate.graphs import KEYS, Graphs, Numbers
 from superopt.generate.laws import Laws
 from superopt.ir.ops import make
 from superopt.ir.term import Term, var
@@ -38,8 +38,7 @@ __all__ = ["Enumeration", "Level", "enumerate_family"]
 
 _RENAMED_APART = 4  # from so many operators on, graphs of the last level are enumerated up to renaming
 _MEMORY = 1 << 30
-_KEYS = 1 << 62
-_ALL = (0, _KEYS)
+_ALL = (0, KEYS)
 
 
 @dataclass
@@ -125,7 +124,7 @@ class _Enumerator:
         if self.classes.lookup(shape, key)[0] >= 0:
             return  # e.g. Dirac of one channel is Ones
         none = np.full(1, -1, np.int32)
-        rows = Rows(none, np.full((1, 5), -1, np.int32), none * 0, none * 0)
+        rows = Rows(none, np.full((1, ARITY), -1, np.int32), none * 0, none * 0)
         maker = np.array([self.classes.number_of_maker("", name)], np.int16)
         number = len(self.classes.leaves)
         self.classes.leaves.append(term)
@@ -232,7 +231,7 @@ class _Enumerator:
         graphs = Graphs(self.forms, blocks)
         found: list[tuple[Rows, Ids]] = []
         index, count = self.part
-        for low, high in graphs.ranges(self.memory, (index * _KEYS // count, (index + 1) * _KEYS // count)):
+        for low, high in graphs.ranges(self.memory, (index * KEYS // count, (index + 1) * KEYS // count)):
             places, keys = graphs.within(low, high)
             level.graphs += len(keys)
             found += self._pass(shape, graphs, places, keys, level)

@@ -12,7 +12,9 @@ from superopt.generate.classes import Rows
 from superopt.generate.field import Array
 from superopt.generate.forms import Forms, Keys
 
-__all__ = ["Graphs", "Numbers"]
+__all__ = ["KEYS", "Graphs", "Numbers"]
+
+KEYS = 1 << 62  # fingerprints are below
 
 _BYTES = 64  # of one graph while it is compared
 Numbers = npt.NDArray[np.int64]
@@ -29,7 +31,7 @@ class Graphs:
     def ranges(self, memory: int, keys: tuple[int, int]) -> Iterator[tuple[int, int]]:
         """Ranges of fingerprints between two bounds, of which each fits into so many bytes."""
         low, high = keys
-        share = (high - low) / (1 << 62)
+        share = (high - low) / KEYS
         passes = max(1, -int(-sum(block.graphs for block in self.blocks) * _BYTES * share // memory))
         for k in range(passes):
             yield low + k * (high - low) // passes, low + (k + 1) * (high - low) // passes

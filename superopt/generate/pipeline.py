@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -22,7 +21,7 @@ from superopt.generate.grammar import Family
 from superopt.generate.settle import Prover, Witness
 from superopt.generate.shards import Shard, run
 from superopt.generate.stages import Task, enumerated, merged, proven, settled
-from superopt.generate.store import Store
+from superopt.generate.store import Store, write_whole
 from verify.proofs import prove_at
 
 __all__ = ["UnknownFamily", "choose", "generate"]
@@ -149,14 +148,8 @@ def _write(folder: Path, task: Task, plan: _Plan, store: Store, chunks: Iterable
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(files):
         head = [_HEAD] if name.endswith(".rules") else []
-        _replace(folder / name, "".join(f"{line}\n" for line in head + files[name]))
-    _replace(folder / "summary.json", summary.to_json())
+        write_whole(folder / name, "".join(f"{line}\n" for line in head + files[name]).encode())
+    write_whole(folder / "summary.json", summary.to_json().encode())
     seconds = {rule: round(times[rule], 3) for rule in sorted(kept & times.keys())}
-    _replace(folder / "times.json", json.dumps(seconds, indent=0) + "\n")
+    write_whole(folder / "times.json", json.dumps(seconds, indent=0).encode() + b"\n")
     return summary
-
-
-def _replace(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    temporary.write_text(text, encoding="utf-8")
-    os.replace(temporary, path)

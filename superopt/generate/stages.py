@@ -92,8 +92,9 @@ def merged(task: Task, order: Sequence[str], inputs: Mapping[str, bytes]) -> byt
     kept: list[Kept] = []
     dropped = [Counts() for _ in task.families]
     for name in order:
-        settler.occasions.update(json.loads(inputs[name])["occasions"])
-        for one in _read_kept(task, json.loads(inputs[name])["kept"]):
+        result = json.loads(inputs[name])
+        settler.occasions.update(result["occasions"])
+        for one in _read_kept(task, result["kept"]):
             if settler.knows(one):
                 dropped[task.families.index(one.equation.family)].redundant += 1
                 settler.explain(one.equation)

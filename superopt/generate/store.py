@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["StaleResults", "Store", "StoreError"]
+__all__ = ["StaleResults", "Store", "StoreError", "write_whole"]
 
 _MANIFEST, _LOCK = "manifest.json", "lock"
 _SUFFIX, _UNFINISHED = ".result", ".unfinished"
@@ -54,7 +54,7 @@ class Store:
                 self._clear()
             if known != identity:  # last: a run killed while it clears leaves what the manifest says
                 text = json.dumps({_FORMAT: _VERSION, "identity": identity}, indent=1) + "\n"
-                _write(folder / _MANIFEST, text.encode())
+                write_whole(folder / _MANIFEST, text.encode())
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
@@ -84,7 +84,7 @@ class Store:
         """Writes the result. Raises OSError."""
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, payload, self._digest(name, payload))
+        write_whole(path, payload, self._digest(name, payload))
 
     def _read(self, name: str) -> bytes | None:
         try:
@@ -126,8 +126,8 @@ class Store:
                         break
 
 
-def _write(path: Path, *parts: bytes) -> None:
-    """The file is as it was or holds all of `parts`. What a killed run left of it is overwritten."""
+def write_whole(path: Path, *parts: bytes) -> None:
+    """The file is as it was or holds all of `parts`. What a killed run left of it is overwritten. Raises OSError."""
     unfinished = path.with_name(path.name + _UNFINISHED)
     try:
         with open(unfinished, "wb") as file:
