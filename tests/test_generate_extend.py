@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from superopt.generate.extend import extended, extensions, schema_of
+from superopt.generate.extend import extensions
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.signatures import variations
 from superopt.generate.trial import Trial
@@ -12,6 +12,7 @@ from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.text import parse_rule, parse_terms, show_rule, show_signature, show_terms
 from superopt.ir.types import tensor
+from superopt.operands import extended, schema_of
 from superopt.rulebook import load_rules
 from verify.proofs import prove_at
 from verify.verdict import Proved, Unknown, Verdict

@@ -16,7 +16,11 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 # One module alone -> what of an extra it imports when it is asked to.
-OPTIONAL = {"superopt.generate.executors": frozenset({"dask", "distributed"})}
+OPTIONAL = {
+    "superopt.generate.executors": frozenset({"dask", "distributed"}),
+    "superopt.bench.optimizers": frozenset({"onnxsim", "onnxslim", "onnxscript", "onnxoptimizer", "openvino"}),
+    "superopt.bench.engines": frozenset({"openvino"}),
+}
 # Layer -> what its modules may import besides the standard library and themselves.
 ALLOWED: dict[str, frozenset[str]] = {
     "superopt.ir": frozenset(),
@@ -24,6 +28,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "superopt.evaluate": frozenset({"superopt.ir", "numpy", "ml_dtypes", "onnx"}),
     "superopt.onnx_io": frozenset({"superopt.ir", "superopt.evaluate", "numpy", "ml_dtypes", "onnx", "google"}),
     "superopt.runtime": frozenset({"numpy", "ml_dtypes", "onnx", "onnxruntime"}),
+    "superopt.operands": frozenset({"superopt.ir"}),
     "superopt.rulebook": frozenset({"superopt.ir", "verify"}),
     "superopt.confirm": frozenset(
         {"superopt.ir", "superopt.evaluate", "superopt.onnx_io", "superopt.runtime", "verify", "numpy", "onnx"}
@@ -31,6 +36,7 @@ ALLOWED: dict[str, frozenset[str]] = {
     "superopt.search": frozenset(
         {
             "superopt.ir",
+            "superopt.operands",
             "superopt.evaluate",
             "superopt.onnx_io",
             "superopt.runtime",
@@ -41,7 +47,9 @@ ALLOWED: dict[str, frozenset[str]] = {
             "platformdirs",
         }
     ),
-    "superopt.generate": frozenset({"superopt.ir", "superopt.evaluate", "verify", "numpy", "ml_dtypes"}),
+    "superopt.generate": frozenset(
+        {"superopt.ir", "superopt.operands", "superopt.evaluate", "verify", "numpy", "ml_dtypes"}
+    ),
     "superopt.optimizer": frozenset(
         {
             "superopt.ir",
@@ -56,9 +64,13 @@ ALLOWED: dict[str, frozenset[str]] = {
         }
     ),
     "superopt.report": frozenset({"superopt.ir", "verify", "jinja2"}),
+    "superopt.bench": frozenset(
+        {"superopt.onnx_io", "superopt.runtime", "superopt.optimizer", "onnx", "google", "jinja2"}
+    ),
     "superopt.cli": frozenset(
         {
             "superopt",
+            "superopt.bench",
             "superopt.ir",
             "superopt.confirm",
             "superopt.onnx_io",

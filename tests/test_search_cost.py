@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sqlite3
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +15,6 @@ from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.runtime import Target
 from superopt.search import CPU, AnalyticCost, CostCache, Device, MeasuredCost, ModelTimer
-from superopt.search.cost import bytes_of, flops
 from superopt.search.graph_cost import GraphCost
 from superopt.search.models import Unmeasurable, concrete
 from superopt.search.moves import Matcher, RuleSet
@@ -31,23 +27,6 @@ ANALYTIC = AnalyticCost()
 
 def price(*outputs: Term) -> float:
     return GraphCost(ANALYTIC).price(outputs).time * 1e-12
-
-
-def test_arithmetic_of_products() -> None:
-    graphs = Graphs()
-    assert flops(make("MatMul", (var("x", tensor(5, 2, 3)), graphs.const(3, 4)))) == 2 * 5 * 2 * 4 * 3
-    assert flops(graphs.conv(image(8, 14), 3, 16)) == 2 * 16 * 14 * 14 * 8 * 9
-    assert flops(graphs.conv(image(8, 14), 3, 8, group=8)) == 2 * 8 * 14 * 14 * 9
-    attrs = {"alpha": 1.0, "beta": 1.0, "transA": 1, "transB": 0}
-    assert flops(make("Gemm", (var("y", tensor(3, 2)), graphs.const(3, 4)), attrs)) == 2 * 2 * 4 * 3
-
-
-def test_bytes() -> None:
-    assert bytes_of(tensor(2, 3)) == 24
-    assert bytes_of(tensor(2, 3, dtype="float16")) == 12
-    assert bytes_of(tensor(2, 3, dtype="int64")) == 48
-    assert bytes_of(TensorType("float", (symbol("n"), 2))) > 8
-    assert bytes_of(None) > 0
 
 
 def test_copies_cost() -> None:
@@ -195,32 +174,6 @@ def test_no_time_to_measure_means_estimates_scaled_by_what_was_measured(tmp_path
     cost.budget_s = 0.0
     assert cost.cost(large) == pytest.approx(ratio * ANALYTIC.cost(large))
     assert (cost.counts.measured, cost.counts.estimated) == (1, 1)
-
-
-def _store(path: str, number: int) -> float | None:
-    cache = CostCache(Path(path))
-    for k in range(20):
-        cache.put(f"{number}/{k}", float(k))
-    return cache.get(f"{number}/7")
-
-
-def test_the_cache_serves_several_processes(tmp_path: Path) -> None:
-    path = str(tmp_path / "deep" / "costs.sqlite")
-    with ProcessPoolExecutor(2) as pool:
-        assert list(pool.map(_store, [path] * 4, range(4))) == [7.0] * 4
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT count(*) FROM cost").fetchone() == (80,)
-
-
-def test_a_cache_that_cannot_be_written_is_a_notice_not_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    cache = CostCache(tmp_path / "file" / "costs.sqlite")
-    assert cache.problem is not None and "not kept" in cache.problem
-    cache.put("a", 1.0)
-    assert cache.get("a") == 1.0
-    damaged = tmp_path / "damaged.sqlite"
-    damaged.write_bytes(b"this is no database, only some bytes" * 40)
-    assert CostCache(damaged).problem is not None
 
 
 def test_regions_are_timed_as_models(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from superopt.cli.bench_command import bench_command
 from superopt.cli.generate_command import generate_command
 from superopt.cli.report_command import report_command, run_report_option, write_run_report
 from superopt.cli.rules_command import rules_command
@@ -14,7 +15,9 @@ from superopt.cli.show import show_result
 from superopt.cli.terminal import Progress, errors, one_line_errors, results
 from superopt.cli.verify_command import verify_command
 from superopt.optimizer import Result, optimize
+from superopt.optimizer.engine import COSTS
 from superopt.runtime import InputError, parse_shape
+from superopt.search import Device, DeviceError, find_device, shipped_devices
 from verify.verdict import NUMERICS
 
 __all__ = ["main", "optimize_main"]
@@ -29,6 +32,15 @@ def _shapes(context: click.Context, parameter: click.Parameter, values: tuple[st
         raise click.BadParameter(str(error), context, parameter) from error
 
 
+def _device(context: click.Context, parameter: click.Parameter, value: str | None) -> Device | None:
+    try:
+        return None if value is None else find_device(value)
+    except DeviceError as error:
+        raise click.BadParameter(str(error), context, parameter) from error
+    except OSError as error:
+        raise click.BadParameter(f"{value}: {error.strerror}", context, parameter) from error
+
+
 _OPTIMIZE_EXAMPLES = """Make MODEL faster by proven rules and write it to OUT.
 
     The result is written only if its derivation replays in the kernel, its outputs agree with the original's on
@@ -41,6 +53,7 @@ _OPTIMIZE_EXAMPLES = """Make MODEL faster by proven rules and write it to OUT.
       optimize model.onnx -o fast.onnx --ep cuda --budget 300
       optimize model.onnx -o fast.onnx --shape ids=1x128 --shape mask=1x128 --threads 4
       optimize model.onnx -o fast.onnx --numerics exact
+      optimize model.onnx -o fast.onnx --cost analytic --device cuda_h200 --target-absent
       optimize model.onnx -o fast.onnx --json --trace trace.json > result.json
     """
 
@@ -71,6 +84,18 @@ _optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = 
         "--threads", type=click.IntRange(min=0), default=1, show_default=True,
         help="Threads of ONNX Runtime while measuring; 0 is its own choice.",
     ),
+    click.option(
+        "--cost", type=click.Choice(COSTS), default=COSTS[0], show_default=True,
+        help="Costs that guide the search: measured on the target, or from a model of a device.",
+    ),
+    click.option(
+        "--device", metavar="FILE", callback=_device,
+        help=f"Description of the device for the cost model: a TOML file, or {', '.join(shipped_devices())}.",
+    ),
+    click.option(
+        "--target-absent", is_flag=True,
+        help="The device of --cost analytic --device is not here: compare outputs, but time nothing, and say so.",
+    ),
     click.option("--trace", type=click.Path(path_type=Path), help="Write every step of the derivation as JSON."),
     click.option(
         "--numerics", type=click.Choice(NUMERICS), default=NUMERICS[-1], show_default=True,
@@ -93,10 +118,15 @@ def _optimize(
     rules: Path | None,
     shapes: dict[str, tuple[int, ...]],
     threads: int,
+    cost: str,
+    device: Device | None,
+    target_absent: bool,
     trace: Path | None,
     numerics: str,
     report: Path | None,
 ) -> None:
+    if target_absent and (cost != "analytic" or device is None):
+        raise click.UsageError("--target-absent needs --cost analytic and --device")
     with Progress() as progress:
         result = optimize(
             model,
@@ -108,6 +138,9 @@ def _optimize(
             alpha=alpha,
             shapes=shapes,
             threads=threads,
+            cost=cost,
+            device=device,
+            target_absent=target_absent,
             trace=trace,
             numerics=numerics,
             progress=progress,
@@ -149,6 +182,7 @@ def main() -> None:
 
 optimize_main = _command("optimize")
 main.add_command(_command("optimize"))
+main.add_command(bench_command)
 main.add_command(generate_command)
 main.add_command(report_command)
 main.add_command(rules_command)

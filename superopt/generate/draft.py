@@ -10,8 +10,9 @@ from superopt.generate.candidates import Equation, operators
 from superopt.ir.ops import REAL_ATTRS, make
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, Term, map_terms, topological, var
+from superopt.operands import Schema
 
-__all__ = ["NAMES", "REAL", "SIZED", "Draft", "Schema", "Slot"]
+__all__ = ["NAMES", "REAL", "SIZED", "Draft", "Slot"]
 
 # Attribute -> name of its variable.
 NAMES = {
@@ -34,19 +35,6 @@ _KINDS = {
 }
 
 Slot = tuple[Term, str]  # a ground operator and the name of one of its attributes
-
-
-@dataclass(frozen=True)
-class Schema:
-    """A rule with the signature of the instance it comes from, and which attribute each attribute variable is.
-
-    `base` has as literals those sizes that typing fixes at the instance's attributes; in `open` they are symbolic.
-    """
-
-    rule: Rule
-    base: Signature
-    open: Signature
-    kinds: Mapping[str, str]
 
 
 @dataclass(frozen=True)

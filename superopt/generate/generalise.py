@@ -11,13 +11,14 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.candidates import Equation, variables
-from superopt.generate.draft import NAMES, REAL, SIZED, Draft, Schema, Slot
+from superopt.generate.draft import NAMES, REAL, SIZED, Draft, Slot
 from superopt.generate.padding import padded, shifted
 from superopt.generate.sized import sized
 from superopt.generate.trial import Trial
 from superopt.ir.dim import symbol
 from superopt.ir.rule import Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term
+from superopt.operands import Schema
 
 __all__ = ["ALTERNATIVES", "Schema", "generalise"]
 

@@ -28,6 +28,10 @@ __all__ = [
     "zeros",
     "ones",
     "axes",
+    "reshape",
+    "gather",
+    "along",
+    "reduce",
 ]
 
 Constant: TypeAlias = tuple[str, Mapping[str, Any]]
@@ -195,3 +199,23 @@ def ones(*shape: int) -> Constant:
 def axes(op: str, *axes: tuple[int, ...], **kinds: Any) -> tuple[Use, ...]:
     """Unsqueeze or Squeeze at each set of axes."""
     return tuple(Use(op, {"axes": a}, (1,), **kinds) for a in axes)
+
+
+def reshape(*shapes: Shape, slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
+    """Reshape to each shape."""
+    return tuple(Use("Reshape", {"shape": shape}, (1,), slots) for shape in shapes)
+
+
+def gather(axis: int, *indices: int | tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
+    """Gather of each of these indices along an axis."""
+    return tuple(Use("Gather", {"axis": axis, "indices": some}, (1,), slots) for some in indices)
+
+
+def along(names: str, *slots: str, axis: int = -1) -> tuple[Use, ...]:
+    """Functions of one operand along an axis."""
+    return tuple(Use(name, {"axis": axis}, (1,), slots) for name in names.split())
+
+
+def reduce(names: str, over: tuple[int, ...], keepdims: int, *slots: str) -> tuple[Use, ...]:
+    """Reductions over these axes."""
+    return tuple(Use(f"Reduce{name}", {"axes": over, "keepdims": keepdims}, (1,), slots) for name in names.split())

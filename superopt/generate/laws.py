@@ -171,8 +171,8 @@ class Laws:
         return good
 
     def _fits(self, law: Law, bound: dict[int, Ids], good: Bool) -> Bool:
-        """Where the law holds at the shapes of what its variables stand for. Weights stay weights, lest something that
-        is folded in the law is not folded in its instance."""
+        """Where the law holds at the shapes of what its variables stand for, and what comes out is in the grammar.
+        Weights stay weights, lest something that is folded in the law is not folded in its instance."""
         c = self.classes
         variables = [v for v in bound if v < len(c.family.variables)]
         result = np.zeros(len(good), np.bool_)
@@ -180,6 +180,9 @@ class Laws:
         if law.folds:
             for v in variables:
                 at = at[c.weight[bound[v][at]] == c.weight[v]]
+        for use, slot, v in _places(law.right):
+            if v in variables:
+                at = at[self._accepted(use, slot, bound[v][at])]
         if not len(at) or not variables:
             result[at] = True
             return result
@@ -189,6 +192,19 @@ class Laws:
         fits = np.array([self._holds(law, variables, shape) for shape in shapes.tolist()])
         result[at] = fits[inverse.reshape(-1)]
         return result
+
+    def _accepted(self, use: int, slot: int, ids: Ids) -> Bool:
+        """Whether the grammar lets each class stand at this operand, or at the other one where they commute."""
+        c, wanted = self.classes, self.classes.family.uses[use]
+        slots = (slot, 1 - slot) if wanted.spec.commutative and slot < 2 else (slot,)
+        kinds, inverse = np.unique(
+            np.stack([c.weight[ids], c.rows.folded[ids], c.maker[ids]], 1).astype(np.int32), axis=0, return_inverse=True
+        )
+        fits = [
+            any(wanted.accepts(at, bool(weight), folded, *c.makers[maker]) for at in slots)
+            for weight, folded, maker in kinds.tolist()
+        ]
+        return np.array(fits, np.bool_)[inverse.reshape(-1)]
 
     def _holds(self, law: Law, variables: list[int], shapes: list[int]) -> bool:
         key = (law, tuple(shapes))
@@ -239,6 +255,16 @@ def _leaves(tree: Tree) -> Iterator[int]:
     else:
         for operand in tree[1]:
             yield from _leaves(operand)
+
+
+def _places(tree: Tree) -> Iterator[tuple[int, int, int]]:
+    """Each leaf below an operator, with that operator and the number of the operand."""
+    if isinstance(tree, tuple):
+        for slot, operand in enumerate(tree[1]):
+            if isinstance(operand, int):
+                yield tree[0], slot, operand
+            else:
+                yield from _places(operand)
 
 
 def _skeleton(tree: Tree) -> object:

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 
 from superopt.generate.derive import Step
 from superopt.generate.draft import SIZED
-from superopt.generate.generalise import Schema
 from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Term
 from superopt.ir.text import parse_signature, show_signature
+from superopt.operands import Schema
 
 __all__ = ["Occasions"]
 

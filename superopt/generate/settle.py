@@ -14,13 +14,14 @@ from typing import Any, TypeAlias
 from superopt.generate.candidates import Equation, operators
 from superopt.generate.counts import Counts
 from superopt.generate.fingerprints import Evaluator
-from superopt.generate.generalise import Schema, generalise
+from superopt.generate.generalise import generalise
 from superopt.generate.minimise import Cost, Minimiser, cost, is_usable, is_weak, normal
 from superopt.generate.occasions import Occasions
 from superopt.generate.trial import Trial
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term
 from superopt.ir.text import show_rule, show_signature
+from superopt.operands import Schema
 from verify.proofs import prove_at
 from verify.verdict import Counterexample, Proved, Refuted, Verdict
 

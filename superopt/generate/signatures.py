@@ -9,9 +9,10 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from superopt.generate.generalise import ALTERNATIVES, Schema
+from superopt.generate.generalise import ALTERNATIVES
 from superopt.ir.rule import Signature, SignatureValue
 from superopt.ir.term import AttrVar
+from superopt.operands import Schema
 
 __all__ = ["variations"]
 

@@ -17,7 +17,6 @@ from superopt.generate.counts import Counts
 from superopt.generate.enumerator import enumerate_family
 from superopt.generate.extend import extensions
 from superopt.generate.fingerprints import Evaluator
-from superopt.generate.generalise import Schema
 from superopt.generate.grammar import Family
 from superopt.generate.occasions import Occasions
 from superopt.generate.settle import Kept, Prover, Settler, Witness, settle_order
@@ -27,6 +26,7 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import topological
 from superopt.ir.text import parse_rules, parse_terms, show_rule
 from superopt.ir.types import tensor
+from superopt.operands import Schema
 from verify.proofs import Certificate, prove_at, with_weakest
 from verify.verdict import Proved
 
@@ -34,7 +34,6 @@ __all__ = ["Task", "enumerated", "merged", "proven", "settled"]
 
 
 _PARTS = 3  # most operands that a merging law is extended to
-_STEPS = 3  # of a derivation that makes a rule redundant, when all rules are there
 _PRODUCTS = frozenset({"Conv", "FusedMatMul", "Gemm", "MatMul"})
 
 
@@ -88,7 +87,6 @@ def settled(task: Task, number: int, known: Sequence[str], inputs: Mapping[str, 
 def merged(task: Task, order: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
     """The rules of all families without those that the others give; `order` are the shards, most general first."""
     settler = Settler(Evaluator(task.seed), task.seed)
-    settler.minimiser.most_steps = _STEPS
     kept: list[Kept] = []
     dropped = [Counts() for _ in task.families]
     for name in order:

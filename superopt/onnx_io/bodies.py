@@ -6,7 +6,15 @@ from collections.abc import Iterator, Mapping
 
 import onnx
 
-__all__ = ["captured", "local_names", "rename_captured", "subgraphs"]
+__all__ = ["all_nodes", "captured", "local_names", "rename_captured", "subgraphs"]
+
+
+def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of `graph` and of all graphs nested in it."""
+    for node in graph.node:
+        yield node
+        for inner in subgraphs(node):
+            yield from all_nodes(inner)
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:

@@ -9,12 +9,13 @@ import onnx
 from onnx import TensorProto, helper, shape_inference
 
 from superopt.evaluate import dtype_name
-from superopt.ir.dim import Dim, Size, symbol
+from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
+from superopt.onnx_io.bodies import subgraphs
 
-__all__ = ["check", "infer_types", "light_copy", "sizes_at", "tensor_type"]
+__all__ = ["SMALL", "check", "infer_types", "light_copy", "proven_shapes", "sizes_at", "tensor_type"]
 
-_SMALL = 1024  # elements; shapes and axes are smaller, and inference reads their values
+SMALL = 1024  # elements; shapes and axes are smaller, and inference reads their values
 
 _DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
@@ -51,7 +52,7 @@ def _weight(light: onnx.ModelProto, name: str, tensor: TensorProto) -> None:
     count = 1
     for size in tensor.dims:
         count *= size
-    if count <= _SMALL and tensor.data_location != TensorProto.EXTERNAL:
+    if count <= SMALL and tensor.data_location != TensorProto.EXTERNAL:
         copy = light.graph.initializer.add()
         copy.CopyFrom(tensor)
         copy.name = name
@@ -72,7 +73,7 @@ def check(model: onnx.ModelProto) -> str | None:
 _NO_NAME = re.compile(r"[^A-Za-z]*|none|null|unknown|dynamic", re.IGNORECASE)
 
 
-def infer_types(light: onnx.ModelProto) -> dict[str, TensorType]:
+def infer_types(light: onnx.ModelProto, unnamed_as: str = "unk") -> dict[str, TensorType]:
     """Types of the tensors (not sequences and the like) that have one; sizes without a name get one each."""
     inferred = light
     for data_prop in (True, False):  # with the values of shapes first; some valid models make that step fail
@@ -96,13 +97,37 @@ def infer_types(light: onnx.ModelProto) -> dict[str, TensorType]:
                     sizes.append(size)
                     continue
                 unnamed += 1
-                while f"unk_{unnamed}" in taken:
+                while f"{unnamed_as}_{unnamed}" in taken:
                     unnamed += 1
-                sizes.append(symbol(f"unk_{unnamed}"))
+                sizes.append(symbol(f"{unnamed_as}_{unnamed}"))
             found = TensorType(found.dtype, tuple(sizes))
         if value.name not in types or types[value.name].shape is None:
             types[value.name] = found
     return types
+
+
+def proven_shapes(light: onnx.ModelProto) -> dict[str, Sizes]:
+    """Shapes as they follow from those of the inputs and weights alone.
+
+    What a file says of the sizes of other tensors may be left over from other inputs, or be those of a loop's first
+    iteration; a runtime does not ask, so nothing that changes a result may rest on it.
+    """
+    bare = onnx.ModelProto()
+    bare.CopyFrom(light)
+    _forget(bare.graph, inputs=False)
+    found = infer_types(bare, "size")
+    return {name: type.shape for name, type in found.items() if type.shape is not None}
+
+
+def _forget(graph: onnx.GraphProto, inputs: bool) -> None:
+    """Take the shapes of a graph's own values away, except where it is told them."""
+    del graph.value_info[:]
+    for value in (*graph.output, *(graph.input if inputs else ())):
+        if value.type.WhichOneof("value") == "tensor_type":
+            value.type.tensor_type.ClearField("shape")
+    for node in graph.node:
+        for inner in subgraphs(node):
+            _forget(inner, inputs=True)
 
 
 def _values(graph: onnx.GraphProto) -> Iterable[onnx.ValueInfoProto]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Iterable
 from pathlib import Path
 
 import onnx
@@ -65,14 +66,16 @@ def reads(node: onnx.NodeProto) -> list[str]:
     return names
 
 
-def sorted_nodes(graph: onnx.GraphProto, label: str) -> list[onnx.NodeProto]:
-    """The nodes of `graph`, each after those that it reads from, otherwise in their order in the file.
+def sorted_nodes(graph: onnx.GraphProto, label: str, around: Iterable[str] = ()) -> list[onnx.NodeProto]:
+    """The nodes of `graph`, each after those that it reads from, otherwise in their order in the file; `around` are the
+    tensors that a body may capture.
 
     Raises ModelError (its message begins with `label`) for a tensor that nothing defines or two nodes define, and
     for a cycle.
     """
     given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
     given |= {sparse.values.name for sparse in graph.sparse_initializer}
+    given.update(around)
     nodes = list(graph.node)
     maker: dict[str, int] = {}
     for index, node in enumerate(nodes):

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx
 
-from superopt.ir.dim import Size
+from superopt.ir.dim import Size, Sizes
 from superopt.ir.term import Term
 from superopt.ir.trace import Trace
 from superopt.ir.types import TensorType
@@ -44,6 +44,9 @@ class Model:
     sizes: dict[str, int] = field(default_factory=dict)  # values of symbolic sizes at the `shapes` asked for
     listed: dict[str, Term] = field(default_factory=dict)  # constants listed as inputs, as before IR version 4
     complaint: str | None = None  # what onnx.checker says of the file as read
+    reduced: int = 0  # nodes that reading found to be constants, nothing at all, or a branch
+    proven: dict[Term, Sizes] = field(default_factory=dict)  # shapes that rest on no claim of the file (if `reduce`d)
+    reserved: frozenset[str] = frozenset()  # names of tensors around a body, which it must not give to its own
 
     @property
     def opset(self) -> int:

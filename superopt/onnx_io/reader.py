@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import itertools
+from collections import ChainMap
+from collections.abc import Mapping, MutableMapping, Set
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import Message
 
 from superopt.evaluate import constant, dtype_name, evaluate, numpy_dtype
-from superopt.ir.dim import Size
+from superopt.ir.dim import Size, Sizes
 from superopt.ir.ops import OPS, IllTyped, make
 from superopt.ir.term import CLOSED_FORM, Attr, Term, Types, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io.attributes import pack
-from superopt.onnx_io.bodies import captured, subgraphs
+from superopt.onnx_io.bodies import captured, local_names, subgraphs
 from superopt.onnx_io.canonical import NodeView, canonical
-from superopt.onnx_io.inference import check, infer_types, light_copy, sizes_at
+from superopt.onnx_io.inference import check, infer_types, light_copy, proven_shapes, sizes_at
 from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
+from superopt.onnx_io.noop import RESHAPERS, is_noop
+from superopt.onnx_io.schedule import LEAVES
+from superopt.onnx_io.targets import in_numbers
 from superopt.onnx_io.tensors import constant_value, from_proto
+from superopt.onnx_io.values import Values
 
 __all__ = ["FIRST_OPSET", "read_model"]
 
@@ -32,28 +38,54 @@ _DEFAULT = ("", "ai.onnx")
 _MEANING = frozenset({"input", "output", "op_type", "domain", "overload", "attribute"})  # of a node; the rest is notes
 
 
-def read_model(source: str | Path | onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Model:
+def read_model(
+    source: str | Path | onnx.ModelProto,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    *,
+    reduce: bool = False,
+    reserved: frozenset[str] = frozenset(),
+    stubs: Mapping[str, Term] | None = None,
+    weights: dict[str, Array] | None = None,
+) -> Model:
     """The model as terms. `shapes` gives sizes to inputs: the terms keep their symbolic types (so what is written
     serves every size), and `Model.sizes` says what each symbol is at those shapes.
+
+    `reduce`: what a node is by its operator's definition, at the types and constants of this model, is read as just
+    that: a no-op as its input, arithmetic of known sizes as its result, an If whose condition is known as its branch.
+    `reserved`: names that new tensors must not have. `stubs`: terms of weights that are left empty in `source`, their
+    arrays in `weights`.
 
     Initializers that are also inputs are variables with a default value, except before IR version 4, where files
     had to list all weights as inputs. Raises ModelError.
     """
     if isinstance(source, onnx.ModelProto):
-        return _Reader(source, "model").read(shapes or {})
-    return _Reader(load_proto(Path(source)), str(source)).read(shapes or {})
+        proto, label = source, "model"
+    else:
+        proto, label = load_proto(Path(source)), str(source)
+    return _Reader(proto, label, reduce, reserved, stubs or {}, {} if weights is None else weights).read(shapes or {})
 
 
 class _Reader:
-    def __init__(self, proto: onnx.ModelProto, label: str) -> None:
-        self.proto, self.label = proto, label
-        self.weights: dict[str, Array] = {}
-        self.constants: dict[str, Term] = {}
-        self.values: dict[str, Term] = {}
+    def __init__(
+        self,
+        proto: onnx.ModelProto,
+        label: str,
+        reduce: bool,
+        reserved: frozenset[str],
+        stubs: Mapping[str, Term],
+        weights: dict[str, Array],
+    ) -> None:
+        self.proto, self.label, self.reduce, self.reserved = proto, label, reduce, reserved
+        self.stubs, self.weights = stubs, weights
+        self.learnt = Values(self.weights)
+        self.reduced = 0
+        self.constants: MutableMapping[str, Term] = {}
+        self.values: MutableMapping[str, Term] = {}
         self.position: dict[Term, int] = {}
         self.names: dict[Term, str] = {}
         self.nodes: dict[Term, onnx.NodeProto] = {}
         self.types: dict[str, TensorType] = {}
+        self.proven: dict[str, Sizes] = {}
         self.listed: dict[str, Term] = {}
         self.opset = 0
         # Functions of the file that take the place of operators.
@@ -68,7 +100,9 @@ class _Reader:
         self.read_constants(graph, nodes)
         light = light_copy(self.proto, nodes)
         self.types = infer_types(light)
+        self.proven = proven_shapes(light) if self.reduce else {}
         inputs = self.read_leaves(graph)
+        self.serial = itertools.count(len(nodes))  # of nodes in bodies
         for index, node in enumerate(nodes):
             self.read_node(index, node)
         return Model(
@@ -82,12 +116,16 @@ class _Reader:
             sizes=sizes_at(light, self.types, shapes) if shapes else {},
             listed=self.listed,
             complaint=check(light),
+            reduced=self.reduced,
+            proven=self.learnt.shapes,
+            reserved=self.reserved,
         )
 
     def read_constants(self, graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
         """Initializers and Constant nodes, before anything else looks at the sizes that they claim."""
         for tensor in graph.initializer:
-            self.constants[tensor.name] = constant(*from_proto(tensor, self.label), self.weights)
+            stub = self.stubs.get(tensor.name)
+            self.constants[tensor.name] = stub or constant(*from_proto(tensor, self.label), self.weights)
         for node in nodes:
             if node.domain in _DEFAULT and node.op_type == "Constant" and len(node.output) == 1:
                 value = constant_value(node, self.label)
@@ -101,8 +139,16 @@ class _Reader:
             if not (fixed and value.name in self.constants):
                 self.values[value.name] = var(value.name, self.types.get(value.name))
                 inputs.append(self.values[value.name])
+                if value.name in self.proven:
+                    self.learnt.shapes[self.values[value.name]] = self.proven[value.name]
         if len({value.name for value in graph.input}) != len(graph.input):
             raise ModelError(f"{self.label}: two inputs have the same name")
+        self.read_weights(graph)
+        if fixed:
+            self.listed = {v.name: self.values[v.name] for v in graph.input if v.name in self.constants}
+        return tuple(inputs)
+
+    def read_weights(self, graph: onnx.GraphProto) -> None:
         for tensor in graph.initializer:
             if tensor.name not in self.values:
                 self.define(tensor.name, self.constants[tensor.name])
@@ -112,15 +158,16 @@ class _Reader:
                 content = sparse.SerializeToString(deterministic=True).hex()
                 type = TensorType(dtype_name(sparse.values.data_type), tuple(sparse.dims))
                 self.define(name, Term.of("ai.onnx::SparseInitializer", (), {"proto": content}, (type,)))
-        if fixed:
-            self.listed = {v.name: self.values[v.name] for v in graph.input if v.name in self.constants}
-        return tuple(inputs)
 
     def define(self, name: str, term: Term) -> None:
         self.values[name] = term
-        self.names.setdefault(term, name)
+        if not isinstance(self.values, ChainMap):  # names in a branch may be those of another one, too
+            self.names.setdefault(term, name)
+            if name in self.proven:
+                self.learnt.shapes.setdefault(term, self.proven[name])
 
-    def read_node(self, index: int, node: onnx.NodeProto) -> None:
+    def read_node(self, index: int, node: onnx.NodeProto, serial: int | None = None) -> None:
+        """`index` is the node's place, `serial` a number that it alone has."""
         default = node.domain in _DEFAULT
         outputs = list(node.output)
         while outputs and not outputs[-1]:
@@ -136,10 +183,18 @@ class _Reader:
         known_opset = FIRST_OPSET <= self.opset <= onnx.defs.onnx_opset_version()
         own_function = default and node.op_type in self.functions
         modelled = known_opset and node.domain in (*_DEFAULT, "com.microsoft") and not own_function
+        unique = index if serial is None else serial
+        if self.reduce and modelled and default and self.read_reduced(index, unique, node, inputs, outputs):
+            self.reduced += 1
+            return
         term = self.known(node, tuple(inputs), outputs) if modelled else None
         if term is None:
-            term = self.opaque(index, node, inputs, outputs)
-        if term not in self.position:
+            term = self.opaque(unique, node, inputs, outputs)
+        if self.reduce:
+            found = self.settled(term)
+            self.reduced += found is not term
+            term = found
+        if term not in inputs and term.op not in LEAVES and term not in self.position:
             self.position[term] = index
             self.nodes[term] = onnx.NodeProto()
             _copy_fields(node, self.nodes[term], _MEANING)
@@ -148,7 +203,59 @@ class _Reader:
         else:
             for k, name in enumerate(outputs):
                 if name:
-                    self.define(name, term.out(k))
+                    self.define(name, self.settled(term.out(k)) if self.reduce else term.out(k))
+
+    def settled(self, term: Term) -> Term:
+        """The constant that `term` is, where it is a small one that is no real number (those are for the writer)."""
+        if len(term.types) > 1 and term.op != "Out":
+            return term
+        value = self.learnt.learn(term, self.opset)
+        if value is None or term.op in CLOSED_FORM or term.op == "Const" or value.dtype.kind not in "iub":
+            return term
+        return constant(value, dtype_name(onnx.helper.np_dtype_to_tensor_dtype(value.dtype)), self.weights)
+
+    def read_reduced(
+        self, index: int, unique: int, node: onnx.NodeProto, inputs: list[Term | None], outputs: list[str]
+    ) -> bool:
+        """Whether the node is its input, or one of its branches, and has been read as that."""
+        if node.op_type == "If":
+            return self.read_branch(index, node, inputs, outputs)
+        view = NodeView(node, self.opset, tuple(inputs), len(outputs), None, self.array)
+        if inputs and (target := in_numbers(view, self.learnt)) is not None:
+            inputs[1] = constant(target, "int64", self.weights)  # read on with that
+        if not is_noop(view, self.learnt):
+            return False
+        assert inputs[0] is not None
+        self.define(outputs[0], inputs[0])
+        if len(outputs) > 1:  # the mask of a Dropout
+            whole = self.opaque(unique, node, inputs, outputs)
+            self.position.setdefault(whole, index)
+            self.define(outputs[1], whole.out(1))
+        return True
+
+    def read_branch(self, index: int, node: onnx.NodeProto, inputs: list[Term | None], outputs: list[str]) -> bool:
+        """An If whose condition is known: the nodes of its branch, in its place."""
+        condition = self.array(inputs[0]) if len(inputs) == 1 and inputs[0] is not None else None
+        wanted = None if condition is None or condition.size != 1 else bool(condition.reshape(-1)[0])
+        name = "then_branch" if wanted else "else_branch"
+        graph = next((a.g for a in node.attribute if a.name == name and a.HasField("g")), None)
+        if wanted is None or graph is None or len(graph.output) < len(outputs) or graph.input:
+            return False
+        if not local_names(graph).isdisjoint({*self.values, *self.constants}):  # not valid ONNX
+            return False
+        nodes = sorted_nodes(graph, self.label, self.values)
+        outer = self.values, self.constants
+        self.values, self.constants = ChainMap({}, outer[0]), ChainMap({}, outer[1])
+        self.read_constants(graph, nodes)
+        self.read_weights(graph)
+        for inner in nodes:
+            self.read_node(index, inner, next(self.serial))
+        found = [self.values[value.name] for value in graph.output[: len(outputs)]]
+        self.values, self.constants = outer
+        for name, term in zip(outputs, found, strict=True):
+            if name:
+                self.define(name, term)
+        return True
 
     def known(self, node: onnx.NodeProto, inputs: tuple[Term | None, ...], outputs: list[str]) -> Term | None:
         """The term of an operator of the table, or None where the node has no canonical form."""
@@ -172,10 +279,24 @@ class _Reader:
         if value is not None:  # one constant, in whichever way the file says it
             return constant(value.astype(numpy_dtype(dtype)), dtype, self.weights)
         ours = term.types if len(term.types) == len(outputs) and not uncertain else (None,) * len(outputs)
+        operand = form.inputs[0] if form.op in RESHAPERS else None
+        if operand is not None and ours == operand.types and self.certain(operand):
+            self.reduced += 1
+            return operand
         types = tuple(_merged(own, self.types.get(name)) for own, name in zip(ours, outputs, strict=True))
         return term if types == term.types else Term.of(form.op, form.inputs, dict(form.attrs), types)
 
+    def certain(self, term: Term) -> bool:
+        """Whether its shape is known, and its sizes that are numbers are proven."""
+        proven = self.learnt.shape(term)
+        claimed = None if term.type is None else term.type.shape
+        if proven is None or claimed is None or len(proven) != len(claimed):
+            return False
+        return all(p == c for p, c in zip(proven, claimed, strict=True) if isinstance(c, int))
+
     def array(self, term: Term) -> Array | None:
+        if self.reduce and (value := self.learnt.numbers(term)) is not None:
+            return value
         if term.op == "Const":
             return self.weights[str(term.attr("hash"))]
         if term.op in CLOSED_FORM and term.type is not None and term.type.concrete() is not None:

@@ -12,9 +12,9 @@ from superopt.evaluate import constant, evaluate, folded, numpy_dtype
 from superopt.ir.ops import OPS, replace
 from superopt.ir.term import Term
 from superopt.onnx_io.attributes import attribute_graphs_of, unpack
-from superopt.onnx_io.bodies import local_names, rename_captured
+from superopt.onnx_io.bodies import all_nodes, local_names, rename_captured
 from superopt.onnx_io.emit import emit
-from superopt.onnx_io.inference import check, light_copy
+from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.schedule import LEAVES, in_order
 from superopt.onnx_io.tensors import to_proto
@@ -26,21 +26,28 @@ _DOMAINS = {"com.microsoft": 1}  # operator sets that emitted nodes may need, an
 _ADDED = frozenset({"SimplifiedLayerNormalization"})
 
 
-def write_model(model: Model, origin: Mapping[Term, str] | None = None, exact: bool = False) -> onnx.ModelProto:
-    """The model as a protobuf at its original opset, subterms of weights folded, checked by onnx.checker.
+def write_model(
+    model: Model,
+    origin: Mapping[Term, str] | None = None,
+    exact: bool = False,
+    fold: bool = True,
+    stubs: dict[str, Term] | None = None,
+) -> onnx.ModelProto:
+    """The model as a protobuf at its original opset, subterms of weights folded (if `fold`), checked by onnx.checker.
 
     `origin` names the rule that made a term; the term's node carries it in its name. `exact`: weights are folded only
-    where that changes no bit of a result. Raises ModelError where a term cannot be said at that opset (or holds a size
+    where that changes no bit of a result. `stubs`: big weights are left empty and their terms put here, by name (for
+    `read_model` to read on with). Raises ModelError where a term cannot be said at that opset (or holds a size
     that is not a number).
     """
     weights = dict(model.weights)
     nodes = dict(model.nodes)
     nodes.update((term, onnx.NodeProto(name=f"{term.op}_{rule}")) for term, rule in (origin or {}).items())
     model = dataclasses.replace(model, weights=weights, nodes=nodes)
-    changes = folded(model.outputs, weights, exact)
+    changes = folded(model.outputs, weights, exact) if fold else {}
     if changes:
         model = model.with_outputs(replace(model.outputs, changes), replaced=changes)
-    written = _Writer(model).write()
+    written = _Writer(model, stubs if model.skeleton.ir_version >= 4 else None).write()
     if model.complaint is None:
         complaint = check(_to_be_checked(written))
         if complaint is not None:
@@ -52,7 +59,7 @@ def _to_be_checked(written: onnx.ModelProto) -> onnx.ModelProto:
     """A light copy with the operators that ONNX Runtime adds to the standard domain, which the checker does not know,
     in the domain of all its other ones."""
     light = light_copy(written, written.graph.node)
-    for node in light.graph.node:
+    for node in all_nodes(light.graph):
         if node.op_type in _ADDED and not node.domain:
             node.domain = "com.microsoft"
     light.opset_import.extend(_missing_imports(light))
@@ -60,20 +67,20 @@ def _to_be_checked(written: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _missing_imports(model: onnx.ModelProto) -> list[onnx.OperatorSetIdProto]:
-    imported, used = {opset.domain for opset in model.opset_import}, {node.domain for node in model.graph.node}
+    imported, used = {opset.domain for opset in model.opset_import}, {node.domain for node in all_nodes(model.graph)}
     return [helper.make_opsetid(name, n) for name, n in _DOMAINS.items() if name in used and name not in imported]
 
 
 class _Writer:
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, stubs: dict[str, Term] | None) -> None:
+        self.model, self.stubs = model, stubs
         self.opset = model.opset
         self.order = in_order(model.outputs, model.position)
         graph = model.skeleton.graph
         self.inputs = {value.name for value in graph.input}
         # Names that are in use, and names that a new tensor must not take.
         self.used = self.inputs | set(model.output_names)
-        self.avoid = self.used | set(model.names.values())
+        self.avoid = self.used | set(model.names.values()) | model.reserved
         self.node_names: set[str] = set()
         self.counts: dict[str, int] = {}
         self.node_counts: dict[str, int] = {}
@@ -150,6 +157,11 @@ class _Writer:
             sparse = SparseTensorProto.FromString(bytes.fromhex(str(term.attr("proto"))))
             sparse.values.name = name
             self.sparse.append(sparse)
+            return
+        if self.stubs is not None and term.op == "Const" and self.array(term).size > SMALL and term.type is not None:
+            self.stubs[name] = term
+            dtype = onnx.TensorProto.DataType.Value(term.type.dtype.upper())
+            self.weights.append(onnx.TensorProto(name=name, data_type=dtype, dims=self.array(term).shape))
             return
         tensor = to_proto(self.array(term), term.type.dtype if term.type is not None else "float", name)
         if self.model.skeleton.ir_version >= 4 or name in self.inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -9,10 +10,12 @@ from superopt.ir.rule import Rule
 from superopt.onnx_io import Model
 from superopt.optimizer.candidates import Found
 from superopt.runtime import Target
-from superopt.search import MeasuredCost, ModelTimer, Progress, search
+from superopt.search import AnalyticCost, Device, MeasuredCost, ModelTimer, Progress, RegionTimer, device_of, search
 from verify.proofs import ProofBook
 
-__all__ = ["Request", "find"]
+__all__ = ["COSTS", "Request", "find"]
+
+COSTS = ("measured", "analytic")  # where costs may come from
 
 # Share of the budget that may go into measuring operators (those measured before are in the cache).
 _MEASURING_SHARE = 0.3
@@ -21,7 +24,8 @@ _MEASURING_SHARE = 0.3
 @dataclass(frozen=True)
 class Request:
     """What a search is to do; costs are those at `model.sizes`. `budget` is in seconds; `progress` hears one line now
-    and then."""
+    and then. `numerics` is that of `book`, `cost` one of COSTS; `device` describes the target to the analytic model
+    (None: a usual one)."""
 
     model: Model
     rules: list[Rule]
@@ -31,30 +35,52 @@ class Request:
     budget: float
     seed: int
     progress: Callable[[str], None]
+    numerics: str
+    cost: str = COSTS[0]
+    device: Device | None = None
+
+    @property
+    def name(self) -> str:
+        """The same for a repetition of this request, whose budget may be a little more or less, and for no other."""
+        parts = [*(output.digest for output in self.model.outputs), *(rule.id for rule in self.rules)]
+        parts += [f"{name}={size}" for name, size in sorted(self.model.sizes.items())]
+        parts += map(repr, (self.seed, f"{self.budget:.0e}", self.alpha, self.numerics, self.device))
+        return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 def find(request: Request) -> Found:
-    """Searches within the budget, on measured costs."""
+    """Searches within the budget, on costs from where the request says."""
 
     def tell(at: Progress) -> None:
         request.progress(f"searching: pass {at.number}, {at.done} of {at.total} regions, cost {at.ratio:.3f} of before")
 
     model, target = request.model, request.target
-    cost = MeasuredCost(target, sizes=model.sizes, opset=model.opset, budget_s=_MEASURING_SHARE * request.budget)
+    device = request.device or device_of(target.provider)
+    analytic = AnalyticCost(device, target.threads, model.sizes)
+    measured: MeasuredCost | None = None
+    timer: RegionTimer | None = None
+    if request.cost == "measured":
+        share = _MEASURING_SHARE * request.budget
+        measured = MeasuredCost(
+            target, sizes=model.sizes, opset=model.opset, fallback=analytic, budget_s=share, run=request.name
+        )
+        timer = ModelTimer(target, model.weights, sizes=model.sizes, opset=model.opset, cache=measured.cache)
     result = search(
         model.outputs,
         request.rules,
         request.book.check,
-        cost,
+        measured or analytic,
         position=model.position,
         alpha=request.alpha,
         budget_s=request.budget,
         seed=request.seed,
-        region_timer=ModelTimer(target, model.weights, sizes=model.sizes, opset=model.opset),
+        region_timer=timer,
         progress=tell,
     )
-    counts = cost.counts
-    source = f"{counts.measured + counts.cached} operators measured, {counts.estimated} estimated"
-    return Found(
-        result.traces, result.cost_before, result.cost_after, source, result.gains, result.origin, tuple(cost.notices)
-    )
+    source = f"analytic, {device.name}"
+    if measured is not None:
+        counts = measured.counts
+        source = f"{counts.measured + counts.cached} operators measured, {counts.estimated} estimated"
+        measured.cache.close()
+    notices = () if measured is None else tuple(measured.notices)
+    return Found(result.traces, result.cost_before, result.cost_after, source, result.gains, result.origin, notices)

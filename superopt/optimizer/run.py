@@ -5,15 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import onnx
 
 from superopt.ir.rule import Rule
-from superopt.onnx_io import Model, ModelError, read_model, save_model, write_model
+from superopt.ir.term import Term
+from superopt.onnx_io import Model, ModelError, put_back, read_reduced, save_model, write_model
+from superopt.onnx_io.bodies import all_nodes
+from superopt.optimizer.bodies import Inside, search_bodies
 from superopt.optimizer.candidates import Found, Traces, candidates, proof_of, rule_uses
-from superopt.optimizer.engine import Request, find
+from superopt.optimizer.engine import COSTS, Request, find
 from superopt.optimizer.files import count_operators, keep_original, write_text
 from superopt.optimizer.judge import Judge, Timer, loadable
 from superopt.optimizer.result import Difference, Latency, Refusal, Result
@@ -29,6 +32,7 @@ from superopt.runtime import (
     resolve_target,
     versions,
 )
+from superopt.search import Device, find_device
 from verify.proofs import Certificate, ProofBook
 from verify.replay import ReplayError, replay
 from verify.verdict import NUMERICS
@@ -39,6 +43,8 @@ Finder = Callable[[Request], Found]
 
 # A result whose 95% interval reaches below this is refused even where its median is not slower.
 _LEAST_LOW = 0.98
+# Of the time for searching, at most so much for the bodies of control flow (nothing where there are none).
+_BODIES_SHARE = 0.4
 
 
 def optimize(
@@ -56,6 +62,9 @@ def optimize(
     measure_s: float = 5.0,
     inputs: int = 3,
     numerics: str = "real-only",
+    cost: str = "measured",
+    device: Device | str | Path | None = None,
+    target_absent: bool = False,
     progress: Callable[[str], None] | None = None,
     finder: Finder = find,
     timer: Timer | None = None,
@@ -69,10 +78,18 @@ def optimize(
     `budget` is in seconds, for the search; `alpha` lets it pass through graphs that cost up to alpha times the best;
     `shapes` are sizes at which dynamic inputs are measured (the result stays dynamic). `numerics` is the loosest class
     of rules to use (`verify.verdict.NUMERICS`); with "exact" the result gives the original's outputs bit for bit.
+    `cost` says where the search has the costs of operators from: "measured", or "analytic", a model of `device` (a
+    description, its file, or the name of a shipped one; None: a usual device of the provider). With `target_absent`
+    that device is not here: outputs are compared on what is here, but nothing is timed, and `Result.notices` says so.
     `finder` and `timer` replace the search and the clock.
 
-    Raises ModelError (unreadable model), RulesError, RuntimeUnavailable, ValueError (unusable option), OSError.
+    Raises ModelError (unreadable model), RulesError, RuntimeUnavailable, ValueError (unusable option or description of
+    a device), OSError.
     """
+    if cost not in COSTS:
+        raise ValueError(f"unknown source of costs {cost!r} ({', '.join(COSTS)})")
+    if target_absent and (cost != "analytic" or device is None):
+        raise ValueError("a target that is not here needs analytic costs and the description of a device")
     if numerics not in NUMERICS:
         raise ValueError(f"unknown class of numerics {numerics!r} ({', '.join(NUMERICS)})")
     run = _Run(
@@ -83,6 +100,9 @@ def optimize(
         dict(shapes or {}),
         progress or (lambda _: None),
         numerics,
+        cost,
+        device if isinstance(device, Device) or device is None else find_device(device),
+        target_absent,
     )
     run.read([Path(path) for path in (out, trace) if path is not None])
     listed, run.certificates = certified_rules(None if rules is None else Path(rules))
@@ -97,7 +117,7 @@ def optimize(
             run.choose(measure_s)
     result = run.result()
     if trace is not None:
-        write_text(Path(trace), traces_to_json(run.traces, run.model.names))
+        write_text(Path(trace), traces_to_json(run.traces, run.names()))
     if run.out is not None:
         if result.changed:
             assert result.proto is not None
@@ -108,7 +128,8 @@ def optimize(
 
 
 def _size(model: onnx.ModelProto) -> int:
-    return sum(count_operators(model).values())
+    """Operators, those in bodies too."""
+    return sum(node.op_type != "Constant" for node in all_nodes(model.graph))
 
 
 @dataclass
@@ -122,6 +143,9 @@ class _Run:
     shapes: dict[str, tuple[int, ...]]
     progress: Callable[[str], None]
     numerics: str
+    cost: str
+    device: Device | None
+    target_absent: bool
     rules: list[Rule] = field(default_factory=list)
     certificates: dict[str, Certificate] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -131,6 +155,7 @@ class _Run:
     found: Found | None = None
     traces: Traces = ()
     graphs: list[Model] = field(default_factory=list)  # what each of the traces began with
+    inside: Inside = field(default_factory=Inside)
     changed: bool = False
     chosen: onnx.ModelProto | None = None
     difference: Difference | None = None
@@ -154,7 +179,7 @@ class _Run:
     def read(self, outputs: list[Path]) -> None:
         """The model as terms and as it is on disk; `outputs` are the files that will be written."""
         with self.phase("read", "reading the model"):
-            self.model: Model = read_model(self.source)
+            self.model: Model = read_reduced(self.source)
             self.proto = (
                 self.source
                 if isinstance(self.source, onnx.ModelProto)
@@ -181,32 +206,37 @@ class _Run:
                 exact=self.numerics == "exact",
             )
             if any(type is None or type.concrete() is None for term in self.model.inputs for type in term.types):
-                self.model = read_model(self.source, self.judge.shapes)  # the same terms, and what their symbols are
+                self.model = read_reduced(self.source, self.judge.shapes)  # the same terms, and what their symbols are
 
     def search(self, finder: Finder, budget: float, alpha: float) -> None:
-        """Fills `found`."""
+        """Fills `found` and, first, `inside`."""
         assert self.judge is not None
         with self.phase("search", "searching"):
-            self.found = finder(
-                Request(
-                    self.model,
-                    self.rules,
-                    ProofBook(self.certificates, self.numerics),
-                    self.target,
-                    alpha,
-                    budget,
-                    self.seed,
-                    self.progress,
-                )
+            request = Request(
+                self.model,
+                self.rules,
+                ProofBook(self.certificates, self.numerics),
+                self.target,
+                alpha,
+                budget,
+                self.seed,
+                self.progress,
+                self.numerics,
+                self.cost,
+                self.device,
             )
+            started = time.monotonic()
+            self.inside = search_bodies(replace(request, budget=budget * _BODIES_SHARE), finder, self.book)
+            self.found = finder(replace(request, budget=budget - min(time.monotonic() - started, budget / 2)))
 
     def choose(self, measure_s: float) -> None:
         """The first candidate that is proven, right and not slower."""
         assert self.found is not None
-        for name, traces in candidates(self.found):
-            problem = self._try(name, traces, measure_s)
+        for name, traces, inside in self._candidates():
+            problem = self._try(name, traces, inside, measure_s)
             if problem is None:
-                self.traces, self.changed, self.reason = traces, True, name
+                self.traces, self.changed = (*traces, *inside.traces), True
+                self.reason = f"{name}, not timed" if self.target_absent else name
                 return
             self.refused.append(Refusal(name, problem))
         if self.refused:
@@ -214,7 +244,24 @@ class _Run:
         else:
             self.reason = "the search found nothing that the cost model prefers"
 
-    def _try(self, name: str, traces: Traces, measure_s: float) -> str | None:
+    def _candidates(self) -> Iterator[tuple[str, Traces, Inside]]:
+        """What to try, each with a name: rewritten bodies with all else and alone, then everything with bodies that
+        are only folded, and the graph around them alone."""
+        assert self.found is not None
+        outside, folded = list(candidates(self.found)), Inside(written=self.inside.folded)
+        if self.inside.traces:
+            for name, traces in outside[:1]:
+                yield f"{name}, also in bodies", traces, self.inside
+            yield "rewrites in bodies", (), self.inside
+        for name, traces in outside:
+            yield name, traces, folded
+        if self.model.reduced or folded.written:
+            yield "folding only", (), folded
+        if folded.written:
+            for name, traces in outside[:1]:
+                yield f"{name}, and bodies as they are", traces, Inside()
+
+    def _try(self, name: str, traces: Traces, inside: Inside, measure_s: float) -> str | None:
         """None where the candidate passes (it is then `chosen`), else what is wrong with it."""
         assert self.judge is not None and self.found is not None
         model, graphs = self.model, list[Model]()
@@ -227,9 +274,12 @@ class _Run:
             return f"the kernel does not accept it: {error}"
         try:
             with self.phase("write", "folding weights"):
-                proto = write_model(model, self.found.origin, exact=self.numerics == "exact")
+                proto = write_model(put_back(model, inside.written), self.found.origin, exact=self.numerics == "exact")
         except (ModelError, onnx.checker.ValidationError) as error:
             return f"it is not a valid model: {error}"
+        graphs += inside.graphs
+        if not (traces or inside.traces) and _size(proto) >= _size(self.proto):
+            return "it is no smaller"
         try:
             with loadable(proto) as source:
                 session = open_session(source, self.target)
@@ -238,6 +288,9 @@ class _Run:
                 self.difference = self._difference(comparison)
                 if comparison.problem is not None:
                     return f"outputs differ: {comparison.problem}"
+                if self.target_absent:
+                    self.chosen, self.graphs = proto, graphs
+                    return None
                 with self.phase("measure", "measuring, original and result interleaved"):
                     timing = self._measure(source, measure_s)
         except CannotRun as error:
@@ -256,10 +309,16 @@ class _Run:
         measured = f"{timing.ratio:.3f} ({timing.low:.3f} to {timing.high:.3f})"
         if timing.ratio < 1 or timing.low < _LEAST_LOW:
             return f"slower, or not surely faster: {measured}"
+        if timing.low <= 1 and not (traces or inside.traces):  # the runtime folds as well: let noise not decide
+            return f"not surely faster, and only folded: {measured}"
         if timing.low <= 1 and _size(proto) >= _size(self.proto):
             return f"not surely faster, and no smaller: {measured}"
         self.chosen, self.graphs = proto, graphs
         return None
+
+    def names(self) -> dict[Term, str]:
+        """Names of tensors, those in bodies too."""
+        return {term: name for graph in (*self.graphs, self.model) for term, name in graph.names.items()}
 
     def _measure(self, source: bytes | Path, measure_s: float) -> Timing:
         assert self.judge is not None
@@ -267,6 +326,11 @@ class _Run:
         if timing.low < 1 < timing.high:  # a close call is worth a longer look
             timing = self.judge.time(source, 2 * measure_s)
         return timing
+
+    def _unmeasured(self) -> list[str]:
+        if not (self.changed and self.target_absent and self.device is not None):
+            return []
+        return [f"not timed: {self.device.name} is not here, so only the cost model says that the result is faster"]
 
     def _difference(self, comparison: Comparison) -> Difference:
         assert self.judge is not None
@@ -303,7 +367,12 @@ class _Run:
             rules=rule_uses(self.traces, self.graphs),
             proof=proof_of(self.traces) if self.changed else None,
             refused=self.refused,
-            notices=[*(self.judge.notices if self.judge else ()), *found.notices],
+            notices=[
+                *(self.judge.notices if self.judge else ()),
+                *self.inside.problems,
+                *found.notices,
+                *self._unmeasured(),
+            ],
             seconds={name: round(value, 3) for name, value in self.seconds.items()},
             versions=versions(),
             proto=proto,

@@ -21,7 +21,7 @@ from superopt.runtime.sessions import (
     resolve_target,
     versions,
 )
-from superopt.runtime.timing import Timing, time_interleaved, time_models, time_once
+from superopt.runtime.timing import Standing, Timing, time_contest, time_interleaved, time_models, time_once
 
 __all__ = [
     "CannotRun",
@@ -31,6 +31,7 @@ __all__ = [
     "InputSpec",
     "RuntimeUnavailable",
     "Session",
+    "Standing",
     "Target",
     "Timing",
     "Tolerance",
@@ -45,6 +46,7 @@ __all__ = [
     "parse_shape",
     "resolve_target",
     "spread",
+    "time_contest",
     "time_interleaved",
     "time_models",
     "time_once",

@@ -6,17 +6,19 @@ other processes disturb least; elsewhere (several threads, GPU) from wall time.
 Where a session's memory happens to lie makes it up to 2% faster or slower for as long as it lives, and of two equal
 sessions the one that was opened second tends to be 1% faster. So `time_models` opens fresh pairs, in alternating order,
 and its interval is over pairs: more runs of one pair would only make that pair's accident look certain.
+`time_contest` does the same for several contestants at once, with heats in place of pairs.
 """
 
 from __future__ import annotations
 
 import math
+import random
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Timing", "time_interleaved", "time_models", "time_once"]
+__all__ = ["Standing", "Timing", "time_contest", "time_interleaved", "time_models", "time_once"]
 
 # A sample is at least this long: the clocks' own cost and resolution vanish in it.
 _SAMPLE_S = 0.01
@@ -42,6 +44,17 @@ class Timing:
     wall_after: float
     rounds: int
     clock: str
+
+
+@dataclass(frozen=True)
+class Standing:
+    """One of several contestants: `timing` is the first contestant's against this one's, and the median seconds a run
+    of this one, `timing.after`, lies within `low`..`high` with about 95% confidence (order statistics of the heats'
+    medians)."""
+
+    timing: Timing
+    low: float
+    high: float
 
 
 def time_once(run: Callable[[], object]) -> tuple[float, float]:
@@ -139,6 +152,91 @@ def time_models(
         timing = _over_pairs(pairs)
         if len(pairs) == _MOST_PAIRS or time.perf_counter() - start > budget_s or _clear(timing):
             return timing
+
+
+def time_contest(
+    makers: Sequence[Callable[[], Callable[[], object]]],
+    *,
+    budget_s: float,
+    cpu_clock: bool,
+    seed: int | str = 0,
+    sample_s: float = _SAMPLE_S,
+) -> list[Standing]:
+    """Times several calls against the first of them, all in one run; standings in the order of `makers`.
+
+    In each heat all calls are made anew and take turns. Heats come in twos, a random order of the contestants and then
+    the same backwards, so that neither being made first nor being called last is anybody's lot. Takes about `budget_s`
+    seconds of wall time, but at least four heats; fewer than twelve where all answers are clear before.
+    """
+    start = time.perf_counter()
+    rng = random.Random(seed)
+    order = list(range(len(makers)))
+    heats: list[list[Timing]] = []
+    while True:
+        if len(heats) % 2 == 0:
+            rng.shuffle(order)
+        else:
+            order.reverse()
+        heats.append(_heat(makers, order, budget_s / (2 * _LEAST_PAIRS), cpu_clock, sample_s))
+        if len(heats) < _LEAST_PAIRS or len(heats) % 2:
+            continue
+        standings = [_standing(list(timings)) for timings in zip(*heats, strict=True)]
+        clear = all(_clear(standing.timing) for standing in standings[1:])
+        if len(heats) == _MOST_PAIRS or time.perf_counter() - start > budget_s or clear:
+            return standings
+
+
+def _heat(
+    makers: Sequence[Callable[[], Callable[[], object]]],
+    order: Sequence[int],
+    budget_s: float,
+    cpu_clock: bool,
+    sample_s: float,
+    least: int = 3,
+    most: int = 100,
+) -> list[Timing]:
+    """One heat: everybody made in `order`, then rounds in that order and back (the palindrome cancels linear drift)."""
+    start = time.perf_counter()
+    runs = {index: makers[index]() for index in order}
+    calls: dict[int, int] = {}
+    for index, run in runs.items():
+        run()
+        calls[index] = max(1, min(_MOST_CALLS, round(sample_s / max(time_once(run)[1], 1e-9))))
+    cpu: list[list[float]] = [[] for _ in makers]
+    wall: list[list[float]] = [[] for _ in makers]
+    rounds = 0
+    while rounds < least or (rounds < most and time.perf_counter() - start < budget_s):
+        for index in (*order, *reversed(order)):
+            cpu_start, wall_start = time.process_time(), time.perf_counter()
+            for _ in range(calls[index]):
+                runs[index]()
+            cpu[index].append((time.process_time() - cpu_start) / calls[index])
+            wall[index].append((time.perf_counter() - wall_start) / calls[index])
+        rounds += 1
+    clock = cpu if cpu_clock else wall
+    timings: list[Timing] = []
+    for index in range(len(makers)):
+        a, b = clock[0], clock[index]
+        ratios = [(a[i] + a[i + 1]) / max(b[i] + b[i + 1], 1e-12) for i in range(0, 2 * rounds, 2)]
+        low, high = median_interval(ratios)
+        timings.append(
+            Timing(
+                before=statistics.median(a),
+                after=statistics.median(b),
+                ratio=statistics.median(ratios),
+                low=low,
+                high=high,
+                wall_before=statistics.median(wall[0]),
+                wall_after=statistics.median(wall[index]),
+                rounds=rounds,
+                clock="cpu" if cpu_clock else "wall",
+            )
+        )
+    return timings
+
+
+def _standing(heats: list[Timing]) -> Standing:
+    return Standing(_over_pairs(heats), *median_interval([heat.after for heat in heats]))
 
 
 def _clear(timing: Timing) -> bool:

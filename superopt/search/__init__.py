@@ -1,7 +1,8 @@
 """Cost-based backtracking search over proven rules, region by region."""
 
-from superopt.search.cost import CPU, CUDA, AnalyticCost, CostModel, Device
+from superopt.search.cost import AnalyticCost, CostModel
 from superopt.search.cost_cache import CostCache
+from superopt.search.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
 from superopt.search.driver import RegionTimer, search
 from superopt.search.measured import MeasuredCost
 from superopt.search.result import Progress, SearchResult
@@ -9,15 +10,18 @@ from superopt.search.timer import ModelTimer
 
 __all__ = [
     "CPU",
-    "CUDA",
     "AnalyticCost",
     "CostCache",
     "CostModel",
     "Device",
+    "DeviceError",
     "MeasuredCost",
     "ModelTimer",
     "Progress",
     "RegionTimer",
     "SearchResult",
+    "device_of",
+    "find_device",
     "search",
+    "shipped_devices",
 ]

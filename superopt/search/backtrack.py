@@ -120,6 +120,14 @@ class RegionSearch:
                 found.append(state)
         return found
 
+    def merge(self) -> None:
+        """Makes the best move that merges sites, if one pays, and no other: the region is nothing but sites."""
+        for price, found in self._moves(self.start, bound=self.start.price.time, merges=True):
+            child = self._child(self.start, found) if price < self.best.price else None
+            if child is not None:
+                self._accept(child)
+        self.effort = EFFORTS
+
     def improve(self, deadline: float = float("inf")) -> bool:
         """Makes the next effort, until `deadline` (time.monotonic). Whether it was completed."""
         self.deadline = deadline
@@ -159,11 +167,11 @@ class RegionSearch:
             self._stop = max(self.expanded + _PATIENCE, self.expanded * _PATIENCE_FACTOR)
 
     def _moves(
-        self, state: State, near: frozenset[Term] | None = None, bound: float | None = None
+        self, state: State, near: frozenset[Term] | None = None, bound: float | None = None, merges: bool = False
     ) -> list[tuple[Price, Match]]:
         """Moves and what they lead to, cheapest first: up to a time of `bound` (else alpha times the best).
 
-        With `near`, only those that touch it.
+        With `near`, only those that touch it; with `merges`, only those that merge sites.
         """
         self.expanded += 1
         view = View(state.outputs)
@@ -171,7 +179,7 @@ class RegionSearch:
             bound = self.alpha * self.best.price.time
         priced: list[tuple[Price, Match]] = []
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
-        for found in self.matcher.matches(view):
+        for found in self.matcher.merges(view) if merges else self.matcher.matches(view):
             if near is not None and near.isdisjoint(found.touched):
                 continue
             key = (found.roots, self._normal(found.results))

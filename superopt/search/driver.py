@@ -13,8 +13,9 @@ from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.search.apply import Applied, fill, origins
 from superopt.search.backtrack import EFFORTS, RegionSearch, State
 from superopt.search.cost import CostModel
+from superopt.search.everywhere import in_order, site_regions
 from superopt.search.graph_cost import GraphCost
-from superopt.search.moves import Check, CheckCache, RuleSet
+from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
 from superopt.search.regions import Region, canonical, operators_in_order, regions
 from superopt.search.result import Progress, SearchResult
 
@@ -103,30 +104,40 @@ class _Search:
         improved: set[tuple[Term, ...]] = set()
         cuts: set[frozenset[Term]] = set()
         outputs = self.outputs
-        for number in range(PASSES):
+        for number in range(PASSES + 1):  # in the first one, sites of one law wherever they are
             left = self.deadline - time.monotonic()
             if left <= 0:
                 break
-            until = self.deadline if number else time.monotonic() + left * _FIRST_PASS_SHARE
-            order = operators_in_order(outputs, position)
-            found, boundaries = regions(outputs, order, self.rules.operators, cuts)
-            tasks = self._tasks(found)
+            until = self.deadline if number > 1 else time.monotonic() + left * _FIRST_PASS_SHARE
             if number == 0:
+                found, boundaries = list(site_regions(outputs, Matcher(self.rules))), set[frozenset[Term]]()
+            else:
+                order = operators_in_order(outputs, position)
+                found, boundaries = regions(outputs, order, self.rules.operators, cuts)
+            tasks = self._tasks(found)
+            if number == 1:
                 self.totals = len(found), len(tasks)
             total = self.cost.price(outputs).time
 
             def tell(done: int, tasks: Sequence[_Task] = tasks, number: int = number, total: int = total) -> None:
                 now = total - sum(t.gain * len(t.places) for t in tasks)
                 ratio = now / before if before else 1.0
-                progress(Progress(number + 1, done, len(tasks), ratio, time.monotonic() - begun))
+                progress(Progress(number, done, len(tasks), ratio, time.monotonic() - begun))
 
-            self._improve(tasks, until, tell)
+            if number == 0:
+                for task in tasks:
+                    task.search.merge()
+                found = [region for region in found if self._gain(region) > 0]
+                found = in_order(outputs, sorted(found, key=lambda region: -self._gain(region)))
+                tasks = self._tasks(found)
+            else:
+                self._improve(tasks, until, tell)
             chosen = self._choose(tasks)
             trace, origin_of = self._trace(found, chosen, gains, uses)
             improved |= chosen.keys()
             for state in chosen.values():
                 self.settled.add(canonical(state.outputs) or state.outputs)
-            if not trace.applications and number:
+            if not trace.applications and number > 1:
                 break
             if trace.applications:
                 applied = Applied(outputs, trace, origin_of)
@@ -152,6 +163,11 @@ class _Search:
             gains=gains,
             origin=origin,
         )
+
+    def _gain(self, region: Region) -> int:
+        """What the search of a region saves, in picoseconds."""
+        searched = self.known[region.outputs]
+        return searched.start.price.time - searched.best.price.time
 
     def _tasks(self, found: Iterable[Region]) -> list[_Task]:
         tasks: dict[tuple[Term, ...], _Task] = {}

@@ -8,22 +8,23 @@ from __future__ import annotations
 
 import functools
 import math
-import platform
 import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from superopt.ir.ops import OPS, IllTyped, make
 from superopt.ir.term import Term, repr_attrs, var
 from superopt.ir.types import tensor
 from superopt.runtime import Target
-from superopt.search.cost import CPU, CUDA, AnalyticCost, CostModel, bytes_of
+from superopt.search.cost import AnalyticCost, CostModel
 from superopt.search.cost_cache import CostCache
-from superopt.search.models import Array, Unmeasurable, concrete, random_array, runner, tiny
+from superopt.search.device import device_of
+from superopt.search.machine import conditions
+from superopt.search.models import Array, Unmeasurable, concrete, concrete_attrs, random_array, runner, tiny
+from superopt.search.work import bytes_of
 
-__all__ = ["MeasuredCost", "cpu_model"]
+__all__ = ["MeasuredCost"]
 
 _FORMAT = 1  # of the measurement; a change makes old entries void
 _SAMPLES = 8
@@ -34,18 +35,6 @@ _LARGEST_BYTES = 1 << 28  # all copies together
 _LEAST_S = 3e-7  # no operator is started for less
 # A measurement reads weights from a warm cache; a model streams them from memory. The difference, roughly.
 _SECONDS_PER_WEIGHT_BYTE = 5e-11
-
-
-@functools.cache
-def cpu_model() -> str:
-    """Name of the processor."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:  # not Linux
-        return platform.processor()
-    return platform.processor()
 
 
 @dataclass
@@ -61,8 +50,9 @@ class MeasuredCost:
     """Costs by measurement for operators that rules mention; by the analytic model for all others, and where an
     operator cannot be run by itself or the time for measuring (`budget_s`) is used up.
 
-    Estimates for an operator some of which were measured are scaled by the ratio found there. `sizes` are values
-    of symbolic sizes. `counts` and `notices` tell where costs came from.
+    Estimates for an operator some of which were measured are scaled by the ratio found there. What was estimated for
+    want of time is remembered for the repetition of the same run, which `run` names, so that it sees the same costs.
+    `sizes` are values of symbolic sizes. `counts` and `notices` tell where costs came from.
     """
 
     seconds_per_weight_byte = _SECONDS_PER_WEIGHT_BYTE
@@ -76,10 +66,11 @@ class MeasuredCost:
         cache: CostCache | None = None,
         fallback: CostModel | None = None,
         budget_s: float = math.inf,
+        run: str = "",
     ) -> None:
         self.target, self.sizes, self.opset, self.budget_s = target, dict(sizes or {}), opset, budget_s
-        device = CUDA if target.provider == "cuda" else CPU
-        self.fallback = fallback or AnalyticCost(device, max(1, target.threads))
+        self.run = run
+        self.fallback = fallback or AnalyticCost(device_of(target.provider), target.threads, self.sizes)
         self.cache = cache or CostCache()
         self.counts = _Counts()
         self.spent_s = 0.0
@@ -101,25 +92,38 @@ class MeasuredCost:
             alone, key = self._alone(term)
         except Unmeasurable:
             return self._estimate(term)
-        if key not in self._known:
-            seconds = self.cache.get(key)
-            if seconds is not None:
-                self.counts.cached += 1
-            elif self.spent_s > self.budget_s:
-                return self._estimate(term)
-            else:
-                begun = time.monotonic()
-                try:
-                    seconds = self._measure(alone)
-                except Unmeasurable:
-                    seconds = self._estimate(term)
-                else:
-                    self.counts.measured += 1
-                    self.cache.put(key, seconds)
-                self.spent_s += time.monotonic() - begun
-            self._known[key] = seconds
-            self._ratios.setdefault(term.op, []).append(seconds / self.fallback.cost(term))
-        return self._known[key]
+        seconds = self._known.get(key)
+        if seconds is None:
+            seconds = self._known[key] = self._look_up(term, alone, key)
+        return seconds
+
+    def _look_up(self, term: Term, alone: Term, key: str) -> float:
+        """What the cache has, else a measurement, else an estimate."""
+        seconds = self.cache.get(key)
+        estimate = f"{_FORMAT}|estimate|{self.run}|{key}"
+        if seconds is not None:
+            self.counts.cached += 1
+        elif self.run and (seconds := self.cache.get(estimate)) is not None:
+            self.counts.estimated += 1
+            return seconds
+        elif self.spent_s > self.budget_s:
+            seconds = self._estimate(term)
+            if self.run:
+                self.cache.put(estimate, seconds)
+            return seconds
+        else:
+            begun = time.monotonic()
+            try:
+                seconds = self._measure(alone)
+                self.counts.measured += 1
+            except Unmeasurable:
+                seconds = math.inf
+            self.cache.put(key, seconds)
+            self.spent_s += time.monotonic() - begun
+        if math.isinf(seconds):
+            return self._estimate(term)
+        self._ratios.setdefault(term.op, []).append(seconds / self.fallback.cost(term))
+        return seconds
 
     def _estimate(self, term: Term) -> float:
         self.counts.estimated += 1
@@ -141,12 +145,12 @@ class MeasuredCost:
                     leaves[used] = Term.of("Const", (), {"hash": f"w{len(leaves)}"}, (type,))
         inputs = tuple(None if i is None else leaves[i] for i in term.inputs)
         try:
-            alone = make(term.op, inputs, dict(term.attrs))
+            alone = make(term.op, inputs, concrete_attrs(term.attrs, self.sizes))
         except IllTyped as error:
             raise Unmeasurable(f"{term.op} at the sizes to be measured: {error}") from error
         shown = " ".join("-" if i is None else f"{i.op}{i.attrs[0][1]}:{i.type}" for i in inputs)
-        where = f"{_FORMAT}|{self.target.key}|{cpu_model()}|opset {self.opset}"
-        return alone, f"{where}|{term.op}[{repr_attrs(term.attrs)}]({shown})"
+        where = conditions(self.target, self.opset)
+        return alone, f"{_FORMAT}|{where}|{term.op}[{repr_attrs(alone.attrs)}]({shown})"
 
     def _measure(self, alone: Term) -> float:
         moved = sum(map(bytes_of, alone.types)) + sum(bytes_of(i.type) for i in alone.inputs if i is not None)
@@ -183,7 +187,7 @@ class MeasuredCost:
     @functools.cached_property
     def _sink(self) -> float:
         """Seconds that reading one element of a tensor takes: models that are compared differ in how often they do."""
-        key = f"{_FORMAT}|{self.target.key}|{cpu_model()}|opset {self.opset}|sink"
+        key = f"{_FORMAT}|{conditions(self.target, self.opset)}|sink"
         seconds = self.cache.get(key)
         if seconds is None:
             inputs = [tiny(var(f"x{k}", tensor(8))) for k in range(_COPIES + 1)]

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
 
 from superopt.evaluate import numpy_dtype
-from superopt.ir.dim import Size
+from superopt.ir.dim import Dim, Size, evaluate
 from superopt.ir.ops import make
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import ModelError, write_model
 from superopt.onnx_io.build import new_model
 from superopt.runtime import CannotRun, Target, open_session
 
-__all__ = ["Array", "Unmeasurable", "concrete", "random_array", "runner", "tiny"]
+__all__ = ["Array", "Unmeasurable", "concrete", "concrete_attrs", "random_array", "runner", "tiny"]
 
 LINE = "line"  # the constant [-1]: the shape that Reshape takes for a vector
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -36,6 +36,17 @@ def concrete(type: TensorType | None, sizes: Mapping[str, int]) -> TensorType:
     if type is None or shape is None or 0 in shape:
         raise Unmeasurable(f"a value of type {type}")
     return TensorType(type.dtype, shape)
+
+
+def concrete_attrs(attrs: Iterable[tuple[str, Attr]], sizes: Mapping[str, int]) -> dict[str, Attr]:
+    """`attrs` with symbols replaced by `sizes`, inside tuples and the sizes of shapes, too."""
+
+    def at(value: Attr) -> Attr:
+        if isinstance(value, tuple):
+            return tuple(map(at, value))
+        return evaluate(value, sizes) if isinstance(value, Dim) else value
+
+    return {name: at(value) for name, value in attrs}
 
 
 def random_array(type: TensorType, seed: int) -> Array:

@@ -7,7 +7,7 @@ term alone (terms are interned), so it is found once and serves every state that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -17,6 +17,7 @@ from superopt.ir.ops import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
+from superopt.search.lists import ListLaw, counts, list_law, sets_of_sites
 from superopt.search.view import View, root_key
 
 __all__ = ["Check", "CheckCache", "Match", "Matcher", "RuleSet", "Variant"]
@@ -91,27 +92,55 @@ class Match:
 
 
 class RuleSet:
-    """All variants of a set of rules, by the operator of their first root."""
+    """All variants of a set of rules, by the operator of their first root; laws of many operands apart from them."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.by_key: dict[str, list[Variant]] = {}
+        self.laws: list[tuple[ListLaw, str]] = []  # and the ids of the rules
         self.size = 0
+        self._wider: dict[int, dict[str, list[Variant]]] = {}
+        self._of_sites: dict[tuple[ListLaw, int], Variant | None] = {}
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
-        for rule in rules:
+        for rule in sorted(rules, key=lambda rule: len(rule.lhs)):  # laws of two outputs before those of three
             for directed in (rule, rule.reversed()):
-                if not directed.applicable:
-                    continue
-                for variant in directed.commuted():
-                    if variant.lhs == variant.rhs or _renamed(variant.lhs, variant.rhs) in seen:
+                for variant in directed.commuted() if directed.applicable else ():
+                    key = _renamed(variant.lhs, variant.rhs)
+                    if variant.lhs == variant.rhs or key in seen:
                         continue
-                    seen.add(_renamed(variant.lhs, variant.rhs))
+                    seen.add(key)
                     self.size += 1
-                    self.by_key.setdefault(root_key(variant.lhs[0]), []).append(_variant(variant, rule.id))
+                    law = list_law(variant)
+                    if law is not None:
+                        self.laws.append((law, rule.id))
+                    if law is None or not law.of_sites:
+                        self.by_key.setdefault(root_key(variant.lhs[0]), []).append(_variant(variant, rule.id))
+                    else:
+                        seen.update(_renamed(more.lhs, more.rhs) for more in law.of(3))
+        self.site_laws: dict[str, list[tuple[ListLaw, str]]] = {}
+        for law, origin in self.laws:
+            if law.of_sites:
+                self.site_laws.setdefault(law.root, []).append((law, origin))
+
+    def wider(self, n: int) -> Mapping[str, list[Variant]]:
+        """Variants of the laws of `n` operands or parts, by the operator of their first root."""
+        if n not in self._wider:
+            by_key = self._wider[n] = {}
+            for law, origin in self.laws:
+                for rule in () if law.of_sites else law.of(n):
+                    by_key.setdefault(root_key(rule.lhs[0]), []).append(_variant(rule, origin))
+        return self._wider[n]
+
+    def of_sites(self, law: ListLaw, origin: str, n: int) -> Variant | None:
+        """The law of `n` sites."""
+        if (law, n) not in self._of_sites:
+            rules = law.of(n)
+            self._of_sites[law, n] = _variant(rules[0], origin) if rules else None
+        return self._of_sites[law, n]
 
     @property
     def operators(self) -> frozenset[str]:
         """Operators at which some rule can apply."""
-        return frozenset(key.removeprefix("Out:") for key in self.by_key)
+        return frozenset(key.removeprefix("Out:") for key in (*self.by_key, *self.site_laws))
 
 
 def _variant(rule: Rule, origin: str) -> Variant:
@@ -184,18 +213,18 @@ class Matcher:
         self.rules = rules
         self._single: dict[Term, tuple[Match, ...]] = {}
         self._several: dict[tuple[Variant, tuple[Term, ...]], Match | None] = {}
+        self._shared: dict[tuple[ListLaw, Term], tuple[object, ...] | None] = {}
 
     def forget(self) -> None:
         """Give back the memory; matches are found anew where they are asked for again."""
         self._single.clear()
         self._several.clear()
+        self._shared.clear()
 
     def matches(self, view: View) -> Iterator[Match]:
         """Every match in the graph of `view`, in a fixed order."""
         for term in view.values:
-            variants = self.rules.by_key.get(root_key(term))
-            if variants is None:
-                continue
+            variants = self._variants(term)
             found = self._single.get(term)
             if found is None:
                 single = (_match(v, (term,)) for v in variants if len(v.rule.lhs) == 1 and v.may_fit(term))
@@ -204,21 +233,50 @@ class Matcher:
             for variant in variants:
                 if len(variant.rule.lhs) > 1 and variant.may_fit(term):
                     yield from self._multi(variant, term, view)
+        yield from self.merges(view)
+
+    def _variants(self, term: Term) -> Sequence[Variant]:
+        key = root_key(term)
+        variants = self.rules.by_key.get(key, [])
+        for n in dict.fromkeys(counts(term)):
+            variants = [*variants, *self.rules.wider(n).get(key, ())]
+        return variants
+
+    def merges(self, view: View) -> Iterator[Match]:
+        """The matches of laws of many sites."""
+        for key, laws in self.rules.site_laws.items():
+            terms = view.by_key.get(key, [])
+            for law, origin in laws if len(terms) > 1 else ():
+                by_shared: dict[tuple[object, ...], list[Term]] = {}
+                for term in terms:
+                    if (law, term) not in self._shared:
+                        self._shared[law, term] = law.site(term)
+                    shared = self._shared[law, term]
+                    if shared is not None:
+                        by_shared.setdefault(shared, []).append(term)
+                for members in by_shared.values():
+                    for roots in sets_of_sites(members, view) if len(members) > 1 else ():
+                        variant = self.rules.of_sites(law, origin, len(roots))
+                        if variant is not None:
+                            yield from self._found(variant, roots, view)
 
     def _multi(self, variant: Variant, first: Term, view: View) -> Iterator[Match]:
         for roots in _roots(variant, (first,), view):
-            key = (variant, roots)
-            if key not in self._several:
-                self._several[key] = _match(variant, roots)
-            found = self._several[key]
-            # A cycle would arise where something that a result is computed from is computed from a root.
-            if found is not None and not any(
-                view.depends(bound, root)
-                for bound in found.bindings.terms.values()
-                if not bound.weight_only
-                for root in roots
-            ):
-                yield found
+            yield from self._found(variant, roots, view)
+
+    def _found(self, variant: Variant, roots: tuple[Term, ...], view: View) -> Iterator[Match]:
+        key = (variant, roots)
+        if key not in self._several:
+            self._several[key] = _match(variant, roots)
+        found = self._several[key]
+        # A cycle would arise where something that a result is computed from is computed from a root.
+        if found is not None and not any(
+            view.depends(bound, root)
+            for bound in found.bindings.terms.values()
+            if not bound.weight_only
+            for root in roots
+        ):
+            yield found
 
 
 def _roots(variant: Variant, roots: tuple[Term, ...], view: View) -> Iterator[tuple[Term, ...]]:

@@ -18,7 +18,7 @@ from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.search.apply import fill
 from superopt.search.graph_cost import FUSED
 
-__all__ = ["Region", "canonical", "cut", "operators_in_order", "regions"]
+__all__ = ["Region", "canonical", "cut", "operators_in_order", "region_of", "regions"]
 
 # The size (run-time operators) at which regions are best to search, and the most. Later passes see more: what the
 # first one has found made the graph smaller.
@@ -29,7 +29,7 @@ LARGEST = 40
 _LIVE, _FUSED, _SHUNNED = 2.0, 0.5, 3.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Region:
     """A piece of a model: `outputs` over leaves, and the model's term for each leaf and for each output."""
 
@@ -168,7 +168,7 @@ def regions(
         if end < len(order):
             boundaries.add(frozenset(alive))
         if any(term.op in operators for term in order[start:end]):
-            region = _region(order[start:end], alive)
+            region = region_of(order[start:end], alive)
             if region is not None:
                 found.append(region)
         start = end
@@ -187,11 +187,11 @@ def _index(value: Term) -> int:
 
 def canonical(outputs: Sequence[Term]) -> tuple[Term, ...] | None:
     """The graph as the region that it would be, were it cut out of a model just so; None where that is impossible."""
-    region = _region(operators_in_order(outputs, {}), outputs)
+    region = region_of(operators_in_order(outputs, {}), outputs)
     return None if region is None else region.outputs
 
 
-def _region(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
+def region_of(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
     """The piece as a graph over leaves, or None where that does not give the model's own terms back."""
     inside = set(piece)
     closed: dict[Term, bool] = {}

@@ -18,6 +18,7 @@ from superopt.generate.families.pool import POOL
 from superopt.generate.families.rearrange import REARRANGE
 from superopt.generate.families.reductions import REDUCTIONS
 from superopt.generate.families.scalar import SCALAR
+from superopt.generate.families.select import SELECT
 from superopt.generate.families.strides import STRIDES
 from superopt.generate.families.taso import TASO
 from superopt.generate.families.wide import WIDE
@@ -37,6 +38,7 @@ FAMILIES: tuple[Family, ...] = (
     *ACTIVATION,
     *NORMALIZATION,
     *REARRANGE,
+    *SELECT,
     *POOL,
     *STRIDES,
     *FUSED,

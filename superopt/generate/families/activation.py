@@ -17,10 +17,7 @@ def _each(functions: Mapping[str, Mapping[str, Any]], slots: tuple[str, ...]) ->
 _GELU: Mapping[str, Mapping[str, Any]] = {"Gelu exact": {"approximate": "none"}, "Gelu fast": {"approximate": "tanh"}}
 _SMOOTH = {**_GELU, "QuickGelu": {"alpha": 1.0}, "Softplus": {}, "Mish": {}}
 # No function of one group leaves the values of another one as they are, which would give laws of every such pair.
-_GROUPS: tuple[Mapping[str, Mapping[str, Any]], ...] = (
-    {**_GELU, "Exp": {}, "LeakyRelu": {"alpha": 0.125}},
-    {"Clip": {"bound_low": 0.0, "bound_high": 6.0}},
-)
+_GROUPS: tuple[Mapping[str, Mapping[str, Any]], ...] = (_GELU, {"Clip": {"bound_low": 0.0, "bound_high": 6.0}})
 _MOVES = "x!Transpose,Concat,Slice,Split,Gather"
 
 ACTIVATION: tuple[Family, ...] = (
@@ -95,6 +92,7 @@ ACTIVATION: tuple[Family, ...] = (
             elements=48,
             lifts="layout",
             halves=(-1,),
+            optional="Clip" in functions,
         )
         for functions in _GROUPS
     ),

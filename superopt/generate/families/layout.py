@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from superopt.generate.grammar import Family, Use, axes, binary, concat, inputs, slices, splits, transpose, unary
+from superopt.generate.grammar import (
+    FOLDED,
+    Family,
+    Use,
+    axes,
+    binary,
+    concat,
+    inputs,
+    slices,
+    splits,
+    transpose,
+    unary,
+)
 
 __all__ = ["LAYOUT"]
 
-_FUNCTIONS = "Relu Sigmoid Tanh Neg"
+_FUNCTIONS = "Relu Sigmoid Tanh"
 LAYOUT: tuple[Family, ...] = (
     *(
         Family(
             "layout",
             (*inputs("x y", (2, 2)), *inputs("t u", (2, 4))),
-            (*unary(_FUNCTIONS), *binary("Add Mul Sub", slots=("*!Add,Mul,Sub",)), *concat(-1), *cuts),
+            (*unary(_FUNCTIONS), *binary("Add Mul", slots=("*!Add,Mul",)), *concat(-1), *cuts),
             runtime=2,
             elements=8,
             lifts="layout",
@@ -23,7 +35,7 @@ LAYOUT: tuple[Family, ...] = (
     Family(
         "layout",
         inputs("x y z", (2, 2)),
-        (*unary(_FUNCTIONS, slots=("*!Relu,Sigmoid,Tanh,Neg",)), *concat(-1, -2)),
+        (*unary(_FUNCTIONS, slots=("*!Relu,Sigmoid,Tanh",)), *concat(-1, -2)),
         runtime=3,
         elements=12,
         lifts="layout",
@@ -31,7 +43,7 @@ LAYOUT: tuple[Family, ...] = (
     Family(
         "layout",
         inputs("x y z t", (2, 2)),
-        (*binary("Add Mul Sub", slots=("*!Add,Mul,Sub",)), *concat(-1)),
+        (*binary("Add Mul", slots=("*!Add,Mul",)), *concat(-1)),
         runtime=3,
         elements=12,
         lifts="layout",
@@ -40,13 +52,28 @@ LAYOUT: tuple[Family, ...] = (
         Family(
             "layout",
             inputs("t u", (2, 4)),
-            (*cuts, *binary("Add Mul Sub", slots=("*!Add,Mul,Sub",))),
+            (*cuts, *binary("Add Mul", slots=("*!Add,Mul",))),
             runtime=3,
             elements=8,
             lifts="layout",
             halves=halves,
         )
         for cuts, halves in ((splits(-1), (-1,)), (slices(-1), ()))
+    ),
+    Family(  # biases and functions of parts, as of gates that were computed together
+        "layout",
+        (*inputs("t", (2, 4)), *inputs("b c", (2,), "b", True)),
+        (
+            *unary(_FUNCTIONS, slots=("x!Relu,Sigmoid,Tanh,Add",)),
+            *binary("Add Mul", slots=("x!Relu,Sigmoid,Tanh,Add,Mul", "w")),
+            *splits(-1, slots=("x",)),
+            *concat(-1, **FOLDED),
+        ),
+        runtime=3,
+        folded=(1, 1, 0, 0),
+        elements=8,
+        lifts="layout",
+        halves=(-1,),
     ),
     Family("layout", inputs("t", (2, 4)), (*splits(-1), *concat(-1)), runtime=3, elements=8, lifts="layout"),
     Family(
@@ -73,8 +100,8 @@ LAYOUT: tuple[Family, ...] = (
         inputs("x y", (2, 2, 2)),
         (
             *transpose((1, 2, 0), (2, 0, 1)),
-            *unary(_FUNCTIONS, slots=("*!Relu,Sigmoid,Tanh,Neg",)),
-            *binary("Add Mul Sub", slots=("*!Add,Mul,Sub,Relu,Sigmoid,Tanh,Neg",)),
+            *unary(_FUNCTIONS, slots=("*!Relu,Sigmoid,Tanh",)),
+            *binary("Add Mul", slots=("*!Add,Mul,Relu,Sigmoid,Tanh",)),
         ),
         runtime=3,
         lifts="layout",
@@ -93,7 +120,7 @@ LAYOUT: tuple[Family, ...] = (
         (
             *axes("Unsqueeze", (-1,), (-2,), (-3,), slots=("*!Unsqueeze,Squeeze",)),
             *axes("Squeeze", (-1,), (-2,), (-3,), slots=("*!Squeeze",)),
-            *unary(_FUNCTIONS, slots=("*!Relu,Sigmoid,Tanh,Neg",)),
+            *unary(_FUNCTIONS, slots=("*!Relu,Sigmoid,Tanh",)),
             *binary("Add Mul", slots=("*!Add,Mul",)),
         ),
         runtime=3,

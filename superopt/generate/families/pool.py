@@ -53,7 +53,7 @@ POOL: tuple[Family, ...] = (
         (
             _window("MaxPool", 2, 2, slots=_ONCE),
             *unary("GlobalMaxPool", slots=_ONCE),
-            *unary("Relu Sigmoid Tanh Erf", slots=("x!Relu,Sigmoid,Tanh,Erf",)),
+            *unary("Relu Sigmoid", slots=("x!Relu,Sigmoid",)),
         ),
         runtime=2,
         shapes=_SHAPES,

@@ -1,7 +1,7 @@
-"""The grammar of other shapes, selections, repetition and padding, and of what may be done on either side of them.
+"""The grammar of other shapes, repetition and padding, and of what may be done on either side of them.
 
-A selection is worth most before what works on each element, a repetition after it, and another shape is worth nothing
-wherever it stands. Data only.
+A repetition is worth most after what works on each element, and another shape is worth nothing wherever it stands.
+Data only.
 """
 
 from __future__ import annotations
@@ -14,12 +14,14 @@ from superopt.generate.grammar import (
     Family,
     Use,
     Variable,
+    along,
     axes,
     binary,
     concat,
+    gather,
     inputs,
-    slices,
-    splits,
+    reduce,
+    reshape,
     transpose,
     unary,
 )
@@ -33,16 +35,10 @@ _ELEMENTWISE = "Relu,Sigmoid,Neg,Add,Sub,Mul,Div"
 _FUNCTIONS = "Softmax,LayerNormalization,RMSNormalization,ReduceSum,ReduceMean,ReduceMax"
 _PLACED = f"x!{_FUNCTIONS}"  # of functions of a row there is one at most
 _OF_IMAGE = "ReduceSum,ReduceMean,ReduceMax,ReduceMin,GlobalAveragePool,GlobalMaxPool"
-_STACKED = "*!x,y,Unsqueeze,Gather,Add,Max,Min,ReduceSum,ReduceMax,ReduceMin"
-_MOVED = "x!Gather,Transpose,Unsqueeze"
 _OF_TEN = frozenset({(2, 5), (1, 2, 5), (2, 1, 5), (2, 5, 1), (2, 5, 1, 1), (2, 1, 5, 1), (2, 1, 1, 5), (1, 2, 1, 5)})
 _POINT = {"dilations": (1, 1), "group": 1, "pads": (0,) * 4, "strides": (1, 1)}
 _SWAPPED, _IMAGE = (0, 2, 1, 3), (2, 3, 4, 5)
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # where the channels go
-
-
-def _reshape(*shapes: tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
-    return tuple(Use("Reshape", {"shape": shape}, (1,), slots) for shape in shapes)
 
 
 def _expand(*shapes: tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
@@ -57,20 +53,8 @@ def _pad(*pads: tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, 
     return tuple(Use("Pad", {"pads": some, "value": 0.0}, (1,), slots) for some in pads)
 
 
-def _gather(axis: int, *indices: int | tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
-    return tuple(Use("Gather", {"axis": axis, "indices": some}, (1,), slots) for some in indices)
-
-
 def _flatten(*places: int, slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
     return tuple(Use("Flatten", {"axis": place}, (1,), slots) for place in places)
-
-
-def _functions(names: str, *slots: str, axis: int = -1) -> tuple[Use, ...]:
-    return tuple(Use(name, {"axis": axis}, (1,), slots) for name in names.split())
-
-
-def _reduce(names: str, over: tuple[int, ...], keepdims: int, *slots: str) -> tuple[Use, ...]:
-    return tuple(Use(f"Reduce{name}", {"axes": over, "keepdims": keepdims}, (1,), slots) for name in names.split())
 
 
 def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int = 2, **kinds: Any) -> Family:
@@ -83,7 +67,7 @@ _SHAPES: tuple[Family, ...] = (
             inputs("x", shape),
             (
                 *transpose(tuple(range(len(shape)))),
-                *_reshape(shape),
+                *reshape(shape),
                 *_expand(shape),
                 *_tile((1,) * len(shape)),
                 *_pad((0,) * (2 * len(shape))),
@@ -92,15 +76,15 @@ _SHAPES: tuple[Family, ...] = (
             elements=120,
             wave=0,
         )
-        for shape in ((2,), (2, 3), (2, 3, 5), (2, 3, 5, 4))
+        for shape in ((2, 3), (2, 3, 5), (2, 3, 5, 4))
     ),
     _family(  # one shape after the other; none has sizes that another's give
-        inputs("x", (3, 12)), _reshape((4, 9), (6, 6)), elements=36, wave=0
+        inputs("x", (3, 12)), reshape((4, 9), (6, 6)), elements=36, wave=0
     ),
     _family(
         inputs("x", (2, 3, 8)),
         (
-            *_reshape((2, 3, 8), (2, 24), (6, 8), (48,), (4, 12)),
+            *reshape((2, 3, 8), (2, 24), (6, 8), (48,), (4, 12)),
             *_flatten(0, 1, 2),
             *axes("Unsqueeze", (-4,), (-1,), slots=("*!Unsqueeze",)),
             *axes("Squeeze", (-4,), (-1,)),
@@ -129,7 +113,7 @@ _SHAPES: tuple[Family, ...] = (
     _family(  # element by element
         (*inputs("x y", (2, 3, 5)), *inputs("b", (5,)), *inputs("s", ())),
         (
-            *_reshape((6, 5), (10, 3), slots=("*!b,s,Reshape",)),
+            *reshape((6, 5), (10, 3), slots=("*!b,s,Reshape",)),
             *unary(_UNARY, slots=(f"*!b,s,{_ELEMENTWISE}",)),
             *binary("Add Mul", slots=(f"*!b,s,{_ELEMENTWISE}", f"*!{_ELEMENTWISE}")),
         ),
@@ -143,10 +127,10 @@ _SHAPES: tuple[Family, ...] = (
             *inputs("g h", (5,), "g", True),
         ),
         (
-            *_reshape((6, 5), (2, 3, 7), (2, 3, 5), slots=("x!Reshape",)),
+            *reshape((6, 5), (2, 3, 7), (2, 3, 5), slots=("x!Reshape",)),
             *binary("MatMul", slots=("x!Gemm,MatMul,Add", "w!b,g,h")),
             Use("Gemm", _GEMM, (2, 3), ("x", "w!b,g,h", "b")),
-            *_functions("Softmax", "x!MatMul,Gemm,Add,Softmax,LogSoftmax"),
+            *along("Softmax", "x!MatMul,Gemm,Add,Softmax,LogSoftmax"),
             Use("LayerNormalization", _LAYER, (2, 3), ("x!Softmax,LogSoftmax", "g", "h")),
             Use("RMSNormalization", _LAYER, (2,), ("x!Softmax,LogSoftmax", "g")),
             *binary("Add", slots=("x!LayerNormalization,Softmax,LogSoftmax", "b")),
@@ -160,7 +144,7 @@ _SHAPES: tuple[Family, ...] = (
             *axes("Squeeze", (-4,), slots=("*!Unsqueeze,MatMul",)),
             *axes("Unsqueeze", (-4,), slots=("*!x,y,Squeeze,Unsqueeze",)),
             *binary("MatMul", slots=("*!y,MatMul,Softmax,Unsqueeze", "*!x,MatMul,Softmax,Unsqueeze")),
-            *_functions("Softmax", "x!y,MatMul,Softmax,Unsqueeze"),
+            *along("Softmax", "x!y,MatMul,Softmax,Unsqueeze"),
         ),
         runtime=4,
         elements=105,
@@ -168,12 +152,12 @@ _SHAPES: tuple[Family, ...] = (
     _family(  # pixels in one row
         inputs("a", _IMAGE),
         (
-            *_reshape((2, 3, 20), slots=("a",)),
-            *_reshape((2, 3), slots=("*!a,Reshape,Flatten",)),
+            *reshape((2, 3, 20), slots=("a",)),
+            *reshape((2, 3), slots=("*!a,Reshape,Flatten",)),
             *_flatten(1, slots=("*!a,Reshape,Flatten",)),
-            *(use for keepdims in (0, 1) for use in _reduce("Mean Max", (-2, -1), keepdims, "a")),
-            *(use for keepdims in (0, 1) for use in _reduce("Mean Max", (-1,), keepdims, f"*!a,Flatten,{_OF_IMAGE}")),
-            *unary("GlobalAveragePool GlobalMaxPool", slots=("a",)),
+            *(use for keepdims in (0, 1) for use in reduce("Mean", (-2, -1), keepdims, "a")),
+            *(use for keepdims in (0, 1) for use in reduce("Mean", (-1,), keepdims, f"*!a,Flatten,{_OF_IMAGE}")),
+            *unary("GlobalAveragePool", slots=("a",)),
         ),
         elements=120,
     ),
@@ -193,93 +177,12 @@ _SHAPES: tuple[Family, ...] = (
             *axes("Unsqueeze", (-2, -1), **FOLDED),
             *concat(-1, slots=("x!x,y,Add,Sub,Mul,Div",)),
             *concat(-3, slots=("x|y",)),
-            *_functions("Softmax", "x!x,y,Concat,Add,Sub,Mul,Div,Softmax,LogSoftmax"),
-            *_functions("Softmax", "x|y", axis=-3),
+            *along("Softmax", "x!x,y,Concat,Add,Sub,Mul,Div,Softmax,LogSoftmax"),
+            *along("Softmax", "x|y", axis=-3),
         ),
         runtime=4,
         folded=(1, 1, 0, 0, 0),
         elements=240,
-    ),
-)
-
-_SELECTIONS: tuple[Family, ...] = (
-    _family(  # a row of each
-        (*inputs("x y", (3, 4, 5)), *inputs("b", (5,)), *inputs("s", ())),
-        (
-            *_gather(-2, 1, (2, 0), slots=("*!b,s,Gather",)),
-            *unary(_UNARY, slots=(f"*!b,s,{_ELEMENTWISE}",)),
-            *binary("Add Mul Sub Div", slots=(f"*!b,s,{_ELEMENTWISE}", f"*!{_ELEMENTWISE}")),
-        ),
-        runtime=3,
-        elements=60,
-        lifts="layout",
-    ),
-    _family(  # of products
-        (*inputs("x", (2, 4, 5)), *inputs("w", (5, 6), "w", True), *inputs("y", (2, 5, 7))),
-        (
-            *_gather(-2, 1, (2, 0), slots=("x!Gather",)),
-            *_gather(-1, (2, 0), slots=("x!Gather",)),
-            *_gather(-3, 1, slots=("x!Gather",)),
-            *binary("MatMul", slots=("*!w,y,MatMul", "*!x,MatMul")),
-        ),
-        runtime=3,
-        elements=60,
-        lifts="matrix",
-    ),
-    *(
-        _family(
-            (*inputs("x", (4, 6)), *inputs("w", (6, 8), "w", True), *inputs("b", (8,), "b", True)),
-            (
-                *_gather(-2, (2, 0), slots=("x!Slice,Split,Gather",)),
-                *cut(-1, -2, slots=("x!Slice,Split,Gather",)),
-                *cut(-1, slots=("w|b",), run=False, fold=True),
-                Use("Gemm", _GEMM, (3,), ("x!Gemm", "w!b", "w!w")),
-            ),
-            folded=(2, 2, 0),
-            lifts="matrix",
-        )
-        for cut in (slices, splits)
-    ),
-    _family(  # of what was joined
-        inputs("x y", (3, 4)),
-        (*_gather(-2, 0), *_gather(-1, 0), *concat(-1, -2, slots=("*!Concat,Gather", "*!Concat"))),
-        elements=32,
-        lifts="layout",
-    ),
-    _family(  # of what was stacked
-        inputs("x y", (3, 5)),
-        (
-            *axes("Unsqueeze", (-1,), (-2,), (-3,), slots=("x|y",)),
-            *concat(-1, -2, -3, slots=("*!x,y,Concat",)),
-            *(use for axis in (-1, -2, -3) for use in _gather(axis, 0, 1, slots=("*!x,y,Unsqueeze,Gather",))),
-            *(use for axis in (-1, -2, -3) for use in _reduce("Sum Max", (axis,), 0, _STACKED)),
-            *binary("Add Max", slots=("x|y",)),
-        ),
-        runtime=4,
-        elements=30,
-        lifts="layout",
-    ),
-    _family(  # of queries, keys and values
-        inputs("x", (2, 3, 4, 5, 6)),
-        (
-            *_gather(-5, 1, slots=("*!Gather",)),
-            *_gather(-3, 1, slots=("x!Transpose",)),
-            *transpose((2, 0, 3, 1, 4), _SWAPPED, slots=("*!Transpose",)),
-        ),
-        elements=720,
-    ),
-    _family(  # rows whose heads are apart
-        inputs("x", (3, 5, 8)),
-        (*_gather(-2, 1), *_gather(-3, 1), *_reshape((3, 5, 4, 2), (3, 4, 2), slots=("*!Reshape",))),
-        elements=120,
-    ),
-    _family(  # parts, transposed and joined
-        inputs("x y", (3, 4)),
-        (*splits(-1, slots=("*!Split",)), *concat(-1, -2, slots=("*!Concat",)), *transpose((1, 0))),
-        runtime=3,
-        elements=24,
-        lifts="layout",
-        halves=(-1,),
     ),
 )
 
@@ -290,8 +193,7 @@ _REPETITIONS: tuple[Family, ...] = (
             (
                 *_expand(shape, slots=("b|c|s",)),
                 *_expand((*(1 for _ in shape[1:]), 5), slots=("b",)),
-                *binary("Add Mul Sub Div", slots=("a", f"x!a,{_ELEMENTWISE}")),
-                *binary("Sub Div", slots=(f"x!a,{_ELEMENTWISE}", "a")),
+                *binary("Add Mul Sub", slots=("a", f"x!a,{_ELEMENTWISE}")),
             ),
             elements=120,
         )
@@ -301,7 +203,7 @@ _REPETITIONS: tuple[Family, ...] = (
         (*inputs("a", (2, 3, 4, 5)), *inputs("m", (2, 1, 1, 5))),
         (
             *_expand((2, 3, 4, 5), (2, 1, 4, 5), slots=("m",)),
-            *binary("Add Mul Sub Div", slots=("a", "x!a,Add,Mul,Sub,Div")),
+            *binary("Add Mul", slots=("a", "x!a,Add,Mul")),
         ),
         elements=120,
     ),
@@ -329,37 +231,14 @@ _REPETITIONS: tuple[Family, ...] = (
 )
 
 _RARELY: tuple[Family, ...] = (
-    _family(  # along other axes
-        (*inputs("x", (2, 3, 5)), *inputs("g h", (5,), "g", True)),
-        (
-            *_gather(-2, 1, (2, 0), slots=(_MOVED,)),
-            *_gather(-3, 1, slots=(_MOVED,)),
-            *transpose((1, 0, 2), (1, 0), slots=(_MOVED,)),
-            *axes("Unsqueeze", (-2,), slots=(_MOVED,)),
-            *_functions("Softmax", _PLACED),
-            Use("LayerNormalization", _LAYER, (2, 3), (_PLACED, "g", "h")),
-            Use("RMSNormalization", _LAYER, (2,), (_PLACED, "g")),
-            *_reduce("Mean", (-1,), 0, _PLACED),
-            *_reduce("Mean", (-1,), 1, _PLACED),
-        ),
-        lifts="layout",
-    ),
-    _family(  # of heads
-        inputs("x", (2, 3, 4, 5)),
-        (
-            *(use for axis in (-4, -3, -2) for use in _gather(axis, 1, slots=("*!Gather",))),
-            *transpose((2, 0, 1, 3), _SWAPPED, (1, 0, 2, 3), (1, 0, 2), (0, 2, 1), slots=("*!Transpose",)),
-        ),
-        elements=120,
-    ),
     *(  # an axis of size 1 may go anywhere
         _family(
             inputs("a", shape),
             (
                 *transpose(*perms, slots=("a",)),
-                *_reshape(*others, slots=("a",)),
+                *reshape(*others, slots=("a",)),
                 *axes("Squeeze", (place,), slots=("a",)),
-                *_gather(place, 0, slots=("a",)),
+                *gather(place, 0, slots=("a",)),
                 *axes("Unsqueeze", (place,), slots=("*!a",)),
             ),
             elements=30,
@@ -369,26 +248,13 @@ _RARELY: tuple[Family, ...] = (
             ((2, 5, 1, 1), -1, (_LAST,), ((2, 1, 1, 5), (2, 5, 1))),
         )
     ),
-    *(  # some rows or columns of each
-        _family(
-            (*inputs("x", (4, 6)), *inputs("b", (6,)), *inputs("c", (4, 1)), *inputs("s", ())),
-            (*cuts, *binary("Add Mul Sub Div", slots=(f"*!b,c,s,{_ELEMENTWISE}", "b|c|s"))),
-            lifts="layout",
-        )
-        for cuts in (slices(-1, -2, slots=("*!b,c,s,Slice",)), splits(-1, -2, slots=("*!b,c,s,Split",)))
-    ),
-    _family(  # columns of what is broadcast along them
-        (*inputs("a", (2, 3, 4, 5)), *inputs("n", (2, 3, 4, 1))),
-        (*_gather(-1, (2, 0), slots=("*!n,Gather",)), *binary("Add Mul Sub Div", slots=("*!n,Add,Mul,Sub,Div", "n"))),
-        elements=120,
-    ),
     _family(  # functions of repeated rows, and what is repeated, then reduced again
         (*inputs("c", (4, 1)), *inputs("b", (5,)), *inputs("g", (5,), "g", True)),
         (
             *_expand((4, 5), slots=("x!Expand,ReduceMean,ReduceMax",)),
-            *_reduce("Mean", (-1,), 1, "*!g,b,Softmax,LogSoftmax,LayerNormalization"),
-            *_reduce("Mean", (-2,), 0, "*!g,c,Softmax,LogSoftmax,LayerNormalization"),
-            *_functions("Softmax", "x!c,ReduceMean,ReduceMax,ReduceMin,Softmax,LogSoftmax"),
+            *reduce("Mean", (-1,), 1, "*!g,b,Softmax,LogSoftmax,LayerNormalization"),
+            *reduce("Mean", (-2,), 0, "*!g,c,Softmax,LogSoftmax,LayerNormalization"),
+            *along("Softmax", "x!c,ReduceMean,ReduceMax,ReduceMin,Softmax,LogSoftmax"),
             Use("LayerNormalization", _LAYER, (2,), ("x!c,ReduceMean,Softmax,LogSoftmax", "g")),
         ),
     ),
@@ -399,14 +265,6 @@ _RARELY: tuple[Family, ...] = (
             *_tile((1, 5), slots=("c",)),
             *binary("Add Mul Sub Div", slots=("a", f"x!a,{_ELEMENTWISE}")),
         ),
-    ),
-    *(  # parts, transposed
-        _family(
-            inputs("x", (2, 3, 5, 4)),
-            (*cuts, *transpose(_SWAPPED, (0, 1, 3, 2), _LAST, _FIRST, slots=("*!Transpose",))),
-            elements=120,
-        )
-        for cuts in (splits(-1, -2, slots=("*!Split",)), slices(-1, -2, slots=("*!Slice",)))
     ),
 )
 
@@ -455,4 +313,4 @@ _PADDING: tuple[Family, ...] = tuple(
 
 # What is rarely met waits to be asked for.
 _RARE = tuple(replace(family, optional=True) for family in (*_RARELY, *_ENLARGED, *_PADDING))
-REARRANGE: tuple[Family, ...] = (*_SHAPES, *_SELECTIONS, *_REPETITIONS, *_RARE)
+REARRANGE: tuple[Family, ...] = (*_SHAPES, *_REPETITIONS, *_RARE)

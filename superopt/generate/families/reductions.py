@@ -99,6 +99,7 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=3,
         shapes=frozenset({(3, 5), (5, 3), (3, 10), (3, 1), (1, 3), (1, 5), (5, 1), (1, 10), (3, 2)}),
         lifts="axes",
+        optional=True,
     ),
     Family(  # by their parts
         "reductions",

@@ -1,0 +1,182 @@
+"""All contestants on one model: each optimizes it, is tried, compared with the original, and timed against it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import onnx
+from google.protobuf.message import DecodeError
+
+from superopt.bench.contestants import Contestant
+from superopt.bench.engines import ENGINES
+from superopt.bench.processes import Failed, call
+from superopt.bench.result import Contest, Row, Speed
+from superopt.optimizer.files import count_operators
+from superopt.optimizer.judge import Judge
+from superopt.runtime import (
+    CannotRun,
+    Feeds,
+    Standing,
+    Target,
+    Unfeedable,
+    compare,
+    input_specs,
+    open_session,
+    time_contest,
+    worst_of,
+)
+
+__all__ = ["BASELINE", "Options", "Progress", "contest"]
+
+Progress = Callable[[str], None]
+
+BASELINE = "ONNX Runtime"
+_OTHER_SEED = 12345  # added to the optimizer's: nobody is judged by inputs that it may have seen
+_INPUTS = 2
+_SAMPLE_S = 0.05  # long enough to forget the contestant before, whose weights are in the caches
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run. `target` is what ours optimizes for (CPU time is measured there), `threads` how many wall time is
+    measured at (0: ONNX Runtime's own choice). `measure_s` is seconds for each contestant and clock, `timeout_s` for
+    each optimizer and each trial. `ours` are more keyword arguments for `superopt.optimize`."""
+
+    target: Target = field(default_factory=Target)
+    threads: int = 0
+    seed: int = 0
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    measure_s: float = 5.0
+    timeout_s: float = 900.0
+    ours: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def clocks(self) -> dict[str, tuple[str, Target]]:
+        """What is measured: its title, and where. CPU time says nothing of a GPU."""
+        wall = replace(self.target, threads=self.threads)
+        if self.target.provider != "cpu":
+            return {"wall": (f"wall time on {self.target.provider}", wall)}
+        threads = f"{self.threads} threads" if self.threads > 1 else "1 thread" if self.threads else "all threads"
+        return {"cpu": ("CPU time, 1 thread", self.target), "wall": (f"wall time, {threads}", wall)}
+
+
+@dataclass(frozen=True)
+class _Entrant:
+    """A contestant's row so far, and what executes which file for it."""
+
+    row: Row
+    engine: str
+    path: Path
+
+
+def contest(
+    model: Path, label: str, folder: Path, contestants: Sequence[Contestant], options: Options, progress: Progress
+) -> Contest:
+    """Everybody on `model`, by the name of `label`; what they write goes to `folder`. Raises InputError."""
+    progress(f"{label}: running the original")
+    proto = onnx.load(model, load_external_data=False)
+    seed = options.seed + _OTHER_SEED
+    try:
+        inputs = {spec.name for spec in input_specs(proto)}
+        shapes = {name: shape for name, shape in options.shapes.items() if name in inputs}
+        judge = Judge(model, proto, options.target, seed=seed, shapes=shapes, inputs=_INPUTS)
+        session = open_session(model, options.target)
+        expected = [session.run(feeds) for feeds in judge.feeds]
+        del session
+    except (CannotRun, Unfeedable) as error:
+        return Contest(label, problem=f"the original cannot be run here: {error}")
+    settings = {"ep": options.target.provider, "threads": options.target.threads, "seed": options.seed}
+    settings |= {"shapes": shapes, "measure_s": options.measure_s, **options.ours}
+    targets = [target for _, target in options.clocks.values()]
+    entrants = [_Entrant(Row(BASELINE, "baseline", operators=_operators(model)), BASELINE, model)]
+    for contestant in contestants:
+        progress(f"{label}: {contestant.name}")
+        entrant = _optimized(contestant, model, folder, settings, options.timeout_s)
+        if entrant.row.status == "ok":
+            progress(f"{label}: trying what {contestant.name} made")
+            entrant = replace(entrant, row=_tried(entrant, targets, judge, expected, options.timeout_s))
+        entrants.append(entrant)
+    speeds: dict[str, dict[str, Speed]] = {}
+    problem = None
+    try:
+        timed = [entrant for entrant in entrants if entrant.row.status == "ok"]
+        for clock, (title, target) in options.clocks.items():
+            progress(f"{label}: measuring {title}")
+            # Other neighbours on every model: who suffers from whom is to be nobody's lot, either.
+            order = f"{options.seed} {label} {clock}"
+            found = _race(timed, target, judge.feeds[0], clock == "cpu", options.measure_s * len(timed), order)
+            for entrant, speed in zip(timed, found, strict=True):
+                speeds.setdefault(entrant.row.contestant, {})[clock] = speed
+    except CannotRun as error:
+        problem = f"could not be timed: {error}"
+    rows = [replace(entrant.row, speeds=speeds.get(entrant.row.contestant, {})) for entrant in entrants]
+    return Contest(label, rows, judge.notices, problem)
+
+
+def _optimized(
+    contestant: Contestant, model: Path, folder: Path, settings: Mapping[str, Any], timeout_s: float
+) -> _Entrant:
+    """The contestant with the model that it wrote, or with how it failed."""
+    path = folder / f"{contestant.name.replace(' ', '_')}.onnx"
+    row = Row(contestant.name, contestant.kind)
+    try:
+        reply = call(contestant.optimizer, (model.absolute(), path.absolute(), settings), timeout_s)
+    except Failed as failed:
+        return _Entrant(replace(row, status="failed", note=str(failed)), contestant.engine, path)
+    peak = None if reply.peak_bytes is None else reply.peak_bytes / 2**20
+    row = replace(row, note=str(reply.value), seconds=reply.seconds, peak_mb=peak)
+    if contestant.kind == "engine":
+        return _Entrant(row, contestant.engine, model)
+    try:
+        row = replace(row, operators=_operators(path))
+    except (OSError, DecodeError):
+        row = replace(row, status="failed", note="wrote no model")
+    return _Entrant(row, contestant.engine, path)
+
+
+def _tried(
+    entrant: _Entrant, targets: Sequence[Target], judge: Judge, expected: Sequence[list[Any]], timeout_s: float
+) -> Row:
+    """The entrant's row, with how its outputs compare to what is expected on the judge's inputs."""
+    arguments = (entrant.engine, entrant.path.absolute(), targets, judge.feeds)
+    try:
+        reply = call("superopt.bench.engines:trial", arguments, timeout_s)
+    except Failed as failed:
+        return replace(entrant.row, status="failed", note=f"does not run: {failed}")
+    pairs = [pair for outputs in reply.value for pair in zip(expected, outputs, strict=True)]
+    worst = worst_of([compare(original, result, judge.tolerance) for original, result in pairs])
+    relative = worst.relative if math.isfinite(worst.relative) else None
+    row = replace(entrant.row, relative=relative, tolerance=worst.tolerance)
+    return row if worst.problem is None else replace(row, status="wrong", note=worst.problem)
+
+
+def _race(
+    entrants: Sequence[_Entrant], target: Target, feeds: Feeds, cpu_clock: bool, budget_s: float, seed: str
+) -> list[Speed]:
+    """All of them against the first. Raises CannotRun."""
+
+    def made(entrant: _Entrant) -> Callable[[], object]:
+        return partial(ENGINES[entrant.engine](entrant.path, target), feeds)
+
+    standings = time_contest(
+        [partial(made, entrant) for entrant in entrants],
+        budget_s=budget_s,
+        cpu_clock=cpu_clock,
+        seed=seed,
+        sample_s=_SAMPLE_S,
+    )
+    return [_speed(standing) for standing in standings]
+
+
+def _speed(standing: Standing) -> Speed:
+    t = standing.timing
+    return Speed(t.after * 1e3, standing.low * 1e3, standing.high * 1e3, t.ratio, t.low, t.high, t.rounds)
+
+
+def _operators(path: Path) -> int:
+    return sum(count_operators(onnx.load(path, load_external_data=False)).values())

@@ -1,0 +1,103 @@
+"""Each optimizer as its own documentation calls it, with its defaults.
+
+A function imports what it needs (not part of its time) and gives back the optimizer: (source, out, options) to a note
+for people, the model at `source` optimized and written to `out`. These run in processes of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+__all__ = ["control", "onnxoptimizer", "onnxscript", "onnxsim", "onnxslim", "openvino", "ours"]
+
+Optimizer: TypeAlias = Callable[[Path, Path, Mapping[str, Any]], str]
+
+_LARGEST = 2_000_000_000  # bytes; protobuf messages end at 2 GiB
+
+
+def control() -> Optimizer:
+    """Saves the model again: what is measured of it is noise."""
+    return _on_protos(lambda model: model)
+
+
+def ours() -> Optimizer:
+    """`superopt.optimize`; `options` are its keyword arguments. Its report is left beside the model."""
+    from superopt.optimizer import optimize
+
+    def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
+        result = optimize(source, out, **options)
+        out.with_suffix(".json").write_text(result.to_json(), encoding="utf-8")
+        return "" if result.changed else f"kept the original: {result.reason}"
+
+    return run
+
+
+def onnxsim() -> Optimizer:
+    """onnx-simplifier. Whether its own check of the outputs passed is said; ours decides."""
+    import onnxsim as package
+
+    def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
+        model, passed = package.simplify(_load(source))
+        _save(model, out)
+        return "" if passed else "its own check failed"
+
+    return run
+
+
+def onnxslim() -> Optimizer:
+    """OnnxSlim."""
+    import onnxslim as package
+
+    return _on_protos(package.slim)
+
+
+def onnxscript() -> Optimizer:
+    """The optimizer of ONNX Script: folding, and its rewrite rules."""
+    import onnxscript.optimizer as package
+
+    return _on_protos(package.optimize)
+
+
+def onnxoptimizer() -> Optimizer:
+    """The passes that once were onnx.optimizer: fusion and elimination."""
+    import onnxoptimizer as package
+
+    return _on_protos(package.optimize)
+
+
+def openvino() -> Optimizer:
+    """OpenVINO optimizes when it compiles; there is nothing to write. Time and memory are those of compiling."""
+    import openvino as package
+
+    def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
+        package.Core().compile_model(str(source), "CPU")
+        return ""
+
+    return run
+
+
+def _on_protos(change: Callable[[Any], Any]) -> Optimizer:
+    import onnx
+
+    assert onnx  # imported here already: not part of the optimizer's time
+
+    def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
+        _save(change(_load(source)), out)
+        return ""
+
+    return run
+
+
+def _load(source: Path) -> Any:
+    import onnx
+
+    return onnx.load(source)
+
+
+def _save(model: Any, out: Path) -> None:
+    import onnx
+
+    external = model.ByteSize() > _LARGEST
+    onnx.save_model(model, out, save_as_external_data=external, location=f"{out.name}.data" if external else None)

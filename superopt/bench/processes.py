@@ -1,0 +1,75 @@
+"""Calls in processes of their own: what crashes, hangs or eats memory there does so alone."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Failed", "Reply", "call"]
+
+
+class Failed(RuntimeError):
+    """The call gave no value: an exception, a crash, or a timeout; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What the call gave back, its seconds (without imports), and the peak memory of its process in bytes."""
+
+    value: Any
+    seconds: float
+    peak_bytes: int | None
+
+
+def call(entry: str, arguments: tuple[object, ...], timeout_s: float) -> Reply:
+    """`entry` is `module:function`, as `worker.py` explains; `arguments` and the value are pickled. Raises Failed."""
+    with tempfile.TemporaryDirectory(prefix="superopt-bench-") as name:
+        folder = Path(name)
+        (folder / "request").write_bytes(pickle.dumps(arguments))
+        command = [sys.executable, "-P", "-m", "superopt.bench.worker", entry, str(folder)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        # Optimizers print; stdout is for our results, and of a crash the last line is worth telling.
+        with open(folder / "log", "wb") as log:
+            process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+            )
+            try:
+                code = process.wait(timeout_s)
+            except subprocess.TimeoutExpired:
+                raise Failed(f"stopped after {timeout_s:.0f} s") from None
+            finally:
+                _end(process)
+        if code or not (folder / "reply").exists():
+            raise Failed(_crash(code, (folder / "log").read_text(errors="replace")))
+        reply = pickle.loads((folder / "reply").read_bytes())
+    if "error" in reply:
+        raise Failed(_one_line(reply["error"]))
+    return Reply(reply["value"], reply["seconds"], reply["peak_bytes"])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ends the process, where it still runs with all that it started: it leads a session of its own."""
+    if process.poll() is None:
+        if hasattr(os, "killpg"):
+            os.killpg(process.pid, signal.SIGKILL)
+        else:
+            process.kill()
+        process.wait()
+
+
+def _crash(code: int, log: str) -> str:
+    said = [line for line in log.splitlines() if line.strip()]
+    how = f"crashed ({signal.Signals(-code).name})" if code < 0 else f"ended with exit code {code}"
+    return _one_line(f"{how}: {said[-1]}" if said else how)
+
+
+def _one_line(text: str, most: int = 300) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 3] + "..."

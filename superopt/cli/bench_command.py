@@ -1,0 +1,226 @@
+"""`superopt bench`: ours against ONNX Runtime alone and against its peers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+from rich.box import HEAVY_HEAD, MARKDOWN
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+
+from superopt.bench.chart import draw
+from superopt.bench.contest import Options
+from superopt.bench.contestants import PEERS, UnknownPeer, choose
+from superopt.bench.result import Benchmark, Contest, Row, Speed
+from superopt.bench.run import bench
+from superopt.cli.options import shapes as shapes_of
+from superopt.cli.options import writable
+from superopt.cli.terminal import NEGATIVE, UNUSABLE, Progress, errors, one_line_errors, results
+from superopt.optimizer.files import write_text
+from superopt.runtime import resolve_target
+
+__all__ = ["bench_command"]
+
+_File = click.Path(path_type=Path)
+
+
+def _peers(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
+    """`a,b` as names, `none` as no name; None is everybody."""
+    if value is None:
+        return None
+    names = [] if value == "none" else [name.strip() for name in value.split(",") if name.strip()]
+    try:
+        choose(names, "cpu")
+    except UnknownPeer as error:
+        raise click.BadParameter(str(error), context, parameter) from error
+    return names
+
+
+@click.command("bench", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("models", metavar="MODEL...", type=_File, nargs=-1, required=True)
+@click.option(
+    "--peers", metavar="NAME,...", callback=_peers,
+    help=f"Against these only, or none. Peers: {', '.join(peer.name for peer in PEERS)}; by default all that are"
+    " installed (pip install 'superopt[bench]').",
+)  # fmt: skip
+@click.option(
+    "--ep", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True,
+    help="Execution provider; auto is CUDA where it works.",
+)  # fmt: skip
+@click.option(
+    "--threads", type=click.IntRange(min=0), default=0, show_default=True,
+    help="Threads for wall time, 0 is each engine's own choice. CPU time is always measured at one.",
+)  # fmt: skip
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of search, inputs, turns.")
+@click.option(
+    "--budget", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for our search, a model."
+)
+@click.option("--rules", type=_File, help="File or folder of rules to use instead of the shipped ones.")
+@click.option(
+    "--shape", "shapes", metavar="INPUT=1x3x224x224", multiple=True, callback=shapes_of,
+    help="Sizes of a dynamic input (else 1), for the models that have it; repeatable.",
+)  # fmt: skip
+@click.option(
+    "--measure-s", type=click.FloatRange(min=0), default=5.0, show_default=True,
+    help="Seconds to measure for each contestant and clock.",
+)  # fmt: skip
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=900.0, show_default=True, help="Seconds for each optimizer."
+)
+@click.option(
+    "-o", "--keep", type=click.Path(path_type=Path, file_okay=False),
+    help="Keep the optimized models, and our reports, in this folder.",
+)  # fmt: skip
+@click.option("--svg", type=_File, callback=writable, help="Write a bar chart.")
+@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
+@click.option("--markdown", is_flag=True, help="Print the tables in Markdown.")
+@one_line_errors
+def bench_command(
+    models: tuple[Path, ...],
+    peers: list[str] | None,
+    ep: str,
+    threads: int,
+    seed: int,
+    budget: float,
+    rules: Path | None,
+    shapes: dict[str, tuple[int, ...]],
+    measure_s: float,
+    timeout: float,
+    keep: Path | None,
+    svg: Path | None,
+    as_json: bool,
+    markdown: bool,
+) -> None:
+    """Optimize each MODEL by ours and by every peer, and measure all of them in one run.
+
+    All are executed by ONNX Runtime with all its optimizations on (OpenVINO by itself), in turns, in fresh sessions.
+    Ratios are to the original in ONNX Runtime alone; above 1 is faster. "saved again" is the original through a
+    reader and writer: its ratio shows the noise. Whoever gives other outputs than the original is not timed.
+
+    Exit code 1: something of ours is wrong, failed, or surely slower than 0.98. 2: an option or a model is unusable;
+    files that are no models are found before anything is measured, models that do not run are reported and passed over.
+
+    \b
+    Examples:
+      superopt bench model.onnx
+      superopt bench *.onnx --budget 30 --svg bench.svg --json > bench.json
+      superopt bench model.onnx --peers onnxsim,onnxslim --threads 4 -o models
+      superopt bench model.onnx --peers none --shape ids=1x128
+    """
+    target = resolve_target(ep, 1)
+    contestants, absent = choose(peers, target.provider)
+    ours = {"budget": budget} | ({} if rules is None else {"rules": str(rules)})
+    options = Options(target, threads, seed, shapes, measure_s, timeout, ours)
+    console = results()
+
+    def finished(contest: Contest) -> None:
+        for notice in contest.notices:
+            errors().print(f"notice: {contest.model}: {notice}", markup=False)
+        if not as_json:
+            _show(console, contest, options, markdown)
+
+    with Progress() as progress:
+        benchmark = bench(models, contestants, options, keep=keep, absent=absent, progress=progress, finished=finished)
+    if svg is not None:
+        write_text(svg, draw(benchmark))
+    if as_json:
+        click.echo(benchmark.to_json())
+    else:
+        _print(console, _summary(benchmark), markdown)
+        if absent:
+            console.print("absent: " + "; ".join(f"{name} ({why})" for name, why in absent.items()), markup=False)
+    losses = benchmark.losses()
+    for loss in losses:
+        errors().print(f"ours: {loss}", markup=False)
+    if losses:
+        raise SystemExit(NEGATIVE)
+    if any(contest.problem is not None for contest in benchmark.contests):
+        raise SystemExit(UNUSABLE)
+
+
+def _print(console: Console, table: Table, markdown: bool) -> None:
+    """The table as wide as it is: cells are not broken, wherever the lines go."""
+    table.box = MARKDOWN if markdown else HEAVY_HEAD
+    for column in table.columns:
+        column.no_wrap = True
+    wide = console.options.update(max_width=10_000)
+    console.width = max(console.width, Measurement.get(console, wide, table).maximum)
+    console.print(table)
+
+
+def _show(console: Console, contest: Contest, options: Options, markdown: bool) -> None:
+    """One model's table: as soon as it is there, for a run may take hours."""
+    if contest.rows:
+        table = Table(title=contest.model, title_justify="left")
+        table.add_column("")
+        for title in ("operators", "optimized in", "peak memory", "difference"):
+            table.add_column(title, justify="right")
+        for title, _ in options.clocks.values():
+            table.add_column(f"{title} (ms)", justify="right")
+            table.add_column("ratio (95%)", justify="right")
+        for row in contest.rows:
+            speeds = [cell for clock in options.clocks for cell in _speed(row.speeds.get(clock), row)]
+            table.add_row(row.contestant, *_facts(row), *speeds)
+        _print(console, table, markdown)
+        for row in contest.rows:
+            if row.note:
+                console.print(f"{row.contestant}: {row.note}", markup=False)
+    if contest.problem is not None:
+        console.print(f"{contest.model}: {contest.problem}", markup=False)
+
+
+def _facts(row: Row) -> tuple[str, str, str, str]:
+    return (
+        "" if row.operators is None else str(row.operators),
+        "" if row.seconds is None else f"{row.seconds:.1f} s",
+        "" if row.peak_mb is None else f"{row.peak_mb:.0f} MiB",
+        row.status
+        if row.status != "ok"
+        else ""
+        if row.relative is None
+        else f"{row.relative:.1e}"
+        if row.relative
+        else "0",
+    )
+
+
+def _speed(speed: Speed | None, row: Row) -> tuple[str, str]:
+    if speed is None:
+        return "", ""
+    reach = max(speed.high_ms - speed.ms, speed.ms - speed.low_ms)
+    ratio = "1" if row.kind == "baseline" else f"{speed.ratio:.3f} ({speed.low:.3f} to {speed.high:.3f})"
+    return f"{_digits(speed.ms)} ± {_digits(reach)}", ratio
+
+
+def _digits(milliseconds: float) -> str:
+    return f"{milliseconds:.3f}" if milliseconds < 10 else f"{milliseconds:.1f}"
+
+
+def _summary(benchmark: Benchmark) -> Table:
+    """Ratios of all contestants on all models, and the geometric means (over the models where they have one)."""
+    names = [name for name, kind in benchmark.contestants.items() if kind != "baseline"]
+    table = Table(title=f"ratio to ONNX Runtime alone: {' / '.join(benchmark.clocks.values())}", title_justify="left")
+    table.add_column("model")
+    for name in names:
+        table.add_column(name, justify="right")
+    for contest in benchmark.contests:
+        rows = {row.contestant: row for row in contest.rows}
+        table.add_row(contest.model, *(_ratios(rows.get(name), benchmark) for name in names))
+    table.add_section()
+    table.add_row("geometric mean", *(_means(name, benchmark) for name in names), style="bold")
+    return table
+
+
+def _ratios(row: Row | None, benchmark: Benchmark) -> str:
+    if row is None or not row.speeds:
+        return "-" if row is None or row.status == "ok" else row.status
+    return " / ".join(f"{row.speeds[clock].ratio:.3f}" if clock in row.speeds else "-" for clock in benchmark.clocks)
+
+
+def _means(name: str, benchmark: Benchmark) -> str:
+    means = [benchmark.mean(name, clock) for clock in benchmark.clocks]
+    text = " / ".join("-" if mean is None else f"{mean[0]:.3f}" for mean in means)
+    models = min((mean[1] for mean in means if mean is not None), default=0)
+    return text if models == len(benchmark.contests) else f"{text} (of {models})"

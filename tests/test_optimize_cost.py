@@ -1,0 +1,103 @@
+"""Where `optimize` has its costs from."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from click.testing import CliRunner
+
+from superopt.cli import main
+from superopt.optimizer import Result, engine, optimize
+from superopt.optimizer.candidates import Found
+from superopt.optimizer.engine import Request
+from superopt.runtime import Feeds, Timing
+from superopt.search import Device, DeviceError, device_of
+from tests.models import lora
+
+# Nothing but starting operators costs there.
+STARTS = Device(dense=1e18, scalar=1e18, bandwidth=1e18, overhead=1e-6, name="a device of dreams")
+
+
+def faster(original: object, candidate: object, feeds: Feeds, budget_s: float) -> Timing:
+    return Timing(1.5, 1.0, 1.5, 1.5, 1.5, 1.5, 1.0, 9, "cpu")
+
+
+def slower(original: object, candidate: object, feeds: Feeds, budget_s: float) -> Timing:
+    return Timing(0.8, 1.0, 0.8, 0.8, 0.8, 0.8, 1.0, 9, "cpu")
+
+
+def optimized(rules: Path, **options: Any) -> Result:
+    return optimize(lora(), **{"ep": "cpu", "rules": rules, "budget": 5.0, "timer": faster, **options})
+
+
+@pytest.fixture
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: Any, **__: Any) -> None:
+        raise AssertionError("measured")
+
+    monkeypatch.setattr(engine, "MeasuredCost", never)
+    monkeypatch.setattr(engine, "ModelTimer", never)
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_with_analytic_costs_the_search_measures_nothing(lora_rules: Path) -> None:
+    result = optimized(lora_rules, cost="analytic")
+    assert result.changed and result.operators_after == {"MatMul": 1, "Relu": 1}
+    assert result.cost_source == f"analytic, {device_of('cpu').name}"
+    assert result.latency is not None  # the result as a whole is measured all the same
+    assert optimized(lora_rules, cost="analytic", device=STARTS).cost_source == "analytic, a device of dreams"
+    assert not optimized(lora_rules, cost="analytic", timer=slower).changed
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_analytic_costs_give_the_same_result_twice(lora_rules: Path) -> None:
+    one, other = (optimized(lora_rules, cost="analytic") for _ in range(2))
+    assert one.proto is not None and other.proto is not None
+    assert one.proto.SerializeToString() == other.proto.SerializeToString()
+
+
+@pytest.mark.usefixtures("unmeasured")
+def test_for_a_target_that_is_not_here_nothing_is_timed_and_the_result_says_so(lora_rules: Path) -> None:
+    result = optimized(lora_rules, cost="analytic", device=STARTS, target_absent=True, timer=slower)
+    assert result.changed and result.latency is None and result.difference is not None and result.proof is not None
+    assert "not timed" in result.reason
+    assert any("not timed" in notice and STARTS.name in notice for notice in result.notices)
+
+
+def test_a_repetition_has_the_name_of_the_request_that_it_repeats(lora_rules: Path) -> None:
+    names: list[str] = []
+
+    def finder(request: Request) -> Found:
+        names.append(request.name)
+        return Found()
+
+    for options in ({}, {"seed": 1}, {"budget": 4.999}, {"budget": 300.0}, {"device": STARTS}, {}):
+        optimized(lora_rules, finder=finder, **options)
+    assert names[0] == names[2] == names[5] and len(set(names)) == 4
+
+
+def test_options_that_cannot_be(lora_rules: Path, tmp_path: Path) -> None:
+    for options in ({"cost": "guessed"}, {"target_absent": True}, {"target_absent": True, "cost": "analytic"}):
+        with pytest.raises(ValueError, match="costs"):
+            optimized(lora_rules, **options)
+    (tmp_path / "odd.toml").write_text("dense = 'much'")
+    with pytest.raises(DeviceError, match="odd"):
+        optimized(lora_rules, cost="analytic", device=tmp_path / "odd.toml")
+
+
+def test_the_command_takes_them(lora_rules: Path, tmp_path: Path) -> None:
+    source, out = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    onnx.save(lora(), source)
+    command = ["optimize", str(source), "-o", str(out), "--ep", "cpu", "--rules", str(lora_rules), "--budget", "5"]
+    runner = CliRunner()
+    done = runner.invoke(main, [*command, "--cost", "analytic", "--device", "cuda_h200", "--target-absent", "--json"])
+    assert done.exit_code == 0, done.output
+    found = json.loads(done.stdout)
+    assert found["changed"] and found["latency"] is None and found["cost_source"] == "analytic, NVIDIA H200"
+    assert "not timed" in done.stderr and out.exists()
+    for wrong in (["--target-absent"], ["--device", "nowhere.toml"], ["--cost", "guessed"]):
+        assert runner.invoke(main, [*command, *wrong]).exit_code == 2
