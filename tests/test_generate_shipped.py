@@ -244,7 +244,6 @@ def test_the_set_is_small_and_every_rule_has_a_certificate() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.xfail(reason="the rules that ship are those of an earlier, narrower grammar, certified anew", strict=True)
 def test_the_generator_makes_the_shipped_files(tmp_path: Path) -> None:
     # In a process of its own, as the command does it.
     program = "import sys; from superopt.cli import main; main(['generate', '-j', '2', '--out', sys.argv[1]])"

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from superopt.generate.candidates import Equation, occurrences, operators, variables
 from superopt.generate.derive import ByFingerprint, Deriver, Step, normal
 from superopt.generate.fingerprints import Evaluator
+from superopt.ir.pattern import pattern_names
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
 
@@ -92,9 +93,10 @@ def is_weak(equation: Equation) -> bool:
 
 def is_usable(rule: Rule, weights: frozenset[str]) -> bool:
     """Whether a direction can be applied whose left side has at most one operator on weights alone: models are
-    written with at most that (they hold folded weights)."""
+    written with at most that (they hold folded weights). A left side that names the whole shape of a variable
+    (Zeros[shape=t.shape]) is matched by nothing."""
     for side in (rule, rule.reversed()):
-        if side.applicable:
+        if side.applicable and not any(name.endswith(".shape") for name in pattern_names(side.lhs)[1]):
             leaves = [t for t in topological(side.lhs) if not t.inputs and (t.op != "Var" or t.attr("name") in weights)]
             fixed: set[Term] = set(leaves)
             folded = 0

@@ -11,6 +11,10 @@ was taken (they rewrite a common operator; others are still there later), a burs
 descent that leaves alone what came of it, and both once more.
 
 Efforts grow: small bursts, detours, larger bursts; the last is a best-first search over all moves.
+
+Functions of the runtime's own (FusedGemm, SkipLayerNormalization) cover standard operators, and what is covered no
+other rule sees. So the search goes on among standard operators, and the graph it ends with is covered last, as
+instructions are selected (Tang and Zhai): cheapest first, where that pays.
 """
 
 from __future__ import annotations
@@ -29,7 +33,7 @@ from superopt.search.moves import CheckCache, Match, Matcher, RuleSet
 from superopt.search.normal import Normal
 from superopt.search.view import View, run_time_terms
 
-__all__ = ["EFFORTS", "RegionSearch", "State"]
+__all__ = ["EFFORTS", "Luck", "RegionSearch", "State"]
 
 # What is done, effort by effort: how, and width and depth of the bursts.
 _PLAN = (("burst", 4, 4), ("detour", 4, 4), ("burst", 12, 6), ("detour", 12, 6), ("burst", 40, 8), ("everywhere", 0, 0))
@@ -37,11 +41,38 @@ EFFORTS = len(_PLAN)
 
 # The search of a region ends when so many graphs were expanded since its best one was found, or this many times
 # as many as it took to find that.
-_PATIENCE = 1000
+_PATIENCE = 400
 _PATIENCE_FACTOR = 2
+
+# Graphs that may be expanded to choose functions, whatever the search has spent.
+_COVERING = 100
 
 # Different results of a region that are kept, to be timed where the best one disappoints.
 _ELITE = 32
+
+
+# Bursts that one rule may begin in vain, in all regions together, before it must have been the beginning of a gain.
+_TRIALS = 5
+
+
+class Luck:
+    """What came of bursts and detours by the rule that they began with. Regions of one model are alike: what leads
+    nowhere in several of them is not worth more."""
+
+    def __init__(self) -> None:
+        self._vain: dict[tuple[int, str], int] = {}
+        self._gained: set[str] = set()
+
+    def allows(self, effort: int, rule: str) -> bool:
+        """Whether to begin with this rule again, at this effort."""
+        return rule in self._gained or self._vain.get((effort, rule), 0) < _TRIALS
+
+    def tell(self, effort: int, rule: str, gained: bool) -> None:
+        """What a burst has come to."""
+        if gained:
+            self._gained.add(rule)
+        else:
+            self._vain[effort, rule] = self._vain.get((effort, rule), 0) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,11 +123,14 @@ class RegionSearch:
         alpha: float = 2.0,
         seed: int = 0,
         limit: int = 4000,
+        luck: Luck | None = None,
     ) -> None:
+        self.luck = luck or Luck()
         self.matcher, self.check, self.cost, self.alpha, self.limit = Matcher(rules), check, cost, alpha, limit
         self.random = random.Random(seed)
         self.start = State(tuple(outputs), cost.price(outputs))
-        self.best = self.start
+        self.best = self.start  # what the search makes of the region
+        self.base = self.start  # the same before functions are chosen
         self.expanded = 0
         self.deadline = float("inf")
         self.effort = 0  # the next effort to make
@@ -105,12 +139,12 @@ class RegionSearch:
         self._usual: frozenset[Term] = frozenset()  # run-time terms of the best graph
         # Bursts and detours that found nothing, by effort and first graph.
         self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()
-        self._stop = _PATIENCE  # at how many graphs expanded to give up
+        self._stop = min(limit, _PATIENCE)  # at how many graphs expanded to give up
 
     @property
     def exhausted(self) -> bool:
         """Whether there is nothing more to do."""
-        return self.effort >= EFFORTS or self.expanded >= min(self.limit, self._stop)
+        return self.effort >= EFFORTS or self.expanded >= self._stop
 
     def candidates(self) -> list[State]:
         """Improvements that differ in cost by 2% or more, best first."""
@@ -121,12 +155,12 @@ class RegionSearch:
         return found
 
     def merge(self) -> None:
-        """Makes the best move that merges sites, if one pays, and no other: the region is nothing but sites."""
-        for price, found in self._moves(self.start, bound=self.start.price.time, merges=True):
-            child = self._child(self.start, found) if price < self.best.price else None
+        """Makes the best move that merges sites and what pays after it, if that pays, and nothing else."""
+        for _, found in self._moves(self.start, merges=True):
+            child = self._child(self.start, found)
             if child is not None:
-                self._accept(child)
-        self.effort = EFFORTS
+                self._accept(self._descend(child))
+        self.best, self.effort = self.base, EFFORTS
 
     def improve(self, deadline: float = float("inf")) -> bool:
         """Makes the next effort, until `deadline` (time.monotonic). Whether it was completed."""
@@ -140,8 +174,9 @@ class RegionSearch:
             self._normal = Normal()
 
     def _improve(self) -> bool:
-        if self.effort == 0 and self.best is self.start:
+        if self.effort == 0 and self.base is self.start:
             self._accept(self._descend(self.start))
+            self._cover()
         kind, width, depth = _PLAN[self.effort]
         while not self._over():
             if kind == "burst":
@@ -153,34 +188,49 @@ class RegionSearch:
             if found is None:
                 break
             self._accept(self._descend(found))
+        self._cover()
         if self._over() and not self.exhausted:
             return False
         self.effort += 1
         return True
 
+    def _cover(self) -> None:
+        """Chooses functions for what was found."""
+        stop, self._stop = self._stop, self.expanded + _COVERING
+        covered = self._descend(self.base, functions=True)
+        self._stop = stop
+        if covered.price < self.best.price:
+            self.best = _fresh(covered)
+
     def _over(self) -> bool:
         return self.exhausted or time.monotonic() > self.deadline
 
     def _accept(self, state: State) -> None:
-        if state.price < self.best.price:
-            self.best = _fresh(state)
-            self._stop = max(self.expanded + _PATIENCE, self.expanded * _PATIENCE_FACTOR)
+        if state.price < self.base.price:
+            self.base = _fresh(state)
+            self._stop = min(self.limit, max(self.expanded + _PATIENCE, self.expanded * _PATIENCE_FACTOR))
 
     def _moves(
-        self, state: State, near: frozenset[Term] | None = None, bound: float | None = None, merges: bool = False
+        self,
+        state: State,
+        near: frozenset[Term] | None = None,
+        bound: float | None = None,
+        merges: bool = False,
+        functions: bool = False,
     ) -> list[tuple[Price, Match]]:
         """Moves and what they lead to, cheapest first: up to a time of `bound` (else alpha times the best).
 
-        With `near`, only those that touch it; with `merges`, only those that merge sites.
+        With `near`, only those that touch it; with `merges`, only those that merge sites; those that introduce
+        functions only with `functions`.
         """
         self.expanded += 1
         view = View(state.outputs)
         if bound is None:
-            bound = self.alpha * self.best.price.time
+            bound = self.alpha * self.base.price.time
         priced: list[tuple[Price, Match]] = []
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
         for found in self.matcher.merges(view) if merges else self.matcher.matches(view):
-            if near is not None and near.isdisjoint(found.touched):
+            if (near is not None and near.isdisjoint(found.touched)) or (found.variant.chooses and not functions):
                 continue
             key = (found.roots, self._normal(found.results))
             if key in seen:
@@ -225,10 +275,10 @@ class RegionSearch:
                 del self._elite[max(self._elite)]
         return child
 
-    def _descend(self, state: State, keep: bool = False) -> State:
+    def _descend(self, state: State, keep: bool = False, functions: bool = False) -> State:
         """The cheapest move, as long as one is cheaper; with `keep`, none that undoes the whole core."""
         while not self._over():
-            for price, found in self._moves(state, bound=state.price.time):
+            for price, found in self._moves(state, bound=state.price.time, functions=functions):
                 if price >= state.price:
                     return state
                 child = self._child(state, found)
@@ -241,32 +291,35 @@ class RegionSearch:
 
     def _bursts(self, width: int, depth: int) -> State | None:
         """A state better than the best, found by a burst from one of the first moves; None where there is none."""
-        self._usual = frozenset(run_time_terms(self.best.outputs))
-        for _, first in self._moves(self.best):
+        self._usual = frozenset(run_time_terms(self.base.outputs))
+        for _, first in self._moves(self.base):
             if self._over():
                 return None
-            child = self._child(self.best, first)
+            rule = first.variant.rule.id
+            child = self._child(self.base, first) if self.luck.allows(self.effort, rule) else None
             if child is None:
                 continue
             key = (self.effort, self._normal(child.outputs))
             if key in self._fruitless:
                 continue
             found = self._burst(child, width, depth)
-            if found.price < self.best.price:
+            self.luck.tell(self.effort, rule, found.price < self.base.price)
+            if found.price < self.base.price:
                 return found
             self._fruitless.add(key)
         return None
 
     def _detours(self, width: int, depth: int) -> State | None:
         """A state better than the best, found by deciding otherwise on the way to it; None where there is none."""
-        for taken in self.best.path():
+        for taken in self.base.path():
             assert taken.parent is not None and taken.move is not None
             parent = _fresh(taken.parent)
             self._usual = frozenset(run_time_terms(parent.outputs))
             for _, first in self._moves(parent, bound=self.alpha * parent.price.time):
                 if self._over():
                     return None
-                if first.covered.isdisjoint(taken.move.covered):
+                rule = first.variant.rule.id
+                if first.covered.isdisjoint(taken.move.covered) or not self.luck.allows(self.effort, rule):
                     continue
                 child = self._child(parent, first, {self._normal(taken.outputs)})
                 if child is None or (self.effort, self._normal(child.outputs)) in self._fruitless:
@@ -274,19 +327,21 @@ class RegionSearch:
                 found = child
                 for _ in range(2):
                     found = self._descend(self._burst(found, width, depth), keep=True)
-                    if found.price < self.best.price:
+                    if found.price < self.base.price:
+                        self.luck.tell(self.effort, rule, True)
                         return found
+                self.luck.tell(self.effort, rule, False)
                 self._fruitless.add((self.effort, self._normal(child.outputs)))
         return None
 
     def _burst(self, first: State, width: int, depth: int) -> State:
         """The cheapest state of a beam search from `first`, which ends where a state is better than the best."""
         cheapest = first
-        bound = self.alpha * max(first.price.time, self.best.price.time)
-        seen = {self._normal(self.best.outputs), self._normal(first.outputs)}
+        bound = self.alpha * max(first.price.time, self.base.price.time)
+        seen = {self._normal(self.base.outputs), self._normal(first.outputs)}
         level = [first]
         for _ in range(depth):
-            if cheapest.price < self.best.price:
+            if cheapest.price < self.base.price:
                 break
             waiting: list[tuple[Price, int, State, Match]] = []
             for state in level:
@@ -317,14 +372,14 @@ class RegionSearch:
             child = self._child(parent, found, seen)
             if child is None:
                 continue
-            if child.price < self.best.price:
+            if child.price < self.base.price:
                 return child
             for price, move in self._moves(child):
                 heapq.heappush(waiting, (price, self.random.random(), next(numbers), child, move))
         return None
 
     def _ancestry(self) -> Iterator[State]:
-        yield from reversed([self.start, *self.best.path()])
+        yield from reversed([self.start, *self.base.path()])
 
 
 def _fresh(state: State) -> State:

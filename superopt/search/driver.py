@@ -11,7 +11,7 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.search.apply import Applied, fill, origins
-from superopt.search.backtrack import EFFORTS, RegionSearch, State
+from superopt.search.backtrack import EFFORTS, Luck, RegionSearch, State
 from superopt.search.cost import CostModel
 from superopt.search.everywhere import in_order, site_regions
 from superopt.search.graph_cost import GraphCost
@@ -90,6 +90,7 @@ class _Search:
     known: dict[tuple[Term, ...], RegionSearch] = field(default_factory=dict)
     verdicts: dict[tuple[tuple[Term, ...], tuple[Term, ...]], State | None] = field(default_factory=dict)
     settled: set[tuple[Term, ...]] = field(default_factory=set)  # results of searches: there is nothing to find there
+    luck: Luck = field(default_factory=Luck)
     totals: tuple[int, int] = (0, 0)  # regions of the first pass, and distinct ones
 
     def run(self, position: Mapping[Term, int], budget_s: float, progress: Callable[[Progress], None]) -> SearchResult:
@@ -127,7 +128,7 @@ class _Search:
             if number == 0:
                 for task in tasks:
                     task.search.merge()
-                found = [region for region in found if self._gain(region) > 0]
+                found = [region for region in found if self._promises(region)]
                 found = in_order(outputs, sorted(found, key=lambda region: -self._gain(region)))
                 tasks = self._tasks(found)
             else:
@@ -164,6 +165,11 @@ class _Search:
             origin=origin,
         )
 
+    def _promises(self, region: Region) -> bool:
+        """Whether the search of a region says as much as a measurement would have to."""
+        searched = self.known[region.outputs]
+        return searched.start.price.time >= _LEAST_GAIN * searched.best.price.time
+
     def _gain(self, region: Region) -> int:
         """What the search of a region saves, in picoseconds."""
         searched = self.known[region.outputs]
@@ -184,6 +190,7 @@ class _Search:
                         alpha=self.alpha,
                         seed=self.seed,
                         limit=self.limit,
+                        luck=self.luck,
                     )
                 tasks[region.outputs] = _Task(self.known[region.outputs])
             tasks[region.outputs].places.append(region)

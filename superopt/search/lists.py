@@ -23,7 +23,8 @@ from superopt.search.view import View, root_key
 __all__ = ["ListLaw", "counts", "list_law", "sets_of_sites"]
 
 _SHIPPED = 3  # rules are there for so many operands
-_MOST = 32  # sites in one move: a proof grows with the square
+# A proof grows with a power of the number: so many sites in one move, and so many parts of a Split or Concat.
+_MOST, _MOST_PARTS = 32, 8
 _CHAIN = 4  # how far along a value's only users its context goes
 
 
@@ -32,7 +33,7 @@ def counts(term: Term) -> Iterator[int]:
     for node in dict.fromkeys(map(_node, (term, *(i for i in _node(term).inputs if i is not None)))):
         sizes = node.attr("split") if node.op == "Split" else node.inputs if node.op == "Concat" else ()
         assert isinstance(sizes, tuple)
-        if _SHIPPED < len(sizes) <= _MOST:
+        if _SHIPPED < len(sizes) <= _MOST_PARTS:
             yield len(sizes)
 
 

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 from superopt.ir.dim import Dim
-from superopt.ir.ops import IllTyped
+from superopt.ir.ops import OPS, IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
@@ -48,6 +48,7 @@ class Variant:
     symmetric: bool
     inner: tuple[tuple[int, str], ...]  # operators that inputs of the first root must be
     arity: int  # how many inputs it must have
+    chooses: bool  # it introduces a function of the runtime's own, which no standard operator is
 
     def may_fit(self, term: Term) -> bool:
         """A quick look at the operators just below: False where the first root cannot be `term`."""
@@ -152,7 +153,12 @@ def _variant(rule: Rule, origin: str) -> Variant:
     symmetric = len(rule.lhs) == 2 and swapped == _renamed(rule.lhs, ())
     inputs = _node(rule.lhs[0]).inputs
     inner = tuple((k, i.op) for k, i in enumerate(inputs) if i is not None and i.op != "Var")
-    return Variant(rule, origin, tuple(climbs), symmetric, inner, len(inputs))
+    chooses = not _functions(rule.rhs) <= _functions(rule.lhs)
+    return Variant(rule, origin, tuple(climbs), symmetric, inner, len(inputs), chooses)
+
+
+def _functions(terms: tuple[Term, ...]) -> set[str]:
+    return {t.op for t in topological(terms) if t.op in OPS and OPS[t.op].domain}
 
 
 def _node(term: Term) -> Term:

@@ -31,11 +31,13 @@ _LIVE, _FUSED, _SHUNNED = 2.0, 0.5, 3.0
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """A piece of a model: `outputs` over leaves, and the model's term for each leaf and for each output."""
+    """A piece of a model: `outputs` over leaves, the model's term for each leaf and for each output, and its operators
+    in the model."""
 
     outputs: tuple[Term, ...]
     leaves: tuple[tuple[Term, Term], ...]
     originals: tuple[Term, ...]
+    operators: tuple[Term, ...]
 
 
 def operators_in_order(outputs: Sequence[Term], position: Mapping[Term, int]) -> list[Term]:
@@ -240,4 +242,4 @@ def region_of(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
     outputs = tuple(new[value] for value in alive)
     if not outputs or fill(outputs, dict(leaves)) != tuple(alive):
         return None
-    return Region(outputs, tuple(leaves), tuple(alive))
+    return Region(outputs, tuple(leaves), tuple(alive), tuple(piece))

@@ -21,6 +21,7 @@ __all__ = ["Instance", "instances"]
 _ATTEMPTS = 200
 _SIZES = tuple(range(2, 20))
 _NUMBERS = (1, 2, 3)  # of attributes: groups, pads, strides, parts
+_LARGER = (4, 5, 6, 7)  # a window must be larger than its pads
 
 
 @dataclass(frozen=True)
@@ -61,15 +62,17 @@ def instances(rule: Rule, signature: Signature, count: int = 2, conditions: Sequ
 
 
 def _choices(seed: str, names: Sequence[str]) -> Iterator[tuple[bool, dict[str, Size]]]:
-    """Sizes at random: first all different, then larger and smaller ones that may be equal, which are `special`."""
+    """Sizes at random: first all different, then larger and smaller ones that may be equal, which are `special`,
+    and last different ones beside larger numbers."""
     rng = random.Random(seed)
     shapes = [name for name in names if ".shape" in name]
     others = [name for name in names if ".shape" not in name]
-    for stage in (_SIZES, _SIZES[:6], (1, *_SIZES[:3])):
+    stages = ((_SIZES, _NUMBERS), (_SIZES[:6], _NUMBERS), ((1, *_SIZES[:3]), _NUMBERS), (_SIZES, _LARGER))
+    for stage, choices in stages:
         special = stage is not _SIZES or len(shapes) > len(stage)
         for _ in range(_ATTEMPTS):
             sizes = rng.choices(stage, k=len(shapes)) if special else rng.sample(stage, len(shapes))
-            numbers = rng.choices(_NUMBERS, k=len(others))
+            numbers = rng.choices(choices, k=len(others))
             yield special, dict(zip((*shapes, *others), (*sizes, *numbers), strict=True))
 
 
