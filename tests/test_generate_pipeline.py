@@ -195,6 +195,24 @@ def test_rules_that_match_unfolded_weights_only_are_not_usable() -> None:
     assert not is_usable(parse_rule(deep), frozenset("w"))
 
 
+def test_rules_that_nothing_matches_are_not_usable() -> None:
+    # Whose shape an attribute is, is known when the variable is bound, and no match waits for that.
+    assert is_usable(parse_rule("Sub(a, a) = Zeros[shape=a.shape]"), frozenset())
+    norm = "BatchNormalization[epsilon=e](a, Zeros[shape=t.shape], {}, m, v)"
+    assert not is_usable(parse_rule(f"Add({norm.format('t')}, t) = {norm.format('Add(t, t)')}"), frozenset())
+
+
+def test_functions_of_the_runtime_are_no_way_between_standard_operators() -> None:
+    minimiser = Minimiser(Evaluator(0))
+    fused = "FusedMatMul[alpha=1.0, transA={}, transB={}]"
+    minimiser.add(parse_rule(f"MatMul(Transpose[perm=p](a), b) = {fused.format(1, 0)}(a, b)"))
+    minimiser.add(parse_rule(f"{fused.format(1, 0)}(a, Transpose[perm=p](b)) = {fused.format(1, 1)}(a, b)"))
+    minimiser.add(parse_rule(f"Transpose[perm=p](MatMul(a, b)) = {fused.format(1, 1)}(b, a)"))
+    turned = "MatMul(Transpose[perm=[1, 0]](b), Transpose[perm=[1, 0]](a))"
+    assert not minimiser.derivable(_equation(MATRICES, f"{turned} = Transpose[perm=[1, 0]](MatMul(a, b))"))
+    assert minimiser.derivable(_equation(MATRICES, f"{turned} = {fused.format(1, 1)}(b, a)"))
+
+
 def test_a_trial_finds_sizes_and_tells_laws_from_others() -> None:
     trial = Trial(Evaluator(0), 0)
     law = parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_] | a[_] b[_,_] c[_]")

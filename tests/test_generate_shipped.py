@@ -38,6 +38,7 @@ _FOLD = (
 _MOVE = "Squeeze[axes=[-2]](BatchNormalization[epsilon=1e-05]({b}, s, o, m, v))"
 _NORM = "BatchNormalization[epsilon=1e-05]({x}, s, o, m, v)"
 _PAD = "Pad[pads=[0, 0, 1, 1, 0, 0, 1, 1], value=0.0]"
+_UNPADDED = "Pad[pads=[0, 0, 0, 0, 0, 0, 0, 0], value=0.0]"
 
 
 def _conv(g: int = 1, p: int = 1, s: int = 1) -> str:
@@ -99,15 +100,16 @@ _EXPECTED: Mapping[str, tuple[str, str, Mapping[str, tuple[int, ...]]]] = {
         "MatMul(Concat[axis=-1](a, c), Concat[axis=-2](b, d))",
         {"a": (2, 3), "b": (3, 4), "c": (2, 5), "d": (5, 4)},
     ),
-    "MatMul of transposes": (
-        "MatMul(Transpose[perm=[1, 0]](b), Transpose[perm=[1, 0]](a))",
-        "Transpose[perm=[1, 0]](MatMul(a, b))",
-        {"a": (2, 3), "b": (3, 4)},
+    # With what undoes a Transpose: MatMul of transposes.
+    "a transposed MatMul": (
+        "MatMul(Transpose[perm=[1, 0]](b), a)",
+        "Transpose[perm=[1, 0]](MatMul(Transpose[perm=[1, 0]](a), b))",
+        {"a": (3, 2), "b": (3, 4)},
     ),
-    "batched MatMul of transposes": (
-        "MatMul(Transpose[perm=[0, 2, 1]](b), Transpose[perm=[0, 2, 1]](a))",
-        "Transpose[perm=[0, 2, 1]](MatMul(a, b))",
-        {"a": (7, 2, 3), "b": (7, 3, 4)},
+    "a transposed batched MatMul": (
+        "MatMul(Transpose[perm=[0, 2, 1]](b), a)",
+        "Transpose[perm=[0, 2, 1]](MatMul(Transpose[perm=[0, 2, 1]](a), b))",
+        {"a": (7, 3, 2), "b": (7, 3, 4)},
     ),
     "a scalar through MatMul": ("Mul(MatMul(a, b), s)", "MatMul(a, Mul(b, s))", {"a": (2, 3), "b": (3, 4), "s": ()}),
     "a one-element scalar through MatMul": (
@@ -144,10 +146,15 @@ _EXPECTED: Mapping[str, tuple[str, str, Mapping[str, tuple[int, ...]]]] = {
         f"Split[axis=-3, split=[6, 6]]({_conv(s=2)}(x, Concat[axis=-4](w, u), Concat[axis=-1](b, c))).1)",
         {**_IMAGE, **_KERNELS},
     ),
-    "a sum of Convs": (f"Add({_conv()}(x, w), {_conv()}(x, u))", f"{_conv()}(x, Add(w, u))", {**_IMAGE, **_KERNELS}),
+    # One law adds kernels of all sizes, the smaller one padded; of kernels of one size, by nothing.
+    "a sum of Convs": (
+        f"Add({_conv()}(x, w), {_conv()}(x, u))",
+        f"{_conv()}(x, Add({_UNPADDED}(w), u))",
+        {**_IMAGE, **_KERNELS},
+    ),
     "a sum of grouped Convs with biases": (
         f"Add({_conv(2, 1, 2)}(x, w, b), {_conv(2, 1, 2)}(x, u, c))",
-        f"{_conv(2, 1, 2)}(x, Add(w, u), Add(b, c))",
+        f"{_conv(2, 1, 2)}(x, Add({_UNPADDED}(w), u), Add(b, c))",
         {**_IMAGE, **_GROUPED},
     ),
     "a sum of Convs of two inputs": (
@@ -155,7 +162,8 @@ _EXPECTED: Mapping[str, tuple[str, str, Mapping[str, tuple[int, ...]]]] = {
         f"{_conv()}(Concat[axis=-3](x, y), Concat[axis=-3](w, t))",
         {**_IMAGE, **_KERNELS, "t": (6, 3, 3, 3)},
     ),
-    "1x1 padded to 3x3": (f"{_conv(p=0)}(x, k)", f"{_conv(p=1)}(x, {_PAD}(k))", {**_IMAGE, **_KERNELS}),
+    "a Pad by nothing": (f"{_UNPADDED}(w)", "w", _KERNELS),
+    "1x1 padded to 3x3": (f"{_conv(p=1)}(x, {_PAD}(k))", f"{_conv(p=0)}(x, k)", {**_IMAGE, **_KERNELS}),
     "1x1 merged into 3x3": (
         f"Add({_conv(2, 0, 2)}(x, k, b), {_conv(2, 1, 2)}(x, w, c))",
         f"{_conv(2, 1, 2)}(x, Add({_PAD}(k), w), Add(b, c))",

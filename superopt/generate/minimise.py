@@ -12,15 +12,15 @@ Steps are taken on the ground terms of the equation; that a step is right there 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass
 
 from superopt.generate.candidates import Equation, occurrences, operators, variables
 from superopt.generate.derive import ByFingerprint, Deriver, Step, normal
 from superopt.generate.fingerprints import Evaluator
-from superopt.ir.pattern import pattern_names
+from superopt.ir.ops import OPS
 from superopt.ir.rule import Rule
-from superopt.ir.term import CLOSED_FORM, Term, topological
+from superopt.ir.term import CLOSED_FORM, AttrVar, Term, topological
 
 __all__ = ["Cost", "Minimiser", "cost", "is_usable", "is_weak", "normal"]
 
@@ -96,7 +96,7 @@ def is_usable(rule: Rule, weights: frozenset[str]) -> bool:
     written with at most that (they hold folded weights). A left side that names the whole shape of a variable
     (Zeros[shape=t.shape]) is matched by nothing."""
     for side in (rule, rule.reversed()):
-        if side.applicable and not any(name.endswith(".shape") for name in pattern_names(side.lhs)[1]):
+        if side.applicable and not _names_shapes(side.lhs):
             leaves = [t for t in topological(side.lhs) if not t.inputs and (t.op != "Var" or t.attr("name") in weights)]
             fixed: set[Term] = set(leaves)
             folded = 0
@@ -142,6 +142,8 @@ class Minimiser:
         one graph by steps downhill, or each is found from the other, uphill aside.
 
         What several outputs together gain shows at larger sizes only: each side of such an equation must be found.
+        Functions of ONNX Runtime's own, such as FusedMatMul, are no way between standard operators: a search chooses
+        them last, and not every target has them.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if lhs == rhs:
@@ -156,7 +158,11 @@ class Minimiser:
         ]
         if ways and all(self.derivation(start, goal, weights, without) is not None for start, goal in ways):
             return True
-        return not several and self._lowest(lhs, weights, without) is self._lowest(rhs, weights, without)
+        if several:
+            return False
+        functions = _functions((*lhs, *rhs))
+        low, other = (self._lowest(side, weights, functions, without) for side in (lhs, rhs))
+        return low is other
 
     def derivation(
         self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str], without: Rule | None = None
@@ -167,8 +173,9 @@ class Minimiser:
         most = Cost(max(one.work, other.work), max(one.other, other.other))
 
         def passes(terms: tuple[Term, ...]) -> bool:
-            return self._cost(terms, weights).within(most)
+            return _functions(terms) <= functions and self._cost(terms, weights).within(most)
 
+        functions = _functions((*start, *goal))
         large = max(operators(side, weights)[0] for side in (start, goal)) > _LARGE
         steps = (self.large_steps if large else self.most_steps) + len(start) - 1
         return self._deriver.derive(start, goal, steps, without=without, passes=passes, forward=True)
@@ -187,9 +194,14 @@ class Minimiser:
         self._admits.forget()
         self._costs.clear()
 
-    def _lowest(self, terms: tuple[Term, ...], weights: frozenset[str], without: Rule | None) -> Term:
+    def _lowest(
+        self, terms: tuple[Term, ...], weights: frozenset[str], functions: Set[str], without: Rule | None
+    ) -> Term:
+        def price(other: Term) -> float:
+            return self._cost((other,), weights).total if _functions((other,)) <= functions else math.inf
+
         (term,) = terms
-        return self._deriver.descend(term, lambda other: self._cost((other,), weights).total, without)
+        return self._deriver.descend(term, price, without)
 
     def _cost(self, terms: tuple[Term, ...], weights: frozenset[str]) -> Cost:
         found = self._costs.get((terms, weights))
@@ -198,7 +210,18 @@ class Minimiser:
         return found
 
 
+def _names_shapes(terms: Iterable[Term]) -> bool:
+    """Whether an attribute is the whole shape of a variable."""
+    values = (value for term in topological(terms) for _, value in term.attrs)
+    return any(isinstance(value, AttrVar) and ".shape" in value.name for value in values)
+
+
 def _is_used(start: tuple[Term, ...], goal: tuple[Term, ...]) -> bool:
     """Whether a rule can say what `goal` is where it has found `start`."""
     silent = any(term.op == "Var" or term.op in CLOSED_FORM for term in start)
     return not silent and set(variables(goal)) <= set(variables(start))
+
+
+def _functions(terms: Iterable[Term]) -> set[str]:
+    """Names of the operators below `terms` that ONNX does not have."""
+    return {t.op for t in topological(terms) if t.op in OPS and OPS[t.op].domain}

@@ -36,13 +36,16 @@ from superopt.search.view import View, run_time_terms
 __all__ = ["EFFORTS", "Luck", "RegionSearch", "State"]
 
 # What is done, effort by effort: how, and width and depth of the bursts.
-_PLAN = (("burst", 4, 4), ("detour", 4, 4), ("burst", 12, 6), ("detour", 12, 6), ("burst", 40, 8), ("everywhere", 0, 0))
+_PLAN = (("burst", 4, 4), ("detour", 4, 4), ("burst", 12, 6))
 EFFORTS = len(_PLAN)
 
 # The search of a region ends when so many graphs were expanded since its best one was found, or this many times
 # as many as it took to find that.
-_PATIENCE = 400
+_PATIENCE = 250
 _PATIENCE_FACTOR = 2
+
+# Times of one region that differ by less than this share of it are the same: measurements say no more.
+_DIFFERENCE = 0.001
 
 # Graphs that may be expanded to choose functions, whatever the search has spent.
 _COVERING = 100
@@ -52,7 +55,7 @@ _ELITE = 32
 
 
 # Bursts that one rule may begin in vain, in all regions together, before it must have been the beginning of a gain.
-_TRIALS = 5
+_TRIALS = 3
 
 
 class Luck:
@@ -128,7 +131,8 @@ class RegionSearch:
         self.luck = luck or Luck()
         self.matcher, self.check, self.cost, self.alpha, self.limit = Matcher(rules), check, cost, alpha, limit
         self.random = random.Random(seed)
-        self.start = State(tuple(outputs), cost.price(outputs))
+        self.quantum = max(1, round(cost.price(outputs).time * _DIFFERENCE))
+        self.start = State(tuple(outputs), self._price(outputs))
         self.best = self.start  # what the search makes of the region
         self.base = self.start  # the same before functions are chosen
         self.expanded = 0
@@ -140,6 +144,10 @@ class RegionSearch:
         # Bursts and detours that found nothing, by effort and first graph.
         self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()
         self._stop = min(limit, _PATIENCE)  # at how many graphs expanded to give up
+
+    def _price(self, outputs: Sequence[Term], roots: Sequence[Term] = (), results: Sequence[Term] = ()) -> Price:
+        price = self.cost.price(outputs, roots, results)
+        return price._replace(time=round(price.time / self.quantum) * self.quantum)
 
     @property
     def exhausted(self) -> bool:
@@ -236,7 +244,7 @@ class RegionSearch:
             if key in seen:
                 continue
             seen.add(key)
-            price = self.cost.price(state.outputs, found.roots, found.results)
+            price = self._price(state.outputs, found.roots, found.results)
             if price.time <= bound:
                 priced.append((price, found))
         priced.sort(key=lambda item: item[0])
@@ -262,7 +270,7 @@ class RegionSearch:
             if key in seen:
                 return None
             seen.add(key)
-        price = self.cost.price(outputs)
+        price = self._price(outputs)
         made = frozenset(moved.get(term, term) for term in state.made) | (found.made - self._usual)
         core = frozenset(moved.get(term, term) for term in state.core)
         if not state.core or not state.core.isdisjoint(found.covered):

@@ -22,6 +22,9 @@ from superopt.search.view import View, root_key
 
 __all__ = ["Check", "CheckCache", "Match", "Matcher", "RuleSet", "Variant"]
 
+# Standard operators that are other ones under another name: which of the two to write is a choice, too.
+_OTHER_NAMES = frozenset({"Sum"})
+
 Check: TypeAlias = Callable[[Rule, Bindings], "Signature | None"]
 
 
@@ -48,7 +51,7 @@ class Variant:
     symmetric: bool
     inner: tuple[tuple[int, str], ...]  # operators that inputs of the first root must be
     arity: int  # how many inputs it must have
-    chooses: bool  # it introduces a function of the runtime's own, which no standard operator is
+    chooses: bool  # it introduces a function of the runtime's own, or another name for an operator
 
     def may_fit(self, term: Term) -> bool:
         """A quick look at the operators just below: False where the first root cannot be `term`."""
@@ -158,7 +161,7 @@ def _variant(rule: Rule, origin: str) -> Variant:
 
 
 def _functions(terms: tuple[Term, ...]) -> set[str]:
-    return {t.op for t in topological(terms) if t.op in OPS and OPS[t.op].domain}
+    return {t.op for t in topological(terms) if t.op in OPS and (OPS[t.op].domain or t.op in _OTHER_NAMES)}
 
 
 def _node(term: Term) -> Term:

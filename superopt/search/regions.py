@@ -22,9 +22,11 @@ __all__ = ["Region", "canonical", "cut", "operators_in_order", "region_of", "reg
 
 # The size (run-time operators) at which regions are best to search, and the most. Later passes see more: what the
 # first one has found made the graph smaller.
-TARGET = 10
-LATER_TARGET = 20
+TARGET = 20
+LATER_TARGET = 30
 LARGEST = 40
+# What lives longer than so many operators is an input to all of them, and no reason to cut here rather than there.
+_LONG = 100
 # What a cut costs: for each value live across it beyond the fewest nearby, before a fused operator, at an old cut.
 _LIVE, _FUSED, _SHUNNED = 2.0, 0.5, 3.0
 
@@ -91,7 +93,7 @@ def _operator(value: Term) -> Term:
 
 
 def _live(order: Sequence[Term], outputs: Sequence[Term]) -> tuple[list[int], dict[Term, int]]:
-    """How many values are live before each operator (and at the end), and where each value is used last."""
+    """How many values are live before each operator (and at the end) and not for long, and where each is used last."""
     last: dict[Term, int] = {}
     for k, term in enumerate(order):
         for used in term.inputs:
@@ -103,8 +105,10 @@ def _live(order: Sequence[Term], outputs: Sequence[Term]) -> tuple[list[int], di
     made = {term: k for k, term in enumerate(order)}
     change = [0] * (len(order) + 2)
     for value, end in last.items():
-        change[made[_operator(value)] + 1] += 1
-        change[end + 1] -= 1
+        begin = made[_operator(value)] + 1
+        if end - begin <= _LONG:
+            change[begin] += 1
+            change[end + 1] -= 1
     live = []
     total = 0
     for k in range(len(order) + 1):
