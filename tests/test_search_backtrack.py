@@ -28,10 +28,9 @@ def searched(
     check: Check = believe,
     alpha: float = 2.0,
     limit: int = 700,
-    seed: int = 0,
 ) -> RegionSearch:
     costs = GraphCost(AnalyticCost())
-    search = RegionSearch(outputs, rules, CheckCache(check), costs, alpha=alpha, limit=limit, seed=seed)
+    search = RegionSearch(outputs, rules, CheckCache(check), costs, alpha=alpha, limit=limit)
     while not search.exhausted:
         search.improve()
     return search
@@ -95,8 +94,8 @@ def test_a_rule_is_only_applied_where_it_is_proven() -> None:
     assert operators(searched(block, check=check).best.outputs).count("Conv") >= 5
 
 
-def test_the_same_seed_gives_the_same_result() -> None:
-    found = [searched(Graphs().mobileone(image(), 8, 3, 8, 4, True), seed=3) for _ in range(2)]
+def test_the_same_graph_gives_the_same_result() -> None:
+    found = [searched(Graphs().mobileone(image(), 8, 3, 8, 4, True)) for _ in range(2)]
     assert found[0].best.outputs == found[1].best.outputs
     assert found[0].expanded == found[1].expanded
     assert found[0].best.rules() == found[1].best.rules()

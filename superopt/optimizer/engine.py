@@ -10,7 +10,7 @@ from superopt.ir.rule import Rule
 from superopt.onnx_io import Model
 from superopt.optimizer.candidates import Found
 from superopt.runtime import Target
-from superopt.search import AnalyticCost, Device, MeasuredCost, ModelTimer, Progress, RegionTimer, device_of, search
+from superopt.search import AnalyticCost, Device, MeasuredCost, ModelTimer, Progress, device_of, search
 from verify.proofs import ProofBook
 
 __all__ = ["COSTS", "Request", "find"]
@@ -58,7 +58,7 @@ def find(request: Request) -> Found:
     device = request.device or device_of(target.provider)
     analytic = AnalyticCost(device, target.threads, model.sizes)
     measured: MeasuredCost | None = None
-    timer: RegionTimer | None = None
+    timer: ModelTimer | None = None
     if request.cost == "measured":
         share = _MEASURING_SHARE * request.budget
         measured = MeasuredCost(
@@ -73,9 +73,9 @@ def find(request: Request) -> Found:
         position=model.position,
         alpha=request.alpha,
         budget_s=request.budget,
-        seed=request.seed,
         region_timer=timer,
         progress=tell,
+        measuring=lambda: (measured.spent_s if measured else 0.0) + (timer.spent_s if timer else 0.0),
     )
     source = f"analytic, {device.name}"
     if measured is not None:

@@ -19,6 +19,7 @@ from superopt.optimizer.candidates import Found, Traces, candidates, proof_of, r
 from superopt.optimizer.engine import COSTS, Request, find
 from superopt.optimizer.files import count_operators, keep_original, write_text
 from superopt.optimizer.judge import Judge, Timer, loadable
+from superopt.optimizer.remembered import RememberedProofs
 from superopt.optimizer.result import Difference, Latency, Refusal, Result
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.rulebook import certified_rules
@@ -215,7 +216,7 @@ class _Run:
             request = Request(
                 self.model,
                 self.rules,
-                ProofBook(self.certificates, self.numerics),
+                RememberedProofs(self.certificates, self.numerics),
                 self.target,
                 alpha,
                 budget,

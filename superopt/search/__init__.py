@@ -1,7 +1,7 @@
 """Cost-based backtracking search over proven rules, region by region."""
 
 from superopt.search.cost import AnalyticCost, CostModel
-from superopt.search.cost_cache import CostCache
+from superopt.search.cost_cache import CostCache, default_path
 from superopt.search.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
 from superopt.search.driver import RegionTimer, search
 from superopt.search.measured import MeasuredCost
@@ -20,6 +20,7 @@ __all__ = [
     "Progress",
     "RegionTimer",
     "SearchResult",
+    "default_path",
     "device_of",
     "find_device",
     "search",

@@ -10,7 +10,7 @@ A *detour* takes back a decision: from a graph on the way to the best one, a mov
 was taken (they rewrite a common operator; others are still there later), a burst to make something of it, a
 descent that leaves alone what came of it, and both once more.
 
-Efforts grow: small bursts, detours, larger bursts; the last is a best-first search over all moves.
+Efforts grow: small bursts, detours, larger bursts.
 
 Functions of the runtime's own (FusedGemm, SkipLayerNormalization) cover standard operators, and what is covered no
 other rule sees. So the search goes on among standard operators, and the graph it ends with is covered last, as
@@ -19,10 +19,8 @@ instructions are selected (Tang and Zhai): cheapest first, where that pays.
 
 from __future__ import annotations
 
-import heapq
-import random
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from superopt.ir.ops import remake
@@ -124,13 +122,12 @@ class RegionSearch:
         cost: GraphCost,
         *,
         alpha: float = 2.0,
-        seed: int = 0,
         limit: int = 4000,
         luck: Luck | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.luck = luck or Luck()
+        self.luck, self.clock = luck or Luck(), clock
         self.matcher, self.check, self.cost, self.alpha, self.limit = Matcher(rules), check, cost, alpha, limit
-        self.random = random.Random(seed)
         self.quantum = max(1, round(cost.price(outputs).time * _DIFFERENCE))
         self.start = State(tuple(outputs), self._price(outputs))
         self.best = self.start  # what the search makes of the region
@@ -171,7 +168,7 @@ class RegionSearch:
         self.best, self.effort = self.base, EFFORTS
 
     def improve(self, deadline: float = float("inf")) -> bool:
-        """Makes the next effort, until `deadline` (time.monotonic). Whether it was completed."""
+        """Makes the next effort, until `deadline` (of the clock). Whether it was completed."""
         self.deadline = deadline
         if self.exhausted:
             return True
@@ -189,10 +186,8 @@ class RegionSearch:
         while not self._over():
             if kind == "burst":
                 found = self._bursts(width, depth)
-            elif kind == "detour":
-                found = self._detours(width, depth)
             else:
-                found = self._everywhere()
+                found = self._detours(width, depth)
             if found is None:
                 break
             self._accept(self._descend(found))
@@ -211,7 +206,7 @@ class RegionSearch:
             self.best = _fresh(covered)
 
     def _over(self) -> bool:
-        return self.exhausted or time.monotonic() > self.deadline
+        return self.exhausted or self.clock() > self.deadline
 
     def _accept(self, state: State) -> None:
         if state.price < self.base.price:
@@ -365,29 +360,6 @@ class RegionSearch:
                     if child.price < cheapest.price:
                         cheapest = child
         return cheapest
-
-    def _everywhere(self) -> State | None:
-        """Best-first over all moves, from the best state back to the first one."""
-        waiting: list[tuple[Price, float, int, State, Match]] = []
-        seen: set[tuple[Term, ...]] = set()
-        numbers = iter(range(1 << 60))
-        for state in self._ancestry():
-            seen.add(self._normal(state.outputs))
-            for price, found in self._moves(state):
-                heapq.heappush(waiting, (price, self.random.random(), next(numbers), state, found))
-        while waiting and not self._over():
-            _, _, _, parent, found = heapq.heappop(waiting)
-            child = self._child(parent, found, seen)
-            if child is None:
-                continue
-            if child.price < self.base.price:
-                return child
-            for price, move in self._moves(child):
-                heapq.heappush(waiting, (price, self.random.random(), next(numbers), child, move))
-        return None
-
-    def _ancestry(self) -> Iterator[State]:
-        yield from reversed([self.start, *self.base.path()])
 
 
 def _fresh(state: State) -> State:

@@ -43,10 +43,10 @@ def search(
     position: Mapping[Term, int],
     alpha: float = 2.0,
     budget_s: float = 60.0,
-    seed: int = 0,
     region_timer: RegionTimer | None = None,
     progress: Callable[[Progress], None] | None = None,
     limit: int = 4000,
+    measuring: Callable[[], float] = lambda: 0.0,
 ) -> SearchResult:
     """The cheapest graph equal to `outputs` that is found with `rules` in `budget_s` seconds.
 
@@ -54,8 +54,12 @@ def search(
     cost up to `alpha` times the best, and expands at most `limit` graphs a region. `position` is the original
     order of the terms' nodes. `region_timer` times a region's graph before and after: what is not faster there
     by 2% is dropped (it gets the model's own weights; other values are variables). `progress` hears of each region.
+    `measuring` tells how many seconds measurements have taken so far: they are no part of the budget, so that a run
+    which finds them in a cache searches no longer than the first one.
     """
-    run = _Search(tuple(outputs), RuleSet(rules), CheckCache(check), GraphCost(cost), alpha, seed, limit, region_timer)
+    run = _Search(
+        tuple(outputs), RuleSet(rules), CheckCache(check), GraphCost(cost), alpha, limit, region_timer, measuring
+    )
     return run.run(position, budget_s, progress or (lambda _: None))
 
 
@@ -83,9 +87,9 @@ class _Search:
     check: CheckCache
     cost: GraphCost
     alpha: float
-    seed: int
     limit: int
     region_timer: RegionTimer | None
+    measuring: Callable[[], float]
     # Searched before, in this or an earlier pass: what became of it.
     known: dict[tuple[Term, ...], RegionSearch] = field(default_factory=dict)
     verdicts: dict[tuple[tuple[Term, ...], tuple[Term, ...]], State | None] = field(default_factory=dict)
@@ -93,9 +97,13 @@ class _Search:
     luck: Luck = field(default_factory=Luck)
     totals: tuple[int, int] = (0, 0)  # regions of the first pass, and distinct ones
 
+    def clock(self) -> float:
+        """Seconds of searching."""
+        return time.monotonic() - self.measuring()
+
     def run(self, position: Mapping[Term, int], budget_s: float, progress: Callable[[Progress], None]) -> SearchResult:
         """All passes."""
-        begun = time.monotonic()
+        begun = self.clock()
         self.deadline = begun + budget_s
         before = self.cost.price(self.outputs).time
         traces: list[Trace] = []
@@ -106,10 +114,10 @@ class _Search:
         cuts: set[frozenset[Term]] = set()
         outputs = self.outputs
         for number in range(PASSES + 1):  # in the first one, sites of one law wherever they are
-            left = self.deadline - time.monotonic()
+            left = self.deadline - self.clock()
             if left <= 0:
                 break
-            until = self.deadline if number > 1 else time.monotonic() + left * _FIRST_PASS_SHARE
+            until = self.deadline if number > 1 else self.clock() + left * _FIRST_PASS_SHARE
             if number == 0:
                 found, boundaries = list(site_regions(outputs, Matcher(self.rules))), set[frozenset[Term]]()
             else:
@@ -123,7 +131,7 @@ class _Search:
             def tell(done: int, tasks: Sequence[_Task] = tasks, number: int = number, total: int = total) -> None:
                 now = total - sum(t.gain * len(t.places) for t in tasks)
                 ratio = now / before if before else 1.0
-                progress(Progress(number, done, len(tasks), ratio, time.monotonic() - begun))
+                progress(Progress(number, done, len(tasks), ratio, self.clock() - begun))
 
             if number == 0:
                 for task in tasks:
@@ -159,7 +167,7 @@ class _Search:
             regions_improved=len(improved),
             rule_uses=dict(sorted(uses.items(), key=lambda item: (-item[1], item[0]))),
             states=sum(s.expanded for s in self.known.values()),
-            seconds=time.monotonic() - begun,
+            seconds=self.clock() - begun,
             complete=all(s.exhausted for s in self.known.values()),
             gains=gains,
             origin=origin,
@@ -188,9 +196,9 @@ class _Search:
                         self.check,
                         self.cost,
                         alpha=self.alpha,
-                        seed=self.seed,
                         limit=self.limit,
                         luck=self.luck,
+                        clock=self.clock,
                     )
                 tasks[region.outputs] = _Task(self.known[region.outputs])
             tasks[region.outputs].places.append(region)
@@ -201,7 +209,7 @@ class _Search:
         for effort in range(EFFORTS):
             todo = sorted((t for t in tasks if t.search.effort == effort), key=lambda t: -t.weight)
             for k, task in enumerate(todo):
-                now = time.monotonic()
+                now = self.clock()
                 if now > until:
                     return
                 share = task.weight / (sum(t.weight for t in todo[k:]) or 1.0)
@@ -229,7 +237,7 @@ class _Search:
         searched = task.search
         weights = {leaf: term for leaf, term in task.places[0].leaves if leaf.op == "Const"}
         for state in searched.candidates()[:_MOST_TIMED]:
-            if time.monotonic() > self.deadline:
+            if self.clock() > self.deadline:
                 promised = searched.start.price.time >= _LEAST_PROMISE * state.price.time
                 return state if promised else None
             seconds = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))

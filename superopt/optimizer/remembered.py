@@ -1,0 +1,78 @@
+"""Verdicts of earlier runs, for the search alone: what it relies on is proven anew before anything is written."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.text import show_rule, show_signature
+from superopt.search import default_path
+from verify.proofs import Certificate, ProofBook, kernel_hash
+from verify.verdict import Proved, Unknown, Verdict
+
+__all__ = ["RememberedProofs"]
+
+_PATIENCE_S = 10.0  # while another process writes
+_NONE = ""  # no proof
+
+
+class RememberedProofs(ProofBook):
+    """A `ProofBook` that remembers what it has proven, or tried to, in the user's cache directory (`path`).
+
+    Only verdicts of this very kernel count. A file that cannot be used is as good as none.
+    """
+
+    def __init__(
+        self, certificates: Mapping[str, Certificate] | None = None, numerics: str = "real-only",
+        path: Path | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(certificates, numerics)
+        self._known: dict[tuple[str, Signature], Verdict] = {}
+        self._connection: sqlite3.Connection | None = None
+        path = path or default_path().with_name("verdicts.sqlite")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
+            self._connection.execute("PRAGMA synchronous=OFF")  # a verdict lost in a crash costs one proof
+            self._connection.execute("CREATE TABLE IF NOT EXISTS verdict (key TEXT PRIMARY KEY, proof TEXT NOT NULL)")
+        except (OSError, sqlite3.Error):
+            self._connection = None
+
+    def verdict(self, rule: Rule, signature: Signature) -> Verdict:
+        """The verdict at `signature`, as it was found by this run or an earlier one."""
+        at = (rule.id, signature)
+        if at not in self._known:
+            listed = at in self._verdicts or (rule.reversed().id, signature) in self._verdicts
+            key = f"{kernel_hash()}|{show_rule(Rule(rule.lhs, rule.rhs))}|{show_signature(signature)}"
+            found = None if listed else self._remembered(key)
+            if found is None:
+                found = super().verdict(rule, signature)
+                if not listed:
+                    self._remember(key, rule, signature, found)
+            self._known[at] = found
+        return self._known[at]
+
+    def _remembered(self, key: str) -> Verdict | None:
+        try:
+            row = (
+                self._connection
+                and self._connection.execute("SELECT proof FROM verdict WHERE key = ?", (key,)).fetchone()
+            )
+            if not row:
+                return None
+            if row[0] == _NONE:
+                return Unknown("not proven by an earlier run")
+            ((_, proved),) = Certificate.from_json(row[0]).proofs
+            return proved
+        except (sqlite3.Error, ValueError, KeyError, TypeError):
+            return None
+
+    def _remember(self, key: str, rule: Rule, signature: Signature, verdict: Verdict) -> None:
+        proof = Certificate.of(rule, [(signature, verdict)]).to_json() if isinstance(verdict, Proved) else _NONE
+        try:
+            if self._connection is not None:
+                self._connection.execute("INSERT OR REPLACE INTO verdict VALUES (?, ?)", (key, proof))
+        except sqlite3.Error:
+            self._connection = None
