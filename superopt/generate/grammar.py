@@ -124,6 +124,7 @@ class Family:
     halves: tuple[int, ...] = ()  # axes at which values are cut into two, for rules with two outputs
     wave: int = 1  # families of later waves know the rules of earlier ones: small general laws come first
     optional: bool = False  # enumerated only where it is asked for by name
+    neutral: int = 4  # most operators at inference, on both sides together, of a law that gains nothing by itself
     group: str = ""  # of families that are asked for together, beside their name
     parts: int = 1  # shards that the last level is cut into
 

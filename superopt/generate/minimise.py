@@ -26,7 +26,6 @@ __all__ = ["Cost", "Minimiser", "cost", "is_usable", "is_weak", "normal"]
 
 _LARGE = 3
 _EXPLAINED, _MOST_EXPLAINED = 3, 1000  # steps, and graphs looked at
-_NEUTRAL = 4  # most operators at inference, on both sides together, of a law that gains nothing by itself
 _LAUNCH = 8.0  # cost of running any operator at all, in multiply-adds of these small tensors
 
 
@@ -88,7 +87,7 @@ def is_weak(equation: Equation) -> bool:
     if cost(equation.lhs, weights).total != cost(equation.rhs, weights).total:
         return False
     repeated = any(len(leaves) > len(set(leaves)) for leaves in map(occurrences, (equation.lhs, equation.rhs)))
-    return repeated or equation.size[0] > _NEUTRAL
+    return repeated or equation.size[0] > equation.family.neutral
 
 
 def is_usable(rule: Rule, weights: frozenset[str]) -> bool:

@@ -88,8 +88,12 @@ class GraphCost:
             size, terms = self._weights.get(weight) or self._weight(weight)
             weight_bytes += size
             weight_terms += terms
-        time += int(weight_bytes * self.model.seconds_per_weight_byte * 1e12)
+        time += self.reading(weight_bytes)
         return Price(time, nodes, transposed, weight_bytes, weight_terms)
+
+    def reading(self, weight_bytes: int) -> int:
+        """Picoseconds of reading so many bytes of constants from memory."""
+        return int(weight_bytes * self.model.seconds_per_weight_byte * 1e12)
 
     def _cost(self, term: Term) -> int:
         cost = self._alone.get(term)

@@ -40,6 +40,9 @@ LAYOUT: tuple[Family, ...] = (
         elements=12,
         lifts="layout",
     ),
+    Family(  # rows of columns are columns of rows
+        "layout", inputs("x y z t", (2, 2)), concat(-1, -2), runtime=3, elements=16, lifts="layout", neutral=6
+    ),
     Family(
         "layout",
         inputs("x y z t", (2, 2)),

@@ -41,7 +41,15 @@ MATRIX: tuple[Family, ...] = (
         lifts="matrix",
     ),
     Family("matrix", inputs("a b c", (2, 2)), (Use("MatMul"), Use("Sub", slots=("*!Sub",))), runtime=3, lifts="matrix"),
-    Family("matrix", inputs("a", (2, 2)), binary("MatMul"), runtime=1, constants=(("Eye", {"n": 2}),), lifts="matrix"),
+    Family(
+        "matrix",
+        inputs("a", (2, 2)),
+        (*binary("MatMul"), *transpose((1, 0), slots=("Eye",), run=False, fold=True)),
+        runtime=1,
+        folded=(1, 1),
+        constants=(("Eye", {"n": 2}),),
+        lifts="matrix",
+    ),
     Family(
         "matrix",
         (*inputs("a b c d", (2, 2)), *inputs("s", ())),

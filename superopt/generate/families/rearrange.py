@@ -148,6 +148,7 @@ _SHAPES: tuple[Family, ...] = (
         ),
         runtime=4,
         elements=105,
+        optional=True,
     ),
     _family(  # pixels in one row
         inputs("a", _IMAGE),
