@@ -3,6 +3,7 @@
 from superopt.onnx_io.build import new_model
 from superopt.onnx_io.enclosed import Body, Place, bodies, put_back, write_body
 from superopt.onnx_io.model import Model, ModelError
+from superopt.onnx_io.opsets import has_operator
 from superopt.onnx_io.reader import read_model
 from superopt.onnx_io.reduced import read_reduced
 from superopt.onnx_io.save import save_model
@@ -14,6 +15,7 @@ __all__ = [
     "ModelError",
     "Place",
     "bodies",
+    "has_operator",
     "new_model",
     "put_back",
     "read_model",

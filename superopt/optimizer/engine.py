@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from superopt.ir.rule import Rule
-from superopt.onnx_io import Model
+from superopt.onnx_io import Model, has_operator
 from superopt.optimizer.candidates import Found
 from superopt.runtime import Target
 from superopt.search import AnalyticCost, Device, MeasuredCost, ModelTimer, Progress, device_of, search
@@ -75,6 +75,7 @@ def find(request: Request) -> Found:
         budget_s=request.budget,
         region_timer=timer,
         progress=tell,
+        available=lambda op: has_operator(op, model.opset),
         measuring=lambda: (measured.spent_s if measured else 0.0) + (timer.spent_s if timer else 0.0),
     )
     source = f"analytic, {device.name}"

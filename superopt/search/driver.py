@@ -47,6 +47,7 @@ def search(
     progress: Callable[[Progress], None] | None = None,
     limit: int = 4000,
     measuring: Callable[[], float] = lambda: 0.0,
+    available: Callable[[str], bool] = lambda op: True,
 ) -> SearchResult:
     """The cheapest graph equal to `outputs` that is found with `rules` in `budget_s` seconds.
 
@@ -55,7 +56,8 @@ def search(
     order of the terms' nodes. `region_timer` times a region's graph before and after: what is not faster there
     by 2% is dropped (it gets the model's own weights; other values are variables). `progress` hears of each region.
     `measuring` tells how many seconds measurements have taken so far: they are no part of the budget, so that a run
-    which finds them in a cache searches no longer than the first one.
+    which finds them in a cache searches no longer than the first one. `available`: whether the model's operator set has
+    an operator.
     """
     run = _Search(
         tuple(outputs), RuleSet(rules), CheckCache(check), GraphCost(cost), alpha, limit, region_timer, measuring

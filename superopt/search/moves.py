@@ -98,7 +98,8 @@ class Match:
 class RuleSet:
     """All variants of a set of rules, by the operator of their first root; laws of many operands apart from them."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
+        """`available`: whether the model may have an operator that it does not have already."""
         self.by_key: dict[str, list[Variant]] = {}
         self.laws: list[tuple[ListLaw, str]] = []  # and the ids of the rules
         self.size = 0
@@ -110,6 +111,8 @@ class RuleSet:
                 for variant in directed.commuted() if directed.applicable else ():
                     key = _renamed(variant.lhs, variant.rhs)
                     if variant.lhs == variant.rhs or key in seen:
+                        continue
+                    if not all(map(available, _operators(variant.rhs) - _operators(variant.lhs))):
                         continue
                     seen.add(key)
                     self.size += 1
@@ -158,6 +161,10 @@ def _variant(rule: Rule, origin: str) -> Variant:
     inner = tuple((k, i.op) for k, i in enumerate(inputs) if i is not None and i.op != "Var")
     chooses = not _functions(rule.rhs) <= _functions(rule.lhs)
     return Variant(rule, origin, tuple(climbs), symmetric, inner, len(inputs), chooses)
+
+
+def _operators(terms: tuple[Term, ...]) -> set[str]:
+    return {t.op for t in topological(terms) if t.op in OPS}
 
 
 def _functions(terms: tuple[Term, ...]) -> set[str]:

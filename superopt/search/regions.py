@@ -22,8 +22,8 @@ __all__ = ["Region", "canonical", "cut", "operators_in_order", "region_of", "reg
 
 # The size (run-time operators) at which regions are best to search, and the most. Later passes see more: what the
 # first one has found made the graph smaller.
-TARGET = 20
-LATER_TARGET = 30
+TARGET = 10
+LATER_TARGET = 24
 LARGEST = 40
 # What lives longer than so many operators is an input to all of them, and no reason to cut here rather than there.
 _LONG = 100
