@@ -9,6 +9,7 @@ import click
 
 from superopt.cli.bench_command import bench_command
 from superopt.cli.generate_command import generate_command
+from superopt.cli.options import shapes
 from superopt.cli.report_command import report_command, run_report_option, write_run_report
 from superopt.cli.rules_command import rules_command
 from superopt.cli.show import show_result
@@ -16,20 +17,12 @@ from superopt.cli.terminal import Progress, errors, one_line_errors, results
 from superopt.cli.verify_command import verify_command
 from superopt.optimizer import Result, optimize
 from superopt.optimizer.engine import COSTS
-from superopt.runtime import InputError, parse_shape
 from superopt.search import Device, DeviceError, find_device, shipped_devices
 from verify.verdict import NUMERICS
 
 __all__ = ["main", "optimize_main"]
 
 _HELP = {"help_option_names": ["-h", "--help"]}
-
-
-def _shapes(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    try:
-        return dict(map(parse_shape, values))
-    except InputError as error:
-        raise click.BadParameter(str(error), context, parameter) from error
 
 
 def _device(context: click.Context, parameter: click.Parameter, value: str | None) -> Device | None:
@@ -77,7 +70,7 @@ _optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = 
         "--rules", type=click.Path(path_type=Path), help="File or folder of rules to use instead of the shipped ones."
     ),
     click.option(
-        "--shape", "shapes", metavar="INPUT=1x3x224x224", multiple=True, callback=_shapes,
+        "--shape", "shapes", metavar="INPUT=1x3x224x224", multiple=True, callback=shapes,
         help="Sizes at which a dynamic input is measured (else 1); repeatable. The result stays dynamic.",
     ),
     click.option(
@@ -95,6 +88,9 @@ _optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = 
     click.option(
         "--target-absent", is_flag=True,
         help="The device of --cost analytic --device is not here: compare outputs, but time nothing, and say so.",
+    ),
+    click.option(
+        "--explain", is_flag=True, help="Show of each rule where it matched, whether it was tried, and what it gained."
     ),
     click.option("--trace", type=click.Path(path_type=Path), help="Write every step of the derivation as JSON."),
     click.option(
@@ -121,6 +117,7 @@ def _optimize(
     cost: str,
     device: Device | None,
     target_absent: bool,
+    explain: bool,
     trace: Path | None,
     numerics: str,
     report: Path | None,
@@ -141,6 +138,7 @@ def _optimize(
             cost=cost,
             device=device,
             target_absent=target_absent,
+            explain=explain,
             trace=trace,
             numerics=numerics,
             progress=progress,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from superopt.cli.options import writable
 from superopt.cli.terminal import Progress, one_line_errors
 from superopt.ir.rule import Rule
 from superopt.optimizer import Result
@@ -18,18 +19,9 @@ from superopt.rulebook import RulesError, beside, certified_rules, rule_files
 __all__ = ["report_command", "run_report_option", "write_run_report"]
 
 
-def _writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Says at once, and not after the work, that a file cannot be written."""
-    if path is not None and path.is_dir():
-        raise click.BadParameter(f"{path} is a directory, not a file to write to", context, parameter)
-    if path is not None and not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"{path.parent}: no such folder to write to", context, parameter)
-    return path
-
-
 _File = click.Path(path_type=Path)
 
-run_report_option = click.option("--report", type=_File, callback=_writable, help="Write a page (HTML) on this run.")
+run_report_option = click.option("--report", type=_File, callback=writable, help="Write a page (HTML) on this run.")
 
 
 def write_run_report(path: Path, result: Result) -> None:
@@ -39,9 +31,9 @@ def write_run_report(path: Path, result: Result) -> None:
 
 @click.command("report", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "-o", "--out", type=_File, callback=_writable, default=Path("report.html"), show_default=True, help="Page to write."
+    "-o", "--out", type=_File, callback=writable, default=Path("report.html"), show_default=True, help="Page to write."
 )
-@click.option("--json", "json_out", type=_File, callback=_writable, help="Write the same data as JSON, too.")
+@click.option("--json", "json_out", type=_File, callback=writable, help="Write the same data as JSON, too.")
 @click.option("--rules", type=_File, help="File or folder of rules instead of the shipped ones.")
 @one_line_errors
 def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None:

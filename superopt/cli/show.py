@@ -7,9 +7,10 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from superopt.generate import Summary
-from superopt.optimizer import Result
+from superopt.optimizer import Result, RuleAttempts
 
 __all__ = ["show_result", "show_summary"]
 
@@ -20,6 +21,8 @@ def show_result(console: Console, result: Result) -> None:
     if result.cost_source:
         console.print(f"cost model: {result.cost_source}", markup=False)
     _rules(console, result)
+    if result.attempts:
+        console.print(_attempts(result.attempts))
     if result.difference is not None:
         d = result.difference
         own = f"the original differs from itself by {d.own_spread:.2e} between ONNX Runtime's optimization levels"
@@ -98,6 +101,19 @@ def _rules(console: Console, result: Result) -> None:
         console.print("rules applied:", markup=False)
     for use in result.rules:
         console.print(f"{use.count:5} x {use.rule}", markup=False)
+
+
+def _attempts(attempts: list[RuleAttempts]) -> Table:
+    """One row for each rule that matched somewhere; `saved` is by the cost model, below nothing where a step leads
+    uphill."""
+    table = Table(title="what became of the rules", title_justify="left")
+    for name in ("matched", "tried", "unproven", "used", "saved"):
+        table.add_column(name, justify="right")
+    table.add_column("rule", overflow="fold")
+    for one in attempts:
+        saved = _ms(one.saved_ms) if one.used else "-"
+        table.add_row(str(one.matched), str(one.tried), str(one.unproven), str(one.used), saved, Text(one.rule))
+    return table
 
 
 def _ms(value: float) -> str:

@@ -15,10 +15,11 @@ from superopt.ir.term import Term
 from superopt.ir.text import show_rule
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.onnx_io import Model
-from superopt.optimizer.result import Proof, RuleUse
+from superopt.optimizer.result import Proof, RuleAttempts, RuleUse
+from superopt.search import Attempts
 from superopt.search.apply import fill, places
 
-__all__ = ["Found", "Traces", "candidates", "proof_of", "rule_uses"]
+__all__ = ["Found", "Traces", "candidates", "explained", "proof_of", "rule_uses"]
 
 Traces: TypeAlias = tuple[Trace, ...]
 
@@ -26,7 +27,7 @@ Traces: TypeAlias = tuple[Trace, ...]
 @dataclass(frozen=True)
 class Found:
     """What a search came back with: its passes. Costs in seconds; `gains` is what one use of a rewrite saves,
-    `origin` names the rule that made a term."""
+    `origin` names the rule that made a term, `attempts` says what became of each rule."""
 
     traces: Traces = ()
     cost_before: float | None = None
@@ -35,6 +36,7 @@ class Found:
     gains: Mapping[Rewrite, float] = field(default_factory=dict)
     origin: Mapping[Term, str] = field(default_factory=dict)
     notices: tuple[str, ...] = ()
+    attempts: Mapping[str, Attempts] = field(default_factory=dict)
 
 
 def candidates(found: Found) -> Iterator[tuple[str, Traces]]:
@@ -70,6 +72,16 @@ def rule_uses(traces: Traces, graphs: Iterable[Model]) -> list[RuleUse]:
                 nodes.setdefault(step.rule, {}).update(dict.fromkeys(at))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].id))
     return [RuleUse(rule.id, show_rule(Rule(rule.lhs, rule.rhs)), n, list(nodes[rule])) for rule, n in ordered]
+
+
+def explained(attempts: Mapping[str, Attempts], rules: Iterable[Rule]) -> list[RuleAttempts]:
+    """What became of each rule that matched, those that save most first, then those that were tried most."""
+    known = {rule.id: show_rule(Rule(rule.lhs, rule.rhs)) for rule in rules}
+    found = [
+        RuleAttempts(id, known.get(id, ""), a.matched, a.tried, a.unproven, a.used, round(a.saved_s * 1e3, 6))
+        for id, a in attempts.items()
+    ]
+    return sorted(found, key=lambda one: (-one.saved_ms, -one.used, -one.tried, -one.matched, one.id))
 
 
 def _places(application: Application, graph: Model) -> list[list[str]]:

@@ -84,4 +84,5 @@ def find(request: Request) -> Found:
         source = f"{counts.measured + counts.cached} operators measured, {counts.estimated} estimated"
         measured.cache.close()
     notices = () if measured is None else tuple(measured.notices)
-    return Found(result.traces, result.cost_before, result.cost_after, source, result.gains, result.origin, notices)
+    costs = (result.cost_before, result.cost_after, source)
+    return Found(result.traces, *costs, result.gains, result.origin, notices, result.tally.of_rule)

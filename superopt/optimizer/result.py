@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 import onnx
 
-__all__ = ["SCHEMA_VERSION", "Difference", "Latency", "Proof", "Refusal", "Result", "RuleUse"]
+__all__ = ["SCHEMA_VERSION", "Difference", "Latency", "Proof", "Refusal", "Result", "RuleAttempts", "RuleUse"]
 
 SCHEMA_VERSION = 2
 
@@ -22,6 +22,20 @@ class RuleUse:
     rule: str
     count: int
     nodes: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RuleAttempts:
+    """What became of a rule in the search: moves that were priced, graphs that were made, moves that no proof allows;
+    uses in what the search came back with, and the milliseconds that they save by the cost model."""
+
+    id: str
+    rule: str
+    matched: int
+    tried: int
+    unproven: int
+    used: int
+    saved_ms: float
 
 
 @dataclass(frozen=True)
@@ -93,6 +107,7 @@ class Result:
     latency: Latency | None = None
     difference: Difference | None = None
     rules: list[RuleUse] = field(default_factory=list)
+    attempts: list[RuleAttempts] = field(default_factory=list)
     proof: Proof | None = None
     refused: list[Refusal] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)

@@ -15,7 +15,7 @@ from superopt.ir.term import Term
 from superopt.onnx_io import Model, ModelError, put_back, read_reduced, save_model, write_model
 from superopt.onnx_io.bodies import all_nodes
 from superopt.optimizer.bodies import Inside, search_bodies
-from superopt.optimizer.candidates import Found, Traces, candidates, proof_of, rule_uses
+from superopt.optimizer.candidates import Found, Traces, candidates, explained, proof_of, rule_uses
 from superopt.optimizer.engine import COSTS, Request, find
 from superopt.optimizer.files import count_operators, keep_original, write_text
 from superopt.optimizer.judge import Judge, Timer, loadable
@@ -66,6 +66,7 @@ def optimize(
     cost: str = "measured",
     device: Device | str | Path | None = None,
     target_absent: bool = False,
+    explain: bool = False,
     progress: Callable[[str], None] | None = None,
     finder: Finder = find,
     timer: Timer | None = None,
@@ -82,6 +83,7 @@ def optimize(
     `cost` says where the search has the costs of operators from: "measured", or "analytic", a model of `device` (a
     description, its file, or the name of a shipped one; None: a usual device of the provider). With `target_absent`
     that device is not here: outputs are compared on what is here, but nothing is timed, and `Result.notices` says so.
+    With `explain`, `Result.attempts` says of every rule where it matched, whether it was tried, and what it gained.
     `finder` and `timer` replace the search and the clock.
 
     Raises ModelError (unreadable model), RulesError, RuntimeUnavailable, ValueError (unusable option or description of
@@ -104,6 +106,7 @@ def optimize(
         cost,
         device if isinstance(device, Device) or device is None else find_device(device),
         target_absent,
+        explain,
     )
     run.read([Path(path) for path in (out, trace) if path is not None])
     listed, run.certificates = certified_rules(None if rules is None else Path(rules))
@@ -147,6 +150,7 @@ class _Run:
     cost: str
     device: Device | None
     target_absent: bool
+    explain: bool
     rules: list[Rule] = field(default_factory=list)
     certificates: dict[str, Certificate] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -366,6 +370,7 @@ class _Run:
             latency=self.latency,
             difference=self.difference,
             rules=rule_uses(self.traces, self.graphs),
+            attempts=explained(found.attempts, self.rules) if self.explain else [],
             proof=proof_of(self.traces) if self.changed else None,
             refused=self.refused,
             notices=[

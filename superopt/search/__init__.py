@@ -6,11 +6,13 @@ from superopt.search.device import CPU, Device, DeviceError, device_of, find_dev
 from superopt.search.driver import RegionTimer, search
 from superopt.search.measured import MeasuredCost
 from superopt.search.result import Progress, SearchResult
+from superopt.search.tally import Attempts
 from superopt.search.timer import ModelTimer
 
 __all__ = [
     "CPU",
     "AnalyticCost",
+    "Attempts",
     "CostCache",
     "CostModel",
     "Device",

@@ -29,6 +29,7 @@ from superopt.ir.trace import Rewrite, Step
 from superopt.search.graph_cost import GraphCost, Price
 from superopt.search.moves import CheckCache, Match, Matcher, RuleSet
 from superopt.search.normal import Normal
+from superopt.search.tally import Tally
 from superopt.search.view import View, run_time_terms
 
 __all__ = ["EFFORTS", "Luck", "RegionSearch", "State"]
@@ -125,9 +126,10 @@ class RegionSearch:
         alpha: float = 2.0,
         limit: int = 4000,
         luck: Luck | None = None,
+        tally: Tally | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.luck, self.clock = luck or Luck(), clock
+        self.luck, self.tally, self.clock = luck or Luck(), Tally() if tally is None else tally, clock
         self.matcher, self.check, self.cost, self.alpha, self.limit = Matcher(rules), check, cost, alpha, limit
         whole = cost.price(outputs)
         self.quantum = max(1, round((whole.time - cost.reading(whole.weight_bytes)) * _DIFFERENCE))
@@ -241,6 +243,7 @@ class RegionSearch:
             if key in seen:
                 continue
             seen.add(key)
+            self.tally[found.variant.origin].matched += 1
             price = self._price(state.outputs, found.roots, found.results)
             if price.time <= bound:
                 priced.append((price, found))
@@ -254,6 +257,7 @@ class RegionSearch:
         """
         signature = self.check(found)
         if signature is None:
+            self.tally[found.variant.origin].unproven += 1
             return None
         moved: dict[Term, Term] = {}
 
@@ -267,6 +271,7 @@ class RegionSearch:
             if key in seen:
                 return None
             seen.add(key)
+        self.tally[found.variant.origin].tried += 1
         price = self._price(outputs)
         made = frozenset(moved.get(term, term) for term in state.made) | (found.made - self._usual)
         core = frozenset(moved.get(term, term) for term in state.core)

@@ -18,6 +18,7 @@ from superopt.search.graph_cost import GraphCost
 from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
 from superopt.search.regions import Region, canonical, operators_in_order, regions
 from superopt.search.result import Progress, SearchResult
+from superopt.search.tally import Tally
 
 __all__ = ["RegionTimer", "search"]
 
@@ -97,6 +98,7 @@ class _Search:
     verdicts: dict[tuple[tuple[Term, ...], tuple[Term, ...]], State | None] = field(default_factory=dict)
     settled: set[tuple[Term, ...]] = field(default_factory=set)  # results of searches: there is nothing to find there
     luck: Luck = field(default_factory=Luck)
+    tally: Tally = field(default_factory=Tally)
     totals: tuple[int, int] = (0, 0)  # regions of the first pass, and distinct ones
 
     def clock(self) -> float:
@@ -173,6 +175,7 @@ class _Search:
             complete=all(s.exhausted for s in self.known.values()),
             gains=gains,
             origin=origin,
+            tally=self.tally,
         )
 
     def _promises(self, region: Region) -> bool:
@@ -200,6 +203,7 @@ class _Search:
                         alpha=self.alpha,
                         limit=self.limit,
                         luck=self.luck,
+                        tally=self.tally,
                         clock=self.clock,
                     )
                 tasks[region.outputs] = _Task(self.known[region.outputs])
@@ -264,6 +268,10 @@ class _Search:
         for region in found:
             if region.outputs in rewrites:
                 applications.append(Application(rewrites[region.outputs], region.leaves))
-                for rule in chosen[region.outputs].rules():
+                for state in chosen[region.outputs].path():
+                    assert state.parent is not None and state.move is not None
+                    rule = state.move.variant.origin
                     uses[rule] = uses.get(rule, 0) + 1
+                    self.tally[rule].used += 1
+                    self.tally[rule].saved_s += (state.parent.price.time - state.price.time) * 1e-12
         return Trace(tuple(applications)), origin_of

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from superopt.ir.term import Term
 from superopt.ir.trace import Rewrite, Trace
+from superopt.search.tally import Tally
 
 __all__ = ["Progress", "SearchResult"]
 
@@ -29,8 +30,9 @@ class SearchResult:
     Costs are seconds by the cost model, for the whole graph. `gains` is what one use of a rewrite saves.
     `regions_total` and `regions_unique` are those of the first pass, `regions_improved` the distinct ones of all.
     `rule_uses` counts by the id of the rule as it stands in the rule set; `origin` names for each new term
-    of `outputs` the rule that made it. `states` is how many graphs were expanded. `complete`: the search
-    ended by itself, not by its time budget; then the same seed gives the same result on every machine.
+    of `outputs` the rule that made it; `tally` says what became of all rules. `states` is how many graphs were
+    expanded. `complete`: the search ended by itself, not by its time budget; then the same costs give the same result
+    on every machine.
     """
 
     outputs: tuple[Term, ...]
@@ -46,3 +48,4 @@ class SearchResult:
     complete: bool
     gains: dict[Rewrite, float] = field(default_factory=dict)
     origin: dict[Term, str] = field(default_factory=dict)
+    tally: Tally = field(default_factory=Tally)
