@@ -71,6 +71,16 @@ def test_branches_become_one_matmul(saved: Path, tmp_path: Path, lora_rules: Pat
     np.testing.assert_allclose(outputs(out, {"x": x})[0], outputs(saved, {"x": x})[0], rtol=1e-4, atol=1e-4)
 
 
+def test_what_became_of_the_rules_is_told_where_it_is_asked_for(saved: Path, tmp_path: Path, lora_rules: Path) -> None:
+    silent = run_optimize(saved, None, lora_rules)
+    assert silent.changed and not silent.attempts
+    result = run_optimize(saved, None, lora_rules, explain=True)
+    used = {one.id: one.used for one in result.attempts if one.used}
+    assert sum(used.values()) == sum(rule.count for rule in result.rules)
+    assert all(one.matched >= 0 and one.tried >= one.used > 0 for one in result.attempts if one.used)
+    assert json.loads(result.to_json())["attempts"][0]["saved_ms"] > 0
+
+
 def test_library_call_with_a_model_in_memory(lora_rules: Path) -> None:
     result = superopt.optimize(lora(), ep="cpu", rules=lora_rules, budget=5.0, timer=faster)
     assert isinstance(result, superopt.Result)

@@ -1,0 +1,51 @@
+"""Verdicts of earlier runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from superopt.ir.text import parse_rule
+from superopt.optimizer.remembered import RememberedProofs
+from verify import proofs
+from verify.verdict import Proved, Unknown
+
+TRUE = parse_rule("Add(x, y) = Add(y, x) @ x[_,_] y[_,_]")
+FALSE = parse_rule("Sub(x, y) = Sub(y, x) @ x[_,_] y[_,_]")
+
+
+@pytest.fixture
+def unable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prove_at(*_: object) -> None:
+        raise AssertionError("proven again")
+
+    monkeypatch.setattr(proofs, "prove_at", prove_at)
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Path:
+    path = tmp_path / "verdicts.sqlite"
+    book = RememberedProofs(path=path)
+    assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+    assert not isinstance(book.verdict(FALSE, FALSE.signatures[0]), Proved)
+    return path
+
+
+def test_nothing_is_proven_twice(known: Path, unable: None) -> None:
+    book = RememberedProofs(path=known)
+    assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+    assert isinstance(book.verdict(FALSE, FALSE.signatures[0]), Unknown)
+
+
+def test_another_kernel_proves_again(known: Path, unable: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("superopt.optimizer.remembered.kernel_hash", lambda: "another")
+    with pytest.raises(AssertionError, match="proven again"):
+        RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0])
+
+
+def test_a_file_that_cannot_be_used_is_as_good_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.sqlite"
+    path.write_bytes(b"no database" * 100)
+    book = RememberedProofs(path=path)
+    assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)

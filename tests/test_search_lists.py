@@ -1,0 +1,109 @@
+"""One law at many sites, wherever they are."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from superopt.evaluate import evaluate
+from superopt.ir.ops import make
+from superopt.ir.term import Term, topological, var
+from superopt.ir.text import parse_rule, show_rule
+from superopt.ir.types import tensor
+from superopt.search import AnalyticCost, search
+from superopt.search.everywhere import in_order, site_regions
+from superopt.search.lists import list_law
+from superopt.search.moves import Matcher, RuleSet
+from superopt.search.view import View
+from tests.search_rules import believe
+
+_SPLIT = "Split[axis=-2, split=[a.shape[-2], c.shape[-2]]](MatMul(Concat[axis=-2](a, c), b))"
+INPUTS = parse_rule(f"(MatMul(a, b), MatMul(c, b)) = ({_SPLIT}.0, {_SPLIT}.1)")
+PARTS = parse_rule(
+    "(Tanh(Split[axis=i, split=n](t).0), Tanh(Split[axis=i, split=n](t).1))"
+    " = (Split[axis=i, split=n](Tanh(t)).0, Split[axis=i, split=n](Tanh(t)).1) @ t[_,_] i=-1 n=[_,_]"
+)
+WIDTH = 64
+
+
+def const(name: str, *shape: int) -> Term:
+    return Term.of("Const", (), {"hash": name}, (tensor(*shape),))
+
+
+def recurrent(steps: int, layers: int) -> Term:
+    """h[l, t] = tanh(x[l, t] W[l] + h[l, t - 1] U[l]), unrolled; x[l + 1, t] = h[l, t]."""
+    rows = [var(f"x{t}", tensor(1, WIDTH)) for t in range(steps)]
+    for layer in range(layers):
+        state = var(f"h{layer}", tensor(1, WIDTH))
+        for t, row in enumerate(rows):
+            new = make("MatMul", (row, const(f"w{layer}", WIDTH, WIDTH)))
+            old = make("MatMul", (state, const(f"u{layer}", WIDTH, WIDTH)))
+            rows[t] = state = make("Tanh", (make("Add", (new, old)),))
+    return rows[-1]
+
+
+def count(outputs: tuple[Term, ...], op: str) -> int:
+    return sum(term.op == op for term in topological(outputs))
+
+
+def test_a_law_of_two_is_one_of_n() -> None:
+    law = list_law(INPUTS)
+    assert law is not None and law.of_sites
+    (rule,) = law.of(5)
+    assert len(rule.lhs) == 5 and count(rule.rhs, "MatMul") == 1
+    parts = list_law(PARTS)
+    assert parts is not None and not parts.of_sites
+    assert "n" in show_rule(parts.of(4)[0]) and len(parts.of(4)[0].lhs) == 4
+    assert list_law(parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))")) is None
+
+
+def test_sites_that_share_a_weight_are_one_move() -> None:
+    w = const("w", 3, 4)
+    outputs = tuple(make("MatMul", (var(f"x{k}", tensor(2, 3)), w)) for k in range(7))
+    (match,) = Matcher(RuleSet([INPUTS])).merges(View(outputs))
+    assert match.roots == outputs
+    rng = np.random.default_rng(0)
+    env = {term: rng.random(term.type.concrete()) for term in topological(outputs) if term.op == "Var" and term.type}
+    weights = {"w": rng.random((3, 4))}
+    for before, after in zip(evaluate(outputs, env, weights), evaluate(match.results, env, weights), strict=True):
+        np.testing.assert_allclose(before, after, rtol=1e-12)
+
+
+def test_sites_that_depend_on_each_other_are_not_merged() -> None:
+    w = const("w", 3, 3)
+    first = make("MatMul", (var("x", tensor(3, 3)), w))
+    second = make("MatMul", (make("Tanh", (first,)), w))
+    assert not list(Matcher(RuleSet([INPUTS])).merges(View((second,))))
+
+
+def test_two_merges_that_would_depend_on_each_other_are_not_both_made() -> None:
+    v, w = const("v", 3, 3), const("w", 3, 3)
+    x, y = var("x", tensor(3, 3)), var("y", tensor(3, 3))
+    a, b = make("MatMul", (x, v)), make("MatMul", (y, w))
+    # Each of a and b leads to a site of the other's weight: merging both pairs would be a circle.
+    outputs = (make("MatMul", (make("Tanh", (a,)), w)), make("MatMul", (make("Tanh", (b,)), v)))
+    regions = list(site_regions(outputs, Matcher(RuleSet([INPUTS]))))
+    assert len(regions) == 2
+    assert in_order(outputs, regions) == regions[:1]
+
+
+def test_input_projections_of_all_steps_are_hoisted_layer_by_layer() -> None:
+    outputs = (recurrent(6, 3),)
+    result = search(outputs, [INPUTS], believe, AnalyticCost(), position={})
+    # One product a layer for all inputs; one a step for the state. (Of the last layer only one step is an output.)
+    assert count(outputs, "MatMul") == 36 and count(result.outputs, "MatMul") == 3 + 18
+    assert result.cost_after < result.cost_before
+
+
+def test_rules_that_need_an_operator_that_the_model_cannot_have_are_left_out() -> None:
+    rule = parse_rule("Mul(x, Tanh(Softplus(x))) = Mish(x)")
+    assert set(RuleSet([rule]).by_key) == {"Mul", "Mish"}
+    assert set(RuleSet([rule], lambda op: op != "Mish").by_key) == {"Mish"}
+    assert set(RuleSet([rule], lambda op: op == "Mish").by_key) == {"Mul"}
+
+
+def test_functions_of_the_runtime_are_choices() -> None:
+    rules = RuleSet([parse_rule("Relu(Gemm[alpha=1.0, beta=1.0, transA=0, transB=0](x, w, b)) = "
+                                "FusedGemm[activation=\"Relu\", activation_alpha=0.0, activation_beta=0.0, alpha=1.0,"
+                                " beta=1.0, transA=0, transB=0](x, w, b)")])  # fmt: skip
+    assert [v.chooses for v in rules.by_key["Relu"]] == [True]
+    assert [v.chooses for v in rules.by_key["FusedGemm"]] == [False]
