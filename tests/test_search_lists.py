@@ -107,3 +107,12 @@ def test_functions_of_the_runtime_are_choices() -> None:
                                 " beta=1.0, transA=0, transB=0](x, w, b)")])  # fmt: skip
     assert [v.chooses for v in rules.by_key["Relu"]] == [True]
     assert [v.chooses for v in rules.by_key["FusedGemm"]] == [False]
+
+
+def test_the_search_makes_no_operator_that_the_model_cannot_have() -> None:
+    x = var("x", tensor(4, 8))
+    outputs = (make("Mul", (x, make("Tanh", (make("Softplus", (x,)),)))),)
+    rules = [parse_rule("Mul(x, Tanh(Softplus(x))) = Mish(x)")]
+    assert count(search(outputs, rules, believe, AnalyticCost(), position={}).outputs, "Mish") == 1
+    kept = search(outputs, rules, believe, AnalyticCost(), position={}, available=lambda op: op != "Mish")
+    assert kept.outputs == outputs

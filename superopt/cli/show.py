@@ -14,6 +14,8 @@ from superopt.optimizer import Result, RuleAttempts
 
 __all__ = ["show_result", "show_summary"]
 
+_STAGES = ("graphs", "conjectures", "derivable", "proved", "rules", "signatures")  # shown family by family
+
 
 def show_result(console: Console, result: Result) -> None:
     """The summary table and what stands behind it."""
@@ -51,15 +53,19 @@ def show_result(console: Console, result: Result) -> None:
 
 def show_summary(console: Console, summary: Summary, folder: Path) -> None:
     """How many candidates each stage of the generator kept, by family and in all."""
-    families = list(summary.families)
-    table = Table(title=f"{folder}, seed {summary.seed}", title_justify="left")
-    table.add_column("stage")
-    for name in (*families, "all"):
-        table.add_column(name, justify="right")
-    counts = [*(asdict(summary.families[name]) for name in families), asdict(summary.total)]
-    for stage in counts[-1]:
-        table.add_row(stage.replace("_", " "), *(str(count[stage]) for count in counts))
-    console.print(table)
+    families = Table(title=f"{folder}, seed {summary.seed}", title_justify="left")
+    families.add_column("family")
+    for stage in _STAGES:
+        families.add_column(stage, justify="right")
+    for name, counts in (*summary.families.items(), ("all", summary.total)):
+        families.add_row(name, *(str(getattr(counts, stage)) for stage in _STAGES))
+    console.print(families)
+    stages = Table(title="all stages", title_justify="left")
+    stages.add_column("stage")
+    stages.add_column("all", justify="right")
+    for stage, count in asdict(summary.total).items():
+        stages.add_row(stage.replace("_", " "), str(count))
+    console.print(stages)
     console.print("written: " + ", ".join(summary.files), markup=False)
 
 
