@@ -61,7 +61,14 @@ def search(
     an operator.
     """
     run = _Search(
-        tuple(outputs), RuleSet(rules, available), CheckCache(check), GraphCost(cost), alpha, limit, region_timer, measuring
+        tuple(outputs),
+        RuleSet(rules, available),
+        CheckCache(check),
+        GraphCost(cost),
+        alpha,
+        limit,
+        region_timer,
+        measuring,
     )
     return run.run(position, budget_s, progress or (lambda _: None))
 
