@@ -75,7 +75,7 @@ def test_products_are_reassociated_by_cost() -> None:
 def test_what_is_best_already_stays() -> None:
     block = Graphs().conv(image(), 3, 8)
     search = searched(block)
-    assert search.best is search.start and search.candidates() == []
+    assert search.best is search.start and search.promise == 1.0
 
 
 def test_nothing_is_applied_that_is_not_proven() -> None:
@@ -128,6 +128,18 @@ def test_candidates_differ_in_cost_and_are_improvements() -> None:
     found = searched(Graphs().mobileone(image(), 8, 3, 8, 4, True)).candidates()
     times = [state.price.time for state in found]
     assert len(found) > 2 and all(b > 1.02 * a for a, b in itertools.pairwise(times))
+
+
+def test_what_did_not_keep_its_promise_is_not_promised_again() -> None:
+    search = searched(Graphs().lora(var("x", tensor(8, 64)), 64, 4))
+    first = search.best
+    assert search.promise > 1
+    search.distrust()
+    assert search.best is search.start and not search.exhausted and not search.candidates()
+    while not search.exhausted:
+        search.improve()
+    assert search.best.outputs != first.outputs
+    assert set(first.rules()) - set(search.best.rules())
 
 
 def test_a_gain_behind_a_dearer_graph_with_two_roots_is_found() -> None:

@@ -160,9 +160,10 @@ def test_what_is_not_measured_to_be_faster_is_dropped() -> None:
     outputs = (network(3),)
     result = found(*outputs, region_timer=timer)
     assert result.outputs == outputs and result.traces == ()
-    # A few candidates of each distinct region (the second pass has larger ones), each once.
+    # A few candidates of each distinct region (the second pass has larger ones), each once; and as many without the
+    # rule that promised most.
     assert len(set(timed)) == len(timed)
-    assert all(sum(before == other for other, _ in timed) <= 3 for before, _ in timed)
+    assert all(sum(before == other for other, _ in timed) <= 6 for before, _ in timed)
     assert {str(t.attr("hash"))[0] for before, _ in timed for t in topological(before) if t.op == "Const"} == {"c"}
 
 

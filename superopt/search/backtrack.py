@@ -40,22 +40,24 @@ EFFORTS = len(_PLAN)
 
 # The search of a region ends when so many graphs were expanded since its best one was found, or this many times
 # as many as it took to find that.
-_PATIENCE = 250
+_PATIENCE = 600
 _PATIENCE_FACTOR = 2
 
 # Times of one region that differ by less than this share of it (reading weights aside, which no rule makes faster) are
 # the same: measurements say no more.
 _DIFFERENCE = 0.001
 
-# Graphs that may be expanded to choose functions, whatever the search has spent.
-_COVERING = 100
-
 # Different results of a region that are kept, to be timed where the best one disappoints.
 _ELITE = 32
+
+# Graphs that may be expanded to choose functions, whatever the search has spent.
+_COVERING = 100
 
 
 # Bursts that one rule may begin in vain, in all regions together, before it must have been the beginning of a gain.
 _TRIALS = 3
+# Regions in which the promise of a rule is broken before it is believed in no other.
+_BROKEN = 2
 
 
 class Luck:
@@ -65,6 +67,15 @@ class Luck:
     def __init__(self) -> None:
         self._vain: dict[tuple[int, str], int] = {}
         self._gained: set[str] = set()
+        self._broken: dict[str, int] = {}
+
+    def broken(self, rule: str) -> None:
+        """A measurement has not found what steps with this rule promised."""
+        self._broken[rule] = self._broken.get(rule, 0) + 1
+
+    def is_broken(self, rule: str) -> bool:
+        """Whether that happened in several regions."""
+        return self._broken.get(rule, 0) >= _BROKEN
 
     def allows(self, effort: int, rule: str) -> bool:
         """Whether to begin with this rule again, at this effort."""
@@ -139,7 +150,9 @@ class RegionSearch:
         self.expanded = 0
         self.deadline = float("inf")
         self.effort = 0  # the next effort to make
+        self._sites_only = False
         self._elite: dict[int, State] = {}
+        self._distrusted: set[str] = set()  # rules whose promises a measurement has not found kept here
         self._normal = Normal()
         self._usual: frozenset[Term] = frozenset()  # run-time terms of the best graph
         # Bursts and detours that found nothing, by effort and first graph.
@@ -163,8 +176,29 @@ class RegionSearch:
                 found.append(state)
         return found
 
+    @property
+    def promise(self) -> float:
+        """By what factor the best graph is cheaper than the first."""
+        return self.start.price.time / max(1, self.best.price.time)
+
+    def distrust(self) -> None:
+        """The best graphs were measured, and are not what they promised: the search begins anew, without the rule whose
+        steps promised most of the best one."""
+        saved: dict[str, int] = {}
+        for state in self.best.path():
+            assert state.parent is not None and state.move is not None
+            rule = state.move.variant.origin
+            saved[rule] = saved.get(rule, 0) + state.parent.price.time - state.price.time
+        rule = max(saved, key=lambda rule: saved[rule])
+        self._distrusted.add(rule)
+        self.luck.broken(rule)
+        self._elite.clear()
+        self.best = self.base = self.start
+        self.effort, self._stop = EFFORTS if self._sites_only else 0, self.expanded + min(self.limit, _PATIENCE)
+
     def merge(self) -> None:
         """Makes the best move that merges sites and what pays after it, if that pays, and nothing else."""
+        self._sites_only = True
         for _, found in self._moves(self.start, merges=True):
             child = self._child(self.start, found)
             if child is not None:
@@ -203,9 +237,10 @@ class RegionSearch:
 
     def _cover(self) -> None:
         """Chooses functions for what was found."""
-        stop, self._stop = self._stop, self.expanded + _COVERING
+        expanded, stop = self.expanded, self._stop
+        self._stop = self.expanded + _COVERING
         covered = self._descend(self.base, functions=True)
-        self._stop = stop
+        self.expanded, self._stop = expanded, stop
         if covered.price < self.best.price:
             self.best = _fresh(covered)
 
@@ -238,6 +273,8 @@ class RegionSearch:
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
         for found in self.matcher.merges(view) if merges else self.matcher.matches(view):
             if (near is not None and near.isdisjoint(found.touched)) or (found.variant.chooses and not functions):
+                continue
+            if found.variant.origin in self._distrusted or self.luck.is_broken(found.variant.origin):
                 continue
             key = (found.roots, self._normal(found.results))
             if key in seen:

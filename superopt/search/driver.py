@@ -249,13 +249,19 @@ class _Search:
     def _timed(self, task: _Task, timer: RegionTimer) -> State | None:
         searched = task.search
         weights = {leaf: term for leaf, term in task.places[0].leaves if leaf.op == "Const"}
-        for state in searched.candidates()[:_MOST_TIMED]:
-            if self.clock() > self.deadline:
-                promised = searched.start.price.time >= _LEAST_PROMISE * state.price.time
-                return state if promised else None
-            seconds = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
-            if seconds is None or seconds[0] >= _LEAST_GAIN * seconds[1]:
-                return state
+        for anew in (False, True):
+            if anew:
+                searched.distrust()
+                while not searched.exhausted and searched.improve(self.deadline):
+                    pass
+            for state in searched.candidates()[:_MOST_TIMED]:
+                if self.clock() > self.deadline:
+                    return state if searched.promise >= _LEAST_PROMISE else None
+                seconds = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
+                if seconds is None or seconds[0] >= _LEAST_GAIN * seconds[1]:
+                    return state
+            if searched.best is searched.start:
+                break
         return None
 
     def _trace(
