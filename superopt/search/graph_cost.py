@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from superopt.ir.term import Term, topological
+from superopt.ir.types import TensorType
 from superopt.search.cost import CostModel, bytes_of
 
 __all__ = ["FUSED", "GraphCost", "Price"]
@@ -98,7 +99,7 @@ class GraphCost:
     def _cost(self, term: Term) -> int:
         cost = self._alone.get(term)
         if cost is None:
-            cost = self._alone[term] = max(1, round(self.model.cost(term) * 1e12))
+            cost = self._alone[term] = max(1, round(self.model.cost(_plain(term)) * 1e12))
         return cost
 
     def _weight(self, weight: Term) -> tuple[int, int]:
@@ -106,6 +107,20 @@ class GraphCost:
         found = bytes_of(weight.type), sum(1 for t in topological((weight,)) if t.inputs)
         self._weights[weight] = found
         return found
+
+
+def _plain(term: Term) -> Term:
+    """A Gemm whose constant second operand is transposed as one that reads it as it is: the runtime packs constants
+    when it loads a model, and what two measurements of the same packed matrix differ by is noise."""
+    weight = term.inputs[1] if term.op == "Gemm" else None
+    if weight is None or not weight.weight_only or not term.attr("transB") or weight.type is None:
+        return term
+    shape = weight.type.shape
+    if shape is None:
+        return term
+    turned = Term.of("Const", (), {"hash": "turned"}, (TensorType(weight.type.dtype, shape[::-1]),))
+    inputs = (term.inputs[0], turned, *term.inputs[2:])
+    return Term.of("Gemm", inputs, {**dict(term.attrs), "transB": 0}, term.types)
 
 
 def _transposed(gemm: Term) -> int:
