@@ -83,11 +83,12 @@ def _literal(value: Attr) -> bool:
 
 
 def can_evaluate(term: Term) -> bool:
-    """Whether this operator (its inputs aside) has a definition here, attributes without symbols, and inputs all
-    present; a Const counts, a Var does not."""
+    """Whether this operator (its inputs aside) has a definition here, attributes without symbols, and no absent inputs
+    but where the definition knows of them; a Const counts, a Var does not."""
     if term.op in ("Const", "Out"):
         return True
-    return term.op in COMPUTE and None not in term.inputs and all(_literal(value) for _, value in term.attrs)
+    present = None not in term.inputs or term.op in contrib.OPTIONAL
+    return term.op in COMPUTE and present and all(_literal(value) for _, value in term.attrs)
 
 
 def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mapping[str, Array]) -> list[Array]:
@@ -109,7 +110,8 @@ def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mappin
                 assert node is not None and isinstance(index, int)
                 values[term] = several[node][index]
             else:
-                inputs = [values[i] for i in term.inputs if i is not None]
+                optional = term.op in contrib.OPTIONAL  # an absent input is None there, so that the others keep places
+                inputs: list[Any] = [i and values[i] for i in term.inputs if i is not None or optional]
                 several[term] = COMPUTE[term.op](inputs, dict(term.attrs))
                 values[term] = several[term][0]
                 if term.op in CLOSED_FORM:
