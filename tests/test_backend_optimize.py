@@ -22,7 +22,7 @@ def accept(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -
     return Timing(1.1, 1.0, 1.1, 1.1, 1.1, 1.1, 1.0, 1, "cpu")
 
 
-# All its weights are equal, so all its logits are, and they are so large (1.0e10, where floats are 1,024 apart) that the
+# All its weights are equal, so all its logits are, and so large (1.0e10, where floats are 1,024 apart) that the
 # order in which a mean is summed decides what Softmax makes of them: a candidate may be refused for that.
 ILL_CONDITIONED = {"light_squeezenet"}
 
