@@ -27,12 +27,13 @@ from superopt.ir.ops import remake
 from superopt.ir.term import Term, rebuild
 from superopt.ir.trace import Rewrite, Step
 from superopt.search.graph_cost import GraphCost, Price
+from superopt.search.luck import Luck
 from superopt.search.moves import CheckCache, Match, Matcher, RuleSet
 from superopt.search.normal import Normal
 from superopt.search.tally import Tally
 from superopt.search.view import View, run_time_terms
 
-__all__ = ["EFFORTS", "Luck", "RegionSearch", "State"]
+__all__ = ["EFFORTS", "RegionSearch", "State"]
 
 # What is done, effort by effort: how, and width and depth of the bursts.
 _PLAN = (("burst", 4, 4), ("detour", 4, 4), ("burst", 12, 6))
@@ -52,41 +53,6 @@ _ELITE = 32
 
 # Graphs that may be expanded to choose functions, whatever the search has spent.
 _COVERING = 100
-
-
-# Bursts that one rule may begin in vain, in all regions together, before it must have been the beginning of a gain.
-_TRIALS = 3
-# Regions in which the promise of a rule is broken before it is believed in no other.
-_BROKEN = 2
-
-
-class Luck:
-    """What came of bursts and detours by the rule that they began with. Regions of one model are alike: what leads
-    nowhere in several of them is not worth more."""
-
-    def __init__(self) -> None:
-        self._vain: dict[tuple[int, str], int] = {}
-        self._gained: set[str] = set()
-        self._broken: dict[str, int] = {}
-
-    def broken(self, rule: str) -> None:
-        """A measurement has not found what steps with this rule promised."""
-        self._broken[rule] = self._broken.get(rule, 0) + 1
-
-    def is_broken(self, rule: str) -> bool:
-        """Whether that happened in several regions."""
-        return self._broken.get(rule, 0) >= _BROKEN
-
-    def allows(self, effort: int, rule: str) -> bool:
-        """Whether to begin with this rule again, at this effort."""
-        return rule in self._gained or self._vain.get((effort, rule), 0) < _TRIALS
-
-    def tell(self, effort: int, rule: str, gained: bool) -> None:
-        """What a burst has come to."""
-        if gained:
-            self._gained.add(rule)
-        else:
-            self._vain[effort, rule] = self._vain.get((effort, rule), 0) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,6 +141,11 @@ class RegionSearch:
             if state.price < self.start.price and (not found or state.price.time > 1.02 * found[-1].price.time):
                 found.append(state)
         return found
+
+    @property
+    def saving(self) -> int:
+        """What the best graph saves, in picoseconds."""
+        return self.start.price.time - self.best.price.time
 
     @property
     def promise(self) -> float:

@@ -11,10 +11,11 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.search.apply import Applied, fill, origins
-from superopt.search.backtrack import EFFORTS, Luck, RegionSearch, State
+from superopt.search.backtrack import EFFORTS, RegionSearch, State
 from superopt.search.cost import CostModel
 from superopt.search.everywhere import in_order, site_regions
 from superopt.search.graph_cost import GraphCost
+from superopt.search.luck import Luck
 from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
 from superopt.search.regions import Region, canonical, operators_in_order, regions
 from superopt.search.result import Progress, SearchResult
@@ -81,11 +82,6 @@ class _Task:
     places: list[Region] = field(default_factory=list)
 
     @property
-    def gain(self) -> int:
-        """What one occurrence saves, in picoseconds."""
-        return self.search.start.price.time - self.search.best.price.time
-
-    @property
     def weight(self) -> float:
         return float(self.search.best.price.time * len(self.places) ** 0.5)
 
@@ -140,15 +136,15 @@ class _Search:
             total = self.cost.price(outputs).time
 
             def tell(done: int, tasks: Sequence[_Task] = tasks, number: int = number, total: int = total) -> None:
-                now = total - sum(t.gain * len(t.places) for t in tasks)
+                now = total - sum(t.search.saving * len(t.places) for t in tasks)
                 ratio = now / before if before else 1.0
                 progress(Progress(number, done, len(tasks), ratio, self.clock() - begun))
 
             if number == 0:
                 for task in tasks:
                     task.search.merge()
-                found = [region for region in found if self._promises(region)]
-                found = in_order(outputs, sorted(found, key=lambda region: -self._gain(region)))
+                found = [region for region in found if self.known[region.outputs].promise >= _LEAST_GAIN]
+                found = in_order(outputs, sorted(found, key=lambda region: -self.known[region.outputs].saving))
                 tasks = self._tasks(found)
             else:
                 self._improve(tasks, until, tell)
@@ -184,16 +180,6 @@ class _Search:
             origin=origin,
             tally=self.tally,
         )
-
-    def _promises(self, region: Region) -> bool:
-        """Whether the search of a region says as much as a measurement would have to."""
-        searched = self.known[region.outputs]
-        return searched.start.price.time >= _LEAST_GAIN * searched.best.price.time
-
-    def _gain(self, region: Region) -> int:
-        """What the search of a region saves, in picoseconds."""
-        searched = self.known[region.outputs]
-        return searched.start.price.time - searched.best.price.time
 
     def _tasks(self, found: Iterable[Region]) -> list[_Task]:
         tasks: dict[tuple[Term, ...], _Task] = {}
@@ -232,7 +218,7 @@ class _Search:
     def _choose(self, tasks: Sequence[_Task]) -> dict[tuple[Term, ...], State]:
         """The result to use for each region that has one."""
         chosen: dict[tuple[Term, ...], State] = {}
-        for task in sorted(tasks, key=lambda t: -t.gain * len(t.places)):
+        for task in sorted(tasks, key=lambda t: -t.search.saving * len(t.places)):
             start = task.search.start.outputs
             best = task.search.best
             if self.region_timer is not None:

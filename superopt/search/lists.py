@@ -18,7 +18,7 @@ from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.operands import Reading, readings, schema_of
-from superopt.search.view import View, root_key
+from superopt.search.view import View, node_of, root_key
 
 __all__ = ["ListLaw", "counts", "list_law", "sets_of_sites"]
 
@@ -30,18 +30,11 @@ _CHAIN = 4  # how far along a value's only users its context goes
 
 def counts(term: Term) -> Iterator[int]:
     """Of how many operands and parts the Concats and Splits at and just below `term` are, where rules do not say."""
-    for node in dict.fromkeys(map(_node, (term, *(i for i in _node(term).inputs if i is not None)))):
+    for node in dict.fromkeys(map(node_of, (term, *(i for i in node_of(term).inputs if i is not None)))):
         sizes = node.attr("split") if node.op == "Split" else node.inputs if node.op == "Concat" else ()
         assert isinstance(sizes, tuple)
         if _SHIPPED < len(sizes) <= _MOST_PARTS:
             yield len(sizes)
-
-
-def _node(term: Term) -> Term:
-    if term.op == "Out":
-        assert term.inputs[0] is not None
-        return term.inputs[0]
-    return term
 
 
 def list_law(rule: Rule) -> ListLaw | None:

@@ -18,7 +18,7 @@ from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
 from superopt.search.lists import ListLaw, counts, list_law, sets_of_sites
-from superopt.search.view import View, root_key
+from superopt.search.view import View, node_of, root_key
 
 __all__ = ["Check", "CheckCache", "Match", "Matcher", "RuleSet", "Variant"]
 
@@ -55,7 +55,7 @@ class Variant:
 
     def may_fit(self, term: Term) -> bool:
         """A quick look at the operators just below: False where the first root cannot be `term`."""
-        inputs = _node(term).inputs
+        inputs = node_of(term).inputs
         if len(inputs) != self.arity:
             return False
         for place, op in self.inner:
@@ -157,7 +157,7 @@ def _variant(rule: Rule, origin: str) -> Variant:
         climbs.append(_climb(rule.lhs[k], bound))
     swapped = _renamed(tuple(reversed(rule.lhs)), ())
     symmetric = len(rule.lhs) == 2 and swapped == _renamed(rule.lhs, ())
-    inputs = _node(rule.lhs[0]).inputs
+    inputs = node_of(rule.lhs[0]).inputs
     inner = tuple((k, i.op) for k, i in enumerate(inputs) if i is not None and i.op != "Var")
     chooses = not _functions(rule.rhs) <= _functions(rule.lhs)
     return Variant(rule, origin, tuple(climbs), symmetric, inner, len(inputs), chooses)
@@ -169,14 +169,6 @@ def _operators(terms: tuple[Term, ...]) -> set[str]:
 
 def _functions(terms: tuple[Term, ...]) -> set[str]:
     return {t.op for t in topological(terms) if t.op in OPS and (OPS[t.op].domain or t.op in _OTHER_NAMES)}
-
-
-def _node(term: Term) -> Term:
-    if term.op == "Out":
-        node = term.inputs[0]
-        assert node is not None
-        return node
-    return term
 
 
 def _climb(pattern: Term, bound: set[Term]) -> tuple[Term, tuple[_Climb, ...]] | None:

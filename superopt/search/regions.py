@@ -17,6 +17,7 @@ from superopt.ir.ops import OPS, IllTyped, remake
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.search.apply import fill
 from superopt.search.graph_cost import FUSED
+from superopt.search.view import node_of
 
 __all__ = ["Region", "canonical", "cut", "operators_in_order", "region_of", "regions"]
 
@@ -84,14 +85,6 @@ def operators_in_order(outputs: Sequence[Term], position: Mapping[Term, int]) ->
     return order
 
 
-def _operator(value: Term) -> Term:
-    if value.op == "Out":
-        node = value.inputs[0]
-        assert node is not None
-        return node
-    return value
-
-
 def _live(order: Sequence[Term], outputs: Sequence[Term]) -> tuple[list[int], dict[Term, int]]:
     """How many values are live before each operator (and at the end) and not for long, and where each is used last."""
     last: dict[Term, int] = {}
@@ -105,7 +98,7 @@ def _live(order: Sequence[Term], outputs: Sequence[Term]) -> tuple[list[int], di
     made = {term: k for k, term in enumerate(order)}
     change = [0] * (len(order) + 2)
     for value, end in last.items():
-        begin = made[_operator(value)] + 1
+        begin = made[node_of(value)] + 1
         if end - begin <= _LONG:
             change[begin] += 1
             change[end + 1] -= 1
@@ -159,13 +152,13 @@ def regions(
     # What the runtime fuses into the operator before it should not be cut off from it.
     penalty = {k: _FUSED for k in range(1, len(order)) if _goes_into(order[k], order[k - 1])}
     for values in avoid:
-        ends = [made[_operator(v)] + 1 for v in values if _operator(v) in made]
+        ends = [made[node_of(v)] + 1 for v in values if node_of(v) in made]
         if ends:
             penalty[max(ends)] = _SHUNNED
     ends = cut(live, penalty=penalty, target=LATER_TARGET if avoid else TARGET)
     values_of: dict[int, list[Term]] = {}
     for value in last:
-        values_of.setdefault(made[_operator(value)], []).append(value)
+        values_of.setdefault(made[node_of(value)], []).append(value)
     found: list[Region] = []
     boundaries: set[frozenset[Term]] = set()
     start = 0
@@ -205,7 +198,7 @@ def region_of(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
     def closed_form(weight: Term) -> bool:
         for t in topological((weight,)):
             if t not in closed:
-                closed[t] = t.op in CLOSED_FORM or (bool(t.inputs) and _operator(t).op in OPS)
+                closed[t] = t.op in CLOSED_FORM or (bool(t.inputs) and node_of(t).op in OPS)
                 closed[t] = closed[t] and all(i is None or closed[i] for i in t.inputs)
         return closed[weight]
 
@@ -228,7 +221,7 @@ def region_of(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
                 new[term] = leaf
                 leaves.append((leaf, term))
                 continue
-        elif _operator(term) not in inside:
+        elif node_of(term) not in inside:
             leaf = Term.of("Var", (), {"name": f"x{values}"}, (term.type,))
             values += 1
             new[term] = leaf

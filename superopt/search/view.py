@@ -7,16 +7,21 @@ from functools import cached_property
 
 from superopt.ir.term import Term, topological
 
-__all__ = ["View", "root_key", "run_time_terms"]
+__all__ = ["View", "node_of", "root_key", "run_time_terms"]
+
+
+def node_of(value: Term) -> Term:
+    """The operator that computes a value: itself, unless it is one output of several."""
+    if value.op == "Out":
+        node = value.inputs[0]
+        assert node is not None
+        return node
+    return value
 
 
 def root_key(term: Term) -> str:
     """Under what a term is indexed: its operator, and for an output of a multi-output operator also that one's."""
-    if term.op == "Out":
-        node = term.inputs[0]
-        assert node is not None
-        return f"Out:{node.op}"
-    return term.op
+    return f"Out:{node_of(term).op}" if term.op == "Out" else term.op
 
 
 def run_time_terms(outputs: Sequence[Term]) -> set[Term]:

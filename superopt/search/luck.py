@@ -1,0 +1,39 @@
+"""Which rules are worth beginning with, learned while the regions of one model are searched."""
+
+from __future__ import annotations
+
+__all__ = ["Luck"]
+
+# Bursts that one rule may begin in vain, in all regions together, before it must have been the beginning of a gain.
+_TRIALS = 3
+# Regions in which the promise of a rule is broken before it is believed in no other.
+_BROKEN = 2
+
+
+class Luck:
+    """What came of bursts and detours by the rule that they began with. Regions of one model are alike: what leads
+    nowhere in several of them is not worth more."""
+
+    def __init__(self) -> None:
+        self._vain: dict[tuple[int, str], int] = {}
+        self._gained: set[str] = set()
+        self._broken: dict[str, int] = {}
+
+    def broken(self, rule: str) -> None:
+        """A measurement has not found what steps with this rule promised."""
+        self._broken[rule] = self._broken.get(rule, 0) + 1
+
+    def is_broken(self, rule: str) -> bool:
+        """Whether that happened in several regions."""
+        return self._broken.get(rule, 0) >= _BROKEN
+
+    def allows(self, effort: int, rule: str) -> bool:
+        """Whether to begin with this rule again, at this effort."""
+        return rule in self._gained or self._vain.get((effort, rule), 0) < _TRIALS
+
+    def tell(self, effort: int, rule: str, gained: bool) -> None:
+        """What a burst has come to."""
+        if gained:
+            self._gained.add(rule)
+        else:
+            self._vain[effort, rule] = self._vain.get((effort, rule), 0) + 1
