@@ -11,7 +11,7 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, var
 from superopt.ir.text import parse_rule, parse_terms
 from superopt.ir.types import tensor
-from superopt.search.backtrack import EFFORTS, RegionSearch
+from superopt.search.backtrack import RegionSearch
 from superopt.search.cost import AnalyticCost
 from superopt.search.graph_cost import GraphCost
 from superopt.search.moves import Check, CheckCache, RuleSet
@@ -113,7 +113,7 @@ def test_a_deadline_in_the_past_leaves_things_as_they_are_and_the_search_can_go_
     assert search.best is search.start and search.effort == 0
     while not search.exhausted:
         search.improve()
-    assert search.effort <= EFFORTS and operators(search.best.outputs) == ["Conv", "Relu"]
+    assert search.effort <= search.efforts and operators(search.best.outputs) == ["Conv", "Relu"]
 
 
 def test_steps_lead_from_the_first_graph_to_the_best() -> None:

@@ -22,6 +22,14 @@ PARTS = parse_rule(
     "(Tanh(Split[axis=i, split=n](t).0), Tanh(Split[axis=i, split=n](t).1))"
     " = (Split[axis=i, split=n](Tanh(t)).0, Split[axis=i, split=n](Tanh(t)).1) @ t[_,_] i=-1 n=[_,_]"
 )
+_GATES = "Split[axis=-1, split=[b.shape[-1], c.shape[-1]]](MatMul(a, Concat[axis=-1](b, c)))"
+GATES = parse_rule(f"(MatMul(a, b), MatMul(a, c)) = ({_GATES}.0, {_GATES}.1)")
+_SUM = "Split[axis=i, split=n](Add(t, u))"
+SUMS = parse_rule(
+    "(Add(Split[axis=i, split=n](t).0, Split[axis=i, split=n](u).0),"
+    " Add(Split[axis=i, split=n](t).1, Split[axis=i, split=n](u).1))"
+    f" = ({_SUM}.0, {_SUM}.1) @ t[_,_] u[_,_] i=-1 n=[_,_]"
+)
 WIDTH = 64
 
 
@@ -39,6 +47,20 @@ def recurrent(steps: int, layers: int) -> Term:
             old = make("MatMul", (state, const(f"u{layer}", WIDTH, WIDTH)))
             rows[t] = state = make("Tanh", (make("Add", (new, old)),))
     return rows[-1]
+
+
+def gated(steps: int) -> Term:
+    """h[t] = tanh(x[t] W[2] + h[t - 1] U[2]) * the product of g[k], g[k] = sigmoid(x[t] W[k] + h[t - 1] U[k])."""
+    state = var("h", tensor(1, WIDTH))
+    for t in range(steps):
+        x = var(f"x{t}", tensor(1, WIDTH))
+        sums = [
+            make("Add", [make("MatMul", (v, const(f"{n}{k}", WIDTH, WIDTH))) for v, n in ((x, "w"), (state, "u"))])
+            for k in range(3)
+        ]
+        first, second = (make("Sigmoid", (gate,)) for gate in sums[:2])
+        state = make("Mul", (first, make("Mul", (second, make("Tanh", sums[2:])))))
+    return state
 
 
 def count(outputs: tuple[Term, ...], op: str) -> int:
@@ -81,7 +103,7 @@ def test_two_merges_that_would_depend_on_each_other_are_not_both_made() -> None:
     a, b = make("MatMul", (x, v)), make("MatMul", (y, w))
     # Each of a and b leads to a site of the other's weight: merging both pairs would be a circle.
     outputs = (make("MatMul", (make("Tanh", (a,)), w)), make("MatMul", (make("Tanh", (b,)), v)))
-    regions = list(site_regions(outputs, Matcher(RuleSet([INPUTS]))))
+    regions = list(site_regions(outputs, Matcher(RuleSet([INPUTS])), of_values=False))
     assert len(regions) == 2
     assert in_order(outputs, regions) == regions[:1]
 
@@ -92,6 +114,15 @@ def test_input_projections_of_all_steps_are_hoisted_layer_by_layer() -> None:
     # One product a layer for all inputs; one a step for the state. (Of the last layer only one step is an output.)
     assert count(outputs, "MatMul") == 36 and count(result.outputs, "MatMul") == 3 + 18
     assert result.cost_after < result.cost_before
+
+
+def test_gates_are_merged_before_their_projections_are_hoisted() -> None:
+    """After the sums, merged products are read by Splits of the same parts, so that one sum serves the gates."""
+    outputs = (gated(6),)
+    result = search(outputs, [INPUTS, GATES, SUMS], believe, AnalyticCost(), position={})
+    assert count(outputs, "MatMul") == 36 and count(outputs, "Add") == 18
+    # One product for all inputs, one a step for the state; one sum a step.
+    assert count(result.outputs, "MatMul") == 1 + 6 and count(result.outputs, "Add") == 6
 
 
 def test_rules_that_need_an_operator_that_the_model_cannot_have_are_left_out() -> None:

@@ -17,7 +17,7 @@ from superopt.cli.terminal import Progress, errors, one_line_errors, results
 from superopt.cli.verify_command import verify_command
 from superopt.optimizer import Result, optimize
 from superopt.optimizer.engine import COSTS
-from superopt.search import Device, DeviceError, find_device, shipped_devices
+from superopt.search import EFFORTS, Device, DeviceError, find_device, shipped_devices
 from verify.verdict import NUMERICS
 
 __all__ = ["main", "optimize_main"]
@@ -67,6 +67,10 @@ _optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = 
         help="The search passes through graphs that cost up to alpha times the best.",
     ),
     click.option(
+        "--effort", type=click.IntRange(1, EFFORTS), default=1, show_default=True,
+        help="How thoroughly to look for gains that lie behind dearer graphs; each step takes several times as long.",
+    ),
+    click.option(
         "--rules", type=click.Path(path_type=Path), help="File or folder of rules to use instead of the shipped ones."
     ),
     click.option(
@@ -111,6 +115,7 @@ def _optimize(
     seed: int,
     budget: float,
     alpha: float,
+    effort: int,
     rules: Path | None,
     shapes: dict[str, tuple[int, ...]],
     threads: int,
@@ -133,6 +138,7 @@ def _optimize(
             seed=seed,
             budget=budget,
             alpha=alpha,
+            effort=effort,
             shapes=shapes,
             threads=threads,
             cost=cost,

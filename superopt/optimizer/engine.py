@@ -32,6 +32,7 @@ class Request:
     book: ProofBook
     target: Target
     alpha: float
+    efforts: int
     budget: float
     seed: int
     progress: Callable[[str], None]
@@ -44,7 +45,7 @@ class Request:
         """The same for a repetition of this request, whose budget may be a little more or less, and for no other."""
         parts = [*(output.digest for output in self.model.outputs), *(rule.id for rule in self.rules)]
         parts += [f"{name}={size}" for name, size in sorted(self.model.sizes.items())]
-        parts += map(repr, (self.seed, f"{self.budget:.0e}", self.alpha, self.numerics, self.device))
+        parts += map(repr, (self.seed, f"{self.budget:.0e}", self.alpha, self.efforts, self.numerics, self.device))
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -72,6 +73,7 @@ def find(request: Request) -> Found:
         measured or analytic,
         position=model.position,
         alpha=request.alpha,
+        efforts=request.efforts,
         budget_s=request.budget,
         region_timer=timer,
         progress=tell,

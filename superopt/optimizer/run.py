@@ -57,6 +57,7 @@ def optimize(
     seed: int = 0,
     budget: float = 60.0,
     alpha: float = 2.0,
+    effort: int = 1,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     threads: int | None = None,
     trace: str | Path | None = None,
@@ -78,6 +79,7 @@ def optimize(
     are tried, and at the end the original is written unchanged. `Result.proto` is the model in memory.
 
     `budget` is in seconds, for the search; `alpha` lets it pass through graphs that cost up to alpha times the best;
+    `effort` (1 to `superopt.search.EFFORTS`) is how thoroughly it looks for gains behind dearer graphs;
     `shapes` are sizes at which dynamic inputs are measured (the result stays dynamic). `numerics` is the loosest class
     of rules to use (`verify.verdict.NUMERICS`); with "exact" the result gives the original's outputs bit for bit.
     `cost` says where the search has the costs of operators from: "measured", or "analytic", a model of `device` (a
@@ -117,7 +119,7 @@ def optimize(
         except (CannotRun, Unfeedable) as error:
             run.reason = f"the original cannot be run here, so nothing can be measured: {error}"
         else:
-            run.search(finder, budget, alpha)
+            run.search(finder, budget, alpha, effort)
             run.choose(measure_s)
     result = run.result()
     if trace is not None:
@@ -213,7 +215,7 @@ class _Run:
             if any(type is None or type.concrete() is None for term in self.model.inputs for type in term.types):
                 self.model = read_reduced(self.source, self.judge.shapes)  # the same terms, and what their symbols are
 
-    def search(self, finder: Finder, budget: float, alpha: float) -> None:
+    def search(self, finder: Finder, budget: float, alpha: float, efforts: int) -> None:
         """Fills `found` and, first, `inside`."""
         assert self.judge is not None
         with self.phase("search", "searching"):
@@ -223,6 +225,7 @@ class _Run:
                 RememberedProofs(self.certificates, self.numerics),
                 self.target,
                 alpha,
+                efforts,
                 budget,
                 self.seed,
                 self.progress,

@@ -1,5 +1,6 @@
 """Cost-based backtracking search over proven rules, region by region."""
 
+from superopt.search.backtrack import EFFORTS
 from superopt.search.cost import AnalyticCost, CostModel
 from superopt.search.cost_cache import CostCache, default_path
 from superopt.search.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
@@ -11,6 +12,7 @@ from superopt.search.timer import ModelTimer
 
 __all__ = [
     "CPU",
+    "EFFORTS",
     "AnalyticCost",
     "Attempts",
     "CostCache",

@@ -10,7 +10,7 @@ A *detour* takes back a decision: from a graph on the way to the best one, a mov
 was taken (they rewrite a common operator; others are still there later), a burst to make something of it, a
 descent that leaves alone what came of it, and both once more.
 
-Efforts grow: small bursts, detours, larger bursts.
+Efforts grow: bursts become wider and deeper, and detours take back more.
 
 Functions of the runtime's own (FusedGemm, SkipLayerNormalization) cover standard operators, and what is covered no
 other rule sees. So the search goes on among standard operators, and the graph it ends with is covered last, as
@@ -22,9 +22,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from superopt.ir.ops import remake
-from superopt.ir.term import Term, rebuild
+from superopt.ir.term import Term, rebuild, topological
 from superopt.ir.trace import Rewrite, Step
 from superopt.search.graph_cost import GraphCost, Price
 from superopt.search.luck import Luck
@@ -35,14 +36,23 @@ from superopt.search.view import View, run_time_terms
 
 __all__ = ["EFFORTS", "RegionSearch", "State"]
 
-# What is done, effort by effort: how, and width and depth of the bursts.
-_PLAN = (("burst", 4, 4), ("detour", 4, 4), ("burst", 12, 6))
+
+class _Effort(NamedTuple):
+    """Width and depth of bursts, and of those of detours; with how many of the moves against one taken these begin."""
+
+    burst: tuple[int, int]
+    detour: tuple[int, int]
+    choices: int
+
+
+# Nearly all gains come from descents, narrow bursts, and the next best decision.
+_PLAN = (_Effort((2, 3), (3, 3), 1), _Effort((4, 4), (4, 4), 1000), _Effort((12, 6), (12, 6), 1000))
 EFFORTS = len(_PLAN)
 
 # The search of a region ends when so many graphs were expanded since its best one was found, or this many times
-# as many as it took to find that.
-_PATIENCE = 600
-_PATIENCE_FACTOR = 2
+# as many as it took to find that; with more efforts so many times more.
+_PATIENCE = 100
+_PATIENCE_FACTOR = 1.5
 
 # Times of one region that differ by less than this share of it (reading weights aside, which no rule makes faster) are
 # the same: measurements say no more.
@@ -102,6 +112,7 @@ class RegionSearch:
         *,
         alpha: float = 2.0,
         limit: int = 4000,
+        efforts: int = 1,
         luck: Luck | None = None,
         tally: Tally | None = None,
         clock: Callable[[], float] = time.monotonic,
@@ -109,6 +120,7 @@ class RegionSearch:
         self.luck, self.tally, self.clock = luck or Luck(), Tally() if tally is None else tally, clock
         self.matcher, self.check, self.cost, self.alpha, self.limit = Matcher(rules), check, cost, alpha, limit
         whole = cost.price(outputs)
+        self.efforts, self._patience = efforts, min(limit, _PATIENCE * efforts)
         self.quantum = max(1, round((whole.time - cost.reading(whole.weight_bytes)) * _DIFFERENCE))
         self.start = State(tuple(outputs), self._price(outputs))
         self.best = self.start  # what the search makes of the region
@@ -123,7 +135,7 @@ class RegionSearch:
         self._usual: frozenset[Term] = frozenset()  # run-time terms of the best graph
         # Bursts and detours that found nothing, by effort and first graph.
         self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()
-        self._stop = min(limit, _PATIENCE)  # at how many graphs expanded to give up
+        self._stop = self._patience  # at how many graphs expanded to give up
 
     def _price(self, outputs: Sequence[Term], roots: Sequence[Term] = (), results: Sequence[Term] = ()) -> Price:
         price = self.cost.price(outputs, roots, results)
@@ -132,7 +144,7 @@ class RegionSearch:
     @property
     def exhausted(self) -> bool:
         """Whether there is nothing more to do."""
-        return self.effort >= EFFORTS or self.expanded >= self._stop
+        return self.effort >= self.efforts or self.expanded >= self._stop
 
     def candidates(self) -> list[State]:
         """Improvements that differ in cost by 2% or more, best first."""
@@ -165,16 +177,33 @@ class RegionSearch:
         self.luck.broken(rule)
         self._elite.clear()
         self.best = self.base = self.start
-        self.effort, self._stop = EFFORTS if self._sites_only else 0, self.expanded + min(self.limit, _PATIENCE)
+        self.effort, self._stop = self.efforts if self._sites_only else 0, self.expanded + self._patience
 
     def merge(self) -> None:
-        """Makes the best move that merges sites and what pays after it, if that pays, and nothing else."""
+        """Makes the best moves that merge sites, and what pays after them, if that pays, and nothing else.
+
+        What was merged once is merged on, along the users of the sites: parts pay where they are no longer read apart.
+        """
         self._sites_only = True
         for _, found in self._moves(self.start, merges=True):
-            child = self._child(self.start, found)
-            if child is not None:
-                self._accept(self._descend(child))
-        self.best, self.effort = self.base, EFFORTS
+            state = self._child(self.start, found)
+            while state is not None:
+                self._accept(state)
+                state = self._merged_on(state)
+        self.best, self.effort = self.base, self.efforts
+
+    def _merged_on(self, state: State) -> State | None:
+        """The graph with fewer operators to which a move of several outputs leads, whatever that costs; from below, so
+        that operands are merged before what joins them."""
+        depth: dict[Term, int] = {}
+        for term in topological(state.outputs):
+            depth[term] = 1 + max((depth[i] for i in term.inputs if i is not None), default=0)
+        moves = [item for item in self._moves(state, bound=float("inf")) if len(item[1].roots) > 1]
+        for price, found in sorted(moves, key=lambda item: max(map(depth.__getitem__, item[1].roots))):
+            child = self._child(state, found) if price.nodes < state.price.nodes else None
+            if child is not None and child.price.nodes < state.price.nodes:
+                return child
+        return None
 
     def improve(self, deadline: float = float("inf")) -> bool:
         """Makes the next effort, until `deadline` (of the clock). Whether it was completed."""
@@ -191,12 +220,9 @@ class RegionSearch:
         if self.effort == 0 and self.base is self.start:
             self._accept(self._descend(self.start))
             self._cover()
-        kind, width, depth = _PLAN[self.effort]
+        plan = _PLAN[self.effort]
         while not self._over():
-            if kind == "burst":
-                found = self._bursts(width, depth)
-            else:
-                found = self._detours(width, depth)
+            found = self._bursts(*plan.burst) or self._detours(*plan.detour, plan.choices)
             if found is None:
                 break
             self._accept(self._descend(found))
@@ -221,7 +247,8 @@ class RegionSearch:
     def _accept(self, state: State) -> None:
         if state.price < self.base.price:
             self.base = _fresh(state)
-            self._stop = min(self.limit, max(self.expanded + _PATIENCE, self.expanded * _PATIENCE_FACTOR))
+            longer = max(self.expanded + self._patience, round(self.expanded * _PATIENCE_FACTOR))
+            self._stop = min(self.limit, longer)
 
     def _moves(
         self,
@@ -310,7 +337,9 @@ class RegionSearch:
     def _bursts(self, width: int, depth: int) -> State | None:
         """A state better than the best, found by a burst from one of the first moves; None where there is none."""
         self._usual = frozenset(run_time_terms(self.base.outputs))
-        for _, first in self._moves(self.base):
+        for _, first in sorted(
+            self._moves(self.base), key=lambda item: not self.luck.has_gained(item[1].variant.rule.id)
+        ):
             if self._over():
                 return None
             rule = first.variant.rule.id
@@ -327,20 +356,27 @@ class RegionSearch:
             self._fruitless.add(key)
         return None
 
-    def _detours(self, width: int, depth: int) -> State | None:
-        """A state better than the best, found by deciding otherwise on the way to it; None where there is none."""
-        for taken in self.base.path():
+    def _detours(self, width: int, depth: int, choices: int) -> State | None:
+        """A state better than the best, found by deciding otherwise on the way to it, late decisions first; None where
+        there is none."""
+        for taken in reversed(self.base.path()):
+            left = choices
             assert taken.parent is not None and taken.move is not None
             parent = _fresh(taken.parent)
             self._usual = frozenset(run_time_terms(parent.outputs))
             for _, first in self._moves(parent, bound=self.alpha * parent.price.time):
                 if self._over():
                     return None
+                if left == 0:
+                    break
                 rule = first.variant.rule.id
                 if first.covered.isdisjoint(taken.move.covered) or not self.luck.allows(self.effort, rule):
                     continue
                 child = self._child(parent, first, {self._normal(taken.outputs)})
-                if child is None or (self.effort, self._normal(child.outputs)) in self._fruitless:
+                if child is None:
+                    continue
+                left -= 1
+                if (self.effort, self._normal(child.outputs)) in self._fruitless:
                     continue
                 found = child
                 for _ in range(2):

@@ -11,7 +11,7 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.search.apply import Applied, fill, origins
-from superopt.search.backtrack import EFFORTS, RegionSearch, State
+from superopt.search.backtrack import RegionSearch, State
 from superopt.search.cost import CostModel
 from superopt.search.everywhere import in_order, site_regions
 from superopt.search.graph_cost import GraphCost
@@ -44,6 +44,7 @@ def search(
     *,
     position: Mapping[Term, int],
     alpha: float = 2.0,
+    efforts: int = 1,
     budget_s: float = 60.0,
     region_timer: RegionTimer | None = None,
     progress: Callable[[Progress], None] | None = None,
@@ -54,12 +55,12 @@ def search(
     """The cheapest graph equal to `outputs` that is found with `rules` in `budget_s` seconds.
 
     A rule is applied only with a signature from `check(rule, bindings)`. The search passes through graphs that
-    cost up to `alpha` times the best, and expands at most `limit` graphs a region. `position` is the original
-    order of the terms' nodes. `region_timer` times a region's graph before and after: what is not faster there
-    by 2% is dropped (it gets the model's own weights; other values are variables). `progress` hears of each region.
-    `measuring` tells how many seconds measurements have taken so far: they are no part of the budget, so that a run
-    which finds them in a cache searches no longer than the first one. `available`: whether the model's operator set has
-    an operator.
+    cost up to `alpha` times the best, makes so many `efforts` (1 to `EFFORTS`), and expands at most `limit` graphs a
+    region. `position` is the original order of the terms' nodes. `region_timer` times a region's graph before and
+    after: what is not faster there by 2% is dropped (it gets the model's own weights; other values are variables).
+    `progress` hears of each region. `measuring` tells how many seconds measurements have taken so far: they are no part
+    of the budget, so that a run which finds them in a cache searches no longer than the first one. `available`: whether
+    the model's operator set has an operator.
     """
     run = _Search(
         tuple(outputs),
@@ -67,6 +68,7 @@ def search(
         CheckCache(check),
         GraphCost(cost),
         alpha,
+        efforts,
         limit,
         region_timer,
         measuring,
@@ -93,6 +95,7 @@ class _Search:
     check: CheckCache
     cost: GraphCost
     alpha: float
+    efforts: int
     limit: int
     region_timer: RegionTimer | None
     measuring: Callable[[], float]
@@ -120,13 +123,14 @@ class _Search:
         improved: set[tuple[Term, ...]] = set()
         cuts: set[frozenset[Term]] = set()
         outputs = self.outputs
-        for number in range(PASSES + 1):  # in the first one, sites of one law wherever they are
+        for number in range(-1, PASSES + 1):  # in the first two, sites of one law wherever they are
             left = self.deadline - self.clock()
             if left <= 0:
                 break
             until = self.deadline if number > 1 else self.clock() + left * _FIRST_PASS_SHARE
-            if number == 0:
-                found, boundaries = list(site_regions(outputs, Matcher(self.rules))), set[frozenset[Term]]()
+            if number <= 0:
+                found = list(site_regions(outputs, Matcher(self.rules), of_values=number < 0))
+                boundaries = set[frozenset[Term]]()
             else:
                 order = operators_in_order(outputs, position)
                 found, boundaries = regions(outputs, order, self.rules.operators, cuts)
@@ -140,7 +144,7 @@ class _Search:
                 ratio = now / before if before else 1.0
                 progress(Progress(number, done, len(tasks), ratio, self.clock() - begun))
 
-            if number == 0:
+            if number <= 0:
                 for task in tasks:
                     task.search.merge()
                 found = [region for region in found if self.known[region.outputs].promise >= _LEAST_GAIN]
@@ -194,6 +198,7 @@ class _Search:
                         self.check,
                         self.cost,
                         alpha=self.alpha,
+                        efforts=self.efforts,
                         limit=self.limit,
                         luck=self.luck,
                         tally=self.tally,
@@ -205,7 +210,7 @@ class _Search:
 
     def _improve(self, tasks: Sequence[_Task], until: float, tell: Callable[[int], None]) -> None:
         """Effort by effort, each for all regions; time is shared by cost and number of occurrences."""
-        for effort in range(EFFORTS):
+        for effort in range(self.efforts):
             todo = sorted((t for t in tasks if t.search.effort == effort), key=lambda t: -t.weight)
             for k, task in enumerate(todo):
                 now = self.clock()

@@ -19,34 +19,48 @@ __all__ = ["in_order", "site_regions"]
 # Products alone: of what else is merged the runtime makes one loop, and Convs are timed with what surrounds them, as
 # they lose their blocked layout at a Split.
 _PRODUCTS = frozenset({"MatMul", "Gemm", "FusedMatMul"})
+_CHAIN = 4  # how far up the only users of a site are looked at
 
 
-def site_regions(outputs: Sequence[Term], matcher: Matcher) -> Iterator[Region]:
-    """A region for each set of sites that one law could merge; they overlap."""
+def site_regions(outputs: Sequence[Term], matcher: Matcher, of_values: bool) -> Iterator[Region]:
+    """A region for each set of sites that one law could merge; they overlap.
+
+    `of_values`: sites that share a value of run time (the gates of a cell), else those that share weights alone (the
+    time steps of a layer). Steps merge as soon as gates have, but gates of merged steps no longer meet.
+    """
     view = View(outputs)
     for match in matcher.merges(view):
-        if all(term.op in _PRODUCTS for term in match.covered):
-            piece, alive = _with_users(match.roots, view)
-            region = region_of([*sorted(match.covered, key=view.terms.__getitem__), *piece], alive)
+        shared = frozenset.intersection(*(frozenset(term.inputs) for term in match.roots))
+        if all(term.op in _PRODUCTS for term in match.covered) and of_values == any(map(_is_value, shared)):
+            piece, alive = _chains(match.roots, view)
+            region = region_of(sorted({*match.covered, *piece}, key=view.terms.__getitem__), alive)
             if region is not None:
                 yield region
 
 
-def _with_users(roots: Sequence[Term], view: View) -> tuple[list[Term], list[Term]]:
-    """The only users of the roots, as far as they need nothing that depends on another root: what the runtime fuses
-    into the sites, and what may be merged after them. And the values that are read further up."""
-    users: dict[Term, None] = {}
+def _is_value(term: Term | None) -> bool:
+    return term is not None and not term.weight_only
+
+
+def _chains(roots: Sequence[Term], view: View) -> tuple[list[Term], list[Term]]:
+    """The only users of the roots, their only users and so on, as far as they need nothing that depends on another
+    root, with the products that meet them there: what may be merged after the roots. And what is read further up."""
+    piece: dict[Term, None] = {}
     alive: list[Term] = []
     for root in roots:
-        above = view.users.get(root, [])
-        others = [i for i in above[0].inputs if i is not None and i is not root] if len(above) == 1 else []
-        free = not any(view.depends(i, other) for i in others if not i.weight_only for other in roots)
-        if len(above) == 1 and free and above[0].type is not None and root not in view.outputs:
-            users[above[0]] = None
-            alive.append(above[0])
-        else:
-            alive.append(root)
-    return sorted(users, key=view.terms.__getitem__), list(dict.fromkeys(alive))
+        value = root
+        for _ in range(_CHAIN):
+            users = view.users.get(value, [])
+            if len(users) != 1 or users[0].type is None or value in view.outputs:
+                break
+            others = [i for i in users[0].inputs if i is not None and i is not value and not i.weight_only]
+            if any(view.depends(i, other) for i in others for other in roots):
+                break
+            piece.update((i, None) for i in others if i.op in _PRODUCTS and len(view.users[i]) == 1)
+            value = users[0]
+            piece[value] = None
+        alive.append(value)
+    return list(piece), list(dict.fromkeys(alive))
 
 
 def in_order(outputs: Sequence[Term], regions: Sequence[Region]) -> list[Region]:

@@ -22,7 +22,7 @@ from superopt.search.view import View, node_of, root_key
 
 __all__ = ["ListLaw", "counts", "list_law", "sets_of_sites"]
 
-_SHIPPED = 3  # rules are there for so many operands
+_SHIPPED = 2  # rules are there for so many operands
 # A proof grows with a power of the number: so many sites in one move, and so many parts of a Split or Concat.
 _MOST, _MOST_PARTS = 32, 8
 _CHAIN = 4  # how far along a value's only users its context goes
@@ -91,7 +91,9 @@ def sets_of_sites(members: Sequence[Term], view: View) -> Iterator[tuple[Term, .
     for apart in _apart(members, view):
         by_context: dict[tuple[object, ...], list[Term]] = {}
         for term in apart:
-            by_context.setdefault(_context(term, view), []).append(term)
+            context = _context(term, view)
+            for length in range(len(context), 0, -1):
+                by_context.setdefault(context[:length], []).append(term)
         for some in (apart, *by_context.values()):
             for start in range(0, len(some), _MOST):
                 chosen = tuple(some[start : start + _MOST])

@@ -27,9 +27,13 @@ class Luck:
         """Whether that happened in several regions."""
         return self._broken.get(rule, 0) >= _BROKEN
 
+    def has_gained(self, rule: str) -> bool:
+        """Whether a burst that began with the rule was a gain."""
+        return rule in self._gained
+
     def allows(self, effort: int, rule: str) -> bool:
         """Whether to begin with this rule again, at this effort."""
-        return rule in self._gained or self._vain.get((effort, rule), 0) < _TRIALS
+        return self.has_gained(rule) or self._vain.get((effort, rule), 0) < _TRIALS
 
     def tell(self, effort: int, rule: str, gained: bool) -> None:
         """What a burst has come to."""
