@@ -21,20 +21,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from superopt.ir.ops import remake
 from superopt.ir.term import Term, rebuild, topological
-from superopt.ir.trace import Rewrite, Step
+from superopt.ir.trace import Step
 from superopt.search.graph_cost import GraphCost, Price
 from superopt.search.luck import Luck
 from superopt.search.moves import CheckCache, Match, Matcher, RuleSet
 from superopt.search.normal import Normal
+from superopt.search.state import State, fresh, lost, surroundings
 from superopt.search.tally import Tally
 from superopt.search.view import View, run_time_terms
 
-__all__ = ["EFFORTS", "RegionSearch", "State"]
+__all__ = ["EFFORTS", "RegionSearch"]
 
 
 class _Effort(NamedTuple):
@@ -63,41 +63,6 @@ _ELITE = 32
 
 # Graphs that may be expanded to choose functions, whatever the search has spent.
 _COVERING = 100
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """A graph that was reached, and how.
-
-    `made` is what the moves of this burst made, `core` the part of it that comes of the burst's first move.
-    """
-
-    outputs: tuple[Term, ...]
-    price: Price
-    parent: State | None = None
-    step: Step | None = None
-    move: Match | None = None
-    made: frozenset[Term] = frozenset()
-    core: frozenset[Term] = frozenset()
-
-    def path(self) -> list[State]:
-        """All states from the first one (excepted) to this one."""
-        found: list[State] = []
-        state: State | None = self
-        while state is not None and state.parent is not None:
-            found.append(state)
-            state = state.parent
-        return found[::-1]
-
-    def rewrite(self) -> Rewrite:
-        """The steps that lead here."""
-        path = self.path()
-        before = path[0].parent.outputs if path and path[0].parent is not None else self.outputs
-        return Rewrite(before, tuple(s.step for s in path if s.step is not None), self.outputs)
-
-    def rules(self) -> list[str]:
-        """Id of the rule of each step, as it stands in the rule set."""
-        return [state.move.variant.origin for state in self.path() if state.move is not None]
 
 
 class RegionSearch:
@@ -239,14 +204,14 @@ class RegionSearch:
         covered = self._descend(self.base, functions=True)
         self.expanded, self._stop = expanded, stop
         if covered.price < self.best.price:
-            self.best = _fresh(covered)
+            self.best = fresh(covered)
 
     def _over(self) -> bool:
         return self.exhausted or self.clock() > self.deadline
 
     def _accept(self, state: State) -> None:
         if state.price < self.base.price:
-            self.base = _fresh(state)
+            self.base = fresh(state)
             longer = max(self.expanded + self._patience, round(self.expanded * _PATIENCE_FACTOR))
             self._stop = min(self.limit, longer)
 
@@ -327,7 +292,7 @@ class RegionSearch:
                 if price >= state.price:
                     return state
                 child = self._child(state, found)
-                if child is not None and child.price < state.price and not (keep and _lost(child)):
+                if child is not None and child.price < state.price and not (keep and lost(child)):
                     state = child
                     break
             else:
@@ -362,7 +327,7 @@ class RegionSearch:
         for taken in reversed(self.base.path()):
             left = choices
             assert taken.parent is not None and taken.move is not None
-            parent = _fresh(taken.parent)
+            parent = fresh(taken.parent)
             self._usual = frozenset(run_time_terms(parent.outputs))
             for _, first in self._moves(parent, bound=self.alpha * parent.price.time):
                 if self._over():
@@ -399,30 +364,15 @@ class RegionSearch:
                 break
             waiting: list[tuple[Price, int, State, Match]] = []
             for state in level:
-                for price, found in self._moves(state, _surroundings(state.made), bound):
+                for price, found in self._moves(state, surroundings(state.made), bound):
                     waiting.append((price, len(waiting), state, found))
             level = []
             for _, _, parent, found in sorted(waiting, key=lambda item: item[:2]):
                 if self._over() or len(level) == width:
                     break
                 child = self._child(parent, found, seen)
-                if child is not None and not _lost(child):
+                if child is not None and not lost(child):
                     level.append(child)
                     if child.price < cheapest.price:
                         cheapest = child
         return cheapest
-
-
-def _fresh(state: State) -> State:
-    """The state as the first one of a burst."""
-    return replace(state, made=frozenset(), core=frozenset())
-
-
-def _lost(state: State) -> bool:
-    """Whether nothing is left of what the first move of the burst began."""
-    return state.core.isdisjoint(run_time_terms(state.outputs))
-
-
-def _surroundings(made: frozenset[Term]) -> frozenset[Term]:
-    """What was made and what it reads: a move that touches any of it may go on from there."""
-    return made | {i for term in made for i in term.inputs if i is not None and not i.weight_only}

@@ -11,7 +11,7 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.search.apply import Applied, fill, origins
-from superopt.search.backtrack import RegionSearch, State
+from superopt.search.backtrack import RegionSearch
 from superopt.search.cost import CostModel
 from superopt.search.everywhere import in_order, site_regions
 from superopt.search.graph_cost import GraphCost
@@ -19,6 +19,7 @@ from superopt.search.luck import Luck
 from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
 from superopt.search.regions import Region, canonical, operators_in_order, regions
 from superopt.search.result import Progress, SearchResult
+from superopt.search.state import State
 from superopt.search.tally import Tally
 
 __all__ = ["RegionTimer", "search"]
