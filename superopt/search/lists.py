@@ -69,8 +69,9 @@ class ListLaw:
     def of(self, n: int) -> tuple[Rule, ...]:
         """The law of `n` operands; of each of them, where it is one of single operands."""
         if n not in self._known:
-            parts = self._reading.parts(n) if self._reading.after or self.of_outputs else ()
-            self._known[n] = tuple(self._reading.schema(n, part).rule for part in parts)
+            reading = self._reading
+            parts = reading.parts(n) if reading.after or reading.of_outputs or not reading.sides else ()
+            self._known[n] = tuple(reading.schema(n, part).rule for part in parts)
         return self._known[n]
 
     def site(self, term: Term) -> tuple[object, ...] | None:

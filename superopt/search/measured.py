@@ -26,15 +26,18 @@ from superopt.search.work import bytes_of
 
 __all__ = ["MeasuredCost"]
 
-_FORMAT = 1  # of the measurement; a change makes old entries void
+_FORMAT = 3  # of the measurement; a change makes old entries void
 _SAMPLES = 8
 _SAMPLE_S = 0.001
 _SMALL_S = 50e-6  # what is faster is measured in copies
 _COPIES = 12
 _LARGEST_BYTES = 1 << 28  # all copies together
+# The same of constants alone, each copy's its own. So those of a small operator, too, come from the cache that many
+# operators share: read again and again from a nearer one, they would make two halves look cheaper than the whole.
+_WEIGHT_BYTES = 1 << 23
 _LEAST_S = 3e-7  # no operator is started for less
-# A measurement reads weights from a warm cache; a model streams them from memory. The difference, roughly.
-_SECONDS_PER_WEIGHT_BYTE = 5e-11
+# A measurement reads weights from a warm cache; a model streams them from memory, at 36 to 44 GB/s where that was tried.
+_SECONDS_PER_WEIGHT_BYTE = 2.5e-11
 
 
 @dataclass
@@ -154,7 +157,8 @@ class MeasuredCost:
 
     def _measure(self, alone: Term) -> float:
         moved = sum(map(bytes_of, alone.types)) + sum(bytes_of(i.type) for i in alone.inputs if i is not None)
-        copies = min(_COPIES, _LARGEST_BYTES // max(1, moved))
+        weights = sum(bytes_of(i.type) for i in alone.inputs if i is not None and i.op == "Const")
+        copies = min(_COPIES, _LARGEST_BYTES // max(1, moved), max(1, _WEIGHT_BYTES // max(1, weights)))
         if copies < 2 or self.fallback.cost(alone) > 10 * _SMALL_S:
             seconds = self._copies(alone, 1)
             if seconds > _SMALL_S or copies < 2:
@@ -177,7 +181,9 @@ class MeasuredCost:
                     inputs[used] = var(f"{used.attr('name')}_{copy}", used.type)
                     rest.append(tiny(inputs[used]))
                 elif used.op == "Const":
-                    weights.setdefault(str(used.attr("hash")), random_array(used.type, len(weights)))
+                    name = f"{used.attr('hash')}_{copy}"
+                    inputs[used] = Term.of("Const", (), {"hash": name}, used.types)
+                    weights.setdefault(name, random_array(used.type, len(weights)))
             node = make(alone.op, (None if i is None else inputs[i] for i in alone.inputs), dict(alone.attrs))
             outputs += [tiny(node.out(k)) for k in range(len(node.types))] if len(node.types) > 1 else [tiny(node)]
         whole, empty = self._seconds(outputs, weights), self._seconds(rest, {})
