@@ -65,13 +65,56 @@ def test_what_the_runtime_fuses_is_free() -> None:
     assert price(make("Relu", (normed,)), conv) > price(conv)  # another user: it cannot be fused
 
 
-def test_bias_after_a_product_is_free() -> None:
+def test_bias_after_a_product_is_half_an_add() -> None:
     graphs = Graphs()
-    product = make("MatMul", (var("x", tensor(8, 64)), graphs.const(64, 64)))
-    biased = make("Add", (product, graphs.const(64)))
-    assert price(biased) == price(product) == price(make("Relu", (biased,)))
-    deep = make("MatMul", (var("x", tensor(2, 8, 64)), graphs.const(64, 64)))
-    assert price(make("Add", (deep, graphs.const(64)))) > price(deep)
+    weight, bias = graphs.const(64, 64), graphs.const(64)
+    for x in (var("x", tensor(8, 64)), var("y", tensor(2, 8, 64))):
+        product = make("MatMul", (x, weight))
+        biased = make("Add", (product, bias))
+        alone = price(make("Add", (var("z", product.type), bias)))
+        assert price(biased) == pytest.approx(price(product) + alone / 2)
+    assert price(make("Relu", (biased,))) > price(biased)
+    flat = make("MatMul", (var("x", tensor(8, 64)), weight))
+    biased = make("Add", (flat, bias))
+    assert price(make("Relu", (biased,))) == price(biased)
+    attrs = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
+    assert price(make("Gemm", (var("x", tensor(8, 64)), weight, bias), attrs)) == pytest.approx(price(biased), rel=0.1)
+
+
+def test_a_factor_of_a_product_is_free() -> None:
+    graphs = Graphs()
+    product = make("MatMul", (var("x", tensor(4, 8, 16)), var("y", tensor(4, 16, 8))))
+    factor = graphs.const()
+    for op, operands in (("Mul", (product, factor)), ("Mul", (factor, product)), ("Div", (product, factor))):
+        assert price(make(op, operands)) == price(product)
+    assert price(make("Div", (factor, product))) > price(product)
+
+
+def test_a_sum_before_a_normalization_becomes_the_skip_kernel() -> None:
+    graphs = Graphs()
+    x, y = var("x", tensor(1, 8, 64)), var("y", tensor(1, 8, 64))
+    scale, shift = graphs.const(64), graphs.const(64)
+    attrs = {"axis": -1, "epsilon": 1e-5}
+    total = make("Add", (x, y))
+    norm = make("LayerNormalization", (total, scale, shift), attrs)
+    assert price(norm) == price(make("SkipLayerNormalization", (x, y, scale, shift), {"epsilon": 1e-5}))
+    alone = price(make("LayerNormalization", (x, scale, shift), attrs))
+    assert price(norm, total) == pytest.approx(price(total) + alone)  # another user: it stays
+    blocked = make("LayerNormalization", (make("Sum", (x, y)), scale, shift), attrs)
+    assert price(blocked) < price(norm)  # the kernel is slower than what it replaces
+
+
+@pytest.mark.parametrize("order", range(4))
+def test_gelu_in_parts_is_gelu(order: int) -> None:
+    graphs = Graphs()
+    x = var("x", tensor(8, 64))
+    one = make("Ones", (), {"shape": ()})
+    root, half = graphs.const(), graphs.const()
+    erf = make("Add", (make("Erf", (make("Div", (x, root)),)), one))
+    parts = make("Mul", (x, half)) if order > 1 else make("Mul", (erf, x) if order else (x, erf))
+    gelu = make("Mul", ((erf, parts) if order == 3 else (parts, erf)) if order > 1 else (parts, half))
+    assert price(gelu) == price(make("Gelu", (x,), {"approximate": "none"}))
+    assert price(gelu, erf) > price(gelu)  # another user: it stays as it is
 
 
 def test_neutral_operators_are_free_but_counted() -> None:

@@ -5,7 +5,11 @@ for a value with one user only:
 - BatchNormalization, Mul and Add with per-channel constants after a Conv with constant kernel are folded: free;
 - Relu, Sigmoid and Tanh after a Conv (also after what was folded or added to it), and Relu after a Gemm: free;
 - Add of a Conv, or of a sum with one, and another value: half price, the Conv writes on top of it;
-- Add of a constant after a two-dimensional MatMul makes it a Gemm: free.
+- Add of a constant after a two-dimensional MatMul makes it a Gemm: half price, as is a Gemm's constant bias; so does
+  Add of a vector after a product of an array of known shape and a matrix (onnxruntime/core/optimizer/
+  matmul_add_fusion.cc), with a Reshape before and after that cost nothing;
+- Mul by a scalar constant, or Div, after a MatMul becomes a factor of the product (matmul_scale_fusion.cc): free.
+What becomes a kernel of another name is in `kernels.py`.
 Identity, Add of zeros and Mul by ones that change no shape are dropped by it: free.
 """
 
@@ -14,13 +18,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from superopt.ir.ops import make
 from superopt.ir.term import Term, topological
 from superopt.ir.types import TensorType
 from superopt.search.cost import CostModel, bytes_of
+from superopt.search.kernels import KERNELS, kernel
 
 __all__ = ["FUSED", "GraphCost", "Price"]
 
 _NOTHING: Mapping[Term, Term] = {}
+_BIAS = 0.5  # of what an Add costs: adding a vector within a product
+_PRODUCTS = frozenset({"MatMul", "Stacked", "Product"})
 _ACTIVATIONS = frozenset({"Relu", "Sigmoid", "Tanh"})
 FUSED = _ACTIVATIONS | {"BatchNormalization"}  # operators that may go into the one before them
 
@@ -74,6 +82,7 @@ class GraphCost:
             output = replaced.get(output, output)
             uses[output] = uses.get(output, 0) + 1
         fused: dict[Term, str] = {}
+        prices: dict[Term, int] = {}
         time, nodes, transposed = 0, 0, 0
         for term in order:
             if term.op == "Out":
@@ -81,9 +90,16 @@ class GraphCost:
             nodes += 1
             if term.op == "Gemm":
                 transposed += _transposed(term)
+            made = kernel(term, inputs_of, uses) if term.op in KERNELS else None
+            if made is not None:
+                prices[term] = self._cost(made.term)
+                time += prices[term] - sum(prices[old] for old in made.absorbed)
+                continue
             share = _share(term, inputs_of[term], uses, fused)
-            if share:
-                time += int(self._cost(term) * share)
+            prices[term] = int(self._cost(term) * share) if share else 0
+            if term.op == "Gemm" and len(term.inputs) > 2:
+                prices[term] += self._bias(term)
+            time += prices[term]
         weight_bytes = weight_terms = 0
         for weight in weights:
             size, terms = self._weights.get(weight) or self._weight(weight)
@@ -101,6 +117,13 @@ class GraphCost:
         if cost is None:
             cost = self._alone[term] = max(1, round(self.model.cost(_plain(term)) * 1e12))
         return cost
+
+    def _bias(self, gemm: Term) -> int:
+        """What adding a constant costs in a product; the cost model has it without."""
+        bias = gemm.inputs[2]
+        if bias is None or not bias.weight_only:
+            return 0
+        return int(self._cost(make("Add", (gemm, bias))) * _BIAS)
 
     def _weight(self, weight: Term) -> tuple[int, int]:
         """Bytes of a constant, and how many operators are folded away in it."""
@@ -158,6 +181,8 @@ def _share(term: Term, inputs: tuple[Term | None, ...], uses: Mapping[Term, int]
     if op in ("MatMul", "Gemm"):
         if len(_shape(term) or ()) == 2:
             fused[term] = op
+        else:
+            fused[term] = "Stacked" if _stacked(inputs) else "Product"
         return 1.0
     if op == "Identity":
         return 0.0
@@ -170,6 +195,8 @@ def _share(term: Term, inputs: tuple[Term | None, ...], uses: Mapping[Term, int]
         return 1.0
     if op in _ACTIVATIONS:
         return 0.0 if kind in ("Conv", "Conv+") or (kind == "Gemm" and op == "Relu") else 1.0
+    if op in ("Mul", "Div") and kind in _PRODUCTS and inputs[1] is not None and _one_element(inputs[1]):
+        return 0.0
     if op in ("Add", "Mul") and len(inputs) == 2 and first is not None and inputs[1] is not None:
         return _share_binary(term, first, inputs[1], uses, fused)
     return 1.0
@@ -184,17 +211,32 @@ def _share_binary(term: Term, a: Term, b: Term, uses: Mapping[Term, int], fused:
             return 0.0
     for x, y in ((a, b), (b, a)):
         kind = fused.get(x, "") if uses.get(x) == 1 and x.types == term.types else ""
+        if term.op == "Mul" and kind in _PRODUCTS and _one_element(y):
+            return 0.0
         if kind == "Conv" and y.weight_only and _per_channel(y, term):
             fused[term] = "Conv"
             return 0.0
         if term.op == "Add":
             if kind == "MatMul" and y.weight_only and len(_shape(y) or (0, 0, 0)) <= 2:
                 fused[term] = "Gemm"
-                return 0.0
+                return _BIAS
+            if kind == "Stacked" and _shape(y) == (_shape(term) or ())[-1:]:
+                return _BIAS
             if kind in ("Conv", "Conv+") and y.types == term.types:
                 fused[term] = "Conv+"
                 return 0.5
     return 1.0
+
+
+def _one_element(term: Term) -> bool:
+    return term.weight_only and _shape(term) in ((), (1,))
+
+
+def _stacked(inputs: tuple[Term | None, ...]) -> bool:
+    """Whether it is a product of an array of known shape and a matrix."""
+    a, b = inputs[:2]
+    shape = None if a is None else _shape(a)
+    return shape is not None and b is not None and len(_shape(b) or ()) == 2 and all(isinstance(s, int) for s in shape)
 
 
 def _shape(term: Term) -> tuple[object, ...] | None:

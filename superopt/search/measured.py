@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from superopt.ir.ops import OPS, IllTyped, make
 from superopt.ir.term import Term, repr_attrs, var
-from superopt.ir.types import tensor
+from superopt.ir.types import TensorType, tensor
 from superopt.runtime import Target
 from superopt.search.cost import AnalyticCost, CostModel
 from superopt.search.cost_cache import CostCache
@@ -35,8 +35,9 @@ _LARGEST_BYTES = 1 << 28  # all copies together
 # The same of constants alone, each copy's its own. So those of a small operator, too, come from the cache that many
 # operators share: read again and again from a nearer one, they would make two halves look cheaper than the whole.
 _WEIGHT_BYTES = 1 << 23
+_TRANSPOSED = ("transA", "transB")
 _LEAST_S = 3e-7  # no operator is started for less
-# A measurement reads weights from a warm cache; a model streams them from memory, at 36 to 44 GB/s where that was tried.
+# A measurement reads weights from a warm cache; a model streams them from memory at 36 to 44 GB/s, where tried.
 _SECONDS_PER_WEIGHT_BYTE = 2.5e-11
 
 
@@ -151,6 +152,8 @@ class MeasuredCost:
             alone = make(term.op, inputs, concrete_attrs(term.attrs, self.sizes))
         except IllTyped as error:
             raise Unmeasurable(f"{term.op} at the sizes to be measured: {error}") from error
+        alone = _flat(alone)
+        inputs = alone.inputs
         shown = " ".join("-" if i is None else f"{i.op}{i.attrs[0][1]}:{i.type}" for i in inputs)
         where = conditions(self.target, self.opset)
         return alone, f"{_FORMAT}|{where}|{term.op}[{repr_attrs(alone.attrs)}]({shown})"
@@ -210,8 +213,10 @@ def _plain(term: Term) -> Term:
     """The simplest operator of the same cost, so that noise does not make one of two equal things look cheaper.
 
     A constant bias is free. A product of matrices with a constant one, which the runtime packs beforehand, costs the
-    same as MatMul and as Gemm, transposed or not.
+    same as MatMul and as Gemm, transposed or not; a FusedMatMul that transposes nothing is MatMul's kernel.
     """
+    if term.op == "FusedMatMul" and not any(term.attr(name) for name in _TRANSPOSED):
+        return make("MatMul", term.inputs)
     if term.op not in ("Conv", "Gemm"):
         return term
     inputs = term.inputs
@@ -223,6 +228,19 @@ def _plain(term: Term) -> Term:
             weight = make("Transpose", (weight,), {"perm": (1, 0)})
         return make("MatMul", (inputs[0], weight))
     return make(term.op, inputs, dict(term.attrs))
+
+
+def _flat(alone: Term) -> Term:
+    """A product of an array and a matrix as that of two matrices: the runtime computes them alike."""
+    if alone.op != "MatMul":
+        return alone
+    a, b = alone.inputs
+    assert a is not None and b is not None and a.type is not None and b.type is not None
+    shape, matrix = a.type.concrete(), b.type.concrete()
+    if shape is None or len(shape) < 3 or matrix is None or len(matrix) != 2 or a.op != "Var":
+        return alone
+    rows = TensorType(a.type.dtype, (math.prod(shape[:-1]), shape[-1]))
+    return make("MatMul", (var(str(a.attr("name")), rows), b))
 
 
 def _seconds(run: Callable[[], object], cpu_clock: bool) -> float:

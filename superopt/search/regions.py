@@ -28,6 +28,8 @@ LATER_TARGET = 24
 LARGEST = 40
 # What lives longer than so many operators is an input to all of them, and no reason to cut here rather than there.
 _LONG = 100
+# Operators that only move data: what several of them do together, one can.
+_MOVING = frozenset({"Concat", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
 # What a cut costs: for each value live across it beyond the fewest nearby, before a fused operator, at an old cut.
 _LIVE, _FUSED, _SHUNNED = 2.0, 0.5, 3.0
 
@@ -149,7 +151,7 @@ def regions(
     """
     live, last = _live(order, outputs)
     made = {term: k for k, term in enumerate(order)}
-    # What the runtime fuses into the operator before it should not be cut off from it.
+    # What the runtime fuses into the operator before it, or a law takes with it, should not be cut off from it.
     penalty = {k: _FUSED for k in range(1, len(order)) if _goes_into(order[k], order[k - 1])}
     for values in avoid:
         ends = [made[node_of(v)] + 1 for v in values if node_of(v) in made]
@@ -175,6 +177,10 @@ def regions(
 
 
 def _goes_into(term: Term, before: Term) -> bool:
+    if term.op == "LayerNormalization":
+        return before.op in ("Add", "Sum") and term.inputs[0] is before
+    if before.op == "Concat" or (before.op in _MOVING and term.op in _MOVING):  # laws take both together
+        return before in term.inputs
     return term.op in FUSED and term.inputs[0] is before and before.op not in FUSED - {"BatchNormalization"}
 
 
