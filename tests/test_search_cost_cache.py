@@ -19,7 +19,7 @@ from superopt.ir.ops import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.runtime import Target, Timing
-from superopt.search import AnalyticCost, CostCache, MeasuredCost, ModelTimer, machine, measured, timer
+from superopt.search import AnalyticCost, CostCache, Gain, MeasuredCost, ModelTimer, machine, measured, timer
 from superopt.search.machine import hardware
 from superopt.search.models import Unmeasurable, concrete_attrs
 
@@ -166,7 +166,7 @@ def _layer(weight: str) -> Term:
     return make("Relu", (make("MatMul", (var("x", tensor(8, 64)), _constant(weight))),))
 
 
-def _timed(path: Path) -> Callable[[str], tuple[float, float] | None]:
+def _timed(path: Path) -> Callable[[str], Gain | None]:
     weights = {name: np.ones((64, 64), np.float32) for name in ("w", "v")}
     run = ModelTimer(CPU, weights, cache=CostCache(path), budget_s=0.02)
     return lambda name: run((_layer(name),), (make("Abs", (_layer(name),)),))
@@ -174,14 +174,14 @@ def _timed(path: Path) -> Callable[[str], tuple[float, float] | None]:
 
 def test_regions_are_timed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "costs.sqlite"
-    seconds = _timed(path)("w")
-    assert seconds is not None
+    gain = _timed(path)("w")
+    assert gain is not None
 
     def never(*_: Any, **__: Any) -> Timing:
         raise AssertionError("timed again")
 
     monkeypatch.setattr(timer, "time_models", never)
-    assert _timed(path)("w") == seconds == _timed(path)("v")  # weights of the same types are the same region
+    assert _timed(path)("w") == gain == _timed(path)("v")  # weights of the same types are the same region
     weights = {"w": np.ones((64, 64), np.float32)}
     for different in (Target("cpu", 2), CPU):
         other = ModelTimer(different, weights, cache=CostCache(path), opset=18)
@@ -193,6 +193,6 @@ def test_that_a_region_cannot_be_timed_is_remembered(tmp_path: Path, monkeypatch
     x = make("Relu", (var("x", TensorType("float", (symbol("n"), 4))),))
     path = tmp_path / "costs.sqlite"
     assert ModelTimer(CPU, {}, cache=CostCache(path))((x,), (x,)) is None
-    monkeypatch.setattr(ModelTimer, "_time", lambda *_: (1.0, 1.0))
+    monkeypatch.setattr(ModelTimer, "_time", lambda *_: Gain(1.0, 1.0))
     assert ModelTimer(CPU, {}, cache=CostCache(path))((x,), (x,)) is None
     assert ModelTimer(CPU, {}, cache=CostCache(path), sizes={"n": 2})((x,), (x,)) == (1.0, 1.0)

@@ -13,7 +13,7 @@ from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological, var
 from superopt.ir.types import tensor
-from superopt.search import AnalyticCost, Progress, SearchResult, search
+from superopt.search import AnalyticCost, Gain, Progress, SearchResult, search
 from superopt.search.apply import apply_trace
 from tests.search_graphs import Graphs, image, operators
 from tests.search_rules import RULES, believe
@@ -153,9 +153,9 @@ def test_the_same_graph_gives_the_same_result() -> None:
 def test_what_is_not_measured_to_be_faster_is_dropped() -> None:
     timed: list[tuple[tuple[Term, ...], tuple[Term, ...]]] = []
 
-    def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> tuple[float, float]:
+    def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
         timed.append((before, after))
-        return 1.0, 0.99
+        return Gain(1.01, 1.0)
 
     outputs = (network(3),)
     result = found(*outputs, region_timer=timer)
@@ -170,9 +170,9 @@ def test_what_is_not_measured_to_be_faster_is_dropped() -> None:
 def test_the_next_best_result_is_tried_where_the_best_disappoints() -> None:
     seen: list[list[str]] = []
 
-    def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> tuple[float, float]:
+    def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
         seen.append(operators(after))
-        return 1.0, (1.0 if len(seen) == 1 else 0.5)
+        return Gain(1.0, 0.9) if len(seen) == 1 else Gain(1.01, 1.006)
 
     result = found(network(1), region_timer=timer)
     assert len(seen) == 2 and operators(result.outputs) == seen[1] != seen[0]
@@ -206,7 +206,7 @@ def test_where_no_time_is_left_to_measure_large_promises_are_believed(
         def monotonic(self) -> float:
             return time.monotonic() + self.late
 
-    def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> tuple[float, float]:
+    def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
         raise AssertionError("there is no time to measure")
 
     def over(at: Progress) -> None:  # the search has been through the region, and then the budget is gone

@@ -6,7 +6,7 @@ from superopt.search.cost_cache import CostCache, default_path
 from superopt.search.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
 from superopt.search.driver import RegionTimer, search
 from superopt.search.measured import MeasuredCost
-from superopt.search.result import Progress, SearchResult
+from superopt.search.result import Gain, Progress, SearchResult
 from superopt.search.tally import Attempts
 from superopt.search.timer import ModelTimer
 
@@ -19,6 +19,7 @@ __all__ = [
     "CostModel",
     "Device",
     "DeviceError",
+    "Gain",
     "MeasuredCost",
     "ModelTimer",
     "Progress",

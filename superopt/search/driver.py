@@ -18,20 +18,20 @@ from superopt.search.graph_cost import GraphCost
 from superopt.search.luck import Luck
 from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
 from superopt.search.regions import Region, canonical, operators_in_order, regions
-from superopt.search.result import Progress, SearchResult
+from superopt.search.result import Gain, Progress, SearchResult
 from superopt.search.state import State
 from superopt.search.tally import Tally
 
 __all__ = ["RegionTimer", "search"]
 
-# Seconds of a region before and after a rewrite, through the runtime's whole pipeline; None where the region cannot be
-# run by itself, then the cost model decides.
-RegionTimer: TypeAlias = Callable[[tuple[Term, ...], tuple[Term, ...]], "tuple[float, float] | None"]
+# By how much a rewrite makes a region faster, through the runtime's whole pipeline; None where the region cannot be run
+# by itself, then the cost model decides.
+RegionTimer: TypeAlias = Callable[[tuple[Term, ...], tuple[Term, ...]], Gain | None]
 
 PASSES = 3
 _FIRST_PASS_SHARE = 0.6
-# A rewrite is kept if it is measured to be faster by this much; so many results of a region are tried.
-_LEAST_GAIN = 1.02
+# A rewrite is kept if measured to be faster by this much, or surely by that; so many results of a region are tried.
+_LEAST_GAIN, _SURE_GAIN = 1.02, 1.005
 _MOST_TIMED = 3
 # Where no time is left to measure, the cost model is believed if it promises this much.
 _LEAST_PROMISE = 1.1
@@ -58,7 +58,7 @@ def search(
     A rule is applied only with a signature from `check(rule, bindings)`. The search passes through graphs that
     cost up to `alpha` times the best, makes so many `efforts` (1 to `EFFORTS`), and expands at most `limit` graphs a
     region. `position` is the original order of the terms' nodes. `region_timer` times a region's graph before and
-    after: what is not faster there by 2% is dropped (it gets the model's own weights; other values are variables).
+    after: what is not faster there is dropped (it gets the model's own weights; other values are variables).
     `progress` hears of each region. `measuring` tells how many seconds measurements have taken so far: they are no part
     of the budget, so that a run which finds them in a cache searches no longer than the first one. `available`: whether
     the model's operator set has an operator.
@@ -148,7 +148,7 @@ class _Search:
             if number <= 0:
                 for task in tasks:
                     task.search.merge()
-                found = [region for region in found if self.known[region.outputs].promise >= _LEAST_GAIN]
+                found = [region for region in found if self.known[region.outputs].promise >= _SURE_GAIN]
                 found = in_order(outputs, sorted(found, key=lambda region: -self.known[region.outputs].saving))
                 tasks = self._tasks(found)
             else:
@@ -249,8 +249,8 @@ class _Search:
             for state in searched.candidates()[:_MOST_TIMED]:
                 if self.clock() > self.deadline:
                     return state if searched.promise >= _LEAST_PROMISE else None
-                seconds = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
-                if seconds is None or seconds[0] >= _LEAST_GAIN * seconds[1]:
+                gain = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
+                if gain is None or gain.ratio >= _LEAST_GAIN or gain.low >= _SURE_GAIN:
                     return state
             if searched.best is searched.start:
                 break

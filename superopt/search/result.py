@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from superopt.ir.term import Term
 from superopt.ir.trace import Rewrite, Trace
 from superopt.search.tally import Tally
 
-__all__ = ["Progress", "SearchResult"]
+__all__ = ["Gain", "Progress", "SearchResult"]
+
+
+class Gain(NamedTuple):
+    """A measured ratio of times, before by after, and the lower end of its interval of 95%."""
+
+    ratio: float
+    low: float
 
 
 @dataclass(frozen=True)

@@ -13,10 +13,11 @@ from superopt.search.cost_cache import CostCache
 from superopt.search.machine import conditions
 from superopt.search.models import Array, Unmeasurable, concrete, runner, tiny
 from superopt.search.regions import canonical
+from superopt.search.result import Gain
 
 __all__ = ["ModelTimer"]
 
-_FORMAT = 1  # of the timing; a change makes old entries void
+_FORMAT = 2  # of the timing; a change makes old entries void
 _NO_LOSS = 0.99
 _GAIN = 1.02
 _LONGER = 4.0  # times the usual, where the first look leaves both a loss and a gain possible
@@ -26,7 +27,7 @@ class ModelTimer:
     """A `RegionTimer` that runs both graphs in ONNX Runtime on the target, interleaved.
 
     `weights` are the model's arrays; `sizes` values of symbolic sizes; a region gets about `budget_s` seconds.
-    Where the ratio's interval reaches down to a loss, its lower end is what is told. What was timed is remembered in
+    Where the ratio's interval reaches down to a loss, its lower end is told for it. What was timed is remembered in
     `cache`, and holds for every region of the same terms, whatever its weights: a repeated run decides the same.
     `spent_s` is the time that measuring has taken.
     """
@@ -45,23 +46,23 @@ class ModelTimer:
         self.opset, self.budget_s, self.cache = opset, budget_s, cache
         self.spent_s = 0.0
 
-    def __call__(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> tuple[float, float] | None:
-        """Seconds of both graphs; None where they cannot be run by themselves."""
+    def __call__(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
+        """Time before by time after; None where they cannot be run by themselves."""
         if self.cache is None:
             return self._time(before, after)
-        keys = [f"{self._key(before, after)}|{which}" for which in ("before", "after")]
-        old, new = (self.cache.get(key) for key in keys)
-        if old is None or new is None:
-            old, new = self._time(before, after) or (math.inf, math.inf)
-            self.cache.put_all(dict(zip(keys, (old, new), strict=True)))
-        return None if math.isinf(old) else (old, new)
+        keys = [f"{self._key(before, after)}|{which}" for which in Gain._fields]
+        ratio, low = (self.cache.get(key) for key in keys)
+        if ratio is None or low is None:
+            ratio, low = self._time(before, after) or (math.inf, math.inf)
+            self.cache.put_all(dict(zip(keys, (ratio, low), strict=True)))
+        return None if math.isinf(ratio) else Gain(ratio, low)
 
     def _key(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> str:
         graphs = ">".join(",".join(term.digest for term in canonical(graph) or graph) for graph in (before, after))
         sizes = ",".join(f"{name}={size}" for name, size in sorted(self.sizes.items()))
         return f"{_FORMAT}|{conditions(self.target, self.opset)}|region|{sizes}|{graphs}"
 
-    def _time(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> tuple[float, float] | None:
+    def _time(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
         cpu_clock = self.target.provider == "cpu" and self.target.threads == 1
 
         def look(budget_s: float) -> Timing:
@@ -78,8 +79,7 @@ class ModelTimer:
             return None
         finally:
             self.spent_s += time.monotonic() - begun
-        ratio = timing.ratio if timing.low > _NO_LOSS else timing.low
-        return ratio * timing.after, timing.after
+        return Gain(timing.ratio if timing.low > _NO_LOSS else timing.low, timing.low)
 
     def _runner(self, outputs: tuple[Term, ...]) -> Callable[[], object]:
         inputs = {
