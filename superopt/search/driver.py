@@ -63,8 +63,9 @@ def search(
     of the budget, so that a run which finds them in a cache searches no longer than the first one. `available`: whether
     the model's operator set has an operator.
     """
-    run = _Search(
+    return _Search(
         tuple(outputs),
+        position,
         RuleSet(rules, available),
         CheckCache(check),
         GraphCost(cost),
@@ -73,8 +74,9 @@ def search(
         limit,
         region_timer,
         measuring,
-    )
-    return run.run(position, budget_s, progress or (lambda _: None))
+        budget_s,
+        progress or (lambda _: None),
+    ).run()
 
 
 @dataclass
@@ -91,7 +93,8 @@ class _Task:
 
 @dataclass
 class _Search:
-    outputs: tuple[Term, ...]
+    outputs: tuple[Term, ...]  # the graph as far as it has come
+    position: Mapping[Term, int]
     rules: RuleSet
     check: CheckCache
     cost: GraphCost
@@ -100,91 +103,101 @@ class _Search:
     limit: int
     region_timer: RegionTimer | None
     measuring: Callable[[], float]
+    budget_s: float
+    progress: Callable[[Progress], None]
     # Searched before, in this or an earlier pass: what became of it.
     known: dict[tuple[Term, ...], RegionSearch] = field(default_factory=dict)
     verdicts: dict[tuple[tuple[Term, ...], tuple[Term, ...]], State | None] = field(default_factory=dict)
     settled: set[tuple[Term, ...]] = field(default_factory=set)  # results of searches: there is nothing to find there
+    cuts: set[frozenset[Term]] = field(default_factory=set)  # values that were live where earlier passes have cut
     luck: Luck = field(default_factory=Luck)
     tally: Tally = field(default_factory=Tally)
     totals: tuple[int, int] = (0, 0)  # regions of the first pass, and distinct ones
+    improved: set[tuple[Term, ...]] = field(default_factory=set)
+    traces: list[Trace] = field(default_factory=list)
+    gains: dict[Rewrite, float] = field(default_factory=dict)
+    uses: dict[str, int] = field(default_factory=dict)
+    origin: dict[Term, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.begun = self.clock()
+        self.deadline = self.begun + self.budget_s
+        self.before = self.cost.price(self.outputs).time
 
     def clock(self) -> float:
         """Seconds of searching."""
         return time.monotonic() - self.measuring()
 
-    def run(self, position: Mapping[Term, int], budget_s: float, progress: Callable[[Progress], None]) -> SearchResult:
-        """All passes."""
-        begun = self.clock()
-        self.deadline = begun + budget_s
-        before = self.cost.price(self.outputs).time
-        traces: list[Trace] = []
-        gains: dict[Rewrite, float] = {}
-        uses: dict[str, int] = {}
-        origin: dict[Term, str] = {}
-        improved: set[tuple[Term, ...]] = set()
-        cuts: set[frozenset[Term]] = set()
-        outputs = self.outputs
-        for number in range(-1, PASSES + 1):  # in the first two, sites of one law wherever they are
-            left = self.deadline - self.clock()
-            if left <= 0:
+    def run(self) -> SearchResult:
+        """Sites of one law wherever they are, gates before time steps; then pass after pass over regions."""
+        for of_values in (True, False):
+            if self.clock() < self.deadline:
+                self._merge_sites(of_values)
+        for number in range(1, PASSES + 1):
+            if self.clock() >= self.deadline or not (self._pass(number) or number == 1):
                 break
-            until = self.deadline if number > 1 else self.clock() + left * _FIRST_PASS_SHARE
-            if number <= 0:
-                found = list(site_regions(outputs, Matcher(self.rules), of_values=number < 0))
-                boundaries = set[frozenset[Term]]()
-            else:
-                order = operators_in_order(outputs, position)
-                found, boundaries = regions(outputs, order, self.rules.operators, cuts)
-            tasks = self._tasks(found)
-            if number == 1:
-                self.totals = len(found), len(tasks)
-            total = self.cost.price(outputs).time
-
-            def tell(done: int, tasks: Sequence[_Task] = tasks, number: int = number, total: int = total) -> None:
-                now = total - sum(t.search.saving * len(t.places) for t in tasks)
-                ratio = now / before if before else 1.0
-                progress(Progress(number, done, len(tasks), ratio, self.clock() - begun))
-
-            if number <= 0:
-                for task in tasks:
-                    task.search.merge()
-                found = [region for region in found if self.known[region.outputs].promise >= _SURE_GAIN]
-                found = in_order(outputs, sorted(found, key=lambda region: -self.known[region.outputs].saving))
-                tasks = self._tasks(found)
-            else:
-                self._improve(tasks, until, tell)
-            chosen = self._choose(tasks)
-            trace, origin_of = self._trace(found, chosen, gains, uses)
-            improved |= chosen.keys()
-            for state in chosen.values():
-                self.settled.add(canonical(state.outputs) or state.outputs)
-            if not trace.applications and number > 1:
-                break
-            if trace.applications:
-                applied = Applied(outputs, trace, origin_of)
-                traces.append(trace)
-                outputs = applied.outputs
-                moved = {applied.became(term): rule for term, rule in origin.items()}
-                origin = moved | applied.origin
-                position = {applied.became(term): place for term, place in position.items()}
-                boundaries = {frozenset(map(applied.became, values)) for values in boundaries}
-            cuts |= boundaries
         return SearchResult(
-            outputs=outputs,
-            traces=tuple(traces),
-            cost_before=before * 1e-12,
-            cost_after=self.cost.price(outputs).time * 1e-12,
+            outputs=self.outputs,
+            traces=tuple(self.traces),
+            cost_before=self.before * 1e-12,
+            cost_after=self.cost.price(self.outputs).time * 1e-12,
             regions_total=self.totals[0],
             regions_unique=self.totals[1],
-            regions_improved=len(improved),
-            rule_uses=dict(sorted(uses.items(), key=lambda item: (-item[1], item[0]))),
+            regions_improved=len(self.improved),
+            rule_uses=dict(sorted(self.uses.items(), key=lambda item: (-item[1], item[0]))),
             states=sum(s.expanded for s in self.known.values()),
-            seconds=self.clock() - begun,
+            seconds=self.clock() - self.begun,
             complete=all(s.exhausted for s in self.known.values()),
-            gains=gains,
-            origin=origin,
+            gains=self.gains,
+            origin=self.origin,
             tally=self.tally,
         )
+
+    def _merge_sites(self, of_values: bool) -> None:
+        """Merges the sites of single laws that share values, else those that share weights, where that pays."""
+        found = list(site_regions(self.outputs, Matcher(self.rules), of_values))
+        for task in self._tasks(found):
+            task.search.merge()
+        found = [region for region in found if self.known[region.outputs].promise >= _SURE_GAIN]
+        found = in_order(self.outputs, sorted(found, key=lambda region: -self.known[region.outputs].saving))
+        self._rewrite(found, self._choose(self._tasks(found)), set())
+
+    def _pass(self, number: int) -> bool:
+        """Cuts the graph and searches its regions; whether anything came of it."""
+        order = operators_in_order(self.outputs, self.position)
+        found, boundaries = regions(self.outputs, order, self.rules.operators, self.cuts)
+        tasks = self._tasks(found)
+        if number == 1:
+            self.totals = len(found), len(tasks)
+        total = self.cost.price(self.outputs).time
+
+        def tell(done: int) -> None:
+            now = total - sum(task.search.saving * len(task.places) for task in tasks)
+            ratio = now / self.before if self.before else 1.0
+            self.progress(Progress(number, done, len(tasks), ratio, self.clock() - self.begun))
+
+        left = self.deadline - self.clock()
+        self._improve(tasks, self.deadline if number > 1 else self.clock() + left * _FIRST_PASS_SHARE, tell)
+        return self._rewrite(found, self._choose(tasks), boundaries)
+
+    def _rewrite(
+        self, found: Sequence[Region], chosen: Mapping[tuple[Term, ...], State], boundaries: set[frozenset[Term]]
+    ) -> bool:
+        """Applies what was chosen wherever it occurs; whether that is anywhere. The pass has cut at `boundaries`."""
+        trace, origin_of = self._trace(found, chosen)
+        self.improved |= chosen.keys()
+        for state in chosen.values():
+            self.settled.add(canonical(state.outputs) or state.outputs)
+        if trace.applications:
+            applied = Applied(self.outputs, trace, origin_of)
+            self.traces.append(trace)
+            self.outputs = applied.outputs
+            moved = {applied.became(term): rule for term, rule in self.origin.items()}
+            self.origin = moved | applied.origin
+            self.position = {applied.became(term): place for term, place in self.position.items()}
+            boundaries = {frozenset(map(applied.became, values)) for values in boundaries}
+        self.cuts |= boundaries
+        return bool(trace.applications)
 
     def _tasks(self, found: Iterable[Region]) -> list[_Task]:
         tasks: dict[tuple[Term, ...], _Task] = {}
@@ -260,15 +273,13 @@ class _Search:
         self,
         found: Iterable[Region],
         chosen: Mapping[tuple[Term, ...], State],
-        gains: dict[Rewrite, float],
-        uses: dict[str, int],
     ) -> tuple[Trace, dict[Rewrite, dict[Term, str]]]:
         rewrites = {start: state.rewrite() for start, state in chosen.items()}
         origin_of: dict[Rewrite, dict[Term, str]] = {}
         for start, state in chosen.items():
             origin_of[rewrites[start]] = origins(rewrites[start], state.rules())
             saved = self.known[start].start.price.time - state.price.time
-            gains[rewrites[start]] = saved * 1e-12
+            self.gains[rewrites[start]] = saved * 1e-12
         applications: list[Application] = []
         for region in found:
             if region.outputs in rewrites:
@@ -276,7 +287,7 @@ class _Search:
                 for state in chosen[region.outputs].path():
                     assert state.parent is not None and state.move is not None
                     rule = state.move.variant.origin
-                    uses[rule] = uses.get(rule, 0) + 1
+                    self.uses[rule] = self.uses.get(rule, 0) + 1
                     self.tally[rule].used += 1
                     self.tally[rule].saved_s += (state.parent.price.time - state.price.time) * 1e-12
         return Trace(tuple(applications)), origin_of
