@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from superopt.ir.rule import Rule
-from superopt.ir.text import NotationError, parse_rule
-from verify.proofs import Certificate, load_certificates
+from superopt.ir.text import NotationError, parse_rule, show_signature
+from verify.proofs import Certificate, kernel_hash, line_hash
 
 __all__ = [
-    "CERTIFICATES", "TIMES", "Listed", "RulesError", "beside", "certified_rules", "load_rules", "read_rules",
-    "rule_files", "shipped_rules",
+    "CERTIFICATES", "TIMES", "Certificates", "Listed", "RulesError", "beside", "certified_rules", "load_rules",
+    "read_rules", "rule_files", "shipped_rules",
 ]  # fmt: skip
 
 CERTIFICATES = "certificates.jsonl"
@@ -94,7 +95,58 @@ def beside(path: Path | None, name: str) -> Path:
     return path / name if path.is_dir() else path.with_name(f"{path.stem}.{name}")
 
 
-def certified_rules(path: Path | None = None) -> tuple[list[Listed], dict[str, Certificate]]:
+class Certificates(Mapping[str, Certificate]):
+    """The certificates of a file by rule id, read where they are asked for: a model needs a few of them."""
+
+    def __init__(self, source: Path) -> None:
+        """Raises RulesError where a line of `source` is no certificate; of no file at all there are none."""
+        self._source = source
+        self._lines: dict[str, tuple[int, str]] = {}
+        self._heads: dict[str, tuple[object, ...]] = {}
+        self._read: dict[str, Certificate] = {}
+        lines = source.read_text(encoding="utf-8").splitlines() if source.is_file() else []
+        for number, line in enumerate(lines, 1):
+            try:
+                data = json.loads(line)
+                rule = data["rule"]
+                self._heads[rule] = data["text"], data["kernel"], [proof["signature"] for proof in data["proofs"]]
+            except (ValueError, KeyError, TypeError) as error:
+                raise self._unreadable(number, error) from error
+            self._lines[rule] = number, line
+
+    def _unreadable(self, number: int, error: Exception) -> RulesError:
+        return RulesError(f"{self._source}:{number}: not a certificate ({type(error).__name__}: {error})")
+
+    def __getitem__(self, rule: str) -> Certificate:
+        """Raises KeyError for a rule without one, RulesError for one that cannot be read."""
+        if rule not in self._read:
+            number, line = self._lines[rule]
+            try:
+                self._read[rule] = Certificate.from_json(line)
+            except (ValueError, KeyError, TypeError) as error:
+                raise self._unreadable(number, error) from error
+        return self._read[rule]
+
+    def __contains__(self, rule: object) -> bool:
+        return rule in self._lines
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    def misfit(self, listed: Listed) -> str | None:
+        """Why none of them certifies the rule as it stands there; None where one does."""
+        rule = listed.rule
+        if rule.id not in self:
+            return f"no certificate in {self._source}"
+        # The same text is the same certificate; other text may still say the same.
+        shown = line_hash(listed.text), kernel_hash(), [show_signature(signature) for signature in rule.signatures]
+        return None if shown[2] and self._heads[rule.id] == shown else self[rule.id].misfit(rule, listed.text)
+
+
+def certified_rules(path: Path | None = None) -> tuple[list[Listed], Certificates]:
     """The rules of a file or folder (None: the shipped ones) for use, and their certificates by rule id.
 
     Raises RulesError unless this kernel has certified every rule, exactly as it stands there.
@@ -102,14 +154,12 @@ def certified_rules(path: Path | None = None) -> tuple[list[Listed], dict[str, C
     files, source = rule_files(path), beside(path, CERTIFICATES)
     todo = f"prove it anew: superopt verify --certify {source.parent if path is None else path}"
     try:
-        certificates = load_certificates(source) if source.is_file() else {}
-    except ValueError as error:
+        certificates = Certificates(source)
+    except RulesError as error:
         raise RulesError(f"{error}; {todo}") from error
     rules = [listed for file in files for listed in read_rules(file)]
     for listed in rules:
-        certificate = certificates.get(listed.rule.id)
-        missing = f"no certificate in {source}"
-        reason = missing if certificate is None else certificate.misfit(listed.rule, listed.text)
+        reason = certificates.misfit(listed)
         if reason is not None:
             raise RulesError(f"{listed.place}: rule {listed.rule.id}: {reason}; {todo}")
     return rules, certificates

@@ -204,6 +204,35 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, lora_rules: Path) -> Non
     refused(optimize(tmp_path, lora_rules), "lora.certificates.jsonl:1: not a certificate")
 
 
+def test_a_certificate_is_read_where_it_is_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "mine.rules"
+    rule, other = parse_rule("Relu(Relu(x)) = Relu(x) @ x[_]"), parse_rule("Neg(Neg(x)) = x @ x[_]")
+    path.write_text(f"{show_rule(rule)}\n{show_rule(other)}\n")
+    lines = [vouched(one)[one.id].to_json() for one in (rule, other)]
+    broken = json.loads(lines[1])
+    broken["proofs"][0]["conditions"] = ["x"]
+    (tmp_path / "mine.certificates.jsonl").write_text(f"{lines[0]}\n{json.dumps(broken)}\n")
+    listed, certificates = certified_rules(path)
+    assert [one.rule for one in listed] == [rule, other]
+    assert list(certificates) == [rule.id, other.id]
+    assert certificates[rule.id] == Certificate.from_json(lines[0])
+    with pytest.raises(RulesError, match=r"mine\.certificates\.jsonl:2: not a certificate"):
+        certificates[other.id]
+
+
+def test_a_signature_may_be_written_in_another_way(tmp_path: Path) -> None:
+    path = tmp_path / "mine.rules"
+    rule = parse_rule("Relu(Relu(x)) = Relu(x) @ x[_,_]")
+    path.write_text(f"{show_rule(rule)}\n")
+    text = vouched(rule)[rule.id].to_json()
+    signature = json.loads(text)["proofs"][0]["signature"]
+    (tmp_path / "mine.certificates.jsonl").write_text(text.replace(signature, signature.replace("[", "[ ")) + "\n")
+    assert certified_rules(path)[1].keys() == {rule.id}
+    (tmp_path / "mine.certificates.jsonl").write_text(text.replace(signature, "x[_]") + "\n")
+    with pytest.raises(RulesError, match="altered since it was certified"):
+        certified_rules(path)
+
+
 def test_a_rule_without_signatures_cannot_be_vouched_for(tmp_path: Path) -> None:
     rule = parse_rule("Relu(Relu(x)) = Relu(x)")
     (tmp_path / "mine.rules").write_text(f"{show_rule(rule)}\n")

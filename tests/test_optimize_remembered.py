@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from superopt.ir.text import parse_rule
 from superopt.optimizer.remembered import RememberedProofs
 from verify import proofs
+from verify.proofs import Certificate
 from verify.verdict import Proved, Unknown
 
 TRUE = parse_rule("Add(x, y) = Add(y, x) @ x[_,_] y[_,_]")
@@ -36,6 +38,30 @@ def test_nothing_is_proven_twice(known: Path, unable: None) -> None:
     book = RememberedProofs(path=known)
     assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
     assert isinstance(book.verdict(FALSE, FALSE.signatures[0]), Unknown)
+
+
+def test_what_a_certificate_proves_is_not_proven_again(known: Path, tmp_path: Path, unable: None) -> None:
+    with pytest.raises(AssertionError, match="proven again"):
+        RememberedProofs(path=tmp_path / "other.sqlite").verdict(TRUE, TRUE.signatures[0])
+    proved = RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0])
+    assert isinstance(proved, Proved)
+    certificates = {TRUE.id: Certificate.of(TRUE, [(TRUE.signatures[0], proved)])}
+    book = RememberedProofs(certificates, path=tmp_path / "other.sqlite")
+    assert book.verdict(TRUE, TRUE.signatures[0]) == book.verdict(TRUE.reversed(), TRUE.signatures[0]) == proved
+
+
+def test_a_certificate_that_does_not_answer_for_the_reverse_is_not_asked_again(
+    known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that assumes its own left side defined says nothing of the reversed equation."""
+    proved = RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0])
+    assert isinstance(proved, Proved)
+    one_way = replace(proved, defined_left=True)
+    certificates = {TRUE.id: Certificate.of(TRUE, [(TRUE.signatures[0], one_way)])}
+    path = tmp_path / "other.sqlite"
+    first = RememberedProofs(certificates, path=path).verdict(TRUE.reversed(), TRUE.signatures[0])
+    monkeypatch.setattr(proofs, "prove_at", lambda *_: pytest.fail("proven again"))
+    assert RememberedProofs(certificates, path=path).verdict(TRUE.reversed(), TRUE.signatures[0]) == first
 
 
 def test_another_kernel_proves_again(known: Path, unable: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from superopt.ir.types import tensor
 from superopt.search.backtrack import RegionSearch
 from superopt.search.cost import AnalyticCost
 from superopt.search.graph_cost import GraphCost
-from superopt.search.moves import Check, CheckCache, RuleSet
+from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
 from superopt.search.regions import canonical
 from tests.search_graphs import Graphs, image, operators
 from tests.search_rules import RULES, believe
@@ -30,7 +30,7 @@ def searched(
     limit: int = 700,
 ) -> RegionSearch:
     costs = GraphCost(AnalyticCost())
-    search = RegionSearch(outputs, rules, CheckCache(check), costs, alpha=alpha, limit=limit)
+    search = RegionSearch(outputs, Matcher(rules), CheckCache(check), costs, alpha=alpha, limit=limit)
     while not search.exhausted:
         search.improve()
     return search
@@ -108,7 +108,7 @@ def test_the_limit_ends_the_search() -> None:
 
 def test_a_deadline_in_the_past_leaves_things_as_they_are_and_the_search_can_go_on() -> None:
     block = Graphs().mobileone(image(), 8, 3, 8, 4, True)
-    search = RegionSearch([block], RULE_SET, CheckCache(believe), GraphCost(AnalyticCost()))
+    search = RegionSearch([block], Matcher(RULE_SET), CheckCache(believe), GraphCost(AnalyticCost()))
     assert not search.improve(deadline=0.0)
     assert search.best is search.start and search.effort == 0
     while not search.exhausted:

@@ -127,17 +127,17 @@ def test_gates_are_merged_before_their_projections_are_hoisted() -> None:
 
 def test_rules_that_need_an_operator_that_the_model_cannot_have_are_left_out() -> None:
     rule = parse_rule("Mul(x, Tanh(Softplus(x))) = Mish(x)")
-    assert set(RuleSet([rule]).by_key) == {"Mul", "Mish"}
-    assert set(RuleSet([rule], lambda op: op != "Mish").by_key) == {"Mish"}
-    assert set(RuleSet([rule], lambda op: op == "Mish").by_key) == {"Mul"}
+    assert RuleSet([rule]).operators == {"Mul", "Mish"}
+    assert RuleSet([rule], lambda op: op != "Mish").operators == {"Mish"}
+    assert RuleSet([rule], lambda op: op == "Mish").operators == {"Mul"}
 
 
 def test_functions_of_the_runtime_are_choices() -> None:
     rules = RuleSet([parse_rule("Relu(Gemm[alpha=1.0, beta=1.0, transA=0, transB=0](x, w, b)) = "
                                 "FusedGemm[activation=\"Relu\", activation_alpha=0.0, activation_beta=0.0, alpha=1.0,"
                                 " beta=1.0, transA=0, transB=0](x, w, b)")])  # fmt: skip
-    assert [v.chooses for v in rules.by_key["Relu"]] == [True]
-    assert [v.chooses for v in rules.by_key["FusedGemm"]] == [False]
+    assert [v.chooses for v in rules.variants("Relu")] == [True]
+    assert [v.chooses for v in rules.variants("FusedGemm")] == [False]
 
 
 def test_the_search_makes_no_operator_that_the_model_cannot_have() -> None:

@@ -45,12 +45,15 @@ def test_operands_of_commutative_operators_match_in_every_order() -> None:
 
 
 def test_a_direction_that_cannot_be_instantiated_is_not_used() -> None:
-    assert RuleSet([parse_rule("Add(x, Zeros[shape=s]) = x")]).size == 2  # two orders of operands, one direction
+    rules = RuleSet([parse_rule("Add(x, Zeros[shape=s]) = x")])
+    assert rules.operators == {"Add"}
+    assert len(rules.variants("Add")) == 2  # two orders of operands, one direction
 
 
 def test_equal_variants_are_kept_once() -> None:
     rule = parse_rule("Relu(Relu(x)) = Relu(x)")
-    assert RuleSet([rule, rule, parse_rule("Relu(Relu(y)) = Relu(y)")]).size == RuleSet([rule]).size
+    several = RuleSet([rule, rule, parse_rule("Relu(Relu(y)) = Relu(y)")])
+    assert len(several.variants("Relu")) == len(RuleSet([rule]).variants("Relu"))
 
 
 def test_two_roots_that_share_an_input_are_found_through_it_and_only_once() -> None:
@@ -122,6 +125,21 @@ def test_a_match_knows_what_it_covers() -> None:
     assert sorted(t.op for t in match.covered) == ["MatMul", "MatMul"]
     assert {str(t.attr("name")) for t in match.touched - match.covered} == {"x", "w", "u"}
     assert sorted(t.op for t in match.made) == ["MatMul", "MatMul"]
+
+
+def test_matches_near_some_terms_are_those_that_touch_them() -> None:
+    texts = ["MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", "Relu(Relu(x)) = Relu(x)"]
+    rules = [*map(parse_rule, texts), MERGE]
+    matcher = Matcher(RuleSet(rules))
+    graph = parse_terms("(MatMul(MatMul(x, w), u), Relu(Relu(MatMul(x, v))))", TYPES)
+    view = View(graph)
+    everything = list(matcher.matches(view))
+    assert {match.variant.origin for match in everything} == {rule.id for rule in rules}
+    for term in view.terms:
+        near = [match for match in everything if term in match.touched]
+        assert list(matcher.matches(view, frozenset({term}))) == near
+    one = everything[0].variant
+    assert list(matcher.matches(view, wanted=lambda variant: variant is one)) == everything[:1]
 
 
 def test_checks_are_asked_once_for_each_rule_and_signature() -> None:

@@ -28,7 +28,9 @@ class RememberedProofs(ProofBook):
         self, certificates: Mapping[str, Certificate] | None = None, numerics: str = "real-only",
         path: Path | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(certificates, numerics)
+        super().__init__(numerics=numerics)
+        self._certificates = certificates or {}
+        self._looked_up: set[str] = set()  # rules whose certificates have been read
         self._known: dict[tuple[str, Signature], Verdict] = {}
         self._connection: sqlite3.Connection | None = None
         path = path or default_path().with_name("verdicts.sqlite")
@@ -44,7 +46,7 @@ class RememberedProofs(ProofBook):
         """The verdict at `signature`, as it was found by this run or an earlier one."""
         at = (rule.id, signature)
         if at not in self._known:
-            listed = at in self._verdicts or (rule.reversed().id, signature) in self._verdicts
+            listed = self._certified(rule, signature)
             key = f"{kernel_hash()}|{show_rule(Rule(rule.lhs, rule.rhs))}|{show_signature(signature)}"
             found = None if listed else self._remembered(key)
             if found is None:
@@ -53,6 +55,18 @@ class RememberedProofs(ProofBook):
                     self._remember(key, rule, signature, found)
             self._known[at] = found
         return self._known[at]
+
+    def _certified(self, rule: Rule, signature: Signature) -> bool:
+        """Whether a certificate answers, that of the reversed equation too; those of the two rules are read here."""
+        reverse = rule.reversed().id
+        for name in (rule.id, reverse):
+            if name not in self._looked_up:
+                self._looked_up.add(name)
+                certificate = self._certificates.get(name)
+                if certificate is not None:
+                    self._verdicts.update(ProofBook({name: certificate})._verdicts)
+        there = self._verdicts.get((reverse, signature))
+        return (rule.id, signature) in self._verdicts or (isinstance(there, Proved) and not there.defined_left)
 
     def _remembered(self, key: str) -> Verdict | None:
         try:

@@ -154,7 +154,7 @@ class _Run:
     target_absent: bool
     explain: bool
     rules: list[Rule] = field(default_factory=list)
-    certificates: dict[str, Certificate] = field(default_factory=dict)
+    certificates: Mapping[str, Certificate] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
     refused: list[Refusal] = field(default_factory=list)
     reason: str = ""

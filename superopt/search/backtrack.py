@@ -21,14 +21,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from superopt.ir.ops import remake
 from superopt.ir.term import Term, rebuild, topological
 from superopt.ir.trace import Step
+from superopt.search.change import Changeable
 from superopt.search.graph_cost import GraphCost, Price
 from superopt.search.luck import Luck
-from superopt.search.moves import CheckCache, Match, Matcher, RuleSet
+from superopt.search.moves import CheckCache, Match, Matcher, Variant
 from superopt.search.normal import Normal
 from superopt.search.state import State, fresh, lost, surroundings
 from superopt.search.tally import Tally
@@ -61,6 +63,9 @@ _DIFFERENCE = 0.001
 # Different results of a region that are kept, to be timed where the best one disappoints.
 _ELITE = 32
 
+# Graphs that are kept as they were expanded: other ways lead to them, too.
+_GRAPHS = 256
+
 # Graphs that may be expanded to choose functions, whatever the search has spent.
 _COVERING = 100
 
@@ -71,7 +76,7 @@ class RegionSearch:
     def __init__(
         self,
         outputs: Sequence[Term],
-        rules: RuleSet,
+        matcher: Matcher,
         check: CheckCache,
         cost: GraphCost,
         *,
@@ -83,7 +88,7 @@ class RegionSearch:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.luck, self.tally, self.clock = luck or Luck(), Tally() if tally is None else tally, clock
-        self.matcher, self.check, self.cost, self.alpha, self.limit = Matcher(rules), check, cost, alpha, limit
+        self.matcher, self.check, self.cost, self.alpha, self.limit = matcher, check, cost, alpha, limit
         whole = cost.price(outputs)
         self.efforts, self._patience = efforts, min(limit, _PATIENCE * efforts)
         self.quantum = max(1, round((whole.time - cost.reading(whole.weight_bytes)) * _DIFFERENCE))
@@ -97,13 +102,16 @@ class RegionSearch:
         self._elite: dict[int, State] = {}
         self._distrusted: set[str] = set()  # rules whose promises a measurement has not found kept here
         self._normal = Normal()
+        self._graph = lru_cache(_GRAPHS)(lambda outputs: Changeable(cost, View(outputs)))
         self._usual: frozenset[Term] = frozenset()  # run-time terms of the best graph
         # Bursts and detours that found nothing, by effort and first graph.
         self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()
         self._stop = self._patience  # at how many graphs expanded to give up
 
-    def _price(self, outputs: Sequence[Term], roots: Sequence[Term] = (), results: Sequence[Term] = ()) -> Price:
-        price = self.cost.price(outputs, roots, results)
+    def _price(self, outputs: Sequence[Term]) -> Price:
+        return self._rounded(self.cost.price(outputs))
+
+    def _rounded(self, price: Price) -> Price:
         return price._replace(time=round(price.time / self.quantum) * self.quantum)
 
     @property
@@ -163,7 +171,7 @@ class RegionSearch:
         depth: dict[Term, int] = {}
         for term in topological(state.outputs):
             depth[term] = 1 + max((depth[i] for i in term.inputs if i is not None), default=0)
-        moves = [item for item in self._moves(state, bound=float("inf")) if len(item[1].roots) > 1]
+        moves = self._moves(state, bound=float("inf"), several=True)
         for price, found in sorted(moves, key=lambda item: max(map(depth.__getitem__, item[1].roots))):
             child = self._child(state, found) if price.nodes < state.price.nodes else None
             if child is not None and child.price.nodes < state.price.nodes:
@@ -178,8 +186,9 @@ class RegionSearch:
         try:
             return self._improve()
         finally:  # there may be a thousand regions
-            self.matcher.forget()
+            self.matcher.tidy()
             self._normal = Normal()
+            self._graph.cache_clear()
 
     def _improve(self) -> bool:
         if self.effort == 0 and self.base is self.start:
@@ -222,29 +231,33 @@ class RegionSearch:
         bound: float | None = None,
         merges: bool = False,
         functions: bool = False,
+        several: bool = False,
     ) -> list[tuple[Price, Match]]:
         """Moves and what they lead to, cheapest first: up to a time of `bound` (else alpha times the best).
 
-        With `near`, only those that touch it; with `merges`, only those that merge sites; those that introduce
-        functions only with `functions`.
+        With `near`, only those that touch it; with `merges`, only those that merge sites; with `several`,
+        only those of several outputs; those that introduce functions only with `functions`.
         """
         self.expanded += 1
-        view = View(state.outputs)
+        graph = self._graph(state.outputs)
         if bound is None:
             bound = self.alpha * self.base.price.time
         priced: list[tuple[Price, Match]] = []
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
-        for found in self.matcher.merges(view) if merges else self.matcher.matches(view):
-            if (near is not None and near.isdisjoint(found.touched)) or (found.variant.chooses and not functions):
-                continue
-            if found.variant.origin in self._distrusted or self.luck.is_broken(found.variant.origin):
-                continue
+
+        def wanted(variant: Variant) -> bool:
+            if (variant.chooses and not functions) or (several and len(variant.rule.lhs) == 1):
+                return False
+            return not (variant.origin in self._distrusted or self.luck.is_broken(variant.origin))
+
+        find = self.matcher.merges if merges else self.matcher.matches
+        for found in find(graph.view, near, wanted):
             key = (found.roots, self._normal(found.results))
             if key in seen:
                 continue
             seen.add(key)
             self.tally[found.variant.origin].matched += 1
-            price = self._price(state.outputs, found.roots, found.results)
+            price = self._rounded(graph.price(found.roots, found.results))
             if price.time == state.price.time and price >= state.price and _only_weights(found):
                 continue
             if price.time <= bound:

@@ -66,7 +66,7 @@ def search(
     return _Search(
         tuple(outputs),
         position,
-        RuleSet(rules, available),
+        Matcher(RuleSet(rules, available)),
         CheckCache(check),
         GraphCost(cost),
         alpha,
@@ -95,7 +95,7 @@ class _Task:
 class _Search:
     outputs: tuple[Term, ...]  # the graph as far as it has come
     position: Mapping[Term, int]
-    rules: RuleSet
+    matcher: Matcher
     check: CheckCache
     cost: GraphCost
     alpha: float
@@ -155,7 +155,7 @@ class _Search:
 
     def _merge_sites(self, of_values: bool) -> None:
         """Merges the sites of single laws that share values, else those that share weights, where that pays."""
-        found = list(site_regions(self.outputs, Matcher(self.rules), of_values))
+        found = list(site_regions(self.outputs, Matcher(self.matcher.rules), of_values))
         for task in self._tasks(found):
             task.search.merge()
         found = [region for region in found if self.known[region.outputs].promise >= _SURE_GAIN]
@@ -165,7 +165,7 @@ class _Search:
     def _pass(self, number: int) -> bool:
         """Cuts the graph and searches its regions; whether anything came of it."""
         order = operators_in_order(self.outputs, self.position)
-        found, boundaries = regions(self.outputs, order, self.rules.operators, self.cuts)
+        found, boundaries = regions(self.outputs, order, self.matcher.rules.operators, self.cuts)
         tasks = self._tasks(found)
         if number == 1:
             self.totals = len(found), len(tasks)
@@ -208,7 +208,7 @@ class _Search:
                 if region.outputs not in self.known:
                     self.known[region.outputs] = RegionSearch(
                         region.outputs,
-                        self.rules,
+                        self.matcher,
                         self.check,
                         self.cost,
                         alpha=self.alpha,

@@ -15,22 +15,22 @@ Identity, Add of zeros and Mul by ones that change no shape are dropped by it: f
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from superopt.ir.ops import make
 from superopt.ir.term import Term, topological
 from superopt.ir.types import TensorType
 from superopt.search.cost import CostModel, bytes_of
-from superopt.search.kernels import KERNELS, kernel
+from superopt.search.kernels import KERNELS, Inputs, kernel
 
-__all__ = ["FUSED", "GraphCost", "Price"]
+__all__ = ["DEPENDENT", "FUSED", "GraphCost", "Price", "collect", "transposed_weights"]
 
-_NOTHING: Mapping[Term, Term] = {}
 _BIAS = 0.5  # of what an Add costs: adding a vector within a product
 _PRODUCTS = frozenset({"MatMul", "Stacked", "Product"})
 _ACTIVATIONS = frozenset({"Relu", "Sigmoid", "Tanh"})
 FUSED = _ACTIVATIONS | {"BatchNormalization"}  # operators that may go into the one before them
+DEPENDENT = FUSED | {"Add", "Div", "Mul"}  # what these take depends on how the operators before them run
 
 
 class Price(NamedTuple):
@@ -52,61 +52,55 @@ class GraphCost:
         self._alone: dict[Term, int] = {}
         self._weights: dict[Term, tuple[int, int]] = {}
 
-    def price(self, outputs: Sequence[Term], roots: Sequence[Term] = (), results: Sequence[Term] = ()) -> Price:
-        """Price of the graph, or of what it would be with `roots` exchanged for `results`.
-
-        The exchange is not carried out: terms above the roots keep their identity, so that a term which
-        would come to equal another one is counted twice. Then the price is too high, never too low.
-        """
-        replaced = dict(zip(roots, results, strict=True)) if roots else _NOTHING
-        uses: dict[Term, int] = {}
+    def price(self, outputs: Sequence[Term]) -> Price:
+        """Price of the graph."""
         order: list[Term] = []
-        seen: set[Term] = set()
-        if roots:
-            _collect(results, _NOTHING, order, seen)
-        below = set(seen)
-        _collect(tuple(replaced.get(o, o) for o in outputs), replaced, order, seen)
-        inputs_of: dict[Term, tuple[Term | None, ...]] = {}
+        collect(outputs, (), order, set())
+        uses: dict[Term, int] = {}
         weights: set[Term] = set()
         for term in order:
-            inputs = term.inputs
-            if replaced and term not in below:
-                inputs = tuple(i if i is None else replaced.get(i, i) for i in inputs)
-            inputs_of[term] = inputs
-            for used in inputs:
+            for used in term.inputs:
                 if used is not None:
                     uses[used] = uses.get(used, 0) + 1
                     if used.weight_only:
                         weights.add(used)
         for output in outputs:
-            output = replaced.get(output, output)
             uses[output] = uses.get(output, 0) + 1
+        inputs_of = {term: term.inputs for term in order}
         fused: dict[Term, str] = {}
-        prices: dict[Term, int] = {}
-        time, nodes, transposed = 0, 0, 0
+        parts: dict[Term, int] = {}
+        time = nodes = transposed = 0
         for term in order:
-            if term.op == "Out":
-                continue
-            nodes += 1
-            if term.op == "Gemm":
-                transposed += _transposed(term)
-            made = kernel(term, inputs_of, uses) if term.op in KERNELS else None
-            if made is not None:
-                prices[term] = self._cost(made.term)
-                time += prices[term] - sum(prices[old] for old in made.absorbed)
-                continue
-            share = _share(term, inputs_of[term], uses, fused)
-            prices[term] = int(self._cost(term) * share) if share else 0
-            if term.op == "Gemm" and len(term.inputs) > 2:
-                prices[term] += self._bias(term)
-            time += prices[term]
+            if term.op != "Out":
+                nodes += 1
+                if term.op == "Gemm":
+                    transposed += transposed_weights(term)
+                parts[term], absorbed = self.part(term, inputs_of, uses, fused)
+                time += parts[term] - sum(map(parts.__getitem__, absorbed))
         weight_bytes = weight_terms = 0
         for weight in weights:
-            size, terms = self._weights.get(weight) or self._weight(weight)
+            size, terms = self.weight(weight)
             weight_bytes += size
             weight_terms += terms
-        time += self.reading(weight_bytes)
-        return Price(time, nodes, transposed, weight_bytes, weight_terms)
+        return Price(time + self.reading(weight_bytes), nodes, transposed, weight_bytes, weight_terms)
+
+    def part(
+        self, term: Term, inputs_of: Inputs, uses: Mapping[Term, int], fused: dict[Term, str]
+    ) -> tuple[int, tuple[Term, ...]]:
+        """What `term` takes in a graph, and the operators that take nothing more as it does their work.
+
+        What kernel it goes into is noted in `fused`, which must know its inputs.
+        """
+        if term.op == "Out":
+            return 0, ()
+        made = kernel(term, inputs_of, uses) if term.op in KERNELS else None
+        if made is not None:
+            return self._cost(made.term), made.absorbed
+        share = _share(term, inputs_of[term], uses, fused)
+        time = int(self._cost(term) * share) if share else 0
+        if term.op == "Gemm" and len(term.inputs) > 2:
+            time += self._bias(term)
+        return time, ()
 
     def reading(self, weight_bytes: int) -> int:
         """Picoseconds of reading so many bytes of constants from memory."""
@@ -125,10 +119,11 @@ class GraphCost:
             return 0
         return int(self._cost(make("Add", (gemm, bias))) * _BIAS)
 
-    def _weight(self, weight: Term) -> tuple[int, int]:
+    def weight(self, weight: Term) -> tuple[int, int]:
         """Bytes of a constant, and how many operators are folded away in it."""
-        found = bytes_of(weight.type), sum(1 for t in topological((weight,)) if t.inputs)
-        self._weights[weight] = found
+        found = self._weights.get(weight)
+        if found is None:
+            found = self._weights[weight] = bytes_of(weight.type), sum(1 for t in topological((weight,)) if t.inputs)
         return found
 
 
@@ -146,30 +141,28 @@ def _plain(term: Term) -> Term:
     return Term.of("Gemm", inputs, {**dict(term.attrs), "transB": 0}, term.types)
 
 
-def _transposed(gemm: Term) -> int:
+def transposed_weights(gemm: Term) -> int:
+    """How many constants the Gemm reads transposed."""
     return sum(
         operand is not None and operand.weight_only and gemm.attr(name) == 1
         for name, operand in zip(("transA", "transB"), gemm.inputs, strict=False)
     )
 
 
-def _collect(roots: Sequence[Term], replaced: Mapping[Term, Term], order: list[Term], seen: set[Term]) -> None:
-    """Append the run-time terms below `roots` (leaves excepted) that `seen` lacks to `order`, inputs first."""
+def collect(roots: Sequence[Term], known: Container[Term], order: list[Term], seen: set[Term]) -> None:
+    """Append the run-time terms below `roots` (leaves excepted) that are not `known` or `seen` to `order`, inputs
+    first."""
     stack: list[Term | None] = list(reversed(roots))
     open_terms: list[Term] = []
     while stack:
         term = stack.pop()
         if term is None:  # all inputs of the last open term are done
             order.append(open_terms.pop())
-        elif not (term.weight_only or term in seen or term.op == "Var"):
+        elif not (term.weight_only or term in seen or term.op == "Var" or term in known):
             seen.add(term)
             open_terms.append(term)
             stack.append(None)
-            for used in term.inputs:
-                if used is not None:
-                    used = replaced.get(used, used)
-                    if not (used.weight_only or used in seen):
-                        stack.append(used)
+            stack.extend([i for i in term.inputs if i is not None and not (i.weight_only or i in seen)])
 
 
 def _share(term: Term, inputs: tuple[Term | None, ...], uses: Mapping[Term, int], fused: dict[Term, str]) -> float:

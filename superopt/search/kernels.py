@@ -16,9 +16,10 @@ from typing import NamedTuple
 from superopt.ir.ops import make
 from superopt.ir.term import Term
 
-__all__ = ["KERNELS", "Kernel", "kernel"]
+__all__ = ["DEPTH", "KERNELS", "Inputs", "Kernel", "kernel"]
 
 KERNELS = frozenset({"LayerNormalization", "Mul"})  # operators that may be the last of one
+DEPTH = 6  # how many operators on a way from such an operator down may decide whether it is, its inputs' makers too
 
 
 class Kernel(NamedTuple):

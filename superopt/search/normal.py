@@ -36,6 +36,6 @@ class Normal:
             stack.pop()
             inputs = tuple(None if i is None else known[i] for i in term.inputs)
             if term.op in OPS and OPS[term.op].commutative and None not in inputs:
-                inputs = tuple(sorted(i for i in inputs if i is not None))
+                inputs = tuple(sorted(inputs, key=id))  # any order: these terms are kept, and others have other ids
             known[term] = term if inputs == term.inputs else Term.of(term.op, inputs, dict(term.attrs), term.types)
         return tuple(known[term] for term in terms)

@@ -1,0 +1,228 @@
+"""The rules made ready for matching.
+
+Each rule is used in both directions where that is defined, with the operands of commutative operators in
+every order, and is indexed by the operator of its first root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from superopt.ir.dim import Dim
+from superopt.ir.ops import OPS
+from superopt.ir.rule import Rule
+from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
+from superopt.search.lists import ListLaw, counts, list_law
+from superopt.search.view import node_of, root_key
+
+__all__ = ["RuleSet", "Variant"]
+
+# Standard operators that are other ones under another name: which of the two to write is a choice, too.
+_OTHER_NAMES = frozenset({"Sum"})
+
+
+@dataclass(frozen=True)
+class _Climb:
+    """One step from a term up to a user: the user's operator, and at which input the term stands there."""
+
+    op: str
+    place: int
+    index: int | None  # which output, where the user is an `Out`
+
+
+@dataclass(frozen=True, eq=False)
+class Variant:
+    """A rule as it is applied, left to right.
+
+    `climbs[k]` leads from a variable that earlier roots bind up to root k; None: no variable is shared.
+    `symmetric`: exchanging the roots gives the same rule, so only one order of them is tried.
+    """
+
+    rule: Rule
+    origin: str  # id of the rule as it stands in the rule set
+    climbs: tuple[tuple[Term, tuple[_Climb, ...]] | None, ...]
+    symmetric: bool
+    inner: tuple[tuple[int, str], ...]  # operators that inputs of the first root must be
+    arity: int  # how many inputs it must have
+    chooses: bool  # it introduces a function of the runtime's own, or another name for an operator
+
+    def may_fit(self, term: Term) -> bool:
+        """A quick look at the operators just below: False where the first root cannot be `term`."""
+        inputs = node_of(term).inputs
+        if len(inputs) != self.arity:
+            return False
+        for place, op in self.inner:
+            used = inputs[place]
+            if used is None or used.op != op:
+                return False
+        return True
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """Operators that the left side mentions."""
+        return frozenset(t.op for t in topological(self.rule.lhs) if t.op not in ("Var", "Out"))
+
+
+class _Ready:
+    """What is made of the rules whose first root has one key."""
+
+    def __init__(self) -> None:
+        self.variants: list[Variant] = []
+        self.several: list[tuple[ListLaw, str]] = []  # laws of several outputs, not of sites; and the ids of the rules
+        self.site_laws: list[tuple[ListLaw, str]] = []
+        self.first_site_law = 0  # the number of the rule that it comes from
+
+    @cached_property
+    def laws(self) -> list[tuple[ListLaw, str]]:
+        """All that are no laws of sites."""
+        single = ((list_law(v.rule), v.origin) for v in self.variants if len(v.rule.lhs) == 1)
+        return [(law, origin) for law, origin in single if law is not None] + self.several
+
+
+class RuleSet:
+    """All variants of a set of rules, by the operator of their first root; laws of many operands apart from them.
+
+    Variants are made where a graph has the operator: most graphs have few of those that there are rules for.
+    """
+
+    def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
+        """`available`: whether the model may have an operator that it does not have already."""
+        self._rules: dict[str, list[tuple[int, Rule, str]]] = {}  # with their numbers, and ids as they stand in the set
+        self._ready: dict[str, _Ready] = {}
+        self._at: dict[tuple[object, ...], list[Variant]] = {}
+        self._wider: dict[tuple[int, str], list[Variant]] = {}
+        self._of_sites: dict[tuple[ListLaw, int], Variant | None] = {}
+        ordered = sorted(rules, key=lambda rule: len(rule.lhs))  # laws of two outputs before those of three
+        for number, rule in enumerate(ordered):
+            for directed in (rule, rule.reversed()):
+                new = _operators(directed.rhs) - _operators(directed.lhs)
+                if directed.applicable and directed.lhs != directed.rhs and all(map(available, new)):
+                    self._rules.setdefault(root_key(directed.lhs[0]), []).append((number, directed, rule.id))
+
+    def _of(self, key: str) -> _Ready:
+        if key not in self._ready:
+            ready = self._ready[key] = _Ready()
+            seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
+            for number, directed, origin in self._rules.get(key, ()):
+                for rule in directed.commuted():
+                    name = _renamed(rule.lhs, rule.rhs)
+                    if rule.lhs == rule.rhs or name in seen:
+                        continue
+                    seen.add(name)
+                    law = list_law(rule) if len(rule.lhs) > 1 else None  # of one output: where it is needed
+                    if law is None or not law.of_sites:
+                        ready.variants.append(_variant(rule, origin))
+                    else:
+                        seen.update(_renamed(more.lhs, more.rhs) for more in law.of(3))
+                        if not ready.site_laws:
+                            ready.first_site_law = number
+                        ready.site_laws.append((law, origin))
+                    if law is not None and not law.of_sites:
+                        ready.several.append((law, origin))
+        return self._ready[key]
+
+    def variants(self, key: str) -> Sequence[Variant]:
+        """The variants whose first root has this key; laws of sites are none of them."""
+        return self._of(key).variants
+
+    def at(self, term: Term) -> Sequence[Variant]:
+        """The variants whose first root may be `term`, by the operators at and just below it."""
+        inputs = node_of(term).inputs
+        several = tuple(dict.fromkeys(counts(term)))
+        root = root_key(term)
+        key = (root, several, *(None if i is None else i.op for i in inputs))
+        if key not in self._at:
+            variants = [*self.variants(root), *(variant for n in several for variant in self.wider(n, root))]
+            self._at[key] = [variant for variant in variants if variant.may_fit(term)]
+        return self._at[key]
+
+    def wider(self, n: int, key: str) -> Sequence[Variant]:
+        """Variants of the laws of `n` operands or parts whose first root has this key."""
+        if (n, key) not in self._wider:
+            laws = self._of(key).laws
+            self._wider[n, key] = [_variant(rule, origin) for law, origin in laws for rule in law.of(n)]
+        return self._wider[n, key]
+
+    def site_laws(self, keys: Collection[str]) -> list[tuple[str, list[tuple[ListLaw, str]]]]:
+        """The laws of many sites, and the ids of their rules, by the key of the first root: those of `keys`."""
+        found = [key for key in self._rules if key in keys and self._of(key).site_laws]
+        found.sort(key=lambda key: self._of(key).first_site_law)
+        return [(key, self._of(key).site_laws) for key in found]
+
+    def of_sites(self, law: ListLaw, origin: str, n: int) -> Variant | None:
+        """The law of `n` sites."""
+        if (law, n) not in self._of_sites:
+            rules = law.of(n)
+            self._of_sites[law, n] = _variant(rules[0], origin) if rules else None
+        return self._of_sites[law, n]
+
+    @property
+    def operators(self) -> frozenset[str]:
+        """Operators at which some rule can apply."""
+        return frozenset(key.removeprefix("Out:") for key in self._rules)
+
+
+def _variant(rule: Rule, origin: str) -> Variant:
+    climbs: list[tuple[Term, tuple[_Climb, ...]] | None] = [None]
+    for k in range(1, len(rule.lhs)):
+        bound = {t for t in topological(rule.lhs[:k]) if t.op == "Var"}
+        climbs.append(_climb(rule.lhs[k], bound))
+    swapped = _renamed(tuple(reversed(rule.lhs)), ())
+    symmetric = len(rule.lhs) == 2 and swapped == _renamed(rule.lhs, ())
+    inputs = node_of(rule.lhs[0]).inputs
+    inner = tuple((k, i.op) for k, i in enumerate(inputs) if i is not None and i.op != "Var")
+    chooses = not _functions(rule.rhs) <= _functions(rule.lhs)
+    return Variant(rule, origin, tuple(climbs), symmetric, inner, len(inputs), chooses)
+
+
+def _operators(terms: tuple[Term, ...]) -> set[str]:
+    return {t.op for t in topological(terms) if t.op in OPS}
+
+
+def _functions(terms: tuple[Term, ...]) -> set[str]:
+    return {t.op for t in topological(terms) if t.op in OPS and (OPS[t.op].domain or t.op in _OTHER_NAMES)}
+
+
+def _climb(pattern: Term, bound: set[Term]) -> tuple[Term, tuple[_Climb, ...]] | None:
+    """The shortest way from a variable in `bound` up to `pattern`."""
+    level: list[tuple[Term, tuple[_Climb, ...]]] = [(pattern, ())]
+    while level:
+        deeper: list[tuple[Term, tuple[_Climb, ...]]] = []
+        for term, path in level:
+            if term in bound:
+                return term, tuple(reversed(path))
+            index = term.attr("index") if term.op == "Out" else None
+            assert index is None or isinstance(index, int)
+            for place, used in enumerate(term.inputs):
+                if used is not None:
+                    deeper.append((used, (*path, _Climb(term.op, place, index))))
+        level = deeper
+    return None
+
+
+def _renamed(lhs: tuple[Term, ...], rhs: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    """Both sides with variables named by order of occurrence.
+
+    Attribute variables keep their names, and so do variables where attributes mention their sizes: two
+    rules may then count as different that are not, which costs time only.
+    """
+    sides = (*lhs, *rhs)
+    if any(_mentions_sizes(value) for term in topological(sides) for _, value in term.attrs if term.op != "Var"):
+        return lhs, rhs
+    names: dict[Term, Term] = {}
+
+    def rename(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        if old.op == "Var":
+            return names.setdefault(old, Term.of("Var", (), {"name": f"v{len(names)}"}))
+        return Term.of(old.op, inputs, dict(old.attrs), old.types)
+
+    renamed = map_terms(sides, rename)
+    return renamed[: len(lhs)], renamed[len(lhs) :]
+
+
+def _mentions_sizes(value: Attr) -> bool:
+    if isinstance(value, tuple):
+        return any(map(_mentions_sizes, value))
+    return isinstance(value, (AttrVar, Dim)) and ".shape" in str(value)
