@@ -152,6 +152,10 @@ class Reading:
         kinds = dict(self._more(old.kinds.items(), n))
         return Schema(Rule(lhs, rhs), self._signature(old.base, n), self._signature(old.open, n), kinds)
 
+    def built(self, term: Term, k: int, n: int) -> Term:
+        """One side's term with `n` operands for two, and that of operand `k` where it is of one."""
+        return self._build(term, k, n)
+
     def _signature(self, old: Signature, n: int) -> Signature:
         attrs = []
         for name, value in self._more(old.attrs, n):

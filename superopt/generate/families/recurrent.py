@@ -109,4 +109,11 @@ RECURRENT: tuple[Family, ...] = (
         joint="LSTM",
         lifts="",
     ),
+    Family(  # between them: a state with an axis of directions
+        "recurrent",
+        inputs("x", (1, 2, 3)),
+        (*axes("Unsqueeze", (-3,), slots=("Squeeze",)), *axes("Squeeze", (-3,), slots=("x",))),
+        runtime=2,
+        lifts="axes",
+    ),
 )
