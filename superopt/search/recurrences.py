@@ -13,8 +13,8 @@ from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
+from superopt.operands import readings, schema_of
 from superopt.search.apply import apply_trace
-from superopt.search.lists import ListLaw, list_law
 from superopt.search.moves import Check
 from superopt.search.orders import orders
 from superopt.search.view import View
@@ -23,6 +23,7 @@ from superopt.steps import StepLaw, step_law
 __all__ = ["cells", "chains", "is_large", "unrolled"]
 
 _MOVES = frozenset({"Concat", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
+_MOST = 28  # parts of a Split that are put together again: what the prover can do
 _LARGE = 9  # so many commutative operators have too many orders to try each
 
 
@@ -107,17 +108,18 @@ def chains(view: View, laws: Sequence[StepLaw]) -> Iterator[tuple[Rule, tuple[Te
 
 
 def _idle(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
-    """Where a rule leaves nothing but a value that is there."""
-    by_op: dict[str, list[ListLaw | Rule]] = {}
+    """Where a rule of moved data leaves nothing but a value that is there; those of two operands as laws of n."""
+    by_op: dict[str, list[Rule]] = {}
     for rule in rules:
-        if not any(t.op not in _MOVES for t in topological(rule.lhs)):
-            by_op.setdefault(rule.lhs[0].op, []).append(list_law(rule) or rule)
+        if all(t.op in _MOVES for t in topological(rule.lhs)):
+            by_op.setdefault(rule.lhs[0].op, []).append(rule)
     for term in view.values:
-        for law in by_op.get(term.op, ()):
-            some = law.of(len(term.inputs)) if isinstance(law, ListLaw) else (law,)
-            fitting = next((rule for rule in some if (found := match(rule.lhs, (term,))) is not None), None)
-            if fitting is not None:
-                yield fitting, (term,)
+        for rule in by_op.get(term.op, ()):
+            if 2 == len(rule.lhs[0].inputs) < len(term.inputs) <= _MOST:
+                found = next((r for r in readings(schema_of(rule)) if not r.sides), None)
+                rule = rule if found is None else found.schema(len(term.inputs), 0).rule
+            if match(rule.lhs, (term,)) is not None:
+                yield rule, (term,)
                 break
 
 
