@@ -13,8 +13,6 @@ That keeps proofs as long as a step, where the definition written out grows with
 
 from __future__ import annotations
 
-import itertools
-
 from superopt.ir.ops import make, remake, replace
 from superopt.ir.term import Term, map_terms, topological, var
 
@@ -49,8 +47,8 @@ def _output(node: Term, index: int) -> Term:
     for part in x.inputs:
         inputs[0] = part
         step = make(node.op, inputs, dict(node.attrs))
-        for place, state in zip(_STATES, itertools.count(1)):  # noqa: B905
-            inputs[place] = _output(step, state)
+        for output, place in enumerate(_STATES, 1):
+            inputs[place] = _output(step, output)
         parts.append(_output(step, 0))
     if index:
         last = inputs[_STATES[index - 1]]

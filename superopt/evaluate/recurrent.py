@@ -16,7 +16,10 @@ _STANDARD: Mapping[str, Compute] = {**scalar.COMPUTE, **standard.COMPUTE}
 
 
 def _lstm(inputs: Sequence[Any], attrs: Attrs) -> list[Array]:
-    """z = x W^T + h R^T + Wb + Rb, cut into i, o, f, g; c = sigmoid(f) c + sigmoid(i) tanh(g); h = sigmoid(o) tanh(c)"""
+    """In each step, with i, o, f, g the quarters of x W^T + h R^T + Wb + Rb:
+
+    c = sigmoid(f) c + sigmoid(i) tanh(g);  h = sigmoid(o) tanh(c)
+    """
     x, w, r, b, h, c = inputs
     w, r, h, c = w[0], r[0], h[0], c[0]
     bias = 0.0 if b is None else b[0, : len(w)] + b[0, len(w) :]

@@ -99,7 +99,9 @@ def chains(view: View, laws: Sequence[StepLaw]) -> Iterator[tuple[Rule, tuple[Te
             live = [(k, t) for k, node in enumerate(chain) for t in view.users.get(node, []) if t.op == "Out"]
             inner = set(chain)
             wanted = [
-                (k, t) for k, t in live if t in view.outputs or not inner.issuperset(view.users.get(t, ())) or k == len(chain) - 1
+                (k, t)
+                for k, t in live
+                if t in view.outputs or not inner.issuperset(view.users.get(t, ())) or k == len(chain) - 1
             ]
             rule = law.of(len(chain), [(k, int(str(t.attr("index")))) for k, t in reversed(wanted)])
             if rule is not None:

@@ -5,6 +5,8 @@ Gates are called by ONNX's names: input, output, forget and cell (g).
 
 from __future__ import annotations
 
+from typing import Any
+
 from superopt.generate.grammar import Family, Use, Variable, axes, inputs, unary
 
 __all__ = ["RECURRENT"]
@@ -33,7 +35,7 @@ def _gates(name: str) -> tuple[str, ...]:
     return tuple(f"{name}{gate}" for gate in _GATES)
 
 
-def _folded(op: str, made: str, *slots: str, arity: int = 1, **attrs: object) -> Use:
+def _folded(op: str, made: str, *slots: str, arity: int = 1, **attrs: Any) -> Use:
     return Use(op, attrs, (arity,), slots, run=False, fold=True, made=made)
 
 
