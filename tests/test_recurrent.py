@@ -16,7 +16,7 @@ from superopt.ir.text import parse_rules, show_rule
 from superopt.ir.types import tensor
 from superopt.rulebook import certified_rules, load_rules
 from superopt.search.recurrences import unrolled
-from superopt.steps import StepLaw, step_law
+from superopt.search.steps import StepLaw, step_law
 from verify.proofs import ProofBook, prove_at
 from verify.replay import replay
 from verify.verdict import Proved, Refuted, Verdict

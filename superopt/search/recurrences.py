@@ -17,12 +17,12 @@ from superopt.operands import readings, schema_of
 from superopt.search.apply import apply_trace
 from superopt.search.moves import Check
 from superopt.search.orders import orders
+from superopt.search.steps import StepLaw, step_law
 from superopt.search.view import View
-from superopt.steps import StepLaw, step_law
 
 __all__ = ["cells", "chains", "is_large", "unrolled"]
 
-_MOVES = frozenset({"Concat", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
+_MOVES = frozenset({"Concat", "Gather", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
 _MOST = 28  # parts of a Split that are put together again: what the prover can do
 _LARGE = 9  # so many commutative operators have too many orders to try each
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from superopt.generate.grammar import Family, Use, Variable, axes, inputs, unary
+from superopt.generate.grammar import Family, Use, Variable, axes, concat, gather, inputs, unary
 
 __all__ = ["RECURRENT"]
 
@@ -117,5 +117,16 @@ RECURRENT: tuple[Family, ...] = (
         (*axes("Unsqueeze", (-3,), slots=("Squeeze",)), *axes("Squeeze", (-3,), slots=("x",))),
         runtime=2,
         lifts="axes",
+    ),
+    Family(  # before them: a sequence, place by place
+        "recurrent",
+        inputs("x", (2, 2, 3)),
+        (
+            *gather(-3, 0, 1),
+            *axes("Unsqueeze", (-3,), slots=("Gather",)),
+            *concat(-3, slots=("Unsqueeze",)),
+        ),
+        runtime=5,
+        lifts="",
     ),
 )

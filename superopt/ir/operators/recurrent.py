@@ -22,7 +22,13 @@ def _lstm(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[
         raise IllTyped("LSTM needs X, W, R, initial_h and initial_c of three axes")
     (steps, batch, inputs), hidden = x, r[2]
     need_at_most(need, 1, steps)
-    wanted = [(w, (1, hidden * 4, inputs)), (r, (1, hidden * 4, hidden)), *((s, (1, batch, hidden)) for s in (h, c))]
+    state = (1, batch, hidden)
+    wanted: list[tuple[Any, Sizes]] = [
+        (w, (1, hidden * 4, inputs)),
+        (r, (1, hidden * 4, hidden)),
+        (h, state),
+        (c, state),
+    ]
     if b is not None:
         wanted.append((b, (1, hidden * 8)))
     for shape, sizes in wanted:
@@ -30,7 +36,6 @@ def _lstm(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[
             raise IllTyped(f"a parameter of LSTM of rank {len(shape)} where {len(sizes)} is needed")
         for size, other in zip(shape, sizes, strict=True):
             need_equal(need, size, other)
-    state = (1, batch, hidden)
     return ((steps, *state), state, state)
 
 
