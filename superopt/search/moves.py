@@ -18,6 +18,7 @@ from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
 from superopt.search.lists import ListLaw, counts, list_law, sets_of_sites
+from superopt.search.orders import is_large
 from superopt.search.view import View, node_of, root_key
 
 __all__ = ["Check", "CheckCache", "Match", "Matcher", "RuleSet", "Variant"]
@@ -108,7 +109,7 @@ class RuleSet:
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
         for rule in sorted(rules, key=lambda rule: len(rule.lhs)):  # laws of two outputs before those of three
             for directed in (rule, rule.reversed()):
-                for variant in directed.commuted() if directed.applicable else ():
+                for variant in directed.commuted() if directed.applicable and not is_large(directed) else ():
                     key = _renamed(variant.lhs, variant.rhs)
                     if variant.lhs == variant.rhs or key in seen:
                         continue

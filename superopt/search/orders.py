@@ -10,12 +10,18 @@ from typing import TypeAlias, Union
 
 from superopt.ir.ops import OPS
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, map_terms
+from superopt.ir.term import Term, map_terms, topological
 
-__all__ = ["orders"]
+__all__ = ["is_large", "orders"]
 
+_MOST = 8  # commutative operators: 256 orders
 _Pair: TypeAlias = tuple[Union[Term, None], Union[Term, None]]
 _Way: TypeAlias = tuple[frozenset[Term], dict[Term, Term]]
+
+
+def is_large(rule: Rule) -> bool:
+    """Whether its left side has too many orders to try each."""
+    return sum(t.op in OPS and OPS[t.op].commutative for t in topological(rule.lhs)) > _MOST
 
 
 def orders(rule: Rule, whole: Term, term: Term) -> Iterator[tuple[Rule, tuple[Term, ...]]]:

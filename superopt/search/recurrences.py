@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from superopt.ir.ops import OPS, replace
+from superopt.ir.ops import replace
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
@@ -16,20 +16,14 @@ from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.operands import readings, schema_of
 from superopt.search.apply import apply_trace
 from superopt.search.moves import Check
-from superopt.search.orders import orders
+from superopt.search.orders import is_large, orders
 from superopt.search.steps import StepLaw, step_law
 from superopt.search.view import View
 
-__all__ = ["cells", "chains", "is_large", "unrolled"]
+__all__ = ["cells", "chains", "unrolled"]
 
 _MOVES = frozenset({"Concat", "Gather", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
 _MOST = 28  # parts of a Split that are put together again: what the prover can do
-_LARGE = 9  # so many commutative operators have too many orders to try each
-
-
-def is_large(rule: Rule) -> bool:
-    """Whether the rule is matched here, and nowhere else."""
-    return sum(t.op in OPS and OPS[t.op].commutative for t in topological(rule.lhs)) >= _LARGE
 
 
 def unrolled(outputs: Sequence[Term], rules: Iterable[Rule], check: Check) -> tuple[tuple[Term, ...], list[Trace]]:
