@@ -20,26 +20,37 @@ from superopt.search.orders import is_large, orders
 from superopt.search.steps import StepLaw, step_law
 from superopt.search.view import View
 
-__all__ = ["cells", "chains", "unrolled"]
+__all__ = ["Recurrences", "cells", "chains", "unrolled"]
 
 _MOVES = frozenset({"Concat", "Gather", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
 _MOST = 28  # parts of a Split that are put together again: what the prover can do
 
 
+class Recurrences:
+    """The rules that make recurrent operators of what is written out."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        rules = list(rules)
+        self._large = sorted((r for r in rules if is_large(r)), key=lambda r: -len(r.lhs))
+        self._laws = [law for rule in rules if (law := step_law(rule)) is not None]
+        self._small = [r for r in rules if len(r.lhs) == 1 and r.rhs[0].op == "Var" and _moves(r.lhs)]
+
+    def trace(self, outputs: Sequence[Term], check: Check) -> Trace | None:
+        """What to do next with the graph: its cells, what is idle, one chain; None where there is nothing left."""
+        view = View(outputs)
+        if not self._large or not view.by_key.keys() & {"Out:LSTM", *(root.op for r in self._large for root in r.lhs)}:
+            return None
+        ways = (cells(view, self._large), _idle(view, self._small), chains(view, self._laws))
+        return next((trace for way in ways if (trace := _trace(way, check)).applications), None)
+
+
 def unrolled(outputs: Sequence[Term], rules: Iterable[Rule], check: Check) -> tuple[tuple[Term, ...], list[Trace]]:
     """The graph with recurrent operators for cells, and one for each chain of them; what was done, in order."""
-    rules, outputs, traces = list(rules), tuple(outputs), list[Trace]()
-    large = sorted((r for r in rules if is_large(r)), key=lambda r: -len(r.lhs))
-    laws = [law for rule in rules if (law := step_law(rule)) is not None]
-    small = [rule for rule in rules if len(rule.lhs) == 1 and rule.rhs[0].op == "Var" and not is_large(rule)]
-    while True:
-        view = View(outputs)
-        ways = (cells(view, large), _idle(view, small), chains(view, laws))
-        trace = next((trace for way in ways if (trace := _trace(way, check)).applications), None)
-        if trace is None:
-            return outputs, traces
+    known, outputs, traces = Recurrences(rules), tuple(outputs), list[Trace]()
+    while (trace := known.trace(outputs, check)) is not None:
         traces.append(trace)
         outputs = apply_trace(outputs, trace)
+    return outputs, traces
 
 
 def cells(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
@@ -103,12 +114,15 @@ def chains(view: View, laws: Sequence[StepLaw]) -> Iterator[tuple[Rule, tuple[Te
                 return  # a chain may depend on another
 
 
+def _moves(terms: Iterable[Term]) -> bool:
+    return all(t.op in _MOVES for t in topological(terms))
+
+
 def _idle(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
     """Where a rule of moved data leaves nothing but a value that is there; those of two operands as laws of n."""
     by_op: dict[str, list[Rule]] = {}
     for rule in rules:
-        if all(t.op in _MOVES for t in topological(rule.lhs)):
-            by_op.setdefault(rule.lhs[0].op, []).append(rule)
+        by_op.setdefault(rule.lhs[0].op, []).append(rule)
     for term in view.values:
         for rule in by_op.get(term.op, ()):
             if 2 == len(rule.lhs[0].inputs) < len(term.inputs) <= _MOST:
