@@ -17,6 +17,7 @@ from superopt.search.everywhere import in_order, site_regions
 from superopt.search.graph_cost import GraphCost
 from superopt.search.luck import Luck
 from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
+from superopt.search.recurrences import Recurrences
 from superopt.search.regions import Region, canonical, operators_in_order, regions
 from superopt.search.result import Progress, SearchResult
 from superopt.search.tally import Tally
@@ -61,9 +62,11 @@ def search(
     which finds them in a cache searches no longer than the first one. `available`: whether the model's operator set has
     an operator.
     """
+    rules = list(rules)
     run = _Search(
         tuple(outputs),
         RuleSet(rules, available),
+        Recurrences(rules if available("LSTM") else ()),
         CheckCache(check),
         GraphCost(cost),
         alpha,
@@ -90,6 +93,7 @@ class _Task:
 class _Search:
     outputs: tuple[Term, ...]
     rules: RuleSet
+    recurrences: Recurrences
     check: CheckCache
     cost: GraphCost
     alpha: float
@@ -113,13 +117,12 @@ class _Search:
         begun = self.clock()
         self.deadline = begun + budget_s
         before = self.cost.price(self.outputs).time
-        traces: list[Trace] = []
         gains: dict[Rewrite, float] = {}
         uses: dict[str, int] = {}
         origin: dict[Term, str] = {}
         improved: set[tuple[Term, ...]] = set()
         cuts: set[frozenset[Term]] = set()
-        outputs = self.outputs
+        outputs, position, traces = self._unrolled(position, origin)
         for number in range(PASSES + 1):  # in the first one, sites of one law wherever they are
             left = self.deadline - self.clock()
             if left <= 0:
@@ -180,6 +183,24 @@ class _Search:
             origin=origin,
             tally=self.tally,
         )
+
+    def _unrolled(
+        self, position: Mapping[Term, int], origin: dict[Term, str]
+    ) -> tuple[tuple[Term, ...], Mapping[Term, int], list[Trace]]:
+        """Recurrent operators in the place of cells, where that pays all in all: the graph, the order of its terms,
+        and what was done."""
+        outputs, places, traces = self.outputs, position, list[Trace]()
+        while (trace := self.recurrences.trace(outputs, self.check.check)) is not None:
+            made = {a.rewrite: origins(a.rewrite, [s.rule.id for s in a.rewrite.steps]) for a in trace.applications}
+            applied = Applied(outputs, trace, made)
+            places = {applied.became(term): place for term, place in places.items()}
+            outputs = applied.outputs
+            traces.append(trace)
+            origin.update(applied.origin)
+        if traces and self.cost.price(outputs).time < self.cost.price(self.outputs).time:
+            return outputs, places, traces
+        origin.clear()
+        return self.outputs, position, []
 
     def _tasks(self, found: Iterable[Region]) -> list[_Task]:
         tasks: dict[tuple[Term, ...], _Task] = {}
