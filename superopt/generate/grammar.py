@@ -54,7 +54,7 @@ class Use:
 
     `slots` says for each operand what may stand there: "x" a value that depends on an input, "w" a value of weights
     only ("w2": made by at most 2 operators), "*" either ("*!Add,b": not made by Add, nor the leaf b); or names of
-    leaves, separated by "|". The last entry serves all further operands.
+    leaves, and of what makes values, separated by "|". The last entry serves all further operands.
     `run` and `fold`: whether it may run at inference, and on weights alone.
     """
 
@@ -64,7 +64,9 @@ class Use:
     slots: tuple[str, ...] = ("*",)
     run: bool = True
     fold: bool = False
-    index: int | None = None  # which output of Split; which part of a Slice into halves
+    index: int | None = None  # which output, where there are several; which part of a Slice into halves
+    made: str = ""  # what slots call the results, if not by the operator
+    thin: bool = False  # may cut an axis of size 2, into parts that would broadcast
 
     @property
     def spec(self) -> OpSpec:
@@ -80,14 +82,14 @@ class Use:
             return wanted == "*" or (wanted == "w") == weight
         if wanted[0] == "w" and wanted[1:].isdecimal():
             return weight and folded <= int(wanted[1:])
-        return leaf in wanted.split("|")
+        return (made_by or leaf) in wanted.split("|")
 
     def term(self, inputs: Sequence[Term], shapes: tuple[Shape, ...]) -> Term:
         """The operator applied to terms. Raises IllTyped."""
         attrs = self.attributes(shapes)
-        if self.op != "Split":
-            return make(self.op, inputs, attrs)
-        return make(self.op, inputs, {name: attrs[name] for name in ("axis", "split")}).out(attrs["index"])
+        index = attrs.pop("index", None)
+        term = make(self.op, inputs, attrs)
+        return term if index is None else term.out(index)
 
     def attributes(self, shapes: tuple[Shape, ...]) -> dict[str, Any]:
         """All attributes at these operand shapes; Split and Slice cut an axis into halves (`index`: which)."""
@@ -96,14 +98,15 @@ class Use:
             axis = attrs["axis"] if self.op == "Split" else attrs["axes"][0]
             size = shapes[0][axis] if -axis <= len(shapes[0]) else 0
             half = size // 2
-            if half < 2:
+            if half < 2 - self.thin:
                 raise IllTyped("too narrow to be cut: a part of size 1 would broadcast")
             if self.op == "Split":
                 attrs["split"] = (half, size - half)
-                attrs["index"] = self.index
             else:
                 attrs["starts"], attrs["ends"] = ((0,), (half,)) if self.index == 0 else ((half,), (size,))
                 attrs["steps"] = (1,)
+        if self.index is not None and self.op != "Slice":
+            attrs["index"] = self.index
         return attrs
 
 
@@ -122,6 +125,7 @@ class Family:
     lifts: str = ""  # how signatures are varied: see `signatures`
     unfolded: bool = False  # build upon graphs without folding, too, where a smaller equal one folds
     halves: tuple[int, ...] = ()  # axes at which values are cut into two, for rules with two outputs
+    joint: str = ""  # an operator whose outputs are wanted together: see `joint`
     wave: int = 1  # families of later waves know the rules of earlier ones: small general laws come first
     optional: bool = False  # enumerated only where it is asked for by name
     neutral: int = 4  # most operators at inference, on both sides together, of a law that gains nothing by itself

@@ -18,6 +18,7 @@ from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
 from superopt.search.lists import ListLaw, counts, list_law, sets_of_sites
+from superopt.search.orders import is_large
 from superopt.search.view import View, node_of, root_key
 
 __all__ = ["Check", "CheckCache", "Match", "Matcher", "RuleSet", "Variant"]
@@ -108,7 +109,7 @@ class RuleSet:
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
         for rule in sorted(rules, key=lambda rule: len(rule.lhs)):  # laws of two outputs before those of three
             for directed in (rule, rule.reversed()):
-                for variant in directed.commuted() if directed.applicable else ():
+                for variant in directed.commuted() if directed.applicable and not is_large(directed) else ():
                     key = _renamed(variant.lhs, variant.rhs)
                     if variant.lhs == variant.rhs or key in seen:
                         continue
@@ -362,7 +363,7 @@ class CheckCache:
     """`check`, asked once for each rule, types of its variables, and attributes."""
 
     def __init__(self, check: Check) -> None:
-        self._check = check
+        self.check = check
         self._known: dict[object, Signature | None] = {}
 
     def __call__(self, found: Match) -> Signature | None:
@@ -371,5 +372,5 @@ class CheckCache:
         types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
         key = (found.variant.rule, types, tuple(sorted(bindings.attrs.items(), key=lambda item: item[0])))
         if key not in self._known:
-            self._known[key] = self._check(found.variant.rule, bindings)
+            self._known[key] = self.check(found.variant.rule, bindings)
         return self._known[key]

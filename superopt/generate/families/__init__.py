@@ -16,6 +16,7 @@ from superopt.generate.families.matrix import MATRIX
 from superopt.generate.families.normalization import NORMALIZATION
 from superopt.generate.families.pool import POOL
 from superopt.generate.families.rearrange import REARRANGE
+from superopt.generate.families.recurrent import RECURRENT
 from superopt.generate.families.reductions import REDUCTIONS
 from superopt.generate.families.scalar import SCALAR
 from superopt.generate.families.select import SELECT
@@ -42,6 +43,7 @@ FAMILIES: tuple[Family, ...] = (
     *POOL,
     *STRIDES,
     *FUSED,
+    *RECURRENT,
     *TASO,
     *WIDE,
 )
