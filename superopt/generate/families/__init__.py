@@ -10,6 +10,7 @@ from superopt.generate.families.activation import ACTIVATION
 from superopt.generate.families.conv import CONV_FAMILIES
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.fused import FUSED
+from superopt.generate.families.grouped import GROUPED
 from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
 from superopt.generate.families.matrix import MATRIX
@@ -33,6 +34,7 @@ FAMILIES: tuple[Family, ...] = (
     *_FIRST,
     *LINEAR,
     *CONV_FAMILIES,
+    *GROUPED,
     *SCALAR,
     *REDUCTIONS,
     *ACTIVATION,
