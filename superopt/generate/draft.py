@@ -122,12 +122,18 @@ class Draft:
     def unbound(self) -> int:
         """How many directions worth taking lack a value for an attribute variable.
 
-        From right to left is worth taking where as many operators run on both sides. The shape of a constant that is
-        absorbed (Add(x, Zeros[shape=z]) = x) does not count: nobody puts it back.
+        From right to left is worth taking where as many operators run on both sides, or where it spares copying values
+        side by side for another operator. The shape of a constant that is absorbed (Add(x, Zeros[shape=z]) = x) does
+        not count: nobody puts it back.
         """
         rule, equation = self.rule(), self.equation
         runs = [operators(side, equation.weights)[0] for side in (equation.lhs, equation.rhs)]
-        back = len(rule.lhs) > 1 or runs[0] == runs[1]
+        joins = any(
+            t.op == "Concat" and operators((t,), equation.weights)[0]
+            for t in topological(equation.rhs)
+            if t not in equation.rhs
+        )
+        back = len(rule.lhs) > 1 or runs[0] == runs[1] or joins
         if "shape" in self.kinds.values() or not all(t.inputs for t in rule.rhs):
             back = False
         return int(not rule.applicable) + int(back and not rule.reversed().applicable)
