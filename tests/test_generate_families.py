@@ -7,9 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from superopt.generate.families.batched import BATCHED
 from superopt.generate.families.conv import CONV_FAMILIES
 from superopt.generate.families.grouped import GROUPED
+from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
+from superopt.generate.families.select import SELECT
 from superopt.generate.grammar import Family
 from superopt.generate.pipeline import generate
 from superopt.ir.text import parse_rules
@@ -21,6 +24,14 @@ _WIDENED = (
     "Transpose[perm=[0, 2, 1, 3]](Dirac[group=g // 2, shape=[g, 2, 1, 1]]), "
     "Reshape[allowzero=0, shape=[g, w.shape[0] // g, 1, w.shape[1]*w.shape[2]*w.shape[3]]](w)))"
 )
+_GEMM = "Gemm[alpha=1.0, beta=1.0, transA=0, transB=0]"
+_ANY = "Gemm[alpha=alpha, beta=beta, transA=0, transB=tb]"
+_ROWS = "Split[axis=-2, split=[x.shape[-2], y.shape[-2]]]"
+_JOINED = "Concat[axis=-2](x, y)"
+_STACK = "Concat[axis=-3](Unsqueeze[axes=[-3]]({0}), Unsqueeze[axes=[-3]]({1}))"
+_BATCH = f"MatMul({_STACK.format('x', 'y')}, {_STACK.format('w', 'u')})"
+_BIASED = f"Add(Concat[axis=-3](Unsqueeze[axes=[-3, -2]](b), Unsqueeze[axes=[-3, -2]](c)), {_BATCH})"
+_SIDE_BY_SIDE = "Reshape[allowzero=0, shape=[0, -1]](Transpose[perm=[1, 0, 2]]({0}))"
 _ONE, _PAIRED, _GROUPED = (_CONV.format(g=g) for g in ("1", "g // 2", "g"))
 
 
@@ -45,6 +56,38 @@ _LAWS: dict[str, tuple[Sequence[Family], tuple[str, ...]]] = {
     "a low-rank branch beside a bias": (
         [family for family in _with_input(LINEAR, "x", "w", "u", "t", "b") if family.runtime == 5],
         ("Add(Add(b, MatMul(x, w)), MatMul(MatMul(x, u), t)) = Add(b, MatMul(x, Add(w, MatMul(u, t))))",),
+    ),
+    "rows of several inputs through one Gemm": (
+        [family for family in _with_input(LINEAR, "x", "y", "w", "b") if family.halves == (-2,)],
+        (
+            f"({_ANY}(x, w, b), {_ANY}(y, w, b)) "
+            f"= ({_ROWS}({_ANY}({_JOINED}, w, b)).0, {_ROWS}({_ANY}({_JOINED}, w, b)).1)",
+        ),
+    ),
+    "rows that meet one row": (
+        _with_input(LAYOUT, "x", "y", "t", "b"),
+        (
+            f"(Add(x, b), Add(y, b)) = ({_ROWS}(Add(b, {_JOINED})).0, {_ROWS}(Add(b, {_JOINED})).1)",
+            "Split[axis=-2, split=n](Add(t, b)).0 = Add(b, Split[axis=-2, split=n](t).0)",
+        ),
+    ),
+    "all rows one after the other": (
+        [family for family in _with_input(SELECT, "a") if family.runtime == 3],
+        (
+            "Concat[axis=-2](Gather[axis=0, indices=0](a), Gather[axis=0, indices=1](a)) "
+            "= Reshape[allowzero=0, shape=[a.shape[-2]*a.shape[-3], a.shape[-1]]](a)",
+        ),
+    ),
+    "products of stacks": (
+        BATCHED,
+        (
+            f"{_STACK.format('MatMul(x, w)', 'MatMul(y, u)')} = {_BATCH}",
+            f"{_BIASED} = {_STACK.format(f'{_GEMM}(x, w, b)', f'{_GEMM}(y, u, c)')}",
+            f"{_SIDE_BY_SIDE.format(_BATCH)} = Concat[axis=-1](MatMul(x, w), MatMul(y, u))",
+            f"{_SIDE_BY_SIDE.format(_BIASED)} = Concat[axis=-1]({_GEMM}(x, w, b), {_GEMM}(y, u, c))",
+            "Squeeze[axes=[-2]](MatMul(Unsqueeze[axes=[-2]](v), x)) "
+            "= ReduceSum[axes=[-2], keepdims=0](Mul(x, Unsqueeze[axes=[-1]](v)))",
+        ),
     ),
 }
 

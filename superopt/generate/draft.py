@@ -34,6 +34,8 @@ _KINDS = {
     ("Reshape", "shape"): "reshape",
 }
 
+_PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
+
 Slot = tuple[Term, str]  # a ground operator and the name of one of its attributes
 
 
@@ -122,9 +124,9 @@ class Draft:
     def unbound(self) -> int:
         """How many directions worth taking lack a value for an attribute variable.
 
-        From right to left is worth taking where as many operators run on both sides, or where it spares copying values
-        side by side for another operator. The shape of a constant that is absorbed (Add(x, Zeros[shape=z]) = x) does
-        not count: nobody puts it back.
+        From right to left is worth taking where as many operators run on both sides, where it spares copying values
+        side by side for another operator, or makes one product of several. The shape of a constant that is absorbed
+        (Add(x, Zeros[shape=z]) = x) does not count: nobody puts it back.
         """
         rule, equation = self.rule(), self.equation
         runs = [operators(side, equation.weights)[0] for side in (equation.lhs, equation.rhs)]
@@ -133,7 +135,8 @@ class Draft:
             for t in topological(equation.rhs)
             if t not in equation.rhs
         )
-        back = len(rule.lhs) > 1 or runs[0] == runs[1] or joins
+        products = [sum(t.op in _PRODUCTS for t in topological(side)) for side in (rule.lhs, rule.rhs)]
+        back = len(rule.lhs) > 1 or runs[0] == runs[1] or joins or 0 < products[0] < products[1]
         if "shape" in self.kinds.values() or not all(t.inputs for t in rule.rhs):
             back = False
         return int(not rule.applicable) + int(back and not rule.reversed().applicable)

@@ -130,4 +130,17 @@ LAYOUT: tuple[Family, ...] = (
         elements=4,
         lifts="layout",
     ),
+    Family(  # rows of several inputs meet one row, together or apart
+        "layout",
+        (*inputs("x y", (2, 3)), *inputs("t", (4, 3)), *inputs("b", (3,), "b", True)),
+        (
+            *binary("Add Mul", slots=("x!Add,Mul", "b")),
+            *splits(-2, slots=("x!x,y,Split,Concat",)),
+            *concat(-2, slots=("x!t,Split,Concat",)),
+        ),
+        runtime=3,
+        elements=12,
+        lifts="layout",
+        halves=(-2,),
+    ),
 )

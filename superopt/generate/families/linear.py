@@ -108,4 +108,18 @@ LINEAR: tuple[Family, ...] = (
         folded=(1, 2, 0),
         lifts="matrix",
     ),
+    Family(  # rows of several inputs through one product
+        "linear",
+        (*inputs("x y", (2, 3)), *inputs("w", (3, 5), "w", True), *inputs("b", (5,), "b", True)),
+        (
+            *_gemm(0, slots=("x!Gemm,MatMul,Add", "w!b", "b")),
+            *binary("MatMul", slots=("x!Gemm,MatMul,Add", "w!b")),
+            Use("Add", slots=("x!x,y,Concat,Add,Gemm", "b")),
+            *concat(-2, slots=("x|y",)),
+        ),
+        runtime=3,
+        elements=20,
+        lifts="matrix",
+        halves=(-2,),
+    ),
 )

@@ -122,6 +122,12 @@ _SELECTIONS: tuple[Family, ...] = (
         lifts="layout",
         halves=(-1,),
     ),
+    _family(  # all rows one after the other
+        inputs("a", (2, 3, 5)),
+        (*gather(0, 0, 1, slots=("a",)), *concat(-2, slots=("x!a,Concat,Reshape",)), *reshape((6, 5), slots=("a",))),
+        runtime=3,
+        lifts="",
+    ),
 )
 
 _RARELY: tuple[Family, ...] = (
