@@ -74,7 +74,7 @@ _LAWS: dict[str, tuple[Sequence[Family], tuple[str, ...]]] = {
     "all rows one after the other": (
         [family for family in _with_input(SELECT, "a") if family.runtime == 3],
         (
-            "Concat[axis=-2](Gather[axis=0, indices=0](a), Gather[axis=0, indices=1](a)) "
+            "Concat[axis=-2](Gather[axis=-3, indices=0](a), Gather[axis=-3, indices=1](a)) "
             "= Reshape[allowzero=0, shape=[a.shape[-2]*a.shape[-3], a.shape[-1]]](a)",
         ),
     ),
@@ -87,6 +87,24 @@ _LAWS: dict[str, tuple[Sequence[Family], tuple[str, ...]]] = {
             f"{_SIDE_BY_SIDE.format(_BIASED)} = Concat[axis=-1]({_GEMM}(x, w, b), {_GEMM}(y, u, c))",
             "Squeeze[axes=[-2]](MatMul(Unsqueeze[axes=[-2]](v), x)) "
             "= ReduceSum[axes=[-2], keepdims=0](Mul(x, Unsqueeze[axes=[-1]](v)))",
+        ),
+    ),
+    "rows side by side": (
+        [family for family in _with_input(LAYOUT, "x", "y") if (3, 5) in {v.shape for v in family.variables}],
+        (
+            "Concat[axis=-2](Unsqueeze[axes=[-2]](x), Unsqueeze[axes=[-2]](y)) "
+            "= Reshape[allowzero=0, shape=[0, -1, x.shape[-1]]](Concat[axis=-1](x, y))",
+            "Transpose[perm=[1, 0, 2]](Reshape[allowzero=0, shape=[0, -1, x.shape[-1]]](Concat[axis=-1](x, y))) "
+            f"= {_STACK.format('x', 'y')}",
+        ),
+    ),
+    "queries, keys and values": (
+        [family for family in _with_input(SELECT, "a") if family.elements == 840],
+        tuple(
+            f"Gather[axis=-5, indices={k}](Transpose[perm=[2, 0, 3, 1, 4]](Reshape[allowzero=0, shape=z](a))) "
+            "= Transpose[perm=[0, 2, 1, 3]](Reshape[allowzero=0, shape=[a.shape[-3], a.shape[-2], z[3], z[4]]]("
+            f"Split[axis=-1, split=[z[3]*z[4], z[3]*z[4], z[3]*z[4]]](a).{k}))"
+            for k in range(3)
         ),
     ),
 }

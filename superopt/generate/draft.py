@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from superopt.generate.candidates import Equation, operators
+from superopt.ir.dim import Dim, symbol
 from superopt.ir.ops import REAL_ATTRS, make
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, Term, map_terms, topological, var
@@ -109,6 +110,13 @@ class Draft:
                         kind, value = "axis", value[0]  # one axis is one axis, in a list or not
                     found.setdefault(kind, {}).setdefault(value, []).append((term, name))
         return found
+
+    def sizes(self) -> list[tuple[Dim, int]]:
+        """Sizes of variables, and their values at the instance."""
+        shapes = [(name, term.type.concrete() or ()) for term, name in self.names.items() if term.type is not None]
+        return [
+            (symbol(f"{name}.shape[{k - len(shape)}]"), size) for name, shape in shapes for k, size in enumerate(shape)
+        ]
 
     def side(self, slots: list[Slot], left: bool) -> list[Slot]:
         """Those of `slots` that stand on the left (or the right) side, where the whole term is meant."""

@@ -108,13 +108,20 @@ def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Cho
         return
     assert isinstance(value, tuple)
     entries = tuple(v for v in value if isinstance(v, int))
-    free: SignatureValue = tuple(None if v > 1 else v for v in entries) if kind in _SPELT else (None,) * len(entries)
+    # Reshape makes an axis for the parts of a Split: as many as there are.
+    parts = {len(v) for other, v, _ in groups if (kind, other) == ("reshape", "split") and isinstance(v, tuple)}
+    kept = {*parts, *((-1, 0, 1) if kind in _SPELT else ())}
+    free: SignatureValue = tuple(v if v in kept else None for v in entries)
     if kind == "shape" and _broadcasts(draft, at):
         yield None, free
     if kind in ("shape", "kernel"):
         for term, name in draft.names.items():
             if term.type is not None and term.type.shape == entries and entries:
                 yield AttrVar(f"{name}.shape"), None
+    if kind == "split":  # what Reshape makes several axes of
+        spelt = _known_entries(groups, number)
+        pairs = [[e for e in _sizes(spelt, v, 2) if isinstance(e, Dim) and e.terms[0][0][1:]] for v in entries]
+        yield from ((choice, None) for choice in itertools.product(*pairs))
     if kind not in ("shape", *_SPELT):
         yield None, free
     known, sums = _known(draft), kind in ("starts", "ends")

@@ -10,6 +10,7 @@ from superopt.generate.grammar import (
     binary,
     concat,
     inputs,
+    reshape,
     slices,
     splits,
     transpose,
@@ -142,5 +143,17 @@ LAYOUT: tuple[Family, ...] = (
         elements=12,
         lifts="layout",
         halves=(-2,),
+    ),
+    Family(  # rows side by side are stacks of rows
+        "layout",
+        inputs("x y", (3, 5)),
+        (
+            *concat(-1, slots=("x|y",)),
+            *axes("Unsqueeze", (-2,), (-3,), slots=("x|y",)),
+            *concat(-2, -3, slots=("x!x,y,Concat,Transpose,Reshape",)),
+            *reshape((0, -1, 5), slots=("x!x,y,Unsqueeze,Transpose,Reshape",)),
+            *transpose((1, 0, 2), slots=("x!x,y,Unsqueeze,Transpose",)),
+        ),
+        runtime=3,
     ),
 )
