@@ -65,6 +65,7 @@ class Use:
     run: bool = True
     fold: bool = False
     index: int | None = None  # which output, where there are several; which part of a Slice into halves
+    parts: int = 2  # how many outputs a Split has
     made: str = ""  # what slots call the results, if not by the operator
     thin: bool = False  # may cut an axis of size 2, into parts that would broadcast
 
@@ -92,16 +93,16 @@ class Use:
         return term if index is None else term.out(index)
 
     def attributes(self, shapes: tuple[Shape, ...]) -> dict[str, Any]:
-        """All attributes at these operand shapes; Split and Slice cut an axis into halves (`index`: which)."""
+        """All attributes at these operand shapes; Slice cuts an axis into halves, Split into parts (`index`: which)."""
         attrs: dict[str, Any] = {**self.spec.defaults, **self.attrs}
         if self.op in ("Split", "Slice"):
             axis = attrs["axis"] if self.op == "Split" else attrs["axes"][0]
             size = shapes[0][axis] if -axis <= len(shapes[0]) else 0
-            half = size // 2
+            half = size // self.parts
             if half < 2 - self.thin:
                 raise IllTyped("too narrow to be cut: a part of size 1 would broadcast")
             if self.op == "Split":
-                attrs["split"] = (half, size - half)
+                attrs["split"] = (*(half,) * (self.parts - 1), size - half * (self.parts - 1))
             else:
                 attrs["starts"], attrs["ends"] = ((0,), (half,)) if self.index == 0 else ((half,), (size,))
                 attrs["steps"] = (1,)
@@ -171,9 +172,11 @@ def transpose(*perms: tuple[int, ...], **kinds: Any) -> tuple[Use, ...]:
     return tuple(Use("Transpose", {"perm": perm}, (1,), **kinds) for perm in perms)
 
 
-def splits(*axes: int, **kinds: Any) -> tuple[Use, ...]:
-    """Both halves of a Split along each axis."""
-    return tuple(Use("Split", {"axis": axis}, (1,), index=k, **kinds) for axis in axes for k in (0, 1))
+def splits(*axes: int, parts: int = 2, **kinds: Any) -> tuple[Use, ...]:
+    """All parts of a Split along each axis."""
+    return tuple(
+        Use("Split", {"axis": axis}, (1,), index=k, parts=parts, **kinds) for axis in axes for k in range(parts)
+    )
 
 
 def slices(*axes: int, **kinds: Any) -> tuple[Use, ...]:

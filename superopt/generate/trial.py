@@ -211,7 +211,8 @@ def _is_remainder(value: Dim, quotient: Atom) -> bool:
     if isinstance(quotient, str):
         return False
     rest = quotient.numerator - quotient.denominator * floor_div(quotient.numerator, quotient.denominator)
-    return rest in (value, -value)
+    times = math.gcd(*(coefficient for _, coefficient in value.terms))
+    return times * rest in (value, -value)
 
 
 def _reduced(condition: Condition, env: Mapping[str, Size]) -> Size:

@@ -7,9 +7,11 @@ Inputs of a family are small tensors of fixed sizes. Sizes that must agree for m
 from dataclasses import replace
 
 from superopt.generate.families.activation import ACTIVATION
+from superopt.generate.families.batched import BATCHED
 from superopt.generate.families.conv import CONV_FAMILIES
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.fused import FUSED
+from superopt.generate.families.grouped import GROUPED
 from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
 from superopt.generate.families.matrix import MATRIX
@@ -33,7 +35,9 @@ _FIRST = tuple(replace(f, wave=0) if f.wave == 1 else f for f in (*ELEMENTWISE, 
 FAMILIES: tuple[Family, ...] = (
     *_FIRST,
     *LINEAR,
+    *BATCHED,
     *CONV_FAMILIES,
+    *GROUPED,
     *SCALAR,
     *REDUCTIONS,
     *ACTIVATION,
