@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, topological
-from superopt.ir.text import show_graph, show_rule
+from superopt.ir.term import Term
+from superopt.ir.text import show_rule
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.onnx_io import Model
+from superopt.optimizer.equations import show_equation
 from superopt.optimizer.result import Proof, RuleAttempts, RuleUse
 from superopt.search import Attempts
 from superopt.search.apply import fill, places
@@ -22,8 +23,6 @@ from superopt.search.apply import fill, places
 __all__ = ["Found", "Traces", "candidates", "explained", "proof_of", "rule_uses"]
 
 Traces: TypeAlias = tuple[Trace, ...]
-
-_LONGEST = 1000  # operators of an equation on one line
 
 
 @dataclass(frozen=True)
@@ -73,18 +72,7 @@ def rule_uses(traces: Traces, graphs: Iterable[Model]) -> list[RuleUse]:
                 counts[step.rule] = counts.get(step.rule, 0) + 1
                 nodes.setdefault(step.rule, {}).update(dict.fromkeys(at))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].id))
-    return [RuleUse(rule.id, _shown(rule), n, list(nodes[rule])) for rule, n in ordered]
-
-
-def _shown(rule: Rule) -> str:
-    """The equation; of many steps one after the other, as which a line would be too long, with names for what is
-    shared."""
-    size: dict[Term, int] = {}
-    for term in topological((*rule.lhs, *rule.rhs)):
-        size[term] = 1 + sum(size[i] for i in term.inputs if i is not None)
-    if sum(size[root] for root in (*rule.lhs, *rule.rhs)) <= _LONGEST:
-        return show_rule(Rule(rule.lhs, rule.rhs))
-    return " = ".join(show_graph(side).replace("\n", "; ") for side in (rule.lhs, rule.rhs))
+    return [RuleUse(rule.id, show_equation(rule), n, list(nodes[rule])) for rule, n in ordered]
 
 
 def explained(attempts: Mapping[str, Attempts], rules: Iterable[Rule]) -> list[RuleAttempts]:
