@@ -28,6 +28,9 @@ from superopt.ir.term import Attr, AttrVar, Term, topological, var
 __all__ = ["Reading", "Schema", "extended", "readings", "schema_of"]
 
 
+_COUNTS = frozenset({"indices"})  # attributes by which operands may be the places of one value, in turn
+
+
 @dataclass(frozen=True)
 class Schema:
     """A rule with the signature of the instance it comes from, and which attribute each attribute variable is.
@@ -69,10 +72,11 @@ def readings(schema: Schema) -> list[Reading]:
     halves = {n for n, v in schema.open.attrs if schema.kinds[n] == "split" and isinstance(v, tuple) and len(v) == 2}
     for pair in [*pairs, []]:
         after: dict[str, str] = {}
+        counted = set[str]()
         for p, q in pair:
-            _match(p, q, after)
-        if (after or (halves and not found)) and all(after != reading.after for reading in found):
-            ways = (Reading(schema, after, splits) for splits in (halves, set[str]()))
+            _match(p, q, after, counted)
+        if (after or counted or (halves and not found)) and all(after != reading.after for reading in found):
+            ways = (Reading(schema, after, splits, bool(counted)) for splits in (halves, set[str]()))
             found += [way for way in ways if way.is_new][:1]
     return found
 
@@ -83,18 +87,20 @@ def _neighbours(term: Term) -> Iterator[tuple[int, Term, Term]]:
         yield from ((place, p, q) for place, (p, q) in enumerate(itertools.pairwise(term.inputs)) if p and q)
 
 
-def _match(p: Term | None, q: Term | None, after: dict[str, str]) -> None:
-    """Finds what the names in `p` become in `q`, as far as the two are alike."""
+def _match(p: Term | None, q: Term | None, after: dict[str, str], counted: set[str]) -> None:
+    """Finds what the names in `p` become in `q`, as far as the two are alike, and which attributes count: 0, 1."""
     if p is q or p is None or q is None or p.op != q.op:
         return
     if p.op == "Var":
         after.setdefault(str(p.attr("name")), str(q.attr("name")))
         return
-    for (_, a), (_, b) in zip(p.attrs, q.attrs, strict=True):
+    for (name, a), (_, b) in zip(p.attrs, q.attrs, strict=True):
+        if name in _COUNTS and a == 0 and b == 1:
+            counted.add(name)
         if isinstance(a, AttrVar) and isinstance(b, AttrVar) and a != b:
             after.setdefault(_variable(a.name), _variable(b.name))
     for i, j in zip(p.inputs, q.inputs, strict=False):
-        _match(i, j, after)
+        _match(i, j, after, counted)
 
 
 def _names(value: Attr) -> Iterator[str]:
@@ -118,11 +124,11 @@ class Reading:
     whose sizes are attribute variables in `splits` have a part for each operand.
 
     `sides`: of which operands (0, 1) the law speaks outside of what is repeated. Of none: it is a law of all operands;
-    of one: it is a law of that part; of both: it does not extend.
+    of one: it is a law of that part; of both: it does not extend. `counts`: the operands take place 0, 1, ...
     """
 
-    def __init__(self, schema: Schema, after: Mapping[str, str], splits: set[str]) -> None:
-        self.original, self.after, self.splits = schema, after, splits
+    def __init__(self, schema: Schema, after: Mapping[str, str], splits: set[str], counts: bool = False) -> None:
+        self.original, self.after, self.splits, self.counts = schema, after, splits, counts
         rule = schema.rule
         self._taken = {_variable(name) for names in pattern_names(rule.lhs + rule.rhs) for name in names}
         self._first = {name: first for first, second in after.items() for name in (first, second)}
@@ -151,6 +157,10 @@ class Reading:
         lhs, rhs = (tuple(self._build(side[i], k, n) for i, k in outputs) for side in (old.rule.lhs, old.rule.rhs))
         kinds = dict(self._more(old.kinds.items(), n))
         return Schema(Rule(lhs, rhs), self._signature(old.base, n), self._signature(old.open, n), kinds)
+
+    def built(self, term: Term, k: int, n: int) -> Term:
+        """One side's term with `n` operands for two, and that of operand `k` where it is of one."""
+        return self._build(term, k, n)
 
     def _signature(self, old: Signature, n: int) -> Signature:
         attrs = []
@@ -201,6 +211,8 @@ class Reading:
         attrs = {name: self._attr(value, k) for name, value in term.attrs}
         if term.op == "Out" and self._has_parts(term.inputs[0]):
             attrs["index"] = k
+        if self.counts:
+            attrs |= {name: k for name in _COUNTS & attrs.keys() if attrs[name] == 0}
         if self._has_parts(term) and isinstance(sizes := term.attr("split"), tuple):
             attrs["split"] = tuple(self._attr(sizes[0], j) for j in range(n))
         repeated = self._repeated(term)

@@ -31,6 +31,10 @@ _A: Shapes = {"a": (2, 3)}
 _AN: Shapes = {"a": (2, 3), "n": (3,)}
 _AB: Shapes = {"a": (2, 3), "b": (3,)}
 _TU: Shapes = {"t": (2, 3), "u": (3,)}
+_STEPS: Shapes = {
+    "v": (1, 2, 3), "x": (2, 2, 3), "w": (1, 8, 3), "r": (1, 8, 2), "b": (1, 16), "h": (1, 2, 2), "c": (1, 2, 2)
+}  # fmt: skip
+_BOTH_STEPS = "LSTM(Concat[axis=0](v, x), w, r, b, h, c)"
 
 
 def typed(text: str, shapes: Shapes) -> tuple[Term, ...]:
@@ -315,6 +319,13 @@ LAWS: list[tuple[str, str, Shapes]] = [
         f"MultiHeadAttention[num_heads=2]({_JOINED}.0, {_JOINED}.1, {_JOINED}.2)",
         _SEQUENCES,
     ),
+    (
+        "LSTM(x, w, r, b, LSTM(v, w, r, b, h, c).1, LSTM(v, w, r, b, h, c).2).1",
+        f"{_BOTH_STEPS}.1",
+        _STEPS,
+    ),
+    ("LSTM(v, w, r, b, h, c).0", f"Split[axis=0, split=[1, 2]]({_BOTH_STEPS}.0).0", _STEPS),
+    ("LSTM(v, w, r, b, h, c).1", "Squeeze[axes=[0]](LSTM(v, w, r, b, h, c).0)", _STEPS),
     # Sums of products.
     ("MatMul(MatMul(a, b), a)", "MatMul(a, MatMul(b, a))", _SQUARES),
     ("MatMul(a, Add(b, c))", "Add(MatMul(a, b), MatMul(a, c))", _SQUARES),

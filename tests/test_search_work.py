@@ -17,7 +17,7 @@ from tests.semantic_cases.terms import example, outputs_of
 
 PRODUCTS = {
     "Attention", "Conv", "ConvTranspose", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul",
-    "MultiHeadAttention",
+    "LSTM", "MultiHeadAttention",
 }  # fmt: skip
 
 

@@ -118,7 +118,8 @@ class Floating:
             open_ones = tuple(c for c in conditions if c.decided() is not True)
             if all(c.decided() is not False for c in open_ones):
                 found += [Product(p.coefficient, p.factors, p.binders, open_ones + p.guards) for p in body()]
-            rest = [(*done, *more) for done in rest for more in _contraries(open_ones)]
+            if otherwise:  # there are as many as two to the power of the pieces
+                rest = [(*done, *more) for done in rest for more in _contraries(open_ones)]
         found += [
             Product(p.coefficient, p.factors, p.binders, done + p.guards) for done in rest for p in otherwise or ()
         ]

@@ -22,6 +22,7 @@ from verify.counterexample import find_counterexample
 from verify.facts import Effort, Facts, Observer, Shared
 from verify.floating import Floating, Inexact, rounds_exactly
 from verify.given import Everywhere, partial_applications
+from verify.recurrence import apart, in_steps
 from verify.resize import resized
 from verify.roundings import roundings
 from verify.scope import digits, quotients_in
@@ -67,13 +68,18 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdic
         return Refuted(f"the right side is ill-typed: {error}", _where_left_is_typed(left, right, typed))
     except NoSemantics as error:
         return Unknown(str(error))
-    positive = _positive(last_left, last_right, facts)
+    whole = last_left + last_right
+    last_left, last_right = apart(in_steps(last_left), in_steps(last_right))
+    try:
+        positive = _positive(last_left, last_right, facts)
+    except NoSemantics as error:
+        return Unknown(str(error))
     facts = facts.extended(map(_guard, positive))
     guards += positive
     conditions = tuple(dict.fromkeys(needs + guards))
     if not facts.satisfiable(most=64, least=2):
         return _only_at_special_sizes(left, right, typed, left_facts)
-    proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right))
+    proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right, whole))
     if proof is not None:
         return replace(proof, conditions=conditions, guards=tuple(guards))
     counterexample = find_counterexample(left, right, env, facts)
@@ -87,12 +93,12 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdic
 Reading: TypeAlias = tuple[str, Algebra, Symbolic]
 
 
-def _readings(terms: Terms) -> list[Reading]:
-    """From the strictest class of numerics on."""
+def _readings(terms: Terms, whole: Terms) -> list[Reading]:
+    """From the strictest class of numerics on, as far as the operators of `whole` have one result."""
     dtypes = _dtypes(terms)
     careful, symbolic, floating = Symbolic(dtypes, careful=True), Symbolic(dtypes), Floating(dtypes)
     found: list[Reading] = [("reassociating", careful, careful), ("real-only", symbolic, symbolic)]
-    if rounds_exactly(terms):
+    if rounds_exactly(whole):
         found.insert(0, ("exact", floating, floating.sums))
     return found
 

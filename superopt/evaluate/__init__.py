@@ -24,6 +24,7 @@ from superopt.evaluate import (
     normalization,
     pool,
     rearrange,
+    recurrent,
     reduce,
     scalar,
     select,
@@ -36,7 +37,10 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 
 __all__ = ["can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype"]
 
-_FAMILIES = (constants, contrib, conv, linear, logic, normalization, pool, rearrange, reduce, scalar, select, standard)
+_FAMILIES = (
+    constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, scalar, select, standard
+)  # fmt: skip
+_OPTIONAL = contrib.OPTIONAL | recurrent.OPTIONAL
 # Operators that only move elements, so that folding them is exact in any element type.
 MOVES = CLOSED_FORM | {
     "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Out", "Pad", "Reshape", "Resize", "Slice",
@@ -87,7 +91,7 @@ def can_evaluate(term: Term) -> bool:
     but where the definition knows of them; a Const counts, a Var does not."""
     if term.op in ("Const", "Out"):
         return True
-    present = None not in term.inputs or term.op in contrib.OPTIONAL
+    present = None not in term.inputs or term.op in _OPTIONAL
     return term.op in COMPUTE and present and all(_literal(value) for _, value in term.attrs)
 
 
@@ -110,7 +114,7 @@ def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mappin
                 assert node is not None and isinstance(index, int)
                 values[term] = several[node][index]
             else:
-                optional = term.op in contrib.OPTIONAL  # an absent input is None there, so that the others keep places
+                optional = term.op in _OPTIONAL  # an absent input is None there, so that the others keep places
                 inputs: list[Any] = [i and values[i] for i in term.inputs if i is not None or optional]
                 several[term] = COMPUTE[term.op](inputs, dict(term.attrs))
                 values[term] = several[term][0]

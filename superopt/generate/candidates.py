@@ -6,7 +6,7 @@ An equation is still ground: its variables have the sizes at which it was found.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,9 +111,25 @@ def conjectures(state: Enumeration, evaluator: Evaluator) -> list[Equation]:
         if left is not right:
             found[left, right] = Equation((left,), (right,), state.classes.family)
     equations = list(found.values())
+    if state.classes.family.joint:
+        equations += joint(equations, state.classes.family.joint)
     for axis in state.classes.family.halves:
         equations += _halved(state, evaluator, build, axis)
     return sorted((e for e in equations if not _is_special(e)), key=lambda e: e.size)
+
+
+def joint(equations: Sequence[Equation], op: str) -> Iterator[Equation]:
+    """Rules of several outputs: equations in which the same application of `op` stands on one side, as one."""
+    by_node: dict[Term, dict[Term, Term]] = {}  # what is made of the node's outputs, and what else that is
+    for equation in equations:
+        for (apart,), (of_node,) in ((equation.lhs, equation.rhs), (equation.rhs, equation.lhs)):
+            nodes = [t for t in topological((of_node,)) if t.op == op]
+            needed = set(variables((apart,)))
+            if len(nodes) == 1 and needed <= set(variables(nodes)) and nodes[0] not in topological((apart,)):
+                by_node.setdefault(nodes[0], {}).setdefault(of_node, apart)
+    for sides in by_node.values():
+        if len(sides) > 1:
+            yield Equation(tuple(sides.values()), tuple(sides), equations[0].family)
 
 
 class _Builder:

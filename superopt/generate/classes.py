@@ -20,8 +20,8 @@ from superopt.ir.term import Term
 
 __all__ = ["ARITY", "LEAVES", "Classes", "Ids", "Rows", "leaves_of", "mixed", "structures_of"]
 
-ARITY = 5  # most operands of any operator (BatchNormalization)
-LEAVES = 16  # most leaves of a graph that equations are made of
+ARITY = 6  # most operands of any operator (LSTM)
+LEAVES = 24  # most leaves of a graph that equations are made of
 Ids = npt.NDArray[np.int32]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from superopt.generate.candidates import Equation, operators
+from superopt.ir.dim import Dim, symbol
 from superopt.ir.ops import REAL_ATTRS, make
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, Term, map_terms, topological, var
@@ -33,6 +34,8 @@ _KINDS = {
     ("Pad", "pads"): "amounts",
     ("Reshape", "shape"): "reshape",
 }
+
+_PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 
 Slot = tuple[Term, str]  # a ground operator and the name of one of its attributes
 
@@ -108,6 +111,13 @@ class Draft:
                     found.setdefault(kind, {}).setdefault(value, []).append((term, name))
         return found
 
+    def sizes(self) -> list[tuple[Dim, int]]:
+        """Sizes of variables, and their values at the instance."""
+        shapes = [(name, term.type.concrete() or ()) for term, name in self.names.items() if term.type is not None]
+        return [
+            (symbol(f"{name}.shape[{k - len(shape)}]"), size) for name, shape in shapes for k, size in enumerate(shape)
+        ]
+
     def side(self, slots: list[Slot], left: bool) -> list[Slot]:
         """Those of `slots` that stand on the left (or the right) side, where the whole term is meant."""
         terms = set(topological(self.equation.lhs if left else self.equation.rhs))
@@ -122,12 +132,19 @@ class Draft:
     def unbound(self) -> int:
         """How many directions worth taking lack a value for an attribute variable.
 
-        From right to left is worth taking where as many operators run on both sides. The shape of a constant that is
-        absorbed (Add(x, Zeros[shape=z]) = x) does not count: nobody puts it back.
+        From right to left is worth taking where as many operators run on both sides, where it spares copying values
+        side by side for another operator, or makes one product of several. The shape of a constant that is absorbed
+        (Add(x, Zeros[shape=z]) = x) does not count: nobody puts it back.
         """
         rule, equation = self.rule(), self.equation
         runs = [operators(side, equation.weights)[0] for side in (equation.lhs, equation.rhs)]
-        back = len(rule.lhs) > 1 or runs[0] == runs[1]
+        joins = any(
+            t.op == "Concat" and operators((t,), equation.weights)[0]
+            for t in topological(equation.rhs)
+            if t not in equation.rhs
+        )
+        products = [sum(t.op in _PRODUCTS for t in topological(side)) for side in (rule.lhs, rule.rhs)]
+        back = len(rule.lhs) > 1 or runs[0] == runs[1] or joins or 0 < products[0] < products[1]
         if "shape" in self.kinds.values() or not all(t.inputs for t in rule.rhs):
             back = False
         return int(not rule.applicable) + int(back and not rule.reversed().applicable)

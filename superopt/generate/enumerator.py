@@ -208,7 +208,7 @@ class _Enumerator:
             built[at] = useful
             values.append(value[useful].astype(np.uint32))
         rows = graphs.rows(places)
-        makers = np.array([self.classes.number_of_maker(use.op, "") for use in self.family.uses], np.int16)
+        makers = np.array([self.classes.number_of_maker(use.made or use.op, "") for use in self.family.uses], np.int16)
         stacked = np.concatenate(values) if values else None
         return self.classes.add(shape, rows, runtime == 0, makers[rows.use], keys, stacked, built)
 

@@ -82,7 +82,7 @@ def _renamed(equation: Equation) -> dict[Term, str]:
 
 def _with_attributes(draft: Draft, trial: Trial) -> Draft:
     """Attribute after attribute becomes a variable where the rule still holds at other values."""
-    draft = _with_heads(draft, trial)
+    draft = _with_marks(_with_heads(draft, trial), trial)
     for kind, groups in draft.slots().items():
         if kind not in NAMES or kind in SIZED or any(slot in draft.filled for at in groups.values() for slot in at):
             continue
@@ -130,6 +130,20 @@ def _with_heads(draft: Draft, trial: Trial) -> Draft:
         wider = draft.filling(filled, {name: None}, "num_heads")
         schema = wider.schema()
         if wider.bound and trial.holds(schema.rule, schema.base):
+            draft = wider
+    return draft
+
+
+def _with_marks(draft: Draft, trial: Trial) -> Draft:
+    """A number beside what Reshape copies or infers becomes the size of a variable."""
+    for shape, slots in draft.slots().get("marks", {}).items():
+        if not isinstance(shape, tuple) or not draft.filled.keys().isdisjoint(slots):
+            continue
+        known = {value: size for size, value in reversed(draft.sizes())}
+        spelt = tuple(known.get(entry, entry) if isinstance(entry, int) and entry > 1 else entry for entry in shape)
+        wider = draft.filling(dict.fromkeys(slots, spelt), {}, "marks")
+        schema = wider.schema()
+        if wider.bound and wider.unbound() <= draft.unbound() and trial.holds(schema.rule, schema.base):
             draft = wider
     return draft
 

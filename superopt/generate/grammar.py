@@ -54,7 +54,7 @@ class Use:
 
     `slots` says for each operand what may stand there: "x" a value that depends on an input, "w" a value of weights
     only ("w2": made by at most 2 operators), "*" either ("*!Add,b": not made by Add, nor the leaf b); or names of
-    leaves, separated by "|". The last entry serves all further operands.
+    leaves, and of what makes values, separated by "|". The last entry serves all further operands.
     `run` and `fold`: whether it may run at inference, and on weights alone.
     """
 
@@ -64,7 +64,10 @@ class Use:
     slots: tuple[str, ...] = ("*",)
     run: bool = True
     fold: bool = False
-    index: int | None = None  # which output of Split; which part of a Slice into halves
+    index: int | None = None  # which output, where there are several; which part of a Slice into halves
+    parts: int = 2  # how many outputs a Split has
+    made: str = ""  # what slots call the results, if not by the operator
+    thin: bool = False  # may cut an axis of size 2, into parts that would broadcast
 
     @property
     def spec(self) -> OpSpec:
@@ -80,30 +83,31 @@ class Use:
             return wanted == "*" or (wanted == "w") == weight
         if wanted[0] == "w" and wanted[1:].isdecimal():
             return weight and folded <= int(wanted[1:])
-        return leaf in wanted.split("|")
+        return (made_by or leaf) in wanted.split("|")
 
     def term(self, inputs: Sequence[Term], shapes: tuple[Shape, ...]) -> Term:
         """The operator applied to terms. Raises IllTyped."""
         attrs = self.attributes(shapes)
-        if self.op != "Split":
-            return make(self.op, inputs, attrs)
-        return make(self.op, inputs, {name: attrs[name] for name in ("axis", "split")}).out(attrs["index"])
+        index = attrs.pop("index", None)
+        term = make(self.op, inputs, attrs)
+        return term if index is None else term.out(index)
 
     def attributes(self, shapes: tuple[Shape, ...]) -> dict[str, Any]:
-        """All attributes at these operand shapes; Split and Slice cut an axis into halves (`index`: which)."""
+        """All attributes at these operand shapes; Slice cuts an axis into halves, Split into parts (`index`: which)."""
         attrs: dict[str, Any] = {**self.spec.defaults, **self.attrs}
         if self.op in ("Split", "Slice"):
             axis = attrs["axis"] if self.op == "Split" else attrs["axes"][0]
             size = shapes[0][axis] if -axis <= len(shapes[0]) else 0
-            half = size // 2
-            if half < 2:
+            half = size // self.parts
+            if half < 2 - self.thin:
                 raise IllTyped("too narrow to be cut: a part of size 1 would broadcast")
             if self.op == "Split":
-                attrs["split"] = (half, size - half)
-                attrs["index"] = self.index
+                attrs["split"] = (*(half,) * (self.parts - 1), size - half * (self.parts - 1))
             else:
                 attrs["starts"], attrs["ends"] = ((0,), (half,)) if self.index == 0 else ((half,), (size,))
                 attrs["steps"] = (1,)
+        if self.index is not None and self.op != "Slice":
+            attrs["index"] = self.index
         return attrs
 
 
@@ -122,6 +126,7 @@ class Family:
     lifts: str = ""  # how signatures are varied: see `signatures`
     unfolded: bool = False  # build upon graphs without folding, too, where a smaller equal one folds
     halves: tuple[int, ...] = ()  # axes at which values are cut into two, for rules with two outputs
+    joint: str = ""  # an operator whose outputs are wanted together: see `joint`
     wave: int = 1  # families of later waves know the rules of earlier ones: small general laws come first
     optional: bool = False  # enumerated only where it is asked for by name
     neutral: int = 4  # most operators at inference, on both sides together, of a law that gains nothing by itself
@@ -167,9 +172,11 @@ def transpose(*perms: tuple[int, ...], **kinds: Any) -> tuple[Use, ...]:
     return tuple(Use("Transpose", {"perm": perm}, (1,), **kinds) for perm in perms)
 
 
-def splits(*axes: int, **kinds: Any) -> tuple[Use, ...]:
-    """Both halves of a Split along each axis."""
-    return tuple(Use("Split", {"axis": axis}, (1,), index=k, **kinds) for axis in axes for k in (0, 1))
+def splits(*axes: int, parts: int = 2, **kinds: Any) -> tuple[Use, ...]:
+    """All parts of a Split along each axis."""
+    return tuple(
+        Use("Split", {"axis": axis}, (1,), index=k, parts=parts, **kinds) for axis in axes for k in range(parts)
+    )
 
 
 def slices(*axes: int, **kinds: Any) -> tuple[Use, ...]:

@@ -59,7 +59,7 @@ def cost(terms: Iterable[Term], weights: frozenset[str]) -> Cost:
             if term.op != "Out":
                 written = sum(_elements(t.shape) for t in term.types if t is not None)
                 other += _LAUNCH + written
-                work += written * _work(term)
+                work += _work(term, written)
     return Cost(work, other)
 
 
@@ -67,15 +67,24 @@ def _elements(shape: tuple[object, ...] | None) -> int:
     return math.prod(size for size in shape or () if isinstance(size, int))
 
 
-def _work(term: Term) -> float:
-    """Multiply-adds for each element of the output."""
+def _work(term: Term, written: int) -> float:
+    """Multiply-adds, those for each element that is `written`."""
+    if term.op == "LSTM":
+        sizes = [_elements(i.type.shape) for i in term.inputs[:3] if i is not None and i.type is not None]
+        rows = sizes[0] // _last(term.inputs[0])
+        return rows * (sizes[1] + sizes[2])
     if term.op not in ("Conv", "MatMul", "Gemm") or term.inputs[0] is None or term.inputs[1] is None:
         return 0.0
     first, second = term.inputs[0].type, term.inputs[1].type
     assert first is not None and first.shape is not None and second is not None and second.shape is not None
     if term.op == "Conv":
-        return _elements(second.shape[1:])
-    return _elements(first.shape[:1] if term.op == "Gemm" and term.attr("transA") else first.shape[-1:])
+        return written * _elements(second.shape[1:])
+    return written * _elements(first.shape[:1] if term.op == "Gemm" and term.attr("transA") else first.shape[-1:])
+
+
+def _last(term: Term | None) -> int:
+    assert term is not None and term.type is not None and term.type.shape is not None
+    return _elements(term.type.shape[-1:])
 
 
 def is_weak(equation: Equation) -> bool:

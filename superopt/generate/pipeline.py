@@ -90,6 +90,9 @@ def _workers(jobs: int, scheduler: str | None) -> AbstractContextManager[Workers
     return local(jobs) if scheduler is None else cluster(scheduler)
 
 
+_LARGEST = 5  # operators of graphs that are put together freely
+
+
 class _Plan:
     """The shards of a run."""
 
@@ -100,7 +103,8 @@ class _Plan:
         names = [f"{k:03}-{family.name}" for k, family in enumerate(task.families)]
         for number, family in enumerate(task.families):
             operators = min(family.runtime, task.operators or family.runtime)
-            work = float(len(family.variables) * len(family.uses)) ** (operators / 2)
+            # Larger graphs are those of families that say what may stand under what.
+            work = float(len(family.variables) * len(family.uses)) ** (min(operators, _LARGEST) / 2)
             needs = [f"enumerated/{names[number]}.{part}" for part in range(family.parts)]
             for part, name in enumerate(needs):
                 self.enumeration.append(Shard(name, enumerated, (task, number, part), work=work / family.parts))

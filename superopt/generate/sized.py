@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.draft import SIZED, Draft, Slot
 from superopt.generate.trial import Trial
-from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
+from superopt.ir.dim import Dim, Size, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.ops import OPS, IllTyped
 from superopt.ir.rule import SignatureValue
 from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, topological
@@ -58,21 +58,22 @@ def _with(draft: Draft, groups: Sequence[Group], choices: Sequence[Choice]) -> D
         if filled is None:
             name = draft.fresh(kind)
             draft = draft.filling(dict.fromkeys(at, AttrVar(name)), {name: signature}, kind)
-            for k in range(len(value) if isinstance(value, tuple) else 0):
-                names[_entry(number, k)] = symbol(f"{name}[{k}]")
+            if isinstance(value, tuple):
+                names |= {_entry(number, k): symbol(f"{name}[{k}]") for k in range(len(value))}
+            else:
+                names[_entry(number)] = symbol(name)
     for (kind, _, at), (filled, _) in zip(groups, choices, strict=True):
         if filled is not None:
-            if isinstance(filled, tuple):
-                items = tuple(evaluate(item, names) if isinstance(item, Dim) else item for item in filled)
-                if any(isinstance(item, Dim) and any("@" in s for s in symbols_of(item)) for item in items):
-                    return None
-                filled = items
-            draft = draft.filling(dict.fromkeys(at, filled), {}, kind)
+            items = filled if isinstance(filled, tuple) else (filled,)
+            items = tuple(evaluate(item, names) if isinstance(item, Dim) else item for item in items)
+            if any(isinstance(item, Dim) and any("@" in s for s in symbols_of(item)) for item in items):
+                return None
+            draft = draft.filling(dict.fromkeys(at, items if isinstance(filled, tuple) else items[0]), {}, kind)
     return draft
 
 
-def _entry(group: int, place: int) -> str:
-    return f"@{group}[{place}]"
+def _entry(group: int, place: int | None = None) -> str:
+    return f"@{group}" if place is None else f"@{group}[{place}]"
 
 
 def _typing(draft: Draft, groups: Sequence[Group], trial: Trial) -> dict[str, Size]:
@@ -101,28 +102,39 @@ def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Cho
     kind, value, at = groups[number]
     if isinstance(value, int):
         if kind == "groups":
-            yield None, None
+            fewer = [floor_div(symbol(_entry(more)), by) for more, by in _multiples(groups, value)]
+            yield from ((number, None) for number in fewer or (None,))
         yield from ((size, None) for size in _sizes(_known(draft), value, 1))
         return
     assert isinstance(value, tuple)
     entries = tuple(v for v in value if isinstance(v, int))
-    free: SignatureValue = tuple(None if v > 1 else v for v in entries) if kind in _SPELT else (None,) * len(entries)
+    # Reshape makes an axis for the parts of a Split: as many as there are.
+    parts = {len(v) for other, v, _ in groups if (kind, other) == ("reshape", "split") and isinstance(v, tuple)}
+    kept = {*parts, *((-1, 0, 1) if kind in _SPELT else ())}
+    free: SignatureValue = tuple(v if v in kept else None for v in entries)
     if kind == "shape" and _broadcasts(draft, at):
         yield None, free
     if kind in ("shape", "kernel"):
         for term, name in draft.names.items():
             if term.type is not None and term.type.shape == entries and entries:
                 yield AttrVar(f"{name}.shape"), None
+    if kind == "split":  # what Reshape makes several axes of
+        spelt = _known_entries(groups, number)
+        pairs = [[e for e in _sizes(spelt, v, 2) if isinstance(e, Dim) and e.terms[0][0][1:]] for v in entries]
+        yield from ((choice, None) for choice in itertools.product(*pairs))
     if kind not in ("shape", *_SPELT):
         yield None, free
     known, sums = _known(draft), kind in ("starts", "ends")
-    if kind in _SPELT:
+    regrouped = kind in (*_SPELT, "kernel") and _regrouped(draft, groups)
+    if regrouped:
+        known = regrouped
+    elif kind in _SPELT:
         known += _known_entries(groups, number)
     factors = _FACTORS if kind in _SPELT else 1
     fixed = kind in ("shape", "kernel")  # a window of 3 x 3 is no size of a variable
     for choice in itertools.product(*([*_sizes(known, v, factors, sums), *[v] * (fixed and v > 1)] for v in entries)):
         yield choice, None
-    if kind in _SPELT:
+    if kind in _SPELT and not regrouped:
         yield None, free
 
 
@@ -143,7 +155,7 @@ def _broadcasts(draft: Draft, at: list[Slot]) -> bool:
     return False
 
 
-_Known = tuple[Dim, int, int]  # a size, its value at the instance, and the place of its axis
+_Known = tuple[Size, int, int]  # a size, its value at the instance, and the place of its axis
 
 
 def _known(draft: Draft) -> list[_Known]:
@@ -166,6 +178,29 @@ def _known_entries(groups: Sequence[Group], number: int) -> list[_Known]:
         for k, size in enumerate(value)
         if isinstance(size, int)
     ]
+
+
+def _multiples(groups: Sequence[Group], value: int) -> Iterator[tuple[int, int]]:
+    """Larger numbers of groups than `value`, should they be attribute variables, and by how much they are larger."""
+    for number, (kind, more, _) in enumerate(groups):
+        if kind == "groups" and isinstance(more, int) and more > value and more % value == 0:
+            yield number, more // value
+
+
+def _regrouped(draft: Draft, groups: Sequence[Group]) -> list[_Known]:
+    """Where several groups are taken as one: the sizes of weights, which are laid out anew; the number of groups, how
+    many of them are one, and the sizes of a group."""
+    weights = tuple(f"{name}." for term, name in draft.names.items() if term.attr("name") in draft.equation.weights)
+    known = [entry for entry in _known(draft) if str(entry[0]).startswith(weights)]
+    given = {size for _, size, _ in known}
+    found: list[_Known] = []
+    for value in dict.fromkeys(v for kind, v, _ in groups if kind == "groups" and isinstance(v, int)):
+        for number, by in _multiples(groups, value):
+            count, whole = symbol(_entry(number)), by * value
+            found += [(count, whole, 0), (by, by, 0)]
+            parts = ((floor_div(size, count), n // whole) for size, n, _ in known if n > whole and n % whole == 0)
+            found += [(size, n, 0) for size, n in parts if n not in given]
+    return known + found if found else []
 
 
 def _sizes(known: Sequence[_Known], value: int, factors: int, sums: bool = False) -> Iterator[Size]:

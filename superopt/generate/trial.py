@@ -170,12 +170,25 @@ def _solve(needs: Mapping[Condition, None], names: set[str]) -> dict[str, Size]:
     for _ in range(2):  # what is found makes earlier equations simpler
         for condition in needs:
             if condition.relation == "==":
-                found = _read_off(_reduced(condition, env), names)
-                if found is not None:
-                    name, size = found
+                value = _reduced(condition, env)
+                found = _read_off(value, names)
+                for name, size in _ones(value) or ([] if found is None else [found]):
                     env = {known: evaluate(old, {name: size}) for known, old in env.items()}
                     env[name] = size
     return env
+
+
+def _ones(value: Size) -> list[tuple[str, Size]]:
+    """Sizes whose sum is their number, where that is what must be 0: each is 1, the least that a size can be."""
+    if not isinstance(value, Dim):
+        return []
+    sign = 1 if value.terms[-1][1] > 0 else -1
+    named = [(monomial[0], c * sign) for monomial, c in value.terms if len(monomial) == 1]
+    total = sum(c for _, c in named) + sign * sum(c for monomial, c in value.terms if not monomial)
+    sizes = len(named) + sum(not monomial for monomial, _ in value.terms) == len(value.terms)
+    if total or not sizes or any(c < 0 or not isinstance(name, str) or ".shape" not in name for name, c in named):
+        return []
+    return [(str(name), 1) for name, _ in named]
 
 
 def _ties(needs: Mapping[Condition, None], names: set[str]) -> tuple[int, int]:
@@ -198,7 +211,8 @@ def _is_remainder(value: Dim, quotient: Atom) -> bool:
     if isinstance(quotient, str):
         return False
     rest = quotient.numerator - quotient.denominator * floor_div(quotient.numerator, quotient.denominator)
-    return rest in (value, -value)
+    times = math.gcd(*(coefficient for _, coefficient in value.terms))
+    return times * rest in (value, -value)
 
 
 def _reduced(condition: Condition, env: Mapping[str, Size]) -> Size:

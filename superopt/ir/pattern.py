@@ -66,12 +66,16 @@ def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
     constants: set[str] = set()
     postponed: list[tuple[Dim, Attr]] = []
     stack: list[tuple[Term | None, Term | None]] = list(zip(patterns, terms, strict=True))
+    done: set[tuple[Term, Term]] = set()  # what is shared is looked at once
     while stack:
         pattern, term = stack.pop()
         if pattern is None or term is None:
             if pattern is not term:
                 return None
             continue
+        if (pattern, term) in done:
+            continue
+        done.add((pattern, term))
         if pattern.op == "Var":
             if bindings.terms.setdefault(_name(pattern), term) is not term:
                 return None

@@ -198,7 +198,7 @@ class _Reader:
             self.position[term] = index
             self.nodes[term] = onnx.NodeProto()
             _copy_fields(node, self.nodes[term], _MEANING)
-        if len(outputs) == 1:
+        if len(term.types) == 1:
             self.define(outputs[0], term)
         else:
             for k, name in enumerate(outputs):
@@ -278,6 +278,7 @@ class _Reader:
         value = self.array(term) if term.op in CLOSED_FORM else None
         if value is not None:  # one constant, in whichever way the file says it
             return constant(value.astype(numpy_dtype(dtype)), dtype, self.weights)
+        outputs = [*outputs, *[""] * (len(term.types) - len(outputs))]  # those that the file leaves out
         ours = term.types if len(term.types) == len(outputs) and not uncertain else (None,) * len(outputs)
         operand = form.inputs[0] if form.op in RESHAPERS else None
         if operand is not None and ours == operand.types and self.certain(operand):

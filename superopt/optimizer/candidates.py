@@ -15,6 +15,7 @@ from superopt.ir.term import Term
 from superopt.ir.text import show_rule
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.onnx_io import Model
+from superopt.optimizer.equations import show_equation
 from superopt.optimizer.result import Proof, RuleAttempts, RuleUse
 from superopt.search import Attempts
 from superopt.search.apply import fill, places
@@ -71,7 +72,7 @@ def rule_uses(traces: Traces, graphs: Iterable[Model]) -> list[RuleUse]:
                 counts[step.rule] = counts.get(step.rule, 0) + 1
                 nodes.setdefault(step.rule, {}).update(dict.fromkeys(at))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].id))
-    return [RuleUse(rule.id, show_rule(Rule(rule.lhs, rule.rhs)), n, list(nodes[rule])) for rule, n in ordered]
+    return [RuleUse(rule.id, show_equation(rule), n, list(nodes[rule])) for rule, n in ordered]
 
 
 def explained(attempts: Mapping[str, Attempts], rules: Iterable[Rule]) -> list[RuleAttempts]:

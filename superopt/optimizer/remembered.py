@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from superopt.ir.rule import Rule, Signature
-from superopt.ir.text import show_rule, show_signature
+from superopt.ir.text import show_signature
 from superopt.search import default_path
 from verify.proofs import Certificate, ProofBook, kernel_hash
 from verify.verdict import Proved, Unknown, Verdict
@@ -47,7 +47,8 @@ class RememberedProofs(ProofBook):
         at = (rule.id, signature)
         if at not in self._known:
             listed = self._certified(rule, signature)
-            key = f"{kernel_hash()}|{show_rule(Rule(rule.lhs, rule.rhs))}|{show_signature(signature)}"
+            sides = " = ".join(" ".join(term.digest for term in side) for side in (rule.lhs, rule.rhs))
+            key = f"{kernel_hash()}|{sides}|{show_signature(signature)}"
             found = None if listed else self._remembered(key)
             if found is None:
                 found = super().verdict(rule, signature)
@@ -84,7 +85,7 @@ class RememberedProofs(ProofBook):
             return None
 
     def _remember(self, key: str, rule: Rule, signature: Signature, verdict: Verdict) -> None:
-        proof = Certificate.of(rule, [(signature, verdict)]).to_json() if isinstance(verdict, Proved) else _NONE
+        proof = Certificate.of(rule, [(signature, verdict)], key).to_json() if isinstance(verdict, Proved) else _NONE
         try:
             if self._connection is not None:
                 self._connection.execute("INSERT OR REPLACE INTO verdict VALUES (?, ?)", (key, proof))

@@ -6,11 +6,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from superopt.ir.rule import Rule
 from superopt.ir.term import Term
-from superopt.ir.text import show_graph, show_rule, show_signature
+from superopt.ir.text import show_graph, show_signature
 from superopt.ir.trace import Application, Rewrite, Step
 from superopt.optimizer.candidates import Traces
+from superopt.optimizer.equations import show_equation
 
 __all__ = ["traces_to_json"]
 
@@ -43,7 +43,7 @@ def _rewrite(rewrite: Rewrite) -> dict[str, Any]:
 
 def _step(step: Step) -> dict[str, Any]:
     return {
-        "rule": show_rule(Rule(step.rule.lhs, step.rule.rhs)),
+        "rule": show_equation(step.rule),
         "id": step.rule.id,
         "signature": show_signature(step.signature),
         "roots": [root.digest for root in step.roots],

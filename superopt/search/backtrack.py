@@ -53,7 +53,7 @@ EFFORTS = len(_PLAN)
 
 # The search of a region ends when so many graphs were expanded since its best one was found, or this many times
 # as many as it took to find that; with more efforts so many times more.
-_PATIENCE = 100
+_PATIENCE = 60
 _PATIENCE_FACTOR = 1.5
 
 # Times of one region that differ by less than this share of it (reading weights aside, which no rule makes faster) are

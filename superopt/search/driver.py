@@ -17,6 +17,7 @@ from superopt.search.everywhere import in_order, site_regions
 from superopt.search.graph_cost import GraphCost
 from superopt.search.luck import Luck
 from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
+from superopt.search.recurrences import Recurrences
 from superopt.search.regions import Region, canonical, operators_in_order, regions
 from superopt.search.result import Gain, Progress, SearchResult
 from superopt.search.state import State
@@ -63,10 +64,12 @@ def search(
     of the budget, so that a run which finds them in a cache searches no longer than the first one. `available`: whether
     the model's operator set has an operator.
     """
+    rules = list(rules)
     return _Search(
         tuple(outputs),
         position,
         Matcher(RuleSet(rules, available)),
+        Recurrences(rules if available("LSTM") else ()),
         CheckCache(check),
         GraphCost(cost),
         alpha,
@@ -96,6 +99,7 @@ class _Search:
     outputs: tuple[Term, ...]  # the graph as far as it has come
     position: Mapping[Term, int]
     matcher: Matcher
+    recurrences: Recurrences
     check: CheckCache
     cost: GraphCost
     alpha: float
@@ -129,7 +133,9 @@ class _Search:
         return time.monotonic() - self.measuring()
 
     def run(self) -> SearchResult:
-        """Sites of one law wherever they are, gates before time steps; then pass after pass over regions."""
+        """Recurrent layers; sites of one law wherever they are, gates before time steps; then pass after pass over
+        regions."""
+        self._roll_up()
         for of_values in (True, False):
             if self.clock() < self.deadline:
                 self._merge_sites(of_values)
@@ -152,6 +158,20 @@ class _Search:
             origin=self.origin,
             tally=self.tally,
         )
+
+    def _roll_up(self) -> None:
+        """Recurrent operators in the place of cells and of their steps, where that pays all in all."""
+        outputs, steps = self.outputs, list[tuple[Trace, Applied]]()
+        while (trace := self.recurrences.trace(outputs, self.check.check)) is not None:
+            made = {a.rewrite: origins(a.rewrite, [s.rule.id for s in a.rewrite.steps]) for a in trace.applications}
+            steps.append((trace, Applied(outputs, trace, made)))
+            outputs = steps[-1][1].outputs
+        if self.cost.price(outputs).time < self.before:
+            for trace, applied in steps:
+                self._apply(trace, applied)
+                for application in trace.applications:
+                    for step in application.rewrite.steps:
+                        self.uses[step.rule.id] = self.uses.get(step.rule.id, 0) + 1
 
     def _merge_sites(self, of_values: bool) -> None:
         """Merges the sites of single laws that share values, else those that share weights, where that pays."""
@@ -190,14 +210,17 @@ class _Search:
             self.settled.add(canonical(state.outputs) or state.outputs)
         if trace.applications:
             applied = Applied(self.outputs, trace, origin_of)
-            self.traces.append(trace)
-            self.outputs = applied.outputs
-            moved = {applied.became(term): rule for term, rule in self.origin.items()}
-            self.origin = moved | applied.origin
-            self.position = {applied.became(term): place for term, place in self.position.items()}
+            self._apply(trace, applied)
             boundaries = {frozenset(map(applied.became, values)) for values in boundaries}
         self.cuts |= boundaries
         return bool(trace.applications)
+
+    def _apply(self, trace: Trace, applied: Applied) -> None:
+        self.traces.append(trace)
+        self.outputs = applied.outputs
+        moved = {applied.became(term): rule for term, rule in self.origin.items()}
+        self.origin = moved | applied.origin
+        self.position = {applied.became(term): place for term, place in self.position.items()}
 
     def _tasks(self, found: Iterable[Region]) -> list[_Task]:
         tasks: dict[tuple[Term, ...], _Task] = {}

@@ -238,7 +238,7 @@ class CheckCache:
     """`check`, asked once for each rule, types of its variables, and attributes."""
 
     def __init__(self, check: Check) -> None:
-        self._check = check
+        self.check = check
         self._known: dict[object, Signature | None] = {}
 
     def __call__(self, found: Match) -> Signature | None:
@@ -247,5 +247,5 @@ class CheckCache:
         types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
         key = (found.variant.rule, types, tuple(sorted(bindings.attrs.items(), key=lambda item: item[0])))
         if key not in self._known:
-            self._known[key] = self._check(found.variant.rule, bindings)
+            self._known[key] = self.check(found.variant.rule, bindings)
         return self._known[key]

@@ -15,6 +15,7 @@ from superopt.ir.ops import OPS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
 from superopt.search.lists import ListLaw, counts, list_law
+from superopt.search.orders import is_large
 from superopt.search.view import node_of, root_key
 
 __all__ = ["RuleSet", "Variant"]
@@ -98,7 +99,9 @@ class RuleSet:
         for number, rule in enumerate(ordered):
             for directed in (rule, rule.reversed()):
                 new = _operators(directed.rhs) - _operators(directed.lhs)
-                if directed.applicable and directed.lhs != directed.rhs and all(map(available, new)):
+                if not directed.applicable or directed.lhs == directed.rhs or is_large(directed):
+                    continue
+                if all(map(available, new)):
                     self._rules.setdefault(root_key(directed.lhs[0]), []).append((number, directed, rule.id))
 
     def _of(self, key: str) -> _Ready:

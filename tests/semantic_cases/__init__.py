@@ -9,6 +9,7 @@ from tests.semantic_cases import (
     normalization,
     pool,
     rearrange,
+    recurrent,
     reduce,
     scalar,
     select,
@@ -18,5 +19,7 @@ from tests.semantic_cases.case import Case, Maker
 
 __all__ = ["CASES", "Case"]
 
-_FAMILIES = (constants, contrib, conv, linear, logic, normalization, pool, rearrange, reduce, scalar, select, standard)
+_FAMILIES = (
+    constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, scalar, select, standard
+)  # fmt: skip
 CASES: dict[str, Maker] = {op: maker for family in _FAMILIES for op, maker in family.CASES.items()}

@@ -25,11 +25,12 @@ from verify.semantics import (
     normalization,
     pool,
     rearrange,
+    recurrent,
     reduce,
     scalar,
     select,
 )
-from verify.semantics.common import Definition, Operand
+from verify.semantics.common import Definition, NoSemantics, Operand
 
 __all__ = ["SELECTING", "SEMANTICS", "Meaning", "NoSemantics"]
 
@@ -44,6 +45,7 @@ _FAMILIES = (
     normalization,
     pool,
     rearrange,
+    recurrent,
     reduce,
     scalar,
     select,
@@ -63,13 +65,6 @@ SELECTING = frozenset(
         "Unsqueeze", "Where", "Zeros",
     }
 )  # fmt: skip
-
-
-class NoSemantics(ValueError):
-    """The kernel does not know what this operator means."""
-
-    def __init__(self, op: str) -> None:
-        super().__init__(f"no semantics for {op}")
 
 
 class Meaning:

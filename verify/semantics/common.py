@@ -12,7 +12,17 @@ from superopt.ir.term import AttrVar
 from superopt.ir.types import FLOAT_DTYPES
 from verify.algebra import Algebra, Guard, at_least, below
 
-__all__ = ["Definition", "Operand", "at_rank", "broadcast", "difference", "divide", "inside", "negative", "number"]
+__all__ = [
+    "Definition", "NoSemantics", "Operand", "at_rank", "broadcast", "difference", "divide", "inside", "negative",
+    "number",
+]  # fmt: skip
+
+
+class NoSemantics(ValueError):
+    """The kernel does not know what this operator means."""
+
+    def __init__(self, op: str) -> None:
+        super().__init__(f"no semantics for {op}")
 
 
 @dataclass(frozen=True)

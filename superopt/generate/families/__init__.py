@@ -7,15 +7,18 @@ Inputs of a family are small tensors of fixed sizes. Sizes that must agree for m
 from dataclasses import replace
 
 from superopt.generate.families.activation import ACTIVATION
+from superopt.generate.families.batched import BATCHED
 from superopt.generate.families.conv import CONV_FAMILIES
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.fused import FUSED
+from superopt.generate.families.grouped import GROUPED
 from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
 from superopt.generate.families.matrix import MATRIX
 from superopt.generate.families.normalization import NORMALIZATION
 from superopt.generate.families.pool import POOL
 from superopt.generate.families.rearrange import REARRANGE
+from superopt.generate.families.recurrent import RECURRENT
 from superopt.generate.families.reductions import REDUCTIONS
 from superopt.generate.families.scalar import SCALAR
 from superopt.generate.families.select import SELECT
@@ -32,7 +35,9 @@ _FIRST = tuple(replace(f, wave=0) if f.wave == 1 else f for f in (*ELEMENTWISE, 
 FAMILIES: tuple[Family, ...] = (
     *_FIRST,
     *LINEAR,
+    *BATCHED,
     *CONV_FAMILIES,
+    *GROUPED,
     *SCALAR,
     *REDUCTIONS,
     *ACTIVATION,
@@ -42,6 +47,7 @@ FAMILIES: tuple[Family, ...] = (
     *POOL,
     *STRIDES,
     *FUSED,
+    *RECURRENT,
     *TASO,
     *WIDE,
 )

@@ -94,6 +94,20 @@ CONV_FAMILIES = (
         shapes=frozenset({_IMAGE, _WIDE, _K3, (2, 4, 3, 3), (2,)}),
         lifts="conv",
     ),
+    Family(  # a Conv of channels side by side as a sum of Convs
+        "conv",
+        (*inputs("x y", _IMAGE), *inputs("w", (2, 4, 3, 3), "w", True), *inputs("b", (2,), "b", True)),
+        (
+            _conv(1, slots=("x!Conv,Add", "w!b", "b")),
+            *binary("Add", slots=("x!x,y,Concat,Add",)),
+            *concat(-3, slots=("x!Conv,Add,Concat",)),
+            *splits(-3, **FOLDED),
+        ),
+        runtime=3,
+        folded=(1, 1, 2, 2),
+        shapes=frozenset({_IMAGE, _WIDE, (2, 4, 3, 3), _K3, (2,)}),
+        lifts="conv",
+    ),
     Family(
         "conv",
         (*inputs("x", _IMAGE), *inputs("w", _K1, "w", True), *inputs("u", _K3, "u", True), *_BIASES),

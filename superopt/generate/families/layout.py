@@ -10,6 +10,7 @@ from superopt.generate.grammar import (
     binary,
     concat,
     inputs,
+    reshape,
     slices,
     splits,
     transpose,
@@ -129,5 +130,30 @@ LAYOUT: tuple[Family, ...] = (
         runtime=3,
         elements=4,
         lifts="layout",
+    ),
+    Family(  # rows of several inputs meet one row, together or apart
+        "layout",
+        (*inputs("x y", (2, 3)), *inputs("t", (4, 3)), *inputs("b", (3,), "b", True)),
+        (
+            *binary("Add Mul", slots=("x!Add,Mul", "b")),
+            *splits(-2, slots=("x!x,y,Split,Concat",)),
+            *concat(-2, slots=("x!t,Split,Concat",)),
+        ),
+        runtime=3,
+        elements=12,
+        lifts="layout",
+        halves=(-2,),
+    ),
+    Family(  # rows side by side are stacks of rows
+        "layout",
+        inputs("x y", (3, 5)),
+        (
+            *concat(-1, slots=("x|y",)),
+            *axes("Unsqueeze", (-2,), (-3,), slots=("x|y",)),
+            *concat(-2, -3, slots=("x!x,y,Concat,Transpose,Reshape",)),
+            *reshape((0, -1, 5), slots=("x!x,y,Unsqueeze,Transpose,Reshape",)),
+            *transpose((1, 0, 2), slots=("x!x,y,Unsqueeze,Transpose",)),
+        ),
+        runtime=3,
     ),
 )

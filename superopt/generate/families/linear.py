@@ -70,6 +70,28 @@ LINEAR: tuple[Family, ...] = (
     ),
     Family(
         "linear",
+        # The same beside a bias that is added to the product, as exporters write it where the input has three axes.
+        (
+            *inputs("x", (2, 6)),
+            *inputs("w", (6, 6), "w", True),
+            *inputs("u", (6, 2), "u", True),
+            *inputs("t", (2, 6), "t", True),
+            *inputs("b", (6,), "b", True),
+        ),
+        (
+            *binary("MatMul", slots=("x!Add", "w!b")),
+            Use("Add", slots=("x!x", "*!x,w,u,t")),
+            Use("MatMul", slots=("u", "t"), run=False, fold=True),
+            Use("Add", slots=("w", "w1!b,w"), run=False, fold=True),
+        ),
+        runtime=5,
+        folded=(2, 2, 2, 0, 0, 0),
+        elements=36,
+        unfolded=True,
+        lifts="matrix",
+    ),
+    Family(
+        "linear",
         (
             *inputs("x", (2, 2)),
             *inputs("w", (2, 2), "w", True),
@@ -85,5 +107,19 @@ LINEAR: tuple[Family, ...] = (
         runtime=2,
         folded=(1, 2, 0),
         lifts="matrix",
+    ),
+    Family(  # rows of several inputs through one product
+        "linear",
+        (*inputs("x y", (2, 3)), *inputs("w", (3, 5), "w", True), *inputs("b", (5,), "b", True)),
+        (
+            *_gemm(0, slots=("x!Gemm,MatMul,Add", "w!b", "b")),
+            *binary("MatMul", slots=("x!Gemm,MatMul,Add", "w!b")),
+            Use("Add", slots=("x!x,y,Concat,Add,Gemm", "b")),
+            *concat(-2, slots=("x|y",)),
+        ),
+        runtime=3,
+        elements=20,
+        lifts="matrix",
+        halves=(-2,),
     ),
 )

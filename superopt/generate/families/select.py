@@ -122,6 +122,25 @@ _SELECTIONS: tuple[Family, ...] = (
         lifts="layout",
         halves=(-1,),
     ),
+    _family(  # all rows one after the other
+        inputs("a", (2, 3, 5)),
+        (*gather(-3, 0, 1, slots=("a",)), *concat(-2, slots=("x!a,Concat,Reshape",)), *reshape((6, 5), slots=("a",))),
+        runtime=3,
+        lifts="",
+    ),
+    _family(  # queries, keys and values, of heads each: parts of a row, or of an axis that is made of it
+        inputs("a", (2, 5, 3 * 7 * 4)),
+        (
+            *reshape((2, 5, 3, 7, 4), slots=("a",)),
+            *reshape((2, 5, 7, 4), slots=("x!a,Reshape,Transpose,Gather",)),
+            *transpose((2, 0, 3, 1, 4), _SWAPPED, slots=("x!a,Transpose,Gather,Split",)),
+            *gather(-5, 0, 1, 2, slots=("x!a,Gather,Reshape,Split",)),
+            *splits(-1, parts=3, slots=("a",)),
+        ),
+        runtime=3,
+        elements=840,
+        lifts="",
+    ),
 )
 
 _RARELY: tuple[Family, ...] = (

@@ -20,6 +20,7 @@ from superopt.onnx_io.canonical import (
     normalization,
     pool,
     rearrange,
+    recurrent,
     reduce,
     scalar,
     select,
@@ -29,7 +30,9 @@ from superopt.onnx_io.canonical.view import Canonical, NodeView, Row, Unreadable
 
 __all__ = ["READERS", "Canonical", "NodeView", "canonical"]
 
-_FAMILIES = (constants, contrib, conv, linear, logic, normalization, pool, rearrange, reduce, scalar, select, standard)
+_FAMILIES = (
+    constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, scalar, select, standard
+)  # fmt: skip
 # Operator types of other domains are named domain::type.
 READERS: Mapping[str, Row] = {name: row for family in _FAMILIES for name, row in family.READERS.items()}
 _DEFAULT = ("", "ai.onnx")
@@ -52,6 +55,10 @@ def canonical(view: NodeView) -> Canonical | None:
     if view.outputs != 1 and not row.outputs:
         return None
     inputs = view.inputs[: row.most]
+    if row.places:
+        if any(used is not None for place, used in enumerate(inputs) if place not in row.places):
+            return None
+        inputs = tuple(inputs[place] if place < len(inputs) else None for place in row.places)
     op = row.op or view.node.op_type
     if attrs.get("axes") == "none":  # a reduction over no axis
         op, attrs = "Identity", {}

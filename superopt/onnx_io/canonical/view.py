@@ -114,6 +114,7 @@ class Row:
     op: str = ""
     outputs: bool = False  # may have several
     gaps: bool = False  # optional inputs may be absent before others that are present
+    places: tuple[int, ...] = ()  # those inputs that the table has; the others must be absent
 
 
 def negative(axes: Sequence[int], rank: int) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from superopt.onnx_io.emit import (
     normalization,
     pool,
     rearrange,
+    recurrent,
     reduce,
     scalar,
     select,
@@ -26,7 +27,9 @@ from superopt.onnx_io.model import ModelError
 
 __all__ = ["Constants", "emit"]
 
-_FAMILIES = (constants, contrib, conv, linear, logic, normalization, pool, rearrange, reduce, scalar, select, standard)
+_FAMILIES = (
+    constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, scalar, select, standard
+)  # fmt: skip
 # Operators whose node has the term's name and attributes need no emitter.
 EMITTERS: Mapping[str, Emitter] = {name: emitter for family in _FAMILIES for name, emitter in family.EMITTERS.items()}
 

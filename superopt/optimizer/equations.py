@@ -1,0 +1,22 @@
+"""Rules on one line, also those of very many operators."""
+
+from __future__ import annotations
+
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term, topological
+from superopt.ir.text import show_graph, show_rule
+
+__all__ = ["show_equation"]
+
+_LONGEST = 1000  # operators, written out as trees
+
+
+def show_equation(rule: Rule) -> str:
+    """The equation; of many steps one after the other, as which a line would be too long, with names for what is
+    shared."""
+    size: dict[Term, int] = {}
+    for term in topological((*rule.lhs, *rule.rhs)):
+        size[term] = 1 + sum(size[i] for i in term.inputs if i is not None)
+    if sum(size[root] for root in (*rule.lhs, *rule.rhs)) <= _LONGEST:
+        return show_rule(Rule(rule.lhs, rule.rhs))
+    return " = ".join(show_graph(side).replace("\n", "; ") for side in (rule.lhs, rule.rhs))

@@ -1,0 +1,171 @@
+"""Unrolled recurrent layers: cells as the operator of one step, and its steps in time as one.
+
+Both are laws whose left sides are large, each taken in one move and all over the model: a merge of two of a hundred
+steps would have to pay by itself, and regions are smaller than a layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from superopt.ir.ops import replace
+from superopt.ir.pattern import instantiate, match
+from superopt.ir.rule import Rule
+from superopt.ir.term import CLOSED_FORM, Term, topological
+from superopt.ir.trace import Application, Rewrite, Step, Trace
+from superopt.operands import readings, schema_of
+from superopt.search.apply import apply_trace
+from superopt.search.moves import Check
+from superopt.search.orders import is_large, orders
+from superopt.search.steps import StepLaw, step_law
+from superopt.search.view import View
+
+__all__ = ["Recurrences", "cells", "chains", "unrolled"]
+
+_MOVES = frozenset({"Concat", "Gather", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
+_MOST = 28  # parts of a Split that are put together again: what the prover can do
+
+
+class Recurrences:
+    """The rules that make recurrent operators of what is written out."""
+
+    def __init__(self, rules: Iterable[Rule]) -> None:
+        rules = list(rules)
+        self._large = sorted((r for r in rules if is_large(r)), key=lambda r: -len(r.lhs))
+        self._laws = [law for rule in rules if (law := step_law(rule)) is not None]
+        self._small = [r for r in rules if len(r.lhs) == 1 and r.rhs[0].op == "Var" and _moves(r.lhs)]
+
+    def trace(self, outputs: Sequence[Term], check: Check) -> Trace | None:
+        """What to do next with the graph: its cells, what is idle, one chain; None where there is nothing left."""
+        view = View(outputs)
+        if not self._large or not view.by_key.keys() & {"Out:LSTM", *(root.op for r in self._large for root in r.lhs)}:
+            return None
+        ways = (cells(view, self._large), _idle(view, self._small), chains(view, self._laws))
+        return next((trace for way in ways if (trace := _trace(way, check)).applications), None)
+
+
+def unrolled(outputs: Sequence[Term], rules: Iterable[Rule], check: Check) -> tuple[tuple[Term, ...], list[Trace]]:
+    """The graph with recurrent operators for cells, and one for each chain of them; what was done, in order."""
+    known, outputs, traces = Recurrences(rules), tuple(outputs), list[Trace]()
+    while (trace := known.trace(outputs, check)) is not None:
+        traces.append(trace)
+        outputs = apply_trace(outputs, trace)
+    return outputs, traces
+
+
+def cells(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
+    """Where large rules fit: the rule in the order of operands that is found there, and its roots."""
+    taken: set[Term] = set()
+    for rule in rules:
+        whole = max(rule.lhs, key=lambda root: len(list(topological((root,)))))
+        if not set(rule.lhs) <= set(topological((whole,))):
+            continue
+        fits: dict[tuple[Term, ...], list[tuple[Rule, dict[str, Term]]]] = {}
+        for term in view.by_key.get(whole.op, []):
+            for ordered, roots in orders(rule, whole, term):
+                bindings = match(ordered.lhs, roots)
+                if bindings is not None and taken.isdisjoint(roots):
+                    fits.setdefault(roots, []).append((ordered, bindings.terms))
+        states = [_state(rule, root) for root in rule.rhs]
+        for roots, ways in fits.items():
+            yield max(ways, key=lambda way: _goes_on(way[1], states, fits))[0], roots
+            taken.update(roots)
+
+
+def _state(rule: Rule, root: Term) -> str:
+    """The variable that takes the place of an output of the operator, in the step before."""
+    out = next((t for t in topological((root,)) if t.op == "Out"), None)
+    node = None if out is None else out.inputs[0]
+    if node is None or out is None:
+        return ""
+    place = {1: 4, 2: 5}.get(int(str(out.attr("index"))))
+    used = None if place is None else node.inputs[place]
+    return next((str(t.attr("name")) for t in topological((used,)) if t.op == "Var"), "") if used else ""
+
+
+def _goes_on(terms: dict[str, Term], states: Sequence[str], known: Iterable[tuple[Term, ...]]) -> int:
+    """Whether the state comes from another cell, or is constant: which of two operands it is may be open."""
+    before = tuple(terms[name] for name in states if name)
+    return 2 * (before in known) + all(term.weight_only for term in before)
+
+
+def chains(view: View, laws: Sequence[StepLaw]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
+    """Where operators of one step follow each other with the same weights: the law of so many steps, and its roots."""
+    for law in sorted(laws, key=lambda law: -len(law.rule.lhs)):
+        nodes = [term for term in view.terms if term.op == law.first.op and not term.weight_only]
+        before = {node: law.before(node) for node in nodes}
+        follows = {first: node for node, first in before.items() if first in before}
+        for start in nodes:
+            if before[start] in before or start not in follows:
+                continue
+            chain = [start]
+            while chain[-1] in follows:
+                chain.append(follows[chain[-1]])
+            live = [(k, t) for k, node in enumerate(chain) for t in view.users.get(node, []) if t.op == "Out"]
+            inner = set(chain)
+            wanted = [
+                (k, t)
+                for k, t in live
+                if t in view.outputs or not inner.issuperset(view.users.get(t, ())) or k == len(chain) - 1
+            ]
+            rule = law.of(len(chain), [(k, int(str(t.attr("index")))) for k, t in reversed(wanted)])
+            if rule is not None:
+                yield rule, tuple(t for _, t in reversed(wanted))
+                return  # a chain may depend on another
+
+
+def _moves(terms: Iterable[Term]) -> bool:
+    return all(t.op in _MOVES for t in topological(terms))
+
+
+def _idle(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
+    """Where a rule of moved data leaves nothing but a value that is there; those of two operands as laws of n."""
+    by_op: dict[str, list[Rule]] = {}
+    for rule in rules:
+        by_op.setdefault(rule.lhs[0].op, []).append(rule)
+    for term in view.values:
+        for rule in by_op.get(term.op, ()):
+            if 2 == len(rule.lhs[0].inputs) < len(term.inputs) <= _MOST:
+                found = next((r for r in readings(schema_of(rule)) if not r.sides), None)
+                rule = rule if found is None else found.schema(len(term.inputs), 0).rule
+            if match(rule.lhs, (term,)) is not None:
+                yield rule, (term,)
+                break
+
+
+def _trace(found: Iterable[tuple[Rule, tuple[Term, ...]]], check: Check) -> Trace:
+    """One rewrite for all places that are alike."""
+    known: dict[tuple[Rule, tuple[Term, ...]], Rewrite | None] = {}
+    applications: list[Application] = []
+    for rule, roots in found:
+        leaves = _leaves(rule, roots)
+        before = replace(roots, {actual: leaf for leaf, actual in leaves})
+        if (rule, before) not in known:
+            known[rule, before] = _rewrite(rule, before, check)
+        rewrite = known[rule, before]
+        if rewrite is not None and replace(before, dict(leaves)) == roots:
+            applications.append(Application(rewrite, leaves))
+    return Trace(tuple(applications))
+
+
+def _leaves(rule: Rule, roots: tuple[Term, ...]) -> tuple[tuple[Term, Term], ...]:
+    """A leaf for what each variable stands for. Constants that nothing else says are their own."""
+    bindings = match(rule.lhs, roots)
+    assert bindings is not None
+    found: dict[Term, Term] = {}
+    for name, term in sorted(bindings.terms.items()):
+        if term.op not in CLOSED_FORM:
+            op, attr = ("Const", "hash") if term.weight_only else ("Var", "name")
+            found.setdefault(term, Term.of(op, (), {attr: name}, (term.type,)))
+    return tuple((leaf, actual) for actual, leaf in found.items())
+
+
+def _rewrite(rule: Rule, before: tuple[Term, ...], check: Check) -> Rewrite | None:
+    bindings = match(rule.lhs, before)
+    signature = None if bindings is None else check(rule, bindings)
+    if bindings is None or signature is None:
+        return None
+    results = instantiate(rule.rhs, bindings, bindings.dtype() or "float")
+    if any(new.types != old.types for new, old in zip(results, before, strict=True)):
+        return None
+    return Rewrite(before, (Step(rule, signature, before),), results)

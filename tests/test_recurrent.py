@@ -1,0 +1,145 @@
+"""LSTM: what the kernel proves of it, the rules that the generator finds, and unrolled cells made one operator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from superopt.evaluate import evaluate
+from superopt.generate.pipeline import choose, generate
+from superopt.ir.ops import make
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term, topological, var
+from superopt.ir.text import parse_rules, show_rule
+from superopt.ir.types import tensor
+from superopt.rulebook import certified_rules, load_rules
+from superopt.search.recurrences import unrolled
+from superopt.search.steps import StepLaw, step_law
+from verify.proofs import ProofBook, prove_at
+from verify.replay import replay
+from verify.verdict import Proved, Refuted, Verdict
+
+_SIZES = "w[1,_,_] r[1,_,_] b[1,_] h[1,_,_] c[1,_,_]"
+_FIRST = "LSTM(p, w, r, b, h, c)"
+_SECOND = f"LSTM(q, w, r, b, {_FIRST}.1, {_FIRST}.2)"
+_BOTH = "LSTM(Concat[axis=-3](p, q), w, r, b, h, c)"
+_SPLIT = f"Split[axis=-4, split=[p.shape[-3], q.shape[-3]]]({_BOTH}.0)"
+
+
+def _verdict(text: str) -> Verdict:
+    (rule,) = parse_rules(text)
+    return prove_at(rule, rule.signatures[0])
+
+
+def test_two_sequences_of_any_length_are_one() -> None:
+    sizes = f"p[_,_,_] q[_,_,_] {_SIZES}"
+    verdict = _verdict(f"({_FIRST}.0, {_SECOND}.0, {_SECOND}.1) = ({_SPLIT}.0, {_SPLIT}.1, {_BOTH}.1) @ {sizes}")
+    assert isinstance(verdict, Proved)
+    assert verdict.numerics == "reassociating"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        f"{_SECOND}.1 = {_BOTH}.2 @ p[1,_,_] q[1,_,_] {_SIZES}",
+        f"{_SECOND}.1 = LSTM(Concat[axis=-3](q, p), w, r, b, h, c).1 @ p[1,_,_] q[1,_,_] {_SIZES}",
+        f"LSTM(q, w, r, b, {_FIRST}.1, c).1 = {_BOTH}.1 @ p[1,_,_] q[1,_,_] {_SIZES}",
+        f"{_FIRST}.1 = LSTM(p, w, r, b, c, h).1 @ p[1,_,_] {_SIZES}",
+        f"Squeeze[axes=[-3]]({_FIRST}.0) = {_FIRST}.2 @ p[1,_,_] {_SIZES}",
+    ],
+)
+def test_what_is_not_so_is_refuted(wrong: str) -> None:
+    assert isinstance(_verdict(wrong), Refuted)
+
+
+def test_one_step_is_what_onnx_defines() -> None:
+    """Without a bias, with gates of one matrix each: i, o, f, c in this order."""
+    w = [f"Split[axis=-2, split=[n, n, n, n]](w).{k}" for k in range(4)]
+    z = [f"MatMul(Squeeze[axes=[-3]](x), Transpose[perm=[1, 0]](Squeeze[axes=[-3]]({part})))" for part in w]
+    zero = "Zeros[shape=[1, x.shape[-2], n]]"
+    step = f"LSTM(x, w, Zeros[shape=[1, 4 * n, n]], _, {zero}, {zero})"
+    state = f"Mul(Sigmoid({z[0]}), Tanh({z[3]}))"
+    sizes = "x[1,_,_] w[1,_,_] n=_"
+    assert isinstance(_verdict(f"Squeeze[axes=[-3]]({step}.2) = {state} @ {sizes}"), Proved)
+    assert isinstance(_verdict(f"Squeeze[axes=[-3]]({step}.1) = Mul(Sigmoid({z[1]}), Tanh({state})) @ {sizes}"), Proved)
+    wrong = f"Mul(Sigmoid({z[2]}), Tanh({z[3]}))"
+    assert isinstance(_verdict(f"Squeeze[axes=[-3]]({step}.2) = {wrong} @ {sizes}"), Refuted)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("generated") / "rules"
+    generate(out, families=choose(["recurrent"]))
+    return out
+
+
+def test_the_family_gives_cells_and_steps(folder: Path) -> None:
+    listed, _ = certified_rules(folder)
+    texts = [show_rule(Rule(entry.rule.lhs, entry.rule.rhs)) for entry in listed]
+    assert f"{_SECOND}.1 = {_BOTH}.1" in texts
+    cell = next(entry.rule for entry in listed if len(entry.rule.lhs) == 2)
+    assert sum(t.op == "MatMul" for t in topological(cell.lhs)) == 8
+    assert [t.op for t in topological(cell.rhs) if t.op == "LSTM"] == ["LSTM"]
+
+
+def _law(folder: Path) -> StepLaw:
+    laws = [law for rule in load_rules(folder) if (law := step_law(rule)) is not None]
+    return max(laws, key=lambda law: len(law.rule.lhs))
+
+
+@pytest.mark.parametrize("n", [3, 20, 100])
+def test_a_law_of_many_steps_is_proven_on_the_spot(folder: Path, n: int) -> None:
+    rule = _law(folder).of(n, [(n - 1, 2), *((k, 1) for k in range(n))])
+    assert rule is not None
+    names = {str(t.attr("name")) for t in topological(rule.lhs) if t.op == "Var"}
+    sizes = " ".join(f"{name}[1,_]" if name == "b" else f"{name}[1,_,_]" for name in sorted(names))
+    (known,) = parse_rules(f"Relu(a) = Relu(a) @ a[_] {sizes}")
+    shapes = tuple(item for item in known.signatures[0].shapes if item[0] != "a")
+    assert isinstance(prove_at(rule, type(known.signatures[0])(shapes)), Proved)
+
+
+def _unrolled(steps: int, layers: int, inputs: int, hidden: int) -> tuple[list[Term], Term]:
+    """The last state of layers of cells written out, gate by gate, from sequences of one row of their own."""
+    sequence = [var(f"x{t}", tensor(1, inputs)) for t in range(steps)]
+    values: list[Term] = sequence
+    for layer in range(layers):
+        size = inputs if layer == 0 else hidden
+        h = c = var("start", tensor(1, hidden))
+        after = []
+        for x in values:
+
+            def gate(op: str, name: str, x: Term = x, h: Term = h, layer: int = layer, size: int = size) -> Term:
+                w, u = (
+                    Term.of("Const", (), {"hash": f"{k}{layer}{name}"}, (tensor(n, hidden),))
+                    for k, n in (("w", size), ("u", hidden))
+                )
+                b = Term.of("Const", (), {"hash": f"b{layer}{name}"}, (tensor(hidden),))
+                return make(op, (make("Add", (make("Add", (make("MatMul", (x, w)), make("MatMul", (h, u)))), b)),))
+
+            new = make("Mul", (gate("Sigmoid", "i"), gate("Tanh", "g")))
+            c = make("Add", (make("Mul", (gate("Sigmoid", "f"), c)), new))
+            h = make("Mul", (gate("Sigmoid", "o"), make("Tanh", (c,))))
+            after.append(h)
+        values = after
+    return sequence, values[-1]
+
+
+@pytest.mark.parametrize("layers", [1, 2])
+def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int) -> None:
+    _, last = _unrolled(3, layers, 4, 5)
+    book = ProofBook({})
+    rules = [*load_rules(folder), *(r for r in load_rules() if show_rule(r).startswith("Concat[axis=i](Split["))]
+    outputs, traces = unrolled((last,), rules, book.check)
+    assert sum(t.op == "LSTM" for t in topological(outputs)) == layers
+    assert not {"Sigmoid", "MatMul", "Split"} & {t.op for t in topological(outputs)}
+    replayed: tuple[Term, ...] = (last,)
+    for trace in traces:
+        replayed = replay(replayed, trace, book)
+    assert replayed == outputs
+    draw = np.random.default_rng(0)
+    leaves = [t for t in topological((last,)) if not t.inputs]
+    env = {t: draw.standard_normal(t.type.concrete() or ()) for t in leaves if t.type is not None}
+    (before,), (after,) = evaluate((last,), env, {}), evaluate(outputs, env, {})
+    np.testing.assert_allclose(after, before, rtol=1e-12)
