@@ -135,7 +135,7 @@ LAYOUT: tuple[Family, ...] = (
         "layout",
         (*inputs("x y", (2, 3)), *inputs("t", (4, 3)), *inputs("b", (3,), "b", True)),
         (
-            *binary("Add Mul", slots=("x!Add,Mul", "b")),
+            *binary("Add", slots=("x!Add", "b")),
             *splits(-2, slots=("x!x,y,Split,Concat",)),
             *concat(-2, slots=("x!t,Split,Concat",)),
         ),

@@ -87,6 +87,7 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=3,
         shapes=frozenset({(3, 5), (3, 10), (6, 5), (3, 1), (6, 1)}),
         lifts="axes",
+        optional=True,
     ),
     Family(  # across the axis of what is joined
         "reductions",
@@ -126,6 +127,7 @@ REDUCTIONS: tuple[Family, ...] = (
         ),
         runtime=3,
         lifts="axes",
+        optional=True,
     ),
     Family(  # products with weights
         "reductions",

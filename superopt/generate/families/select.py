@@ -49,7 +49,7 @@ _SELECTIONS: tuple[Family, ...] = (
         (
             *gather(-2, 1, (2, 0), slots=("*!b,s,Gather",)),
             *unary(_UNARY, slots=(f"*!b,s,{_ELEMENTWISE}",)),
-            *binary("Add Mul Sub", slots=(f"*!b,s,{_ELEMENTWISE}", f"*!{_ELEMENTWISE}")),
+            *binary("Add Mul", slots=(f"*!b,s,{_ELEMENTWISE}", f"*!{_ELEMENTWISE}")),
         ),
         runtime=3,
         elements=60,

@@ -58,6 +58,7 @@ STRIDES: tuple[Family, ...] = (
         runtime=3,
         shapes=_BOTH,
         lifts="conv",
+        optional=True,
     ),
     Family(  # windows of windows
         "strides",
