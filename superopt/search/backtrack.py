@@ -258,7 +258,7 @@ class RegionSearch:
             seen.add(key)
             self.tally[found.variant.origin].matched += 1
             price = self._rounded(graph.price(found.roots, found.results))
-            if price.time == state.price.time and price >= state.price and _only_weights(found):
+            if price.time == state.price.time and price >= state.price and found.only_writes_weights:
                 continue
             if price.time <= bound:
                 priced.append((price, found))
@@ -391,16 +391,3 @@ class RegionSearch:
                     if child.price < cheapest.price:
                         cheapest = child
         return cheapest
-
-
-def _only_weights(found: Match) -> bool:
-    """Whether the move only writes constants in another way: the same operators read the same run-time values. Where
-    that gains nothing, it is one state; there are as many of them as operators, and they crowd out what leads on."""
-    return all(
-        new.op == old.op and new.inputs != old.inputs and _run_time_inputs(new) == _run_time_inputs(old)
-        for old, new in zip(found.roots, found.results, strict=True)
-    )
-
-
-def _run_time_inputs(term: Term) -> list[Term]:
-    return [i for i in term.inputs if i is not None and not i.weight_only]

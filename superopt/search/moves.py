@@ -48,6 +48,21 @@ class Match:
                 stack.extend(i for i in term.inputs if i is not None)
         return frozenset(made)
 
+    @property
+    def only_writes_weights(self) -> bool:
+        """Whether the same operators read the same run-time values, and only constants are written in another way.
+
+        Where that gains nothing, it is one state; there are many such moves, and they crowd out what leads on.
+        """
+        return all(
+            new.op == old.op and new.inputs != old.inputs and _run_time_inputs(new) == _run_time_inputs(old)
+            for old, new in zip(self.roots, self.results, strict=True)
+        )
+
+
+def _run_time_inputs(term: Term) -> list[Term]:
+    return [i for i in term.inputs if i is not None and not i.weight_only]
+
 
 class _Place:
     """Where operators are as a variant's left side has them: `at` says which term each of its terms is."""
