@@ -137,3 +137,12 @@ def test_integers_stay_integers() -> None:
     (result,) = evaluate([make("Add", (x, x))], {x: np.array([1, 100, -128], np.int8)}, {})
     assert result.dtype == np.int8
     assert result.tolist() == [2, -56, 0]
+
+
+@pytest.mark.parametrize(("op", "weights"), [("LayerNormalization", 2), ("RMSNormalization", 1)])
+def test_axes_may_be_counted_from_either_end(op: str, weights: int) -> None:
+    terms = [var("x", tensor(3, 5)), *(var(f"w{k}", tensor(5)) for k in range(weights))]
+    rng = np.random.default_rng(0)
+    env = {term: rng.random(term.type.concrete()) for term in terms if term.type}
+    first, last = (evaluate((make(op, terms, {"axis": axis, "epsilon": 1e-5}),), env, {}) for axis in (1, -1))
+    np.testing.assert_array_equal(first[0], last[0])

@@ -16,6 +16,11 @@ def _standardised(x: Array, attrs: Attrs, axes: tuple[int, ...]) -> Array:
     return np.asarray((x - np.mean(x, axis=axes, keepdims=True)) / spread)
 
 
+def _from(axis: int, x: Array) -> tuple[int, ...]:
+    """This axis and all after it."""
+    return tuple(range(axis % x.ndim, x.ndim))
+
+
 def _by_channel(value: Array, params: Sequence[Array]) -> list[Array]:
     scale, offset = (p.reshape(-1, *(1,) * (value.ndim - 2)) for p in params)
     return [value * scale + offset]
@@ -34,13 +39,13 @@ def _group_normalization(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
 
 def _layer_normalization(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
     x, scale, *offset = inputs
-    scaled = _standardised(x, attrs, tuple(range(attrs["axis"], 0))) * scale
+    scaled = _standardised(x, attrs, _from(attrs["axis"], x)) * scale
     return [scaled + offset[0] if offset else scaled]
 
 
 def _rms_normalization(inputs: Sequence[Array], attrs: Attrs) -> list[Array]:
     x, scale = inputs
-    square = np.mean(np.square(x), axis=tuple(range(attrs["axis"], 0)), keepdims=True)
+    square = np.mean(np.square(x), axis=_from(attrs["axis"], x), keepdims=True)
     return [x / np.sqrt(square + attrs["epsilon"]) * scale]
 
 
