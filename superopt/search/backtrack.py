@@ -14,7 +14,8 @@ Efforts grow: bursts become wider and deeper, and detours take back more.
 
 Functions of the runtime's own (FusedGemm, SkipLayerNormalization) cover standard operators, and what is covered no
 other rule sees. So the search goes on among standard operators, and the graph it ends with is covered last, as
-instructions are selected (Tang and Zhai): cheapest first, where that pays.
+instructions are selected (Tang and Zhai): cheapest first, where that pays. So are larger constants of the same operator
+where they are faster (channels of two groups as one); as a step to something else they come in bursts.
 """
 
 from __future__ import annotations
@@ -306,6 +307,8 @@ class RegionSearch:
             for price, found in self._moves(state, bound=state.price.time, functions=functions):
                 if price >= state.price:
                     return state
+                if not functions and found.only_writes_weights and price.weight_bytes > state.price.weight_bytes:
+                    continue  # a choice of kernels, too
                 child = self._child(state, found)
                 if child is not None and child.price < state.price and not (keep and lost(child)):
                     state = child
