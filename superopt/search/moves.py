@@ -231,7 +231,8 @@ class Matcher:
 
 
 def _fit(pattern: Term, term: Term) -> dict[Term, Term] | None:
-    """Which term each term of `pattern` is, if operators and sharing agree (attributes are left to `match`)."""
+    """Which term each term of `pattern` is, if operators, outputs and sharing agree (other attributes are left to
+    `match`)."""
     at: dict[Term, Term] = {}
     stack: list[tuple[Term, Term]] = [(pattern, term)]
     while stack:
@@ -240,6 +241,8 @@ def _fit(pattern: Term, term: Term) -> dict[Term, Term] | None:
             return None
         if p.op != "Var":
             if p.op != t.op or len(p.inputs) != len(t.inputs):
+                return None
+            if p.op == "Out" and p.attr("index") != t.attr("index"):  # else parts would be tried in every order
                 return None
             for i, j in zip(p.inputs, t.inputs, strict=True):
                 if i is not None and j is not None:
