@@ -15,7 +15,8 @@ from superopt.ir.term import Term, topological, var
 from superopt.ir.text import parse_rules, show_rule
 from superopt.ir.types import tensor
 from superopt.rulebook import certified_rules, load_rules
-from superopt.search.recurrences import unrolled
+from superopt.search.apply import apply_trace
+from superopt.search.recurrences import Recurrences
 from superopt.search.steps import StepLaw, step_law
 from verify.proofs import ProofBook, prove_at
 from verify.replay import replay
@@ -131,7 +132,10 @@ def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int) -
     _, last = _unrolled(3, layers, 4, 5)
     book = ProofBook({})
     rules = [*load_rules(folder), *(r for r in load_rules() if show_rule(r).startswith("Concat[axis=i](Split["))]
-    outputs, traces = unrolled((last,), rules, book.check)
+    known, outputs, traces = Recurrences(rules), (last,), []
+    while (trace := known.trace(outputs, book.check)) is not None:
+        traces.append(trace)
+        outputs = apply_trace(outputs, trace)
     assert sum(t.op == "LSTM" for t in topological(outputs)) == layers
     assert not {"Sigmoid", "MatMul", "Split"} & {t.op for t in topological(outputs)}
     replayed: tuple[Term, ...] = (last,)

@@ -14,13 +14,12 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.operands import readings, schema_of
-from superopt.search.apply import apply_trace
 from superopt.search.moves import Check
 from superopt.search.orders import is_large, orders
 from superopt.search.steps import StepLaw, step_law
 from superopt.search.view import View
 
-__all__ = ["Recurrences", "cells", "chains", "unrolled"]
+__all__ = ["Recurrences", "cells", "chains"]
 
 _MOVES = frozenset({"Concat", "Gather", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
 _MOST = 28  # parts of a Split that are put together again: what the prover can do
@@ -42,15 +41,6 @@ class Recurrences:
             return None
         ways = (cells(view, self._large), _idle(view, self._small), chains(view, self._laws))
         return next((trace for way in ways if (trace := _trace(way, check)).applications), None)
-
-
-def unrolled(outputs: Sequence[Term], rules: Iterable[Rule], check: Check) -> tuple[tuple[Term, ...], list[Trace]]:
-    """The graph with recurrent operators for cells, and one for each chain of them; what was done, in order."""
-    known, outputs, traces = Recurrences(rules), tuple(outputs), list[Trace]()
-    while (trace := known.trace(outputs, check)) is not None:
-        traces.append(trace)
-        outputs = apply_trace(outputs, trace)
-    return outputs, traces
 
 
 def cells(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
