@@ -22,7 +22,7 @@ from superopt.ir.ops import make
 from superopt.ir.term import Term, topological
 from superopt.ir.types import TensorType
 from superopt.search.cost import CostModel, bytes_of
-from superopt.search.kernels import KERNELS, Inputs, kernel
+from superopt.search.kernels import KERNELS, Inputs, is_scalar, kernel
 
 __all__ = ["DEPENDENT", "FUSED", "GraphCost", "Price", "collect", "transposed_weights"]
 
@@ -188,7 +188,7 @@ def _share(term: Term, inputs: tuple[Term | None, ...], uses: Mapping[Term, int]
         return 1.0
     if op in _ACTIVATIONS:
         return 0.0 if kind in ("Conv", "Conv+") or (kind == "Gemm" and op == "Relu") else 1.0
-    if op in ("Mul", "Div") and kind in _PRODUCTS and inputs[1] is not None and _one_element(inputs[1]):
+    if op in ("Mul", "Div") and kind in _PRODUCTS and inputs[1] is not None and is_scalar(inputs[1]):
         return 0.0
     if op in ("Add", "Mul") and len(inputs) == 2 and first is not None and inputs[1] is not None:
         return _share_binary(term, first, inputs[1], uses, fused)
@@ -204,7 +204,7 @@ def _share_binary(term: Term, a: Term, b: Term, uses: Mapping[Term, int], fused:
             return 0.0
     for x, y in ((a, b), (b, a)):
         kind = fused.get(x, "") if uses.get(x) == 1 and x.types == term.types else ""
-        if term.op == "Mul" and kind in _PRODUCTS and _one_element(y):
+        if term.op == "Mul" and kind in _PRODUCTS and is_scalar(y):
             return 0.0
         if kind == "Conv" and y.weight_only and _per_channel(y, term):
             fused[term] = "Conv"
@@ -219,10 +219,6 @@ def _share_binary(term: Term, a: Term, b: Term, uses: Mapping[Term, int], fused:
                 fused[term] = "Conv+"
                 return 0.5
     return 1.0
-
-
-def _one_element(term: Term) -> bool:
-    return term.weight_only and _shape(term) in ((), (1,))
 
 
 def _stacked(inputs: tuple[Term | None, ...]) -> bool:

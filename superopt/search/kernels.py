@@ -16,7 +16,7 @@ from typing import NamedTuple
 from superopt.ir.ops import make
 from superopt.ir.term import Term
 
-__all__ = ["DEPTH", "KERNELS", "Inputs", "Kernel", "kernel"]
+__all__ = ["DEPTH", "KERNELS", "Inputs", "Kernel", "is_scalar", "kernel"]
 
 KERNELS = frozenset({"LayerNormalization", "Mul"})  # operators that may be the last of one
 DEPTH = 6  # how many operators on a way from such an operator down may decide whether it is, its inputs' makers too
@@ -58,14 +58,14 @@ def _skip(norm: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> Kernel | N
 
 def _gelu(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> Kernel | None:
     for product, half in _both(inputs_of.get(last, ())):
-        if _scalar(half) and product.op == "Mul" and uses.get(product) == 1:  # (x * e) * 1/2
+        if is_scalar(half) and product.op == "Mul" and uses.get(product) == 1:  # (x * e) * 1/2
             for x, e in _both(inputs_of.get(product, ())):
                 below = _one_plus_erf(e, x, inputs_of, uses)
                 if below:
                     return Kernel(make("Gelu", (x,), {"approximate": "none"}), (product, *below))
         elif product.op == "Mul" and uses.get(product) == 1:  # (x * 1/2) * e
             for x, scalar in _both(inputs_of.get(product, ())):
-                below = _one_plus_erf(half, x, inputs_of, uses) if _scalar(scalar) else ()
+                below = _one_plus_erf(half, x, inputs_of, uses) if is_scalar(scalar) else ()
                 if below:
                     return Kernel(make("Gelu", (x,), {"approximate": "none"}), (product, *below))
     return None
@@ -80,7 +80,7 @@ def _one_plus_erf(term: Term, x: Term, inputs_of: Inputs, uses: Mapping[Term, in
             divided = inputs_of[erf][0]
             if divided is not None and divided.op == "Div" and uses.get(divided) == 1:
                 numerator, divisor = inputs_of[divided]
-                if numerator is x and divisor is not None and _scalar(divisor):
+                if numerator is x and divisor is not None and is_scalar(divisor):
                     return term, erf, divided
     return ()
 
@@ -92,6 +92,6 @@ def _both(inputs: tuple[Term | None, ...]) -> tuple[tuple[Term, Term], ...]:
     return (inputs[0], inputs[1]), (inputs[1], inputs[0])
 
 
-def _scalar(term: Term) -> bool:
+def is_scalar(term: Term) -> bool:
     """Whether it is a constant of one element."""
     return term.weight_only and term.type is not None and term.type.shape in ((), (1,))
