@@ -40,6 +40,14 @@ def test_nothing_is_proven_twice(known: Path, unable: None) -> None:
     assert isinstance(book.verdict(FALSE, FALSE.signatures[0]), Unknown)
 
 
+def test_a_remembered_proof_answers_for_the_reversed_equation(known: Path, unable: None) -> None:
+    """As it did in the run that found it, and therefore did not note the reversed one."""
+    book = RememberedProofs(path=known)
+    proved = book.verdict(TRUE, TRUE.signatures[0])
+    assert TRUE.reversed().id != TRUE.id
+    assert book.verdict(TRUE.reversed(), TRUE.signatures[0]) == proved
+
+
 def test_what_a_certificate_proves_is_not_proven_again(known: Path, tmp_path: Path, unable: None) -> None:
     with pytest.raises(AssertionError, match="proven again"):
         RememberedProofs(path=tmp_path / "other.sqlite").verdict(TRUE, TRUE.signatures[0])

@@ -50,7 +50,9 @@ class RememberedProofs(ProofBook):
             sides = " = ".join(" ".join(term.digest for term in side) for side in (rule.lhs, rule.rhs))
             key = f"{kernel_hash()}|{sides}|{show_signature(signature)}"
             found = None if listed else self._remembered(key)
-            if found is None:
+            if found is not None:
+                self._verdicts[at] = found  # answers for the reversed equation, too, as it did when it was found
+            else:
                 found = super().verdict(rule, signature)
                 if not listed:
                     self._remember(key, rule, signature, found)
