@@ -12,6 +12,7 @@ from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.search.apply import Applied, fill, origins
 from superopt.search.backtrack import RegionSearch
+from superopt.search.collecting import few_collections
 from superopt.search.cost import CostModel
 from superopt.search.everywhere import in_order, site_regions
 from superopt.search.graph_cost import GraphCost
@@ -65,21 +66,22 @@ def search(
     the model's operator set has an operator.
     """
     rules = list(rules)
-    return _Search(
-        tuple(outputs),
-        position,
-        Matcher(RuleSet(rules, available)),
-        Recurrences(rules if available("LSTM") else ()),
-        CheckCache(check),
-        GraphCost(cost),
-        alpha,
-        efforts,
-        limit,
-        region_timer,
-        measuring,
-        budget_s,
-        progress or (lambda _: None),
-    ).run()
+    with few_collections():
+        return _Search(
+            tuple(outputs),
+            position,
+            Matcher(RuleSet(rules, available)),
+            Recurrences(rules if available("LSTM") else ()),
+            CheckCache(check),
+            GraphCost(cost),
+            alpha,
+            efforts,
+            limit,
+            region_timer,
+            measuring,
+            budget_s,
+            progress or (lambda _: None),
+        ).run()
 
 
 @dataclass
