@@ -63,6 +63,12 @@ class ListLaw:
         return root_key(self.rule.lhs[0])
 
     @cached_property
+    def below(self) -> frozenset[str]:
+        """The operators just below the first output."""
+        inputs = node_of(self.rule.lhs[0]).inputs
+        return frozenset(i.op for i in inputs if i is not None and i.op != "Var")
+
+    @cached_property
     def _own(self) -> frozenset[str]:
         return frozenset(self._reading.after)
 

@@ -6,9 +6,9 @@ every order, and is indexed by the operator of its first root.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import cached_property
 
 from superopt.ir.dim import Dim
 from superopt.ir.ops import OPS
@@ -73,13 +73,19 @@ class _Ready:
         self.variants: list[Variant] = []
         self.several: list[tuple[ListLaw, str]] = []  # laws of several outputs, not of sites; and the ids of the rules
         self.site_laws: list[tuple[ListLaw, str]] = []
+        self._single: dict[Variant, ListLaw | None] = {}  # laws of one output, where they were needed
         self.first_site_law = 0  # the number of the rule that it comes from
 
-    @cached_property
-    def laws(self) -> list[tuple[ListLaw, str]]:
-        """All that are no laws of sites."""
-        single = ((list_law(v.rule), v.origin) for v in self.variants if len(v.rule.lhs) == 1)
-        return [(law, origin) for law, origin in single if law is not None] + self.several
+    def laws(self, below: AbstractSet[str]) -> Iterator[tuple[ListLaw, str]]:
+        """Those that are no laws of sites and have no other operators than these just below the first root."""
+        for variant in self.variants:
+            if len(variant.rule.lhs) == 1 and all(op in below for _, op in variant.inner):
+                if variant not in self._single:
+                    self._single[variant] = list_law(variant.rule)
+                law = self._single[variant]
+                if law is not None:
+                    yield law, variant.origin
+        yield from ((law, origin) for law, origin in self.several if law.below <= below)
 
 
 class RuleSet:
@@ -93,7 +99,7 @@ class RuleSet:
         self._rules: dict[str, list[tuple[int, Rule, str]]] = {}  # with their numbers, and ids as they stand in the set
         self._ready: dict[str, _Ready] = {}
         self._at: dict[tuple[object, ...], list[Variant]] = {}
-        self._wider: dict[tuple[int, str], list[Variant]] = {}
+        self._of_parts: dict[tuple[ListLaw, int], list[Variant]] = {}
         self._of_sites: dict[tuple[ListLaw, int], Variant | None] = {}
         ordered = sorted(rules, key=lambda rule: len(rule.lhs))  # laws of two outputs before those of three
         for number, rule in enumerate(ordered):
@@ -137,16 +143,17 @@ class RuleSet:
         root = root_key(term)
         key = (root, several, *(None if i is None else i.op for i in inputs))
         if key not in self._at:
-            variants = [*self.variants(root), *(variant for n in several for variant in self.wider(n, root))]
+            variants = [*self.variants(root), *(variant for n in several for variant in self._wider(n, term))]
             self._at[key] = [variant for variant in variants if variant.may_fit(term)]
         return self._at[key]
 
-    def wider(self, n: int, key: str) -> Sequence[Variant]:
-        """Variants of the laws of `n` operands or parts whose first root has this key."""
-        if (n, key) not in self._wider:
-            laws = self._of(key).laws
-            self._wider[n, key] = [_variant(rule, origin) for law, origin in laws for rule in law.of(n)]
-        return self._wider[n, key]
+    def _wider(self, n: int, term: Term) -> Iterator[Variant]:
+        """Variants of the laws of `n` operands or parts whose first root may be `term`."""
+        below = {i.op for i in node_of(term).inputs if i is not None}
+        for law, origin in self._of(root_key(term)).laws(below):  # a law of n is about the same operators
+            if (law, n) not in self._of_parts:
+                self._of_parts[law, n] = [_variant(rule, origin) for rule in law.of(n)]
+            yield from self._of_parts[law, n]
 
     def site_laws(self, keys: Collection[str]) -> list[tuple[str, list[tuple[ListLaw, str]]]]:
         """The laws of many sites, and the ids of their rules, by the key of the first root: those of `keys`."""
