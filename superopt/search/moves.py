@@ -94,6 +94,15 @@ class _Place:
         return None if not found.made.isdisjoint(roots) else found
 
 
+@dataclass(frozen=True)
+class _Site:
+    """A term where a law of many sites fits, what it has to share with others, and what a merge of it touches there."""
+
+    term: Term
+    shared: tuple[object, ...]
+    touched: frozenset[Term]
+
+
 # Terms whose matches are remembered from one region to the next.
 _REMEMBERED = 20_000
 
@@ -107,7 +116,7 @@ class Matcher:
         self._at_term: dict[Term, tuple[list[_Place], list[tuple[Variant, dict[Term, Term]]]]] = {}
         self._fitting: dict[tuple[Term, Term], dict[Term, Term] | None] = {}
         self._several: dict[tuple[Variant, tuple[Term, ...]], _Place] = {}
-        self._shared: dict[tuple[ListLaw, Term], tuple[object, ...] | None] = {}
+        self._sites: dict[tuple[ListLaw, Term], _Site | None] = {}
 
     def tidy(self) -> None:
         """Give back the memory, if it is much; matches are found anew where they are asked for again."""
@@ -119,7 +128,7 @@ class Matcher:
         self._at_term.clear()
         self._fitting.clear()
         self._several.clear()
-        self._shared.clear()
+        self._sites.clear()
 
     def matches(
         self, view: View, near: frozenset[Term] | None = None, wanted: Callable[[Variant], bool] = lambda variant: True
@@ -159,18 +168,26 @@ class Matcher:
         for key, laws in self.rules.site_laws([key for key, terms in view.by_key.items() if len(terms) > 1]):
             terms = view.by_key[key]
             for law, origin in laws:
-                by_shared: dict[tuple[object, ...], list[Term]] = {}
+                by_shared: dict[tuple[object, ...], list[_Site]] = {}
                 for term in terms:
-                    if (law, term) not in self._shared:
-                        self._shared[law, term] = law.site(term)
-                    shared = self._shared[law, term]
-                    if shared is not None:
-                        by_shared.setdefault(shared, []).append(term)
-                for members in by_shared.values():
-                    for roots in sets_of_sites(members, view) if len(members) > 1 else ():
+                    site = self._site(law, term)
+                    if site is not None:
+                        by_shared.setdefault(site.shared, []).append(site)
+                for sites in by_shared.values():
+                    if len(sites) == 1 or (near is not None and all(near.isdisjoint(s.touched) for s in sites)):
+                        continue
+                    for roots in sets_of_sites([site.term for site in sites], view):
                         variant = self.rules.of_sites(law, origin, len(roots))
                         if variant is not None and wanted(variant):
                             yield from self._found(variant, roots, view, near)
+
+    def _site(self, law: ListLaw, term: Term) -> _Site | None:
+        if (law, term) not in self._sites:
+            shared = law.site(term)
+            touched = [] if shared is None else (self._fit(law.rule.lhs[0], term) or {}).values()
+            site = None if shared is None else _Site(term, shared, frozenset(t for t in touched if not t.weight_only))
+            self._sites[law, term] = site
+        return self._sites[law, term]
 
     def _found(
         self, variant: Variant, roots: tuple[Term, ...], view: View, near: frozenset[Term] | None
