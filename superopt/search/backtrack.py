@@ -113,7 +113,7 @@ class RegionSearch:
         return self._rounded(self.cost.price(outputs))
 
     def _rounded(self, price: Price) -> Price:
-        return price._replace(time=round(price.time / self.quantum) * self.quantum)
+        return Price(round(price.time / self.quantum) * self.quantum, *price[1:])
 
     @property
     def exhausted(self) -> bool:

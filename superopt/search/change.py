@@ -7,11 +7,10 @@ price(after) = price(before) + what is made - what nothing uses any more
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cached_property
 
 from superopt.ir.term import Term
 from superopt.search.graph_cost import DEPENDENT, GraphCost, Price, collect, transposed_weights
-from superopt.search.kernels import DEPTH, KERNELS
+from superopt.search.kernels import DEPTH, KERNELS, PARTS
 from superopt.search.view import View
 
 __all__ = ["Changeable"]
@@ -94,26 +93,25 @@ class Changeable:
         time = self._time_after(becomes, made, gone, touched, uses) + self._costs.reading(sums.weight_bytes)
         return Price(time, sums.nodes, sums.transposed, sums.weight_bytes, sums.weight_terms)
 
-    @cached_property
-    def _kernels(self) -> dict[Term, dict[Term, None]]:
-        """For terms the operators over them that may be the last of a kernel which they are in, or end."""
-        found: dict[Term, dict[Term, None]] = {}
-        for last in self._parts:
-            level = [last] if last.op in KERNELS else []
-            for _ in range(DEPTH):
-                for term in level:
-                    found.setdefault(term, {})[last] = None
-                below = dict.fromkeys(i for term in level for i in self._inputs[term])
-                level = [i for i in below if i is not None and i in self._inputs]
-        return found
-
     def _above(self, term: Term) -> tuple[Term, ...]:
         """Operators over `term` that depend on it in what they take."""
         found = self._over.get(term)
         if found is None:
             users = (user for user in self.view.users.get(term, ()) if user.op in DEPENDENT and user in self._parts)
-            found = self._over[term] = (*users, *self._kernels.get(term, ()))
+            found = self._over[term] = (*users, *self._kernels(term))
         return found
+
+    def _kernels(self, term: Term) -> list[Term]:
+        """The operators, `term` or over it, that may be the last of a kernel which it is in, or ends."""
+        if KERNELS.isdisjoint(self.view.by_key):
+            return []
+        reached = dict.fromkeys([term] if term in self._parts else [])
+        level = list(reached)
+        for _ in range(DEPTH - 1):
+            over = [user for below in level for user in self.view.users.get(below, ()) if user.op in PARTS]
+            level = [user for user in over if user in self._parts and user not in reached]
+            reached.update(dict.fromkeys(level))
+        return sorted((last for last in reached if last.op in KERNELS), key=self.view.terms.__getitem__)
 
     def _time_after(
         self,
