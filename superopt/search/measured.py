@@ -79,6 +79,7 @@ class MeasuredCost:
         self.counts = _Counts()
         self.spent_s = 0.0
         self._known: dict[str, float] = {}
+        self._keys: dict[tuple[object, ...], str] = {}  # of operators that were asked for, by what they are alike in
         self._ratios: dict[str, list[float]] = {}
 
     @property
@@ -92,14 +93,18 @@ class MeasuredCost:
             return 0.0
         if term.op not in OPS:
             return self.fallback.cost(term)
+        alike = _alike(term)
+        key = self._keys.get(alike)
+        if key is not None and (seconds := self._known.get(key)) is not None:
+            return seconds
         try:
             alone, key = self._alone(term)
         except Unmeasurable:
             return self._estimate(term)
-        seconds = self._known.get(key)
-        if seconds is None:
-            seconds = self._known[key] = self._look_up(term, alone, key)
-        return seconds
+        self._keys[alike] = key
+        if key not in self._known:
+            self._known[key] = self._look_up(term, alone, key)
+        return self._known[key]
 
     def _look_up(self, term: Term, alone: Term, key: str) -> float:
         """What the cache has, else a measurement, else an estimate."""
@@ -207,6 +212,17 @@ class MeasuredCost:
     def _seconds(self, outputs: Sequence[Term], weights: Mapping[str, Array]) -> float:
         run = runner(outputs, weights, self.target, opset=self.opset)
         return _seconds(run, self.target.provider == "cpu" and self.target.threads == 1)
+
+
+def _alike(term: Term) -> tuple[object, ...]:
+    """What operators of one cost have in common, in the time that it takes to look at them: attributes, the types of
+    operands, which of them are constants, and which are the same."""
+    places = {used: place for place, used in reversed(list(enumerate(term.inputs)))}
+    shown = [
+        None if i is None else (i.types, i.weight_only, i.op in ("Zeros", "Ones") and i.op, places[i])
+        for i in term.inputs
+    ]
+    return (term.op, term.attrs, *shown)
 
 
 def _plain(term: Term) -> Term:
