@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from superopt.ir.term import Term
 from superopt.search.graph_cost import DEPENDENT, GraphCost, Price, collect, transposed_weights
-from superopt.search.kernels import DEPTH, KERNELS, PARTS
+from superopt.search.kernels import DEPTH, KERNELS, NEEDS, PARTS
 from superopt.search.view import View
 
 __all__ = ["Changeable"]
@@ -42,6 +42,8 @@ class Changeable:
             self._before.read(costs.weight(weight), 1)
         self._known: dict[tuple[Sequence[Term], Sequence[Term]], Price] = {}
         self._over: dict[Term, tuple[Term, ...]] = {}
+        # Operators that may be the last of a kernel, as the graph stands.
+        self._lasts = {op for op in KERNELS if op in view.by_key and NEEDS.get(op, op) in view.by_key}
 
     def price(self, roots: tuple[Term, ...], results: tuple[Term, ...]) -> Price:
         """The price of the graph with `roots` exchanged for `results`, none of which is computed from a root.
@@ -103,7 +105,7 @@ class Changeable:
 
     def _kernels(self, term: Term) -> list[Term]:
         """The operators, `term` or over it, that may be the last of a kernel which it is in, or ends."""
-        if KERNELS.isdisjoint(self.view.by_key):
+        if not self._lasts:
             return []
         reached = dict.fromkeys([term] if term in self._parts else [])
         level = list(reached)
@@ -111,7 +113,7 @@ class Changeable:
             over = [user for below in level for user in self.view.users.get(below, ()) if user.op in PARTS]
             level = [user for user in over if user in self._parts and user not in reached]
             reached.update(dict.fromkeys(level))
-        return sorted((last for last in reached if last.op in KERNELS), key=self.view.terms.__getitem__)
+        return sorted((last for last in reached if last.op in self._lasts), key=self.view.terms.__getitem__)
 
     def _time_after(
         self,
@@ -127,6 +129,9 @@ class Changeable:
         queue = list(made)
         for term in made:
             inputs_of[term] = term.inputs
+            for op, needed in NEEDS.items():  # what was no kernel for want of it
+                if term.op == needed and op not in self._lasts:
+                    queue += self.view.by_key.get(op, ())
         for root in becomes:
             queue += self._above(root)
             for user in self.view.users.get(root, ()):

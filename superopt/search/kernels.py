@@ -16,10 +16,11 @@ from typing import NamedTuple
 from superopt.ir.ops import make
 from superopt.ir.term import Term
 
-__all__ = ["DEPTH", "KERNELS", "PARTS", "Inputs", "Kernel", "is_scalar", "kernel"]
+__all__ = ["DEPTH", "KERNELS", "NEEDS", "PARTS", "Inputs", "Kernel", "is_scalar", "kernel"]
 
 KERNELS = frozenset({"LayerNormalization", "Mul"})  # operators that may be the last of one
 PARTS = KERNELS | {"Add", "Div", "Erf"}  # operators that one is made of
+NEEDS = {"Mul": "Erf"}  # there is none of this last operator without that one
 DEPTH = 6  # how many operators on a way from such an operator down may decide whether it is, its inputs' makers too
 
 

@@ -6,7 +6,7 @@ that holds the term; whether it makes sense there is found out where somebody as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -116,7 +116,7 @@ class Matcher:
         self._at_term: dict[Term, tuple[list[_Place], list[tuple[Variant, dict[Term, Term]]]]] = {}
         self._fitting: dict[tuple[Term, Term], dict[Term, Term] | None] = {}
         self._several: dict[tuple[Variant, tuple[Term, ...]], _Place] = {}
-        self._sites: dict[tuple[ListLaw, Term], _Site | None] = {}
+        self._sites: dict[Term, list[_Site | None]] = {}  # one for each law that there is for the term's key
 
     def tidy(self) -> None:
         """Give back the memory, if it is much; matches are found anew where they are asked for again."""
@@ -166,28 +166,31 @@ class Matcher:
     ) -> Iterator[Match]:
         """The matches of laws of many sites."""
         for key, laws in self.rules.site_laws([key for key, terms in view.by_key.items() if len(terms) > 1]):
-            terms = view.by_key[key]
-            for law, origin in laws:
+            places = [self._sites.get(term) or self._sites_at(term, laws) for term in view.by_key[key]]
+            for number, (law, origin) in enumerate(laws):
                 by_shared: dict[tuple[object, ...], list[_Site]] = {}
-                for term in terms:
-                    site = self._site(law, term)
+                for sites in places:
+                    site = sites[number]
                     if site is not None:
                         by_shared.setdefault(site.shared, []).append(site)
-                for sites in by_shared.values():
-                    if len(sites) == 1 or (near is not None and all(near.isdisjoint(s.touched) for s in sites)):
+                for alike in by_shared.values():
+                    if len(alike) == 1 or (near is not None and all(near.isdisjoint(s.touched) for s in alike)):
                         continue
-                    for roots in sets_of_sites([site.term for site in sites], view):
+                    for roots in sets_of_sites([site.term for site in alike], view):
                         variant = self.rules.of_sites(law, origin, len(roots))
                         if variant is not None and wanted(variant):
                             yield from self._found(variant, roots, view, near)
 
-    def _site(self, law: ListLaw, term: Term) -> _Site | None:
-        if (law, term) not in self._sites:
+    def _sites_at(self, term: Term, laws: Sequence[tuple[ListLaw, str]]) -> list[_Site | None]:
+        """What it is a site of, law by law: all laws that there are for its key."""
+        found: list[_Site | None] = []
+        for law, _ in laws:
             shared = law.site(term)
             touched = [] if shared is None else (self._fit(law.rule.lhs[0], term) or {}).values()
-            site = None if shared is None else _Site(term, shared, frozenset(t for t in touched if not t.weight_only))
-            self._sites[law, term] = site
-        return self._sites[law, term]
+            run_time = frozenset(t for t in touched if not t.weight_only)
+            found.append(None if shared is None else _Site(term, shared, run_time))
+        self._sites[term] = found
+        return found
 
     def _found(
         self, variant: Variant, roots: tuple[Term, ...], view: View, near: frozenset[Term] | None
