@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 
 import numpy as np
@@ -137,6 +138,20 @@ def test_the_budget_is_kept() -> None:
     result = search((x,), RULES, slow, AnalyticCost(), position={}, budget_s=0.5)
     assert time.monotonic() - begun < 2.5
     assert not result.complete
+
+
+def test_cycles_are_collected_seldom_and_then_as_before() -> None:
+    before, inside = gc.get_threshold(), list[int]()
+    graph = Graphs().mobileone(image(), 8, 3, 8, 2, True)
+
+    def failing(rule: Rule, bindings: Bindings) -> Signature | None:
+        inside.append(gc.get_threshold()[0])
+        raise ValueError("cannot check")
+
+    with pytest.raises(ValueError, match="cannot check"):
+        search((graph,), RULES, failing, AnalyticCost(), position={})
+    assert inside[0] > before[0]
+    assert gc.get_threshold() == before
 
 
 def test_no_budget_changes_nothing() -> None:

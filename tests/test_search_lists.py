@@ -13,7 +13,7 @@ from superopt.search import AnalyticCost, search
 from superopt.search.everywhere import in_order, site_regions
 from superopt.search.lists import list_law
 from superopt.search.moves import Matcher, RuleSet
-from superopt.search.view import View
+from superopt.search.view import View, node_of, root_key
 from tests.search_rules import believe
 
 _SPLIT = "Split[axis=-2, split=[a.shape[-2], c.shape[-2]]](MatMul(Concat[axis=-2](a, c), b))"
@@ -147,3 +147,32 @@ def test_the_search_makes_no_operator_that_the_model_cannot_have() -> None:
     assert count(search(outputs, rules, believe, AnalyticCost(), position={}).outputs, "Mish") == 1
     kept = search(outputs, rules, believe, AnalyticCost(), position={}, available=lambda op: op != "Mish")
     assert kept.outputs == outputs
+
+
+def test_laws_of_many_parts_are_those_that_fit_the_operators_there() -> None:
+    """Made only where their operators are, they are the same as all of them made and then tried."""
+    t = var("t", tensor(2, 9))
+    split = make("Split", (t,), {"axis": -1, "split": (3, 3, 3)})
+    parts = [split.out(k) for k in range(3)]
+    rules = RuleSet([PARTS, SUMS, GATES])
+    for term in (*parts, make("Tanh", parts[:1]), make("Add", parts[:2]), make("Relu", parts[:1])):
+        all_of_three = [
+            rule
+            for number in (PARTS, SUMS, GATES)
+            for directed in (number, number.reversed())
+            if directed.applicable
+            for rule in directed.commuted()
+            if (law := list_law(rule)) is not None and not law.of_sites and law.root == root_key(term)
+            for rule in law.of(3)
+        ]
+        wanted = {show_rule(rule) for rule in all_of_three if _may_fit(rule.lhs[0], term)}
+        assert wanted <= {show_rule(variant.rule) for variant in rules.at(term)}
+        assert all(_may_fit(variant.rule.lhs[0], term) for variant in rules.at(term))
+    assert any(len(variant.rule.lhs) == 3 for variant in rules.at(make("Tanh", parts[:1])))
+
+
+def _may_fit(pattern: Term, term: Term) -> bool:
+    wanted, inputs = node_of(pattern).inputs, node_of(term).inputs
+    return len(wanted) == len(inputs) and all(
+        p is None or p.op == "Var" or (i is not None and p.op == i.op) for p, i in zip(wanted, inputs, strict=True)
+    )
