@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from superopt.ir.rule import Signature
 from superopt.ir.text import parse_rule
 from superopt.optimizer.remembered import RememberedProofs
 from verify import proofs
@@ -46,6 +47,16 @@ def test_a_remembered_proof_answers_for_the_reversed_equation(known: Path, unabl
     proved = book.verdict(TRUE, TRUE.signatures[0])
     assert TRUE.reversed().id != TRUE.id
     assert book.verdict(TRUE.reversed(), TRUE.signatures[0]) == proved
+
+
+def test_proofs_at_any_signature_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes of an attribute, z[1], are in none that is written in a file of rules."""
+    rule = parse_rule("Expand[shape=z](Expand[shape=[z[1], b.shape[-1]]](b)) = Expand[shape=z](b)")
+    signature = Signature((("b", (None, None)),), (("z", (2, 3, 4)), ("z[1]", 3)))
+    proved = RememberedProofs(path=tmp_path / "verdicts.sqlite").verdict(rule, signature)
+    assert isinstance(proved, Proved)
+    monkeypatch.setattr(proofs, "prove_at", lambda *_: pytest.fail("proven again"))
+    assert RememberedProofs(path=tmp_path / "verdicts.sqlite").verdict(rule, signature) == proved
 
 
 def test_what_a_certificate_proves_is_not_proven_again(known: Path, tmp_path: Path, unable: None) -> None:

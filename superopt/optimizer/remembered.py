@@ -16,6 +16,7 @@ __all__ = ["RememberedProofs"]
 
 _PATIENCE_S = 10.0  # while another process writes
 _NONE = ""  # no proof
+_IN_KEY = Signature(())  # a signature need not be read back: not all that rules are used at have a notation
 
 
 class RememberedProofs(ProofBook):
@@ -55,7 +56,7 @@ class RememberedProofs(ProofBook):
             else:
                 found = super().verdict(rule, signature)
                 if not listed:
-                    self._remember(key, rule, signature, found)
+                    self._remember(key, rule, found)
             self._known[at] = found
         return self._known[at]
 
@@ -86,8 +87,8 @@ class RememberedProofs(ProofBook):
         except (sqlite3.Error, ValueError, KeyError, TypeError):
             return None
 
-    def _remember(self, key: str, rule: Rule, signature: Signature, verdict: Verdict) -> None:
-        proof = Certificate.of(rule, [(signature, verdict)], key).to_json() if isinstance(verdict, Proved) else _NONE
+    def _remember(self, key: str, rule: Rule, verdict: Verdict) -> None:
+        proof = Certificate.of(rule, [(_IN_KEY, verdict)], key).to_json() if isinstance(verdict, Proved) else _NONE
         try:
             if self._connection is not None:
                 self._connection.execute("INSERT OR REPLACE INTO verdict VALUES (?, ?)", (key, proof))
