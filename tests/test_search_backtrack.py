@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from superopt.ir.ops import make
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, var
@@ -20,6 +21,8 @@ from tests.search_graphs import Graphs, image, operators
 from tests.search_rules import RULES, believe
 
 RULE_SET = RuleSet(RULES)
+_CUT = "Slice[axes=[1], ends=e, starts=s, steps=[1]]"
+PARTS = RuleSet([parse_rule(f"{_CUT}(MatMul(a, b)) = MatMul(a, {_CUT}(b))")])
 
 
 def searched(
@@ -168,3 +171,21 @@ def test_the_order_of_operands_does_not_make_another_graph() -> None:
     search = searched(total, rules=RuleSet([parse_rule("Add(Add(a, b), c) = Add(a, Add(b, c))")]), limit=2000)
     assert search.best.price.time == search.start.price.time
     assert canonical(search.best.outputs) is not None
+
+
+def test_what_reads_a_value_is_moved_together() -> None:
+    """Each part of a product is computed beside the whole, which goes when the last of them has moved."""
+    parts, width = 6, 64
+    weight = Graphs().const(width, parts * width)
+    whole = make("MatMul", (var("x", tensor(width, width)), weight))
+    cuts = ({"axes": (1,), "ends": (k + width,), "starts": (k,), "steps": (1,)} for k in range(0, parts * width, width))
+    search = searched(*(make("Slice", (whole,), cut) for cut in cuts), rules=PARTS)
+    assert operators(search.best.outputs) == ["MatMul"] * parts
+    assert [step.roots for step in search.best.rewrite().steps] == [(root,) for root in search.start.outputs]
+
+
+def test_what_another_operator_still_reads_is_not_moved_together() -> None:
+    whole = make("MatMul", (var("x", tensor(64, 64)), Graphs().const(64, 128)))
+    cuts = ({"axes": (1,), "ends": (k + 64,), "starts": (k,), "steps": (1,)} for k in (0, 64))
+    search = searched(make("Relu", (whole,)), *(make("Slice", (whole,), cut) for cut in cuts), rules=PARTS)
+    assert search.best is search.start

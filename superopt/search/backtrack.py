@@ -35,6 +35,7 @@ from superopt.search.moves import CheckCache, Match, Matcher, Variant
 from superopt.search.normal import Normal
 from superopt.search.state import State, fresh, lost, surroundings
 from superopt.search.tally import Tally
+from superopt.search.together import Joint, joint
 from superopt.search.view import View, run_time_terms
 
 __all__ = ["EFFORTS", "RegionSearch"]
@@ -244,12 +245,16 @@ class RegionSearch:
         if bound is None:
             bound = self.alpha * self.base.price.time
         priced: list[tuple[Price, Match]] = []
+        dear: list[tuple[Price, Match]] = []  # more than the bound allows, alone
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
 
         def wanted(variant: Variant) -> bool:
             if (variant.chooses and not functions) or (several and len(variant.rule.lhs) == 1):
                 return False
             return not (variant.origin in self._distrusted or self.luck.is_broken(variant.origin))
+
+        def after(found: Match) -> Price:
+            return self._rounded(graph.price(found.roots, found.results))
 
         find = self.matcher.merges if merges else self.matcher.matches
         for found in find(graph.view, near, wanted):
@@ -258,11 +263,13 @@ class RegionSearch:
                 continue
             seen.add(key)
             self.tally[found.variant.origin].matched += 1
-            price = self._rounded(graph.price(found.roots, found.results))
+            price = after(found)
             if price.time == state.price.time and price >= state.price and found.only_writes_weights:
                 continue
-            if price.time <= bound:
-                priced.append((price, found))
+            (priced if price.time <= bound else dear).append((price, found))
+        if not (merges or functions or several):
+            made = joint((*priced, *dear), state.price, graph.view, after)
+            priced += [(price, found) for price, found in made if price.time <= bound]
         priced.sort(key=lambda item: item[0])
         return priced
 
@@ -271,6 +278,11 @@ class RegionSearch:
 
         Graphs count as seen whatever the order of commutative operands.
         """
+        if isinstance(found, Joint):
+            child: State | None = state
+            for part in found.parts:
+                child = self._child(child, part, seen if part is found.parts[-1] else None) if child else None
+            return child
         signature = self.check(found)
         if signature is None:
             self.tally[found.variant.origin].unproven += 1
@@ -320,12 +332,10 @@ class RegionSearch:
     def _bursts(self, width: int, depth: int) -> State | None:
         """A state better than the best, found by a burst from one of the first moves; None where there is none."""
         self._usual = frozenset(run_time_terms(self.base.outputs))
-        for _, first in sorted(
-            self._moves(self.base), key=lambda item: not self.luck.has_gained(item[1].variant.rule.id)
-        ):
+        for _, first in sorted(self._moves(self.base), key=lambda item: not self.luck.has_gained(item[1].name)):
             if self._over():
                 return None
-            rule = first.variant.rule.id
+            rule = first.name
             child = self._child(self.base, first) if self.luck.allows(self.effort, rule) else None
             if child is None:
                 continue
@@ -352,7 +362,7 @@ class RegionSearch:
                     return None
                 if left == 0:
                     break
-                rule = first.variant.rule.id
+                rule = first.name
                 if first.covered.isdisjoint(taken.move.covered) or not self.luck.allows(self.effort, rule):
                     continue
                 child = self._child(parent, first, {self._normal(taken.outputs)})

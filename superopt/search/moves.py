@@ -49,6 +49,11 @@ class Match:
         return frozenset(made)
 
     @property
+    def name(self) -> str:
+        """By what the luck of beginning with it is remembered."""
+        return self.variant.rule.id
+
+    @property
     def only_writes_weights(self) -> bool:
         """Whether the same operators read the same run-time values, and only constants are written in another way.
 

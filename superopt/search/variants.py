@@ -49,6 +49,11 @@ class Variant:
     arity: int  # how many inputs it must have
     chooses: bool  # it introduces a function of the runtime's own, or another name for an operator
 
+    @cached_property
+    def kind(self) -> tuple[tuple[str, ...], ...]:
+        """The operators of both sides: the same for laws of parts that differ in which part they are of."""
+        return tuple(tuple(t.op for t in topological(side)) for side in (self.rule.lhs, self.rule.rhs))
+
     def may_fit(self, term: Term) -> bool:
         """A quick look at the operators just below: False where the first root cannot be `term`."""
         inputs = node_of(term).inputs
