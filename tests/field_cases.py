@@ -142,6 +142,7 @@ EXACT: Mapping[str, Shapes] = {
     "Add(a, Ones[shape=[2, 3]])": _A,
     "Mul(a, Zeros[shape=[]])": _A,
     "Add(a, ConstantOfShape[shape=[2, 3], value=-4.0])": _A,
+    "Mul(a, Constant[shape=[3], value_floats=[1.0, -2.0, 4.0]])": _A,
     "Mul(a, Range[delta=-2.0, n=3, start=3.0])": _A,
     "Conv[dilations=[1, 1], group=2, pads=[1, 1, 1, 1], strides=[1, 1]](x, Dirac[group=2, shape=[4, 2, 3, 3]])": {
         "x": (1, 4, 3, 3)

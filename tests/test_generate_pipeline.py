@@ -15,6 +15,7 @@ from superopt.generate.fingerprints import Evaluator
 from superopt.generate.generalise import generalise
 from superopt.generate.grammar import Family, Use, Variable
 from superopt.generate.minimise import Cost, Minimiser, cost, is_usable, is_weak
+from superopt.generate.settle import Settler
 from superopt.generate.trial import Trial
 from superopt.ir.ops import make
 from superopt.ir.rule import Rule, Signature
@@ -174,6 +175,73 @@ def test_a_derivation_that_leads_uphill_does_not_count() -> None:
     assert not minimiser.derivable(direct)
     same = _equation(family, f"{large}(x, {pad}(w)) = {small}(x, w)")
     assert minimiser.derivable(same)
+
+
+_SUM = "Conv[dilations=[1, 1], group=1, pads=[1, 1, 1, 1], strides=[1, 1]]"
+_SIDE_BY_SIDE = Family(
+    "f",
+    (
+        Variable("x", (1, 2, 2, 2), "x"),
+        Variable("y", (1, 2, 2, 2), "x"),
+        Variable("w", (2, 4, 3, 3), "w", True),
+        Variable("b", (2,), "b", True),
+    ),
+    (),
+    1,
+    lifts="conv",
+)
+
+
+def test_where_either_side_may_be_faster_each_is_found_from_the_other() -> None:
+    merging = f"Add({_SUM}(x, w), {_SUM}(y, u, b)) = {_SUM}(Concat[axis=-3](x, y), Concat[axis=-3](w, u), b)"
+    joined = "Concat[axis=i](Split[axis=i, split=n](x).0, Split[axis=i, split=n](x).1) = x"
+    minimiser = Minimiser(Evaluator(0))
+    for rule in (merging, joined):
+        minimiser.add(parse_rule(rule))
+    parts = "Split[axis=-3, split=[2, 2]](w)"
+    law = f"Add({_SUM}(x, {parts}.0), {_SUM}(y, {parts}.1, b)) = {_SUM}(Concat[axis=-3](x, y), w, b)"
+    equation = _equation(_SIDE_BY_SIDE, law)
+    (apart, one), (back, _) = minimiser.ways(equation)
+    assert back == one
+    assert minimiser.is_found(apart, one, equation.weights)
+    assert not minimiser.is_found(one, apart, equation.weights)
+    assert not minimiser.derivable(equation)
+    minimiser.add(parse_rule(law.replace("[2, 2]](w)", "[x.shape[1], y.shape[1]]](w)")))
+    assert minimiser.derivable(equation)
+
+
+def test_a_large_law_that_saves_products_is_found_downhill_only() -> None:
+    family = Family(
+        "f",
+        (
+            Variable("x", (2, 6), "x"),
+            Variable("w", (6, 6), "w", True),
+            Variable("u", (6, 2), "u", True),
+            Variable("t", (2, 6), "t", True),
+            Variable("b", (6,), "b", True),
+        ),
+        (),
+        1,
+    )
+    moved, low_rank = "Add(a, Add(b, c)) = Add(b, Add(a, c))", "Add(MatMul(x, w), MatMul(MatMul(x, u), t))"
+    minimiser = Minimiser(Evaluator(0))
+    minimiser.add(parse_rule(f"{low_rank} = MatMul(x, Add(w, MatMul(u, t)))"))
+    minimiser.add(parse_rule(moved))
+    beside = _equation(family, f"Add(b, {low_rank}) = Add(b, MatMul(x, Add(w, MatMul(u, t))))")
+    assert minimiser.derivable(beside)
+    between = "Add(Add(b, MatMul(x, w)), MatMul(MatMul(x, u), t)) = Add(b, MatMul(x, Add(w, MatMul(u, t))))"
+    assert not minimiser.derivable(_equation(family, between))  # an operand must be moved first, which gains nothing
+    minimiser.add(parse_rule(between))
+    assert minimiser.derivable(_equation(family, between))
+
+
+def test_another_form_of_a_known_result_is_dropped() -> None:
+    parts = "Split[axis=-3, split=[2, 2]](w)"
+    second = f"Add({_SUM}(x, {parts}.0), {_SUM}(y, {parts}.1, b)) = {_SUM}(Concat[axis=-3](x, y), w, b)"
+    first = f"Add({_SUM}(x, {parts}.1), {_SUM}(y, {parts}.0, b)) = {_SUM}(Concat[axis=-3](y, x), w, b)"
+    settler = Settler(Evaluator(0), 0)
+    settler.settle(_equation(_SIDE_BY_SIDE, text) for text in (second, first))
+    assert (settler.counts.proved, settler.counts.weak) == (1, 1)
 
 
 def test_costs_count_what_runs() -> None:

@@ -80,9 +80,11 @@ def test_the_family_gives_cells_and_steps(folder: Path) -> None:
     listed, _ = certified_rules(folder)
     texts = [show_rule(Rule(entry.rule.lhs, entry.rule.rhs)) for entry in listed]
     assert f"{_SECOND}.1 = {_BOTH}.1" in texts
-    cell = next(entry.rule for entry in listed if len(entry.rule.lhs) == 2)
-    assert sum(t.op == "MatMul" for t in topological(cell.lhs)) == 8
-    assert [t.op for t in topological(cell.rhs) if t.op == "LSTM"] == ["LSTM"]
+    cells = [entry.rule for entry in listed if len(entry.rule.lhs) == 2]
+    products = [sum(t.op in ("Gemm", "MatMul") for t in topological(cell.lhs)) for cell in cells]
+    assert sorted(products) == [2, 8]  # gates of one sum, and each by itself
+    for cell in cells:
+        assert [t.op for t in topological(cell.rhs) if t.op == "LSTM"] == ["LSTM"]
 
 
 def _law(folder: Path) -> StepLaw:
@@ -101,8 +103,21 @@ def test_a_law_of_many_steps_is_proven_on_the_spot(folder: Path, n: int) -> None
     assert isinstance(prove_at(rule, type(known.signatures[0])(shapes)), Proved)
 
 
-def _unrolled(steps: int, layers: int, inputs: int, hidden: int) -> tuple[list[Term], Term]:
-    """The last state of layers of cells written out, gate by gate, from sequences of one row of their own."""
+@pytest.mark.parametrize("n", [3, 100, 200])
+def test_what_is_cut_into_steps_and_put_together_is_what_it_was(n: int) -> None:
+    """Cases lie within each other as deep as the logarithm of their number."""
+    parts = [f"Split[axis=-3, split={[1] * n}](x).{k}" for k in range(n)]
+    steps = [f"Unsqueeze[axes=[-3]](Gather[axis=-3, indices={k}](x))" for k in range(n)]
+    for taken in (parts, steps):
+        assert isinstance(_verdict(f"Concat[axis=-3]({', '.join(taken)}) = x @ x[{n},_,_]"), Proved)
+    steps[n // 3], steps[n // 2] = steps[n // 2], steps[n // 3]
+    if n == 100:
+        assert isinstance(_verdict(f"Concat[axis=-3]({', '.join(steps)}) = x @ x[{n},_,_]"), Refuted)
+
+
+def _unrolled(steps: int, layers: int, inputs: int, hidden: int, merged: bool) -> tuple[list[Term], Term]:
+    """The last state of layers of cells written out, from sequences of one row of their own: gate by gate, or `merged`
+    in one sum as PyTorch has it."""
     sequence = [var(f"x{t}", tensor(1, inputs)) for t in range(steps)]
     values: list[Term] = sequence
     for layer in range(layers):
@@ -111,13 +126,21 @@ def _unrolled(steps: int, layers: int, inputs: int, hidden: int) -> tuple[list[T
         after = []
         for x in values:
 
-            def gate(op: str, name: str, x: Term = x, h: Term = h, layer: int = layer, size: int = size) -> Term:
-                w, u = (
-                    Term.of("Const", (), {"hash": f"{k}{layer}{name}"}, (tensor(n, hidden),))
-                    for k, n in (("w", size), ("u", hidden))
-                )
-                b = Term.of("Const", (), {"hash": f"b{layer}{name}"}, (tensor(hidden),))
-                return make(op, (make("Add", (make("Add", (make("MatMul", (x, w)), make("MatMul", (h, u)))), b)),))
+            def constant(name: str, *shape: int, layer: int = layer) -> Term:
+                return Term.of("Const", (), {"hash": f"{name}{layer}"}, (tensor(*shape),))
+
+            def product(of: Term, w: Term, b: Term) -> Term:
+                return make("Gemm", (of, w, b), {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1})
+
+            def gate(op: str, name: str, x: Term = x, h: Term = h, size: int = size) -> Term:
+                if merged:
+                    read = product(x, constant("w", 4 * hidden, size), constant("b", 4 * hidden))
+                    kept = product(h, constant("u", 4 * hidden, hidden), constant("d", 4 * hidden))
+                    parts = make("Split", (make("Add", (read, kept)),), {"axis": -1, "split": (hidden,) * 4})
+                    return make(op, (parts.out("ifgo".index(name)),))
+                w, u = (constant(f"{k}{name}", n, hidden) for k, n in (("w", size), ("u", hidden)))
+                total = make("Add", (make("MatMul", (x, w)), make("MatMul", (h, u))))
+                return make(op, (make("Add", (total, constant(f"b{name}", hidden))),))
 
             new = make("Mul", (gate("Sigmoid", "i"), gate("Tanh", "g")))
             c = make("Add", (make("Mul", (gate("Sigmoid", "f"), c)), new))
@@ -127,9 +150,10 @@ def _unrolled(steps: int, layers: int, inputs: int, hidden: int) -> tuple[list[T
     return sequence, values[-1]
 
 
+@pytest.mark.parametrize("merged", [False, True])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int) -> None:
-    _, last = _unrolled(3, layers, 4, 5)
+def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, merged: bool) -> None:
+    _, last = _unrolled(3, layers, 4, 5, merged)
     book = ProofBook({})
     rules = [*load_rules(folder), *(r for r in load_rules() if show_rule(r).startswith("Concat[axis=i](Split["))]
     known, outputs, traces = Recurrences(rules), (last,), []
@@ -137,7 +161,7 @@ def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int) -
         traces.append(trace)
         outputs = apply_trace(outputs, trace)
     assert sum(t.op == "LSTM" for t in topological(outputs)) == layers
-    assert not {"Sigmoid", "MatMul", "Split"} & {t.op for t in topological(outputs)}
+    assert not {"Sigmoid", "Gemm", "MatMul", "Split"} & {t.op for t in topological(outputs) if not t.weight_only}
     replayed: tuple[Term, ...] = (last,)
     for trace in traces:
         replayed = replay(replayed, trace, book)

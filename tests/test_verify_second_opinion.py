@@ -71,7 +71,7 @@ def test_scripts_mean_the_query(query: Query, answer: str) -> None:
 
 def test_scripts_hold_the_question_not_the_answer() -> None:
     """Z3 simplifies what it is given while it solves; a script taken from it then says `false`."""
-    heard = _heard("Split[axis=i, split=n](Concat[axis=i](x, y)).1 = y @ x[_,_] y[_,_] i=-1 n=[_,_]")
+    heard = _heard("Concat[axis=-1](Concat[axis=-1](x, y), z) = Concat[axis=-1](x, y, z) @ x[_,_] y[_,_] z[_,_]")
     assert heard
     for query in heard:
         assert "false" not in query.script()

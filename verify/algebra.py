@@ -8,6 +8,7 @@ A definition in `verify.semantics` is one function; each algebra gives it anothe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -16,7 +17,7 @@ from typing import Any, Protocol
 
 from superopt.ir.dim import Size, Sizes
 
-__all__ = ["Algebra", "Guard", "Piece", "at_least", "below", "equal"]
+__all__ = ["Algebra", "Guard", "Piece", "Table", "at_least", "below", "equal"]
 
 
 @dataclass(frozen=True)
@@ -34,9 +35,13 @@ class Guard:
         return self._hash
 
     def decided(self) -> bool | None:
-        """Truth where `value` is a number, else None."""
+        """Truth where `value` is a number, or is none of the multiples that it would have to be; else None."""
         if isinstance(self.value, int):
             return self.value == 0 if self.relation == "==" else self.value >= 0
+        if self.relation == "==":  # 2 * m == 2 * n + 1
+            step = math.gcd(*(coefficient for monomial, coefficient in self.value.terms if monomial))
+            if any(not monomial and coefficient % step for monomial, coefficient in self.value.terms):
+                return False
         return None
 
     def negated(self) -> Guard:
@@ -60,6 +65,20 @@ def equal(left: Size, right: Size) -> Guard:
     return Guard("==", left - right)
 
 
+@dataclass(frozen=True)
+class Table:
+    """A tensor of known numbers, in row-major order."""
+
+    shape: tuple[int, ...]
+    values: tuple[Fraction, ...]
+
+    def __getitem__(self, place: tuple[int, ...]) -> Fraction:
+        position = 0
+        for k, size in zip(place, self.shape, strict=True):
+            position = position * size + k
+        return self.values[position]
+
+
 Piece = tuple[Sequence[Guard], Callable[[], Any]]
 
 
@@ -75,6 +94,9 @@ class Algebra(Protocol):
 
     def access(self, tensor: str, index: Sizes) -> Any:
         """The element of an input tensor at an index."""
+
+    def entry(self, table: Table, index: Sizes) -> Any:
+        """The number of a table at an index."""
 
     def add(self, *parts: Any) -> Any: ...
     def multiply(self, left: Any, right: Any) -> Any: ...

@@ -9,7 +9,7 @@ from typing import Any
 from superopt.ir.dim import Dim, Size, evaluate, symbols_of
 from verify.moved import Moved
 from verify.scope import solve
-from verify.sums import Access, Apply, Choice, Factor, Maximum, Quantity, Repeated, children
+from verify.sums import Access, Apply, Choice, Entry, Factor, Maximum, Quantity, Repeated, children
 from verify.symbolic import Symbolic
 
 __all__ = ["POINTWISE", "bijective", "kind", "kinds", "moved_factor", "pairings", "propose"]
@@ -31,6 +31,8 @@ def kind(factor: Factor) -> str:
             return "repeated"
         case Choice() | Maximum():
             return POINTWISE
+        case Entry(table, _):
+            return f"numbers {table.shape}"
     return factor.name
 
 

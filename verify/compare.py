@@ -48,6 +48,7 @@ __all__ = ["Comparison"]
 
 _MOST_SIGNS = 12  # cases within cases
 _DEEPEST = 30  # comparisons within comparisons
+_MANY = 8  # guards: more are split in halves
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,15 @@ class Comparison:
             self._depth -= 1
 
     def _equal(self, given: Given, left: Sum, right: Sum) -> bool:
-        for guard in _free_guards(left + right):
+        if self._algebra.tabulated:  # written out, sums have too many guards for cases, and the same ones on both sides
+            minus: Sum = (Product(-ONE),)
+            return not self._normal.simplified(given, left + self._algebra.multiply(minus, right))
+        free = _free_guards(left + right)
+        if len(free) > _MANY:  # halves, each without the other's products: n cases lie log n deep, not n
+            left, right = self._normal.simplified(given, left), self._normal.simplified(given, right)
+            free = _free_guards(left + right)
+            free = free[len(free) // 2 :] + free[: len(free) // 2]
+        for guard in free:
             if given.facts.entails(guard) or given.facts.refutes(guard):
                 continue
             if guard.relation == "==":  # e == 0, e < 0, e > 0

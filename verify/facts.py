@@ -1,4 +1,4 @@
-"""Deciding integer facts about sizes and indices: cheap checks first, then Z3.
+"""Deciding integer facts about sizes and indices: cheap checks first (`verify.points`), then Z3.
 
 This is the only module that talks to Z3. Every answer "entailed" is a Z3 `unsat` or follows from an
 interval argument; giving up is never an answer.
@@ -6,15 +6,16 @@ interval argument; giving up is never an answer.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
 
 import z3
 
-from superopt.ir.dim import Atom, Dim, Quotient, Size, evaluate, symbol, symbols_of
+from superopt.ir.dim import Atom, Dim, Quotient, Size, symbols_of
 from verify.algebra import Guard
+from verify.points import Ranges, Witness, completed, satisfies
 
 __all__ = ["Effort", "Facts", "Observer", "Query", "Script", "solver_version"]
 
@@ -65,9 +66,6 @@ class Effort(Exception):
     """A proof took more steps than it may, or went too deep."""
 
 
-# Values of symbols at which some guards hold.
-Witness: TypeAlias = Mapping[str, int]
-
 # Hears each query that a proof relies on: those that Z3 found unsatisfiable, and no others.
 Observer: TypeAlias = Callable[[Script], None]
 
@@ -92,7 +90,6 @@ class Facts:
         self._answers: dict[Guard, bool] = {}
         self._easy: dict[Guard, bool] = {}
         self._solvers: dict[bool, tuple[z3.Solver, bool]] = {}
-        self._lower: dict[str, int] | None = None
         self._children: dict[tuple[Guard, ...], Facts] = {}
 
     def extended(self, guards: Iterable[Guard]) -> Facts:
@@ -138,7 +135,9 @@ class Facts:
             return True
         impossible = Guard("<=", -1)
         if impossible not in self._answers:
-            self._answers[impossible] = not self._witnesses and self._refuted(None)
+            self._answers[impossible] = (
+                not self._witnesses and not self._ends and (self._ranges.empty or self._refuted(None))
+            )
         return self._answers[impossible]
 
     def refutes(self, guard: Guard) -> bool:
@@ -193,33 +192,22 @@ class Facts:
 
     def _violated(self, guard: Guard) -> bool:
         """Whether the guard fails at a point where the facts hold."""
-        return any(not satisfies(w, (guard,)) for w in self._witnesses if symbols_of(guard.value) <= w.keys())
+        names = symbols_of(guard.value)
+        violated = (not satisfies(w, (guard,)) for w in self._witnesses if names <= w.keys())
+        return any(violated) or any(not satisfies(w, (guard,)) for w in self._ends if names <= w.keys())
 
     def _entails(self, guard: Guard, ways: tuple[bool, ...] = (False, True)) -> bool:
-        if guard.relation == "<=" and self._bounded_below(guard.value):
+        if self._ranges.entail(guard):
             return True
         return self._refuted(guard, ways)
 
-    def _bounded_below(self, value: Size) -> bool:
-        """0 <= value because every symbol is at its lower bound plus something, and no coefficient is negative."""
-        if self._lower is None:
-            self._lower = {}
-            for g in self.guards:
-                names = symbols_of(g.value)
-                if g.relation == "<=" and len(names) == 1:
-                    (name,) = names
-                    bound = symbol(name) - g.value
-                    if isinstance(bound, int):
-                        self._lower[name] = max(bound, self._lower.get(name, bound))
-        names = symbols_of(value)
-        if not names <= self._lower.keys() or (
-            isinstance(value, Dim) and any(isinstance(a, Quotient) for a in value.atoms())
-        ):
-            return False
-        shifted = evaluate(value, {name: symbol(name) + self._lower[name] for name in names})
-        if isinstance(shifted, int):
-            return shifted >= 0
-        return all(coefficient >= 0 for _, coefficient in shifted.terms)
+    @cached_property
+    def _ranges(self) -> Ranges:
+        return Ranges(self.guards)
+
+    @cached_property
+    def _ends(self) -> list[Witness]:
+        return self._ranges.ends(self.names, self.guards)
 
     def _refuted(self, goal: Guard | None, ways: tuple[bool, ...] = (False, True)) -> bool:
         """unsat(facts and not goal): first with products of symbols as unknowns of their own, then exactly.
@@ -353,42 +341,3 @@ class _Encoder:
                 product = d * Dim((((quotient,), 1),))
                 result += [self.size(n - product) >= 0, self.size(product + d - 1 - n) >= 0, self.size(d) >= 1]
         return result
-
-
-def satisfies(point: Witness, guards: Iterable[Guard]) -> bool:
-    """Whether all guards hold at a point. False where it lacks one of their symbols, or divides by less than 1."""
-    for guard in guards:
-        value = _at(guard.value, point)
-        if value is None or not (value == 0 if guard.relation == "==" else value >= 0):
-            return False
-    return True
-
-
-def _at(value: Size, point: Witness) -> int | None:
-    if isinstance(value, int):
-        return value
-    total = 0
-    for monomial, coefficient in value.terms:
-        for atom in monomial:
-            if isinstance(atom, str):
-                if atom not in point:
-                    return None
-                coefficient *= point[atom]
-            else:
-                n, d = _at(atom.numerator, point), _at(atom.denominator, point)
-                if n is None or d is None or d < 1:
-                    return None
-                coefficient *= n // d
-        total += coefficient
-    return total
-
-
-def completed(point: Witness, guards: Sequence[Guard]) -> Witness:
-    """The point with values for the symbols that only `guards` mention: each the least that its own guards allow."""
-    result = dict(point)
-    for guard in guards:
-        for name in sorted(symbols_of(guard.value) - result.keys()):
-            # 0 <= k + rest, with k alone on the left of each low
-            rests = [_at(other.value, {**result, name: 0}) for other in guards if other.relation == "<="]
-            result[name] = max([0, *(-rest for rest in rests if rest is not None and rest < 0)])
-    return result

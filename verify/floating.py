@@ -13,7 +13,7 @@ from fractions import Fraction
 
 from superopt.ir.dim import Size, Sizes
 from superopt.ir.term import Term, topological
-from verify.algebra import Guard, Piece
+from verify.algebra import Guard, Piece, Table
 from verify.sums import Apply, Product, Sum, only_factor, single
 from verify.symbolic import Symbolic
 
@@ -75,6 +75,9 @@ class Floating:
 
     def access(self, tensor: str, index: Sizes) -> Sum:
         return self.sums.access(tensor, index)
+
+    def entry(self, table: Table, index: Sizes) -> Sum:
+        raise Inexact
 
     def add(self, *parts: Sum) -> Sum:
         if len(parts) > 2:

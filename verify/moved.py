@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from superopt.ir.dim import Quotient, Size, evaluate, symbol, symbols_of
 from verify.algebra import Guard
-from verify.sums import Access, Apply, Bound, Choice, Factor, Maximum, Product, Quantity, Repeated, Sum
+from verify.sums import Access, Apply, Bound, Choice, Entry, Factor, Maximum, Product, Quantity, Repeated, Sum
 
 if TYPE_CHECKING:
     from verify.symbolic import Symbolic
@@ -76,6 +76,8 @@ class Moved:
         match factor:
             case Access(tensor, index, dtype):
                 return Access(tensor, tuple(map(self.size, index)), dtype)
+            case Entry(table, index):
+                return Entry(table, tuple(map(self.size, index)))
             case Apply(function, arguments):
                 return Apply(function, tuple(self.sum(algebra, a) for a in arguments))
             case Choice(relation, value, yes, no):

@@ -50,6 +50,7 @@ from verify.sums import (
     single,
 )
 from verify.symbolic import Symbolic
+from verify.tables import without_tables
 
 __all__ = ["Normaliser"]
 
@@ -112,7 +113,9 @@ class Normaliser:
     def _polished(self, given: Given, here: Given, product: Product) -> list[Product]:
         if not product.coefficient:
             return []
-        counted = self._counted(given, product)
+        counted = without_tables(self._algebra, product) if self._algebra.tabulated else None
+        if counted is None:
+            counted = self._counted(given, product)
         if counted is not None:
             return [p for part in counted for p in self._reduced(given, part)]
         if self._algebra.careful:

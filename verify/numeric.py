@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from superopt.ir.dim import Size, Sizes
-from verify.algebra import Guard
+from verify.algebra import Guard, Table
 from verify.functions import FUNCTIONS
 
 __all__ = ["Numeric", "holds"]
@@ -48,6 +48,9 @@ class Numeric:
 
     def access(self, tensor: str, index: Sizes) -> float:
         return self._tensors[tensor](tuple(i for i in index if isinstance(i, int)))
+
+    def entry(self, table: Table, index: Sizes) -> float:
+        return self.constant(table[tuple(i for i in index if isinstance(i, int))])
 
     def add(self, *parts: float) -> float:
         if all(isinstance(part, int) for part in parts):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -22,12 +22,13 @@ from verify.counterexample import find_counterexample
 from verify.facts import Effort, Facts, Observer, Shared
 from verify.floating import Floating, Inexact, rounds_exactly
 from verify.given import Everywhere, partial_applications
+from verify.moved import Moved
 from verify.recurrence import apart, in_steps
 from verify.resize import resized
 from verify.roundings import roundings
-from verify.scope import digits, quotients_in
+from verify.scope import digits, quotients_in, strided
 from verify.semantics import Meaning, NoSemantics
-from verify.sums import Bound, quotients_of
+from verify.sums import Bound, Sum, quotients_of
 from verify.symbolic import Symbolic
 from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
 
@@ -96,6 +97,9 @@ Reading: TypeAlias = tuple[str, Algebra, Symbolic]
 def _readings(terms: Terms, whole: Terms) -> list[Reading]:
     """From the strictest class of numerics on, as far as the operators of `whole` have one result."""
     dtypes = _dtypes(terms)
+    if any(term.op == "Constant" for term in topological(whole)):  # what its numbers add up to is known place by place
+        tabulated = Symbolic(dtypes, tabulated=True)
+        return [("real-only", tabulated, tabulated)]
     careful, symbolic, floating = Symbolic(dtypes, careful=True), Symbolic(dtypes), Floating(dtypes)
     found: list[Reading] = [("reassociating", careful, careful), ("real-only", symbolic, symbolic)]
     if rounds_exactly(whole):
@@ -213,7 +217,26 @@ def _same_output(
         guards = split.guards(guards)
         sides = split.moved.sum(sums, sides[0]), split.moved.sum(sums, sides[1])
         names = [name for name in names if name != split.name] + [split.quotient, split.remainder]
-    return comparison.equal_outputs(facts.rebuilt(guards), *sides, defined)
+    return all(
+        comparison.equal_outputs(facts.rebuilt(here), *parts, defined)
+        for here, parts in _residues(sums, names, guards, sides)
+    )
+
+
+def _residues(
+    sums: Symbolic, names: list[str], guards: Sequence[Guard], sides: tuple[Sum, Sum]
+) -> Iterator[tuple[Sequence[Guard], tuple[Sum, Sum]]]:
+    """i = q * s + 0, ..., i = q * s + s - 1 one by one, for an index i of the output that is a stride s apart."""
+    found = strided(names, sides[0] + sides[1]) if sums.tabulated else None
+    if found is None:
+        yield guards, sides
+        return
+    name, stride = found
+    quotient = sums.fresh()
+    for rest in range(stride):
+        moved = Moved({name: symbol(quotient) * stride + rest})
+        parts = moved.sum(sums, sides[0]), moved.sum(sums, sides[1])
+        yield from _residues(sums, [quotient, *(n for n in names if n != name)], moved.guards(guards), parts)
 
 
 def _needs(terms: Terms) -> list[Condition]:

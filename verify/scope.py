@@ -6,6 +6,7 @@ quotient and remainder (mixed radix), and a variable that only guards mention is
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,16 +14,19 @@ from superopt.ir.dim import Dim, Quotient, Size, floor_div, symbol, symbols_of
 from verify.algebra import Guard, at_least, below
 from verify.facts import Facts
 from verify.moved import Moved
-from verify.sums import Access, Factor, Quantity, Sum, children, quotients_of
+from verify.sums import Access, Entry, Factor, Quantity, Sum, children, quotients_of
 
 __all__ = [
     "Digits", "Limits", "bound_inside", "digits", "free", "inhabited", "limits", "mentioned", "mentioned_by",
-    "one_point", "projected", "quotients_in", "solve", "vanishing", "within",
+    "one_point", "projected", "quotients_in", "solve", "strided", "vanishing", "within",
 ]  # fmt: skip
 
 
 def solve(value: Size, names: Sequence[str]) -> Iterator[tuple[str, Size]]:
-    """(k, e) with value == 0 exactly where k == e, for a k of `names` that stands alone with factor 1 or -1."""
+    """(k, e) with value == 0 exactly where k == e, for a k of `names` that stands alone with factor 1 or -1 (once a
+    factor of all of `value` is taken out)."""
+    if isinstance(value, Dim):
+        value = floor_div(value, math.gcd(*(coefficient for _, coefficient in value.terms)))
     if isinstance(value, Dim):
         for monomial, coefficient in value.terms:
             if len(monomial) == 1 and monomial[0] in names and abs(coefficient) == 1:
@@ -32,12 +36,33 @@ def solve(value: Size, names: Sequence[str]) -> Iterator[tuple[str, Size]]:
                     yield name, -coefficient * rest
 
 
+def _tightened(value: Size) -> Size:
+    """0 <= g * v + c holds exactly where 0 <= v + floor(c / g)."""
+    if not isinstance(value, Dim):
+        return value
+    return floor_div(value, math.gcd(*(coefficient for monomial, coefficient in value.terms if monomial)))
+
+
+def strided(names: Sequence[str], total: Sum) -> tuple[str, int] | None:
+    """An index of `names` and a stride: some guard says k * stride + ... == index, of a bound variable k."""
+    for product in total:
+        for guard in product.guards:
+            value = guard.value
+            if guard.relation == "==" and isinstance(value, Dim):
+                steps = [abs(c) for monomial, c in value.terms if monomial and monomial[0] in product.binders]
+                for name in names:
+                    if _coefficient(value, name) is not None and any(step > 1 for step in steps):
+                        return name, max(steps)
+    return None
+
+
 def one_point(binders: Sequence[str], guards: Sequence[Guard]) -> tuple[str, Size] | None:
     """A bound variable that the guards give one value: v == 0, or both 0 <= v and 0 <= -v."""
-    lows = {g.value for g in guards if g.relation == "<="}
+    lows = {_tightened(g.value) for g in guards if g.relation == "<="}
     for guard in guards:
-        if guard.relation == "==" or -guard.value in lows:
-            found = next(solve(guard.value, binders), None)
+        value = guard.value if guard.relation == "==" else _tightened(guard.value)
+        if guard.relation == "==" or -value in lows:
+            found = next(solve(value, binders), None)
             if found is not None:
                 return found
     return None
@@ -106,7 +131,7 @@ def mentioned(factors: Iterable[Factor]) -> frozenset[str]:
     """Index symbols in factors."""
     found: set[str] = set()
     for factor in factors:
-        if isinstance(factor, Access):
+        if isinstance(factor, (Access, Entry)):
             found.update(*(symbols_of(i) for i in factor.index))
         elif isinstance(factor, Quantity):
             found |= symbols_of(factor.size)
@@ -131,7 +156,7 @@ def free(total: Sum) -> frozenset[str]:
     for product in total:
         inner = set().union(*(symbols_of(g.value) for g in product.guards))
         for factor in product.factors:
-            if isinstance(factor, Access):
+            if isinstance(factor, (Access, Entry)):
                 inner |= set().union(*(symbols_of(i) for i in factor.index))
             elif isinstance(factor, Quantity):
                 inner |= symbols_of(factor.size)
@@ -150,7 +175,7 @@ def quotients_in(total: Sum, guards: Iterable[Guard] = ()) -> Iterator[Quotient]
         for guard in product.guards:
             yield from quotients_of(guard.value)
         for factor in product.factors:
-            if isinstance(factor, Access):
+            if isinstance(factor, (Access, Entry)):
                 for index in factor.index:
                     yield from quotients_of(index)
             elif isinstance(factor, Quantity):

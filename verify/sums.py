@@ -14,11 +14,11 @@ from functools import cached_property
 from typing import TypeAlias, Union
 
 from superopt.ir.dim import Dim, Quotient, Size, Sizes
-from verify.algebra import Guard
+from verify.algebra import Guard, Table
 
 __all__ = [
-    "ONE", "Access", "Apply", "Bound", "Choice", "Factor", "Maximum", "Product", "Quantity", "Real", "Repeated", "Sum",
-    "children", "number_in", "only_factor", "quotients_of", "single",
+    "ONE", "Access", "Apply", "Bound", "Choice", "Entry", "Factor", "Maximum", "Product", "Quantity", "Real",
+    "Repeated", "Sum", "children", "number_in", "only_factor", "quotients_of", "single",
 ]  # fmt: skip
 
 ONE = Fraction(1)
@@ -36,6 +36,14 @@ class Access:
     def truth(self) -> bool:
         """Whether it is a truth value."""
         return self.dtype == "bool"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """The number of a table at an index inside of it. A normal form over the reals has none: see `verify.tables`."""
+
+    table: Table
+    index: Sizes
 
 
 @dataclass(frozen=True)
@@ -93,7 +101,7 @@ class Repeated:
     over: Bound
 
 
-Factor: TypeAlias = Union[Access, Real, Quantity, Apply, Choice, Maximum, Repeated]
+Factor: TypeAlias = Union[Access, Entry, Real, Quantity, Apply, Choice, Maximum, Repeated]
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from superopt.ir.dim import Dim, Size, Sizes, symbol
-from verify.algebra import Guard, Piece, at_least, below
+from verify.algebra import Guard, Piece, Table, at_least, below
 from verify.application import apply, is_partial
 from verify.moved import Moved
 from verify.numeric import holds
@@ -16,6 +16,7 @@ from verify.sums import (
     Access,
     Bound,
     Choice,
+    Entry,
     Maximum,
     Product,
     Quantity,
@@ -27,9 +28,9 @@ from verify.sums import (
     single,
 )  # fmt: skip
 
-__all__ = ["Symbolic"]
+__all__ = ["FEW", "Symbolic"]
 
-_FEW = 4
+FEW = 4  # values, that a sum over them is written out
 
 
 class Symbolic:
@@ -38,12 +39,19 @@ class Symbolic:
     `careful`: zero is a number that nothing is known about, so that no proof rests on x * 0 = 0; what is proven then
     holds term by term, in another order (`verify.verdict.NUMERICS`).
     `unfolded`: Sigmoid and Tanh by their definitions through exp, and sums over a few values written out.
+    `tabulated`: there are tables of numbers; sums over a few values are written out once no table is left.
     """
 
-    def __init__(self, dtypes: Mapping[str, str] | None = None, careful: bool = False, unfolded: bool = False) -> None:
+    def __init__(
+        self,
+        dtypes: Mapping[str, str] | None = None,
+        careful: bool = False,
+        unfolded: bool = False,
+        tabulated: bool = False,
+    ) -> None:
         self._count = itertools.count()
         self._dtypes = dtypes or {}
-        self.careful, self.unfolded = careful, unfolded
+        self.careful, self.unfolded, self.tabulated = careful, unfolded, tabulated
 
     def fresh(self) -> str:
         """A binder's name that no other binder of this algebra has."""
@@ -68,6 +76,12 @@ class Symbolic:
 
     def access(self, tensor: str, index: Sizes) -> Sum:
         return single(Access(tensor, index, self._dtypes.get(tensor, "float")))
+
+    def entry(self, table: Table, index: Sizes) -> Sum:
+        place = tuple(k for k in index if isinstance(k, int))
+        if len(place) == len(index):
+            return self.constant(table[place])
+        return single(Entry(table, index))
 
     def add(self, *parts: Sum) -> Sum:
         return tuple(itertools.chain.from_iterable(parts))
@@ -156,7 +170,7 @@ class Symbolic:
         """Binds a fresh k with 0 <= k < size; a sum over one value is that value."""
         if size == 1:
             return body(0)
-        if self.unfolded and isinstance(size, int) and size <= _FEW:
+        if self.unfolded and isinstance(size, int) and size <= FEW:
             return self.add(*(body(k) for k in range(size)))
         name = self.fresh()
         k = symbol(name)

@@ -132,6 +132,7 @@ class Family:
     neutral: int = 4  # most operators at inference, on both sides together, of a law that gains nothing by itself
     group: str = ""  # of families that are asked for together, beside their name
     parts: int = 1  # shards that the last level is cut into
+    tiles: tuple[tuple[int, ...], ...] = ()  # of minimal filtering: its conjectures are interpolated, see `filtering`
 
     def admits(self, shape: Shape) -> bool:
         """Whether graphs of this shape are built."""

@@ -6,13 +6,18 @@ search finds it without this rule. Direct rules whose derivation leads uphill st
 merged), and so does what merges two products, though both halves of the merged one follow: from them nothing leads
 there.
 
+Costs at these small sizes do not say everything. Where sides differ by a light operator only, either may be the faster
+one, and each must be found from the other: that a sum of Convs gives one Conv does not make a sum of one Conv. Where a
+large law saves multiply-adds, each step of its derivation must be cheaper than the one before: a model has such graphs
+by the dozen, and a search that first has to move operands about at each of them comes to its end before it is through.
+
 Steps are taken on the ground terms of the equation; that a step is right there is checked by its fingerprint.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Set
+from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
 from superopt.generate.candidates import Equation, occurrences, operators, variables
@@ -44,6 +49,10 @@ class Cost:
     def within(self, most: Cost) -> bool:
         """Whether a search that stops at `most` may pass here: no more multiply-adds, one light operator more."""
         return self.work <= most.work and self.other <= most.other + 2 * _LAUNCH
+
+    def like(self, other: Cost) -> bool:
+        """Whether it takes a measurement to say which of the two is less: they differ by a light operator at most."""
+        return self.work == other.work and abs(self.other - other.other) <= _LAUNCH
 
 
 def cost(terms: Iterable[Term], weights: frozenset[str]) -> Cost:
@@ -157,20 +166,40 @@ class Minimiser:
         if lhs == rhs:
             return True
         weights = equation.weights
-        left, right = self._cost(lhs, weights).total, self._cost(rhs, weights).total
-        several = len(lhs) > 1
-        ways = [
-            (start, goal)
-            for start, goal, uphill in ((lhs, rhs, right > left), (rhs, lhs, left > right))
-            if _is_used(start, goal) and (several or not uphill)
-        ]
-        if ways and all(self.derivation(start, goal, weights, without) is not None for start, goal in ways):
+        ways = self.ways(equation)
+        if ways and all(self.is_found(start, goal, weights, without) for start, goal in ways):
             return True
-        if several:
+        if len(lhs) > 1:
             return False
         functions = _functions((*lhs, *rhs))
         low, other = (self._lowest(side, weights, functions, without) for side in (lhs, rhs))
-        return low is other
+        if low is not other:
+            return False
+        # Where it may be the dearer side that is wanted, nothing is said by getting from there to the other one.
+        left, right = self._cost(lhs, weights), self._cost(rhs, weights)
+        return left == right or not left.like(right) or low not in (*lhs, *rhs)
+
+    def ways(self, equation: Equation) -> list[tuple[tuple[Term, ...], tuple[Term, ...]]]:
+        """From which side to which, in normal form, a search should get: from the dearer one, and from the other one,
+        too, where costs do not say which that is."""
+        lhs, rhs = normal(equation.lhs), normal(equation.rhs)
+        left, right = self._cost(lhs, equation.weights), self._cost(rhs, equation.weights)
+        both = len(lhs) > 1 or left.like(right)
+        return [
+            (start, goal)
+            for start, goal, uphill in ((lhs, rhs, right.total > left.total), (rhs, lhs, left.total > right.total))
+            if _is_used(start, goal) and (both or not uphill)
+        ]
+
+    def is_found(
+        self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str], without: Rule | None = None
+    ) -> bool:
+        """Whether a search gets from `start` to `goal`, both in normal form."""
+        saves = self._cost(goal, weights).work < self._cost(start, weights).work
+        if len(start) == 1 and saves and self._is_large(start, goal, weights):
+            price = self._price(weights, _functions((*start, *goal)))
+            return self._deriver.falls(start[0], goal[0], price, self.large_steps, without)
+        return self.derivation(start, goal, weights, without) is not None
 
     def derivation(
         self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str], without: Rule | None = None
@@ -184,8 +213,7 @@ class Minimiser:
             return _functions(terms) <= functions and self._cost(terms, weights).within(most)
 
         functions = _functions((*start, *goal))
-        large = max(operators(side, weights)[0] for side in (start, goal)) > _LARGE
-        steps = (self.large_steps if large else self.most_steps) + len(start) - 1
+        steps = (self.large_steps if self._is_large(start, goal, weights) else self.most_steps) + len(start) - 1
         return self._deriver.derive(start, goal, steps, without=without, passes=passes, forward=True)
 
     def explanation(self, equation: Equation) -> tuple[Step, ...]:
@@ -202,14 +230,22 @@ class Minimiser:
         self._admits.forget()
         self._costs.clear()
 
+    def _is_large(self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str]) -> bool:
+        return max(operators(side, weights)[0] for side in (start, goal)) > _LARGE
+
     def _lowest(
         self, terms: tuple[Term, ...], weights: frozenset[str], functions: Set[str], without: Rule | None
     ) -> Term:
-        def price(other: Term) -> float:
-            return self._cost((other,), weights).total if _functions((other,)) <= functions else math.inf
-
         (term,) = terms
-        return self._deriver.descend(term, price, without)
+        return self._deriver.descend(term, self._price(weights, functions), without)
+
+    def _price(self, weights: frozenset[str], functions: Set[str]) -> Callable[[Term], float]:
+        """What a term costs; none with functions other than these is to be had."""
+
+        def price(term: Term) -> float:
+            return self._cost((term,), weights).total if _functions((term,)) <= functions else math.inf
+
+        return price
 
     def _cost(self, terms: tuple[Term, ...], weights: frozenset[str]) -> Cost:
         found = self._costs.get((terms, weights))

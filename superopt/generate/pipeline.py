@@ -28,7 +28,7 @@ __all__ = ["UnknownFamily", "choose", "generate"]
 
 Progress: TypeAlias = Callable[[str], None]
 
-_HEAD = "# Found by enumeration and proven by verify/; written by `superopt generate`. One equation a line."
+_HEAD = "# Found by the generator and proven by verify/; written by `superopt generate`. One equation a line."
 _CHUNK = 6  # rules of a shard that proves signatures
 
 
@@ -104,7 +104,7 @@ class _Plan:
         for number, family in enumerate(task.families):
             operators = min(family.runtime, task.operators or family.runtime)
             # Larger graphs are those of families that say what may stand under what.
-            work = float(len(family.variables) * len(family.uses)) ** (min(operators, _LARGEST) / 2)
+            work = float(max(1, len(family.variables) * len(family.uses))) ** (min(operators, _LARGEST) / 2)
             needs = [f"enumerated/{names[number]}.{part}" for part in range(family.parts)]
             for part, name in enumerate(needs):
                 self.enumeration.append(Shard(name, enumerated, (task, number, part), work=work / family.parts))

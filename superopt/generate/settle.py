@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from superopt.generate.candidates import Equation, operators
+from superopt.generate.candidates import Equation, operators, variables
 from superopt.generate.counts import Counts
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.generalise import generalise
@@ -19,7 +19,7 @@ from superopt.generate.minimise import Cost, Minimiser, cost, is_usable, is_weak
 from superopt.generate.occasions import Occasions
 from superopt.generate.trial import Trial
 from superopt.ir.rule import Rule, Signature
-from superopt.ir.term import Term
+from superopt.ir.term import Term, map_terms
 from superopt.ir.text import show_rule, show_signature
 from superopt.operands import Schema
 from verify.proofs import prove_at
@@ -30,6 +30,8 @@ __all__ = ["Kept", "Prover", "Settler", "Witness", "settle_order"]
 _REMEMBERED = 100  # conjectures whose derivations are kept in memory
 
 Prover: TypeAlias = Callable[[Rule, Signature], Verdict]
+_Graph: TypeAlias = tuple[Term, ...]
+_Form: TypeAlias = tuple[_Graph, Cost]  # a graph, and what something costs that is made of it
 # What somebody else, who need not trust the kernel, says of a counterexample; kept beside it.
 Witness: TypeAlias = Callable[[Rule, Signature, Counterexample], Mapping[str, str]]
 
@@ -68,7 +70,8 @@ class Settler:
         self.trial = Trial(self.evaluator, self.seed)
         self.minimiser = Minimiser(self.evaluator)
         self._seen: set[str] = set()
-        self._sides: set[tuple[tuple[Term, ...], Cost]] = set()
+        self._sides: set[_Form] = set()
+        self._forms: set[_Form] = set()
 
     def know(self, kept: Iterable[Kept]) -> None:
         """Rules that were proven elsewhere."""
@@ -78,7 +81,8 @@ class Settler:
     def knows(self, kept: Kept) -> bool:
         """Whether a rule is the same as one that was kept, another form of it, or derivable."""
         side = (normal(kept.rule.lhs), cost(kept.equation.rhs, kept.equation.weights))
-        return kept.rule.id in self._seen or side in self._sides or self.minimiser.derivable(kept.equation)
+        again = kept.rule.id in self._seen or side in self._sides
+        return again or self.minimiser.derivable(kept.equation) or self._is_other_form(kept.equation)
 
     def settle(self, equations: Iterable[Equation]) -> None:
         """Decides about each conjecture, in the given order."""
@@ -97,7 +101,38 @@ class Settler:
         self._schemas[rule.id] = kept.schema
         self._seen |= {rule.id, rule.reversed().id}
         self._sides.add((normal(rule.lhs), cost(equation.rhs, equation.weights)))
+        self._forms.update(form for _, _, form in self._gains(equation))
         self.minimiser.add(rule, kept.one_way)
+
+    def propose(self, schemas: Iterable[tuple[Schema, Equation]]) -> None:
+        """Decides about conjectures that are general already, given with an instance of each."""
+        for schema, equation in schemas:
+            self.counts.conjectures += 1
+            if self.minimiser.derivable(equation):
+                self.counts.derivable += 1
+            elif not self.trial.holds(schema.rule, schema.base):
+                self.counts.accidental += 1
+            else:
+                self._decide(schema, equation)
+
+    def _gains(self, equation: Equation) -> list[tuple[_Graph, _Graph, _Form]]:
+        """Of an equation with sides of different costs, each way that a search should find from a graph as models have
+        it, with weights folded; and what it says: from which graph, whatever its variables are called, something of
+        which cost is made."""
+        weights = equation.weights
+        if len(equation.lhs) > 1 or cost(equation.lhs, weights).total == cost(equation.rhs, weights).total:
+            return []
+        ways = [way for way in self.minimiser.ways(equation) if len(set(operators(way[0], weights))) == 1]
+        return [(start, goal, (_renamed(start, weights), cost(goal, weights))) for start, goal in ways]
+
+    def _is_other_form(self, equation: Equation) -> bool:
+        """Whether kept rules make something as cheap of the same graph, as where a bias is in the other one of two
+        Convs."""
+        gains = self._gains(equation)
+        if all(form not in self._forms for _, _, form in gains):
+            return False
+        is_found = self.minimiser.is_found
+        return all(form in self._forms or is_found(start, goal, equation.weights) for start, goal, form in gains)
 
     def _settle(self, equation: Equation) -> None:
         if self.minimiser.derivable(equation):
@@ -111,6 +146,9 @@ class Settler:
         if schema is None:
             self.counts.accidental += 1
             return
+        self._decide(schema, equation)
+
+    def _decide(self, schema: Schema, equation: Equation) -> None:
         rule = schema.rule
         if rule.id in self._seen:
             self.counts.again += 1
@@ -118,7 +156,8 @@ class Settler:
         if not is_usable(rule, equation.weights):
             self.counts.weak += 1
             return
-        if (normal(rule.lhs), cost(equation.rhs, equation.weights)) in self._sides:
+        side = (normal(rule.lhs), cost(equation.rhs, equation.weights))
+        if side in self._sides or self._is_other_form(equation):
             self.counts.weak += 1  # another form of a result that is known
             return
         self._seen |= {rule.id, rule.reversed().id}
@@ -162,6 +201,17 @@ def _oriented(equation: Equation) -> Equation:
     if operators(equation.rhs, equation.weights) > operators(equation.lhs, equation.weights):
         return Equation(equation.rhs, equation.lhs, equation.family)
     return equation
+
+
+def _renamed(terms: tuple[Term, ...], weights: frozenset[str]) -> tuple[Term, ...]:
+    """The graph with variables named in the order in which they occur."""
+    names = {v: f"{'w' if v.attr('name') in weights else 'x'}{k}" for k, v in enumerate(variables(terms))}
+
+    def rename(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        attrs = {"name": names[old]} if old in names else dict(old.attrs)
+        return Term.of(old.op, inputs, attrs, old.types)
+
+    return normal(map_terms(terms, rename))
 
 
 def _gain(equation: Equation) -> float:

@@ -16,6 +16,7 @@ from superopt.generate.candidates import Equation, conjectures
 from superopt.generate.counts import Counts
 from superopt.generate.enumerator import enumerate_family
 from superopt.generate.extend import extensions
+from superopt.generate.filtering import interpolated
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.grammar import Family
 from superopt.generate.occasions import Occasions
@@ -74,6 +75,7 @@ def settled(task: Task, number: int, known: Sequence[str], inputs: Mapping[str, 
     texts = dict.fromkeys(text for result in results for text in result["equations"])
     equations = sorted((_read(family, text) for text in texts), key=lambda e: (e.size, _show(e)))
     settler.settle(equations)
+    settler.propose(interpolated(family))
     counts = Counts.sum([settler.counts, *(Counts(**result["counts"]) for result in results)])
     return _json({
         "counts": asdict(counts),

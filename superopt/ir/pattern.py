@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.operators.spec import IllTyped, Need, ignore
@@ -137,8 +138,8 @@ def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: 
     Raises IllTyped where the result would not be a well-typed term, or an attribute has no value.
     """
     patterns = tuple(patterns)
-    env = bindings.shape_env()
-    sizes = sizes_in(env)
+    env: dict[str, Attr] | None = None  # made where an attribute asks for it
+    sizes: dict[str, Size] = {}
     done: dict[Term, Term] = {}
     for pattern in topological(patterns):
         if pattern.op == "Var":
@@ -147,12 +148,27 @@ def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: 
             done[pattern] = bindings.terms[_name(pattern)]
             continue
         inputs = tuple(None if i is None else done[i] for i in pattern.inputs)
-        attrs = {name: _fill(value, env, sizes) for name, value in pattern.attrs}
+        attrs = dict(pattern.attrs)
+        if not _is_literal(pattern):
+            if env is None:
+                env = bindings.shape_env()
+                sizes = sizes_in(env)
+            attrs = {name: _fill(value, env, sizes) for name, value in pattern.attrs}
         if pattern.op in OPS or pattern.op == "Out":
             done[pattern] = make(pattern.op, inputs, attrs, dtype, need)
         else:
             done[pattern] = Term.of(pattern.op, inputs, attrs, pattern.types)
     return tuple(done[pattern] for pattern in patterns)
+
+
+@lru_cache(maxsize=1 << 14)
+def _is_literal(pattern: Term) -> bool:
+    """Whether no attribute has a variable."""
+
+    def literal(value: Attr) -> bool:
+        return all(map(literal, value)) if isinstance(value, tuple) else not isinstance(value, (AttrVar, Dim))
+
+    return all(literal(value) for _, value in pattern.attrs)
 
 
 def _fill(value: Attr, env: Mapping[str, Attr], sizes: Mapping[str, Size]) -> Attr:

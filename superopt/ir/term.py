@@ -4,7 +4,8 @@ A term is one operator application. An operator with several outputs (Split) is 
 of its outputs is an `Out[index=i]` term over it; everything else is its own single output.
 Leaves: `Var` (a graph input, or a variable of a rule), `Const` (a weight, named by the hash of its
 bytes) and the closed-form constants `Zeros`, `Ones`, `Eye` (identity matrix), `Dirac` (the kernel
-with which Conv is the identity), `ConstantOfShape` (one value everywhere) and `Range` (start + k * delta).
+with which Conv is the identity), `ConstantOfShape` (one value everywhere), `Constant` (a few numbers, written out)
+and `Range` (start + k * delta).
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class AttrVar:
 Attr: TypeAlias = Union[int, float, str, Dim, AttrVar, tuple["Attr", ...]]
 Types: TypeAlias = tuple[Union[TensorType, None], ...]
 
-CLOSED_FORM = frozenset({"ConstantOfShape", "Dirac", "Eye", "Ones", "Range", "Zeros"})
+CLOSED_FORM = frozenset({"Constant", "ConstantOfShape", "Dirac", "Eye", "Ones", "Range", "Zeros"})
 
 
 class Term:

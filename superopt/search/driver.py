@@ -164,7 +164,7 @@ class _Search:
     def _roll_up(self) -> None:
         """Recurrent operators in the place of cells and of their steps, where that pays all in all."""
         outputs, steps = self.outputs, list[tuple[Trace, Applied]]()
-        while (trace := self.recurrences.trace(outputs, self.check.check)) is not None:
+        while self.clock() < self.deadline and (trace := self.recurrences.trace(outputs, self.check.of)) is not None:
             made = {a.rewrite: origins(a.rewrite, [s.rule.id for s in a.rewrite.steps]) for a in trace.applications}
             steps.append((trace, Applied(outputs, trace, made)))
             outputs = steps[-1][1].outputs

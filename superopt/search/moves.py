@@ -286,9 +286,12 @@ class CheckCache:
 
     def __call__(self, found: Match) -> Signature | None:
         """The signature at which the matched rule may be applied, or None."""
-        bindings = found.bindings
+        return self.of(found.variant.rule, found.bindings)
+
+    def of(self, rule: Rule, bindings: Bindings) -> Signature | None:
+        """The same for a rule and what its variables stand for."""
         types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
-        key = (found.variant.rule, types, tuple(sorted(bindings.attrs.items(), key=lambda item: item[0])))
+        key = (rule, types, tuple(sorted(bindings.attrs.items(), key=lambda item: item[0])))
         if key not in self._known:
-            self._known[key] = self.check(found.variant.rule, bindings)
+            self._known[key] = self.check(rule, bindings)
         return self._known[key]

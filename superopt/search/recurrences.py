@@ -15,14 +15,15 @@ from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.operands import readings, schema_of
 from superopt.search.moves import Check
-from superopt.search.orders import is_large, orders
+from superopt.search.orders import orders
 from superopt.search.steps import StepLaw, step_law
 from superopt.search.view import View
 
 __all__ = ["Recurrences", "cells", "chains"]
 
+_RECURRENT = frozenset({"LSTM"})
 _MOVES = frozenset({"Concat", "Gather", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
-_MOST = 28  # parts of a Split that are put together again: what the prover can do
+_MOST = 256  # parts that are put together again: what the prover can do
 
 
 class Recurrences:
@@ -30,21 +31,27 @@ class Recurrences:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         rules = list(rules)
-        self._large = sorted((r for r in rules if is_large(r)), key=lambda r: -len(r.lhs))
+        self._cells = sorted((r for r in rules if _rolls_up(r)), key=lambda r: -len(r.lhs))
         self._laws = [law for rule in rules if (law := step_law(rule)) is not None]
         self._small = [r for r in rules if len(r.lhs) == 1 and r.rhs[0].op == "Var" and _moves(r.lhs)]
 
     def trace(self, outputs: Sequence[Term], check: Check) -> Trace | None:
         """What to do next with the graph: its cells, what is idle, one chain; None where there is nothing left."""
         view = View(outputs)
-        if not self._large or not view.by_key.keys() & {"Out:LSTM", *(root.op for r in self._large for root in r.lhs)}:
+        if not self._cells or not view.by_key.keys() & {"Out:LSTM", *(root.op for r in self._cells for root in r.lhs)}:
             return None
-        ways = (cells(view, self._large), _idle(view, self._small), chains(view, self._laws))
+        ways = (cells(view, self._cells), _idle(view, self._small), chains(view, self._laws))
         return next((trace for way in ways if (trace := _trace(way, check)).applications), None)
 
 
+def _rolls_up(rule: Rule) -> bool:
+    """Whether a recurrent operator takes the place of others."""
+    before, after = ({t.op for t in topological(side)} for side in (rule.lhs, rule.rhs))
+    return bool((after - before) & _RECURRENT)
+
+
 def cells(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
-    """Where large rules fit: the rule in the order of operands that is found there, and its roots."""
+    """Where rules of cells fit: the rule in the order of operands that is found there, and its roots."""
     taken: set[Term] = set()
     for rule in rules:
         whole = max(rule.lhs, key=lambda root: len(list(topological((root,)))))

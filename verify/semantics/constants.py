@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from superopt.ir.dim import Sizes, floor_div
-from verify.algebra import Algebra, equal
+from verify.algebra import Algebra, Table, equal
 from verify.semantics.common import Definition, number
 
 __all__ = ["DEFINITIONS"]
@@ -44,11 +44,18 @@ def _range(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i:
     return g.add(number(g, attrs["start"]), g.multiply(g.size(i[0]), number(g, attrs["delta"])))
 
 
+def _constant(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """value_floats in row-major order (Constant-13)."""
+    sizes: tuple[int, ...] = tuple(attrs["shape"])
+    return g.entry(Table(sizes, tuple(map(Fraction, attrs["value_floats"]))), i)
+
+
 DEFINITIONS: Mapping[str, Definition] = {
     "Zeros": _zeros,
     "Ones": _ones,
     "Eye": _eye,
     "Dirac": _dirac,
+    "Constant": _constant,
     "ConstantOfShape": _constant_of_shape,
     "Range": _range,
 }

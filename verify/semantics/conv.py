@@ -54,16 +54,13 @@ def _conv_transpose(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: 
 
     def over(d: int, source: tuple[Size, ...], window: tuple[Size, ...], c: Size) -> Any:
         if d == len(place):
-            met = [
-                equal(p * attrs["strides"][e] + k * attrs["dilations"][e] - attrs["pads"][e], place[e])
-                for e, (p, k) in enumerate(zip(source, window, strict=True))
-            ]
-            return g.where(met, lambda: g.multiply(x.at(n, c, *source), w.at(c, o - own * outputs, *window)))
+            return g.multiply(x.at(n, c, *source), w.at(c, o - own * outputs, *window))
 
-        def step(p: Size) -> Any:
-            return g.summation(w.shape[2 + d], lambda k: over(d + 1, (*source, p), (*window, k), c))
+        def step(p: Size, k: Size) -> Any:
+            met = equal(p * attrs["strides"][d] + k * attrs["dilations"][d] - attrs["pads"][d], place[d])
+            return g.where([met], lambda: over(d + 1, (*source, p), (*window, k), c))
 
-        return g.summation(x.shape[2 + d], step)
+        return g.summation(x.shape[2 + d], lambda p: g.summation(w.shape[2 + d], lambda k: step(p, k)))
 
     total = g.summation(channels, lambda c: over(0, (), (), own * channels + c))
     return g.add(total, bias[0].at(o)) if bias and bias[0] is not None else total

@@ -126,6 +126,24 @@ class Deriver:
                 return term
             here, term = least, min(new for priced, new in near if priced == least)
 
+    def falls(
+        self, start: Term, goal: Term, price: Callable[[Term], float], steps: int, without: Rule | None = None
+    ) -> bool:
+        """Whether at most `steps` steps, each to a cheaper term, lead from `start` to `goal`, both in normal form."""
+        gone, least = self._gone(without), price(goal)
+        layer, seen = [start], {start}
+        for _ in range(steps):
+            reached: list[Term] = []
+            for term in layer:
+                for new in self._near(term, gone):
+                    if new is goal and least < price(term):
+                        return True
+                    if new not in seen and least < price(new) < price(term):
+                        seen.add(new)
+                        reached.append(new)
+            layer = reached
+        return False
+
     def _gone(self, without: Rule | None) -> frozenset[int]:
         return self._removed if without is None else self._removed | {self._numbers[without]}
 

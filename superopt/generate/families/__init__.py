@@ -10,6 +10,7 @@ from superopt.generate.families.activation import ACTIVATION
 from superopt.generate.families.batched import BATCHED
 from superopt.generate.families.conv import CONV_FAMILIES
 from superopt.generate.families.elementwise import ELEMENTWISE
+from superopt.generate.families.filtering import FILTERING
 from superopt.generate.families.fused import FUSED
 from superopt.generate.families.grouped import GROUPED
 from superopt.generate.families.layout import LAYOUT
@@ -37,6 +38,7 @@ FAMILIES: tuple[Family, ...] = (
     *LINEAR,
     *BATCHED,
     *CONV_FAMILIES,
+    *FILTERING,
     *GROUPED,
     *SCALAR,
     *REDUCTIONS,

@@ -70,7 +70,7 @@ LINEAR: tuple[Family, ...] = (
     ),
     Family(
         "linear",
-        # The same beside a bias that is added to the product, as exporters write it where the input has three axes.
+        # The same where a bias is added to the product first, as exporters write it for an input of three axes.
         (
             *inputs("x", (2, 6)),
             *inputs("w", (6, 6), "w", True),
@@ -79,8 +79,9 @@ LINEAR: tuple[Family, ...] = (
             *inputs("b", (6,), "b", True),
         ),
         (
-            *binary("MatMul", slots=("x!Add", "w!b")),
-            Use("Add", slots=("x!x", "*!x,w,u,t")),
+            Use("MatMul", slots=("x!Product,MatMul,Add", "w!b"), made="Product"),
+            Use("MatMul", slots=("Product", "t")),
+            Use("Add", slots=("Product|Add", "b|MatMul")),
             Use("MatMul", slots=("u", "t"), run=False, fold=True),
             Use("Add", slots=("w", "w1!b,w"), run=False, fold=True),
         ),

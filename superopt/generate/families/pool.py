@@ -77,8 +77,8 @@ POOL: tuple[Family, ...] = (
             (*inputs("x y", _IMAGE), *_SCALAR, *_CHANNELS),
             (
                 average,
-                *binary("Add Sub", slots=("x!Add,Sub,Mul",)),
-                *binary("Add Mul", slots=("x!Add,Sub,Mul", "w")),
+                *binary("Add", slots=("x!Add,Mul",)),
+                *binary("Add Mul", slots=("x!Add,Mul", "w")),
                 *concat(-3, -4, slots=("x!Concat",)),
             ),
             runtime=3,

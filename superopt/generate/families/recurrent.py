@@ -53,6 +53,18 @@ def _lstm(*slots: str) -> tuple[Use, ...]:
     return tuple(Use("LSTM", {}, (6,), slots, index=k, made=f"LSTM.{k}") for k in range(3))
 
 
+_TORCH = "ifgo"  # the order of gates in one matrix for all of them, as PyTorch has it
+
+
+def _merged(name: str, axis: int) -> tuple[Use, ...]:
+    """One operand of all gates, in the operator's own order of them."""
+    parts = (
+        Use("Split", {"axis": axis}, (1,), (name,), run=False, fold=True, index=k, parts=4, made=f"{name}{gate}")
+        for k, gate in enumerate(_TORCH)
+    )
+    return (*parts, _folded("Concat", f"{name} sorted", *_gates(name), arity=4, axis=axis))
+
+
 RECURRENT: tuple[Family, ...] = (
     Family(  # a step with a bias for each gate
         "recurrent",
@@ -86,6 +98,51 @@ RECURRENT: tuple[Family, ...] = (
         folded=(3, 0, 0, 0, 9, 9, *[0] * 20),
         elements=48,
         unfolded=True,  # Y_h is made of what Y_c is equal to
+        joint="LSTM",
+        lifts="",
+    ),
+    Family(  # a step whose gates are parts of one sum
+        "recurrent",
+        (
+            *inputs("a", (_ROWS, _INPUTS)),
+            *inputs("h", _STATE),
+            *inputs("c", _STATE),
+            *inputs("wa", (4 * _HIDDEN, _INPUTS), "wa", True),
+            *inputs("wh", (4 * _HIDDEN, _HIDDEN), "wh", True),
+            *inputs("b", (4 * _HIDDEN,), "b", True),
+            *inputs("d", (4 * _HIDDEN,), "d", True),
+        ),
+        (
+            Use("Gemm", {"transB": 1}, (3,), ("a", "wa", "b"), made="read"),
+            Use("Gemm", {"transB": 1}, (3,), ("h", "wh", "d"), made="kept"),
+            Use("Add", {}, (2,), ("read", "kept"), made="gates"),
+            *(
+                Use("Split", {"axis": -1}, (1,), ("gates",), index=k, parts=4, made=f"gate {gate}")
+                for k, gate in enumerate(_TORCH)
+            ),
+            *unary("Sigmoid", slots=("gate i|gate f|gate o",)),
+            *unary("Tanh", slots=("gate g",)),
+            Use("Mul", {}, (2,), ("Sigmoid", "c"), made="left"),
+            Use("Mul", {}, (2,), ("Sigmoid", "Tanh"), made="new"),
+            Use("Add", {}, (2,), ("left", "new"), made="state"),
+            *unary("Tanh", slots=("state",), made="bounded"),
+            Use("Mul", {}, (2,), ("Sigmoid", "bounded"), made="shown"),
+            *_merged("wa", -2),
+            *_merged("wh", -2),
+            *_merged("b", -1),
+            *_merged("d", -1),
+            _folded("Unsqueeze", "wa parameter", "wa sorted", axes=(-3,)),
+            _folded("Unsqueeze", "wh parameter", "wh sorted", axes=(-3,)),
+            _folded("Concat", "both", "b sorted", "d sorted", arity=2, axis=-1),
+            _folded("Unsqueeze", "b parameter", "both", axes=(-2,)),
+            *axes("Unsqueeze", (-3,), slots=("a|h|c",), made="unsqueezed"),
+            *_lstm("unsqueezed", "wa parameter", "wh parameter", "b parameter", "unsqueezed", "unsqueezed"),
+            *axes("Squeeze", (-3,), slots=("LSTM.1|LSTM.2",)),
+        ),
+        runtime=25,
+        folded=(12, 0, 0, 0, 24, 24, *[0] * 20),
+        elements=48,
+        unfolded=True,
         joint="LSTM",
         lifts="",
     ),

@@ -37,6 +37,7 @@ CONSTANTS: Mapping[str, Callable[[Attrs, Shape], Array]] = {
     "ConstantOfShape": lambda attrs, out: _filled(attrs["value"], out),
     "Range": _range,
     "Dirac": _dirac,
+    "Constant": lambda attrs, out: np.array([residue(v) for v in attrs["value_floats"]], dtype=np.uint64).reshape(out),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,13 +38,21 @@ def _range(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tup
     return ((attrs["n"],),)
 
 
+def _literal(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    shape = tuple(attrs["shape"])
+    if not all(isinstance(size, int) for size in shape) or math.prod(shape) != len(attrs["value_floats"]):
+        raise IllTyped("a Constant has as many values as places")
+    return (shape,)
+
+
 def _holds(*names: str) -> DtypeRule:
     """The element type that is asked for, where it has the values of the attributes."""
 
     def rule(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-        for value in (attrs[name] for name in names):
-            if isinstance(value, (int, float)) and not fits(value, default):
-                raise IllTyped(f"{value} as {default}")
+        for name in names:
+            for value in attrs[name] if isinstance(attrs[name], tuple) else (attrs[name],):
+                if isinstance(value, (int, float)) and not fits(value, default):
+                    raise IllTyped(f"{value} as {default}")
         return default
 
     return rule
@@ -55,5 +64,6 @@ SPECS = (
     op("Eye", 0, 0, "n", shape=_eye),
     op("Dirac", 0, 0, "group shape", shape=_dirac),
     op("ConstantOfShape", 0, 0, "shape value=0.0", shape=_filled, dtype=_holds("value")),
+    op("Constant", 0, 0, "shape value_floats", shape=_literal, dtype=_holds("value_floats")),
     op("Range", 0, 0, "delta n start", shape=_range, dtype=_holds("delta", "start")),
 )
