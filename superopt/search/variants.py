@@ -21,8 +21,9 @@ from superopt.search.view import node_of, root_key
 
 __all__ = ["RuleSet", "Variant"]
 
-# Standard operators that are other ones under another name: which of the two to write is a choice, too.
-_OTHER_NAMES = frozenset({"Sum"})
+# Standard operators that are other ones under another name: which of the two to write is a choice, too. So is an
+# algorithm for an operator, with numbers of its own (Constant): what may become of the operator comes before.
+_OTHER_NAMES = frozenset({"Constant", "Sum"})
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Variant:
     symmetric: bool
     inner: tuple[tuple[int, str], ...]  # operators that inputs of the first root must be
     arity: int  # how many inputs it must have
-    chooses: bool  # it introduces a function of the runtime's own, or another name for an operator
+    chooses: bool  # it introduces a function of the runtime's own, or another name or algorithm for an operator
 
     @cached_property
     def kind(self) -> tuple[tuple[str, ...], ...]:
