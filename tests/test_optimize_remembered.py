@@ -94,3 +94,19 @@ def test_a_file_that_cannot_be_used_is_as_good_as_none(tmp_path: Path) -> None:
     path.write_bytes(b"no database" * 100)
     book = RememberedProofs(path=path)
     assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+
+
+def test_what_is_proven_now_is_known_apart_from_what_an_earlier_run_says(known: Path, unable: None) -> None:
+    book = RememberedProofs(path=known)
+    assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+    with pytest.raises(AssertionError, match="proven again"):
+        book.own.verdict(TRUE, TRUE.signatures[0])
+
+
+def test_proofs_that_cannot_be_repeated_are_forgotten(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proofs, "prove_at", lambda *_: Unknown("too hard today"))
+    book = RememberedProofs(path=known)
+    assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+    book.own.verdict(TRUE, TRUE.signatures[0])
+    book.correct()
+    assert isinstance(RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0]), Unknown)

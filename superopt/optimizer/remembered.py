@@ -22,7 +22,8 @@ _IN_KEY = Signature(())  # a signature need not be read back: not all that rules
 class RememberedProofs(ProofBook):
     """A `ProofBook` that remembers what it has proven, or tried to, in the user's cache directory (`path`).
 
-    Only verdicts of this very kernel count. A file that cannot be used is as good as none.
+    Only verdicts of this very kernel count. A file that cannot be used is as good as none. `own` has none of an earlier
+    run and no certificate: what it does not know it proves.
     """
 
     def __init__(
@@ -30,6 +31,8 @@ class RememberedProofs(ProofBook):
         path: Path | None = None,
     ) -> None:  # fmt: skip
         super().__init__(numerics=numerics)
+        self.own = ProofBook(numerics=numerics)
+        self._read: dict[tuple[str, Signature], tuple[str, Rule]] = {}  # proofs of earlier runs, and their keys
         self._certificates = certificates or {}
         self._looked_up: set[str] = set()  # rules whose certificates have been read
         self._known: dict[tuple[str, Signature], Verdict] = {}
@@ -53,12 +56,24 @@ class RememberedProofs(ProofBook):
             found = None if listed else self._remembered(key)
             if found is not None:
                 self._verdicts[at] = found  # answers for the reversed equation, too, as it did when it was found
-            else:
+                self._read[at] = key, rule
+            elif listed:
                 found = super().verdict(rule, signature)
-                if not listed:
-                    self._remember(key, rule, found)
+            else:
+                found = self._verdicts[at] = self.own.verdict(rule, signature)
+                self._remember(key, rule, found)
             self._known[at] = found
         return self._known[at]
+
+    def correct(self) -> None:
+        """Forgets the proofs of earlier runs that this one could not repeat.
+
+        Z3 may find a proof in one process and give up in another.
+        """
+        for at, (key, rule) in self._read.items():
+            verdict = self.own._verdicts.get(at)
+            if verdict is not None and not isinstance(verdict, Proved):
+                self._remember(key, rule, verdict)
 
     def _certified(self, rule: Rule, signature: Signature) -> bool:
         """Whether a certificate answers, that of the reversed equation too; those of the two rules are read here."""

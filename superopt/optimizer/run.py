@@ -34,7 +34,7 @@ from superopt.runtime import (
     versions,
 )
 from superopt.search import Device, find_device
-from verify.proofs import Certificate, ProofBook
+from verify.proofs import Certificate
 from verify.replay import ReplayError, replay
 from verify.verdict import NUMERICS
 
@@ -169,8 +169,9 @@ class _Run:
     latency: Latency | None = None
 
     def __post_init__(self) -> None:
-        # The search may rely on certificates; what is written rests on proofs made in this run.
-        self.book = ProofBook(numerics=self.numerics)
+        # The search may rely on certificates and earlier runs; what is written rests on proofs made in this run.
+        self.remembered = RememberedProofs(self.certificates, self.numerics)
+        self.book = self.remembered.own
 
     @contextmanager
     def phase(self, name: str, message: str | None = None) -> Iterator[None]:
@@ -222,7 +223,7 @@ class _Run:
             request = Request(
                 self.model,
                 self.rules,
-                RememberedProofs(self.certificates, self.numerics),
+                self.remembered,
                 self.target,
                 alpha,
                 efforts,
@@ -279,6 +280,7 @@ class _Run:
                     graphs.append(model)
                     model = model.with_outputs(replay(model.outputs, trace, self.book), trace)
         except ReplayError as error:
+            self.remembered.correct()
             return f"the kernel does not accept it: {error}"
         try:
             with self.phase("write", "folding weights"):
