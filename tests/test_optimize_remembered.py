@@ -9,7 +9,13 @@ import pytest
 
 from superopt.ir.rule import Signature
 from superopt.ir.text import parse_rule
+from superopt.onnx_io import ModelError
+from superopt.optimizer import optimize
+from superopt.optimizer.candidates import Found
+from superopt.optimizer.engine import Request
 from superopt.optimizer.remembered import RememberedProofs
+from superopt.rulebook import load_rules
+from tests.models import lora
 from verify import proofs
 from verify.proofs import Certificate
 from verify.verdict import Proved, Unknown
@@ -110,3 +116,26 @@ def test_proofs_that_cannot_be_repeated_are_forgotten(known: Path, monkeypatch: 
     book.own.verdict(TRUE, TRUE.signatures[0])
     book.correct()
     assert isinstance(RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0]), Unknown)
+
+
+def test_the_search_relies_on_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # without any earlier run
+    asked = []
+
+    def finder(request: Request) -> Found:
+        with monkeypatch.context() as here:
+            here.setattr(proofs, "prove_at", lambda *_: pytest.fail("proven again"))
+            for rule in load_rules(None)[:50]:
+                asked.extend(request.book.verdict(rule, signature) for signature in rule.signatures)
+        return Found()
+
+    optimize(lora(), ep="cpu", finder=finder)
+    assert len(asked) >= 50 and all(isinstance(verdict, Proved) for verdict in asked)
+
+
+def test_a_model_that_cannot_be_read_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    with pytest.raises(ModelError):
+        optimize(tmp_path / "bad.onnx", ep="cpu")
+    assert not (tmp_path / "cache").exists()

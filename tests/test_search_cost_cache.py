@@ -19,7 +19,7 @@ from superopt.ir.ops import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.runtime import Target, Timing
-from superopt.search import AnalyticCost, CostCache, Gain, MeasuredCost, ModelTimer, machine, measured, timer
+from superopt.search import AnalyticCost, CostCache, Gain, MeasuredCost, ModelTimer, Untimed, machine, measured, timer
 from superopt.search.machine import hardware
 from superopt.search.models import Unmeasurable, concrete_attrs
 
@@ -196,3 +196,20 @@ def test_that_a_region_cannot_be_timed_is_remembered(tmp_path: Path, monkeypatch
     monkeypatch.setattr(ModelTimer, "_time", lambda *_: Gain(1.0, 1.0))
     assert ModelTimer(CPU, {}, cache=CostCache(path))((x,), (x,)) is None
     assert ModelTimer(CPU, {}, cache=CostCache(path), sizes={"n": 2})((x,), (x,)) == (1.0, 1.0)
+
+
+def test_what_was_not_timed_for_want_of_time_is_not_timed_by_the_same_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "costs.sqlite"
+    monkeypatch.setattr(ModelTimer, "_time", lambda *_: Gain(1.5, 1.5))
+
+    def ask(most_s: float, run: str) -> Gain | None:
+        timer = ModelTimer(CPU, {}, cache=CostCache(path), most_s=most_s, run=run)
+        return timer((_layer("w"),), (make("Abs", (_layer("w"),)),))
+
+    for most_s in (-1.0, 10.0):
+        with pytest.raises(Untimed):
+            ask(most_s, "one")
+    assert ask(10.0, "other") == (1.5, 1.5)
+    assert ask(-1.0, "one") == (1.5, 1.5)  # another run has timed it

@@ -14,7 +14,7 @@ from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological, var
 from superopt.ir.types import tensor
-from superopt.search import AnalyticCost, Gain, Progress, SearchResult, search
+from superopt.search import AnalyticCost, Gain, Progress, SearchResult, Untimed, search
 from superopt.search.apply import apply_trace
 from tests.search_graphs import Graphs, image, operators
 from tests.search_rules import RULES, believe
@@ -234,3 +234,14 @@ def test_where_no_time_is_left_to_measure_large_promises_are_believed(
     result = found(block, region_timer=timer, progress=over)
     assert (operators(result.outputs) != operators((block,))) == believed
     assert bool(result.traces) == believed
+
+
+@pytest.mark.parametrize(("least", "believed"), [(1.1, True), (1000.0, False)])
+def test_what_the_timer_has_no_time_for_is_believed_alike(
+    monkeypatch: pytest.MonkeyPatch, least: float, believed: bool
+) -> None:
+    def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
+        raise Untimed
+
+    monkeypatch.setattr("superopt.search.driver._LEAST_PROMISE", least)
+    assert bool(found(network(1), region_timer=timer).traces) == believed

@@ -19,6 +19,8 @@ COSTS = ("measured", "analytic")  # where costs may come from
 
 # Share of the budget that may go into measuring operators (those measured before are in the cache).
 _MEASURING_SHARE = 0.3
+# Measuring regions may take so many times the budget.
+_TIMING_SHARE = 2.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,15 @@ def find(request: Request) -> Found:
         measured = MeasuredCost(
             target, sizes=model.sizes, opset=model.opset, fallback=analytic, budget_s=share, run=request.name
         )
-        timer = ModelTimer(target, model.weights, sizes=model.sizes, opset=model.opset, cache=measured.cache)
+        timer = ModelTimer(
+            target,
+            model.weights,
+            sizes=model.sizes,
+            opset=model.opset,
+            most_s=_TIMING_SHARE * request.budget,
+            cache=measured.cache,
+            run=request.name,
+        )
     result = search(
         model.outputs,
         request.rules,

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import onnx
@@ -34,7 +35,7 @@ from superopt.runtime import (
     versions,
 )
 from superopt.search import Device, find_device
-from verify.proofs import Certificate
+from verify.proofs import Certificate, ProofBook
 from verify.replay import ReplayError, replay
 from verify.verdict import NUMERICS
 
@@ -168,10 +169,15 @@ class _Run:
     difference: Difference | None = None
     latency: Latency | None = None
 
-    def __post_init__(self) -> None:
-        # The search may rely on certificates and earlier runs; what is written rests on proofs made in this run.
-        self.remembered = RememberedProofs(self.certificates, self.numerics)
-        self.book = self.remembered.own
+    @cached_property
+    def remembered(self) -> RememberedProofs:
+        """Proofs that the search may rely on: certificates, and those of earlier runs."""
+        return RememberedProofs(self.certificates, self.numerics)
+
+    @property
+    def book(self) -> ProofBook:
+        """Proofs made in this run, on which what is written rests."""
+        return self.remembered.own
 
     @contextmanager
     def phase(self, name: str, message: str | None = None) -> Iterator[None]:
@@ -292,9 +298,8 @@ class _Run:
             return "it is no smaller"
         try:
             with loadable(proto) as source:
-                session = open_session(source, self.target)
                 with self.phase("compare", "comparing outputs"):
-                    comparison = self.judge.compare(session)
+                    comparison = self.judge.compare(open_session(source, self.target))
                 self.difference = self._difference(comparison)
                 if comparison.problem is not None:
                     return f"outputs differ: {comparison.problem}"

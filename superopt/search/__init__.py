@@ -6,7 +6,7 @@ from superopt.search.cost_cache import CostCache, default_path
 from superopt.search.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
 from superopt.search.driver import RegionTimer, search
 from superopt.search.measured import MeasuredCost
-from superopt.search.result import Gain, Progress, SearchResult
+from superopt.search.result import Gain, Progress, SearchResult, Untimed
 from superopt.search.tally import Attempts
 from superopt.search.timer import ModelTimer
 
@@ -25,6 +25,7 @@ __all__ = [
     "Progress",
     "RegionTimer",
     "SearchResult",
+    "Untimed",
     "default_path",
     "device_of",
     "find_device",

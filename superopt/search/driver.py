@@ -20,14 +20,14 @@ from superopt.search.luck import Luck
 from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
 from superopt.search.recurrences import Recurrences
 from superopt.search.regions import Region, canonical, operators_in_order, regions
-from superopt.search.result import Gain, Progress, SearchResult
+from superopt.search.result import Gain, Progress, SearchResult, Untimed
 from superopt.search.state import State
 from superopt.search.tally import Tally
 
 __all__ = ["RegionTimer", "search"]
 
 # By how much a rewrite makes a region faster, through the runtime's whole pipeline; None where the region cannot be run
-# by itself, then the cost model decides.
+# by itself, then the cost model decides. Raises Untimed where there is no time to run it.
 RegionTimer: TypeAlias = Callable[[tuple[Term, ...], tuple[Term, ...]], Gain | None]
 
 PASSES = 3
@@ -285,9 +285,12 @@ class _Search:
                 while not searched.exhausted and searched.improve(self.deadline):
                     pass
             for state in searched.candidates()[:_MOST_TIMED]:
-                if self.clock() > self.deadline:
+                try:
+                    if self.clock() > self.deadline:
+                        raise Untimed
+                    gain = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
+                except Untimed:
                     return state if searched.promise >= _LEAST_PROMISE else None
-                gain = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
                 if gain is None or gain.ratio >= _LEAST_GAIN or gain.low >= _SURE_GAIN:
                     return state
             if searched.best is searched.start:

@@ -9,7 +9,11 @@ from superopt.ir.term import Term
 from superopt.ir.trace import Rewrite, Trace
 from superopt.search.tally import Tally
 
-__all__ = ["Gain", "Progress", "SearchResult"]
+__all__ = ["Gain", "Progress", "SearchResult", "Untimed"]
+
+
+class Untimed(Exception):
+    """No time is left to measure a region."""
 
 
 class Gain(NamedTuple):

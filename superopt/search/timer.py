@@ -13,7 +13,7 @@ from superopt.search.cost_cache import CostCache
 from superopt.search.machine import conditions
 from superopt.search.models import Array, Unmeasurable, concrete, runner, tiny
 from superopt.search.regions import canonical
-from superopt.search.result import Gain
+from superopt.search.result import Gain, Untimed
 
 __all__ = ["ModelTimer"]
 
@@ -26,7 +26,9 @@ _LONGER = 4.0  # times the usual, where the first look leaves both a loss and a 
 class ModelTimer:
     """A `RegionTimer` that runs both graphs in ONNX Runtime on the target, interleaved.
 
-    `weights` are the model's arrays; `sizes` values of symbolic sizes; a region gets about `budget_s` seconds.
+    `weights` are the model's arrays; `sizes` values of symbolic sizes; a region gets about `budget_s` seconds, and all
+    together about `most_s`. That one was not timed for want of time is remembered for the repetition of the same run,
+    which `run` names, so that it decides the same.
     Where the ratio's interval reaches down to a loss, its lower end is told for it. What was timed is remembered in
     `cache`, and holds for every region of the same terms, whatever its weights: a repeated run decides the same.
     `spent_s` is the time that measuring has taken.
@@ -40,22 +42,38 @@ class ModelTimer:
         sizes: Mapping[str, int] | None = None,
         opset: int = 17,
         budget_s: float = 0.8,
+        most_s: float = math.inf,
         cache: CostCache | None = None,
+        run: str = "",
     ) -> None:
         self.target, self.weights, self.sizes = target, weights, dict(sizes or {})
-        self.opset, self.budget_s, self.cache = opset, budget_s, cache
+        self.opset, self.budget_s, self.most_s, self.cache, self.run = opset, budget_s, most_s, cache, run
         self.spent_s = 0.0
 
     def __call__(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
-        """Time before by time after; None where they cannot be run by themselves."""
+        """Time before by time after; None where they cannot be run by themselves. Raises Untimed."""
         if self.cache is None:
-            return self._time(before, after)
-        keys = [f"{self._key(before, after)}|{which}" for which in Gain._fields]
+            return self._in_time(before, after)
+        key = self._key(before, after)
+        keys = [f"{key}|{which}" for which in Gain._fields]
         ratio, low = (self.cache.get(key) for key in keys)
         if ratio is None or low is None:
-            ratio, low = self._time(before, after) or (math.inf, math.inf)
+            untimed = f"{key}|untimed|{self.run}"
+            if self.run and self.cache.get(untimed) is not None:
+                raise Untimed
+            try:
+                ratio, low = self._in_time(before, after) or (math.inf, math.inf)
+            except Untimed:
+                if self.run:
+                    self.cache.put(untimed, math.inf)
+                raise
             self.cache.put_all(dict(zip(keys, (ratio, low), strict=True)))
         return None if math.isinf(ratio) else Gain(ratio, low)
+
+    def _in_time(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
+        if self.spent_s > self.most_s:
+            raise Untimed
+        return self._time(before, after)
 
     def _key(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> str:
         graphs = ">".join(",".join(term.digest for term in canonical(graph) or graph) for graph in (before, after))
