@@ -49,8 +49,8 @@ def extended(law: Schema | Rule, n: int) -> Schema | None:
 
     From a law of one part comes the one of the first of `n` parts where it was the first, else of the last.
     """
-    found = readings(schema_of(law) if isinstance(law, Rule) else law)
-    return found[0].schema(n, n - 1 if 1 in found[0].sides else 0) if found else None
+    reading = next(readings(schema_of(law) if isinstance(law, Rule) else law), None)
+    return None if reading is None else reading.schema(n, n - 1 if 1 in reading.sides else 0)
 
 
 def schema_of(rule: Rule) -> Schema:
@@ -63,7 +63,7 @@ def schema_of(rule: Rule) -> Schema:
     return Schema(Rule(rule.lhs, rule.rhs), signature, signature, kinds)
 
 
-def readings(schema: Schema) -> list[Reading]:
+def readings(schema: Schema) -> Iterator[Reading]:
     """The ways to read a law as one of two alike operands, those of the outermost operands first."""
     rule, found = schema.rule, list[Reading]()
     pairs = [[(p, q) for p, q in (rule.lhs, rule.rhs)]] if len(rule.lhs) == 2 else []
@@ -77,8 +77,10 @@ def readings(schema: Schema) -> list[Reading]:
             _match(p, q, after, counted)
         if (after or counted or (halves and not found)) and all(after != reading.after for reading in found):
             ways = (Reading(schema, after, splits, bool(counted)) for splits in (halves, set[str]()))
-            found += [way for way in ways if way.is_new][:1]
-    return found
+            way = next((way for way in ways if way.is_new), None)
+            if way is not None:
+                found.append(way)
+                yield way
 
 
 def _neighbours(term: Term) -> Iterator[tuple[int, Term, Term]]:

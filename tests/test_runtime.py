@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import Any
@@ -30,11 +31,13 @@ from superopt.runtime import (
     parse_shape,
     resolve_target,
     spread,
+    time_contest,
     time_interleaved,
     time_models,
     worst_of,
 )
 from superopt.runtime import sessions as sessions_module
+from superopt.runtime import timing as timing_module
 from superopt.runtime.timing import median_interval
 from tests.models import floats, lora, model, weights
 
@@ -171,6 +174,31 @@ def test_faster_is_measured_as_faster() -> None:
     assert 2.5 < timing.ratio < 6
     assert timing.low <= timing.ratio <= timing.high
     assert timing.before > timing.after > 0
+
+
+def test_other_work_on_the_machine_changes_no_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(0)
+
+    class Clock:
+        now = 0.0
+
+        def process_time(self) -> float:
+            return self.now
+
+        perf_counter = process_time
+
+    clock = Clock()
+
+    def run(seconds: float) -> None:
+        clock.now += seconds + (rng.expovariate(1.0) if rng.random() < 0.5 else 0.0)
+
+    monkeypatch.setattr(timing_module, "time", clock)
+    timing = time_interleaved(lambda: run(1.0), lambda: run(0.8), budget_s=40.0, cpu_clock=True)
+    assert timing.ratio == pytest.approx(1.25)
+    assert timing.low <= timing.ratio <= timing.high
+    standings = time_contest([lambda: lambda: run(1.0), lambda: lambda: run(0.8)], budget_s=400.0, cpu_clock=True)
+    assert standings[1].timing.ratio == pytest.approx(1.25)
+    assert standings[1].timing.after == pytest.approx(0.8)
 
 
 def test_budget_holds() -> None:

@@ -15,8 +15,9 @@ _LEAST = 0.98  # a result whose interval lies below this is slower than the orig
 
 @dataclass(frozen=True)
 class Speed:
-    """Median milliseconds a run, within `low_ms`..`high_ms`, and speed relative to the original in ONNX Runtime alone
-    (above 1: faster) within `low`..`high`; both with about 95% confidence. `rounds` is how often it had its turns."""
+    """Milliseconds a run (the median over heats, of each the least) within `low_ms`..`high_ms`, and speed relative to
+    the original in ONNX Runtime alone (above 1: faster) within `low`..`high`; both with about 95% confidence. `rounds`
+    is how often it had its turns."""
 
     ms: float
     low_ms: float

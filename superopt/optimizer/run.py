@@ -45,6 +45,8 @@ Finder = Callable[[Request], Found]
 
 # A result whose 95% interval reaches below this is refused even where its median is not slower.
 _LEAST_LOW = 0.98
+# No further candidate is tried when measuring has taken so many times the seconds meant for one.
+_PATIENCE = 18.0
 # Of the time for searching, at most so much for the bodies of control flow (nothing where there are none).
 _BODIES_SHARE = 0.4
 
@@ -254,6 +256,8 @@ class _Run:
                 self.reason = f"{name}, not timed" if self.target_absent else name
                 return
             self.refused.append(Refusal(name, problem))
+            if self.seconds.get("measure", 0.0) > _PATIENCE * measure_s:
+                break
         if self.refused:
             self.reason = f"no candidate passed: {self.refused[-1].reason}"
         else:

@@ -3,6 +3,9 @@
 Order A B B A cancels linear drift within a round. At one thread on the CPU the ratio is taken from CPU time, which
 other processes disturb least; elsewhere (several threads, GPU) from wall time.
 
+What else runs on the machine only ever adds time, in bursts. So of a pair's samples the least count, of both sides
+alike (Chen and Revels, Robust benchmarking in noisy environments, 2016).
+
 Where a session's memory happens to lie makes it up to 2% faster or slower for as long as it lives, and of two equal
 sessions the one that was opened second tends to be 1% faster. So `time_models` opens fresh pairs, in alternating order,
 and its interval is over pairs: more runs of one pair would only make that pair's accident look certain.
@@ -31,9 +34,9 @@ _STUDENT = {3: 3.182, 5: 2.571, 7: 2.365, 9: 2.262, 11: 2.201}
 
 @dataclass(frozen=True)
 class Timing:
-    """Medians in seconds a run. `ratio` is A's time over B's (above 1: B is faster), the median over the rounds
-    (over pairs of sessions: the geometric mean), and `low`..`high` holds it with about 95% confidence; all three and
-    `before`, `after` by `clock` (`cpu` or `wall`)."""
+    """Seconds a run, the least that were seen (over pairs of sessions: the median of those). `ratio` is A's time over
+    B's (above 1: B is faster; over pairs: the geometric mean), and `low`..`high` holds it with about 95% confidence;
+    all three and `before`, `after` by `clock` (`cpu` or `wall`)."""
 
     before: float
     after: float
@@ -48,9 +51,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class Standing:
-    """One of several contestants: `timing` is the first contestant's against this one's, and the median seconds a run
-    of this one, `timing.after`, lies within `low`..`high` with about 95% confidence (order statistics of the heats'
-    medians)."""
+    """One of several contestants: `timing` is the first contestant's against this one's, and the seconds a run of this
+    one, `timing.after`, lie within `low`..`high` with about 95% confidence (order statistics of the heats')."""
 
     timing: Timing
     low: float
@@ -108,18 +110,7 @@ def time_interleaved(
         ratios.append((a[0][clock] + a[1][clock]) / max(b[0][clock] + b[1][clock], 1e-12))
         if len(ratios) % _CHECK_EVERY == 0 and _settled(ratios):
             break
-    low, high = median_interval(ratios)
-    return Timing(
-        before=statistics.median(cpu_a if cpu_clock else wall_a),
-        after=statistics.median(cpu_b if cpu_clock else wall_b),
-        ratio=statistics.median(ratios),
-        low=low,
-        high=high,
-        wall_before=statistics.median(wall_a),
-        wall_after=statistics.median(wall_b),
-        rounds=len(ratios),
-        clock="cpu" if cpu_clock else "wall",
-    )
+    return _timing(ratios, (cpu_a, cpu_b), (wall_a, wall_b), cpu_clock)
 
 
 def time_models(
@@ -213,26 +204,32 @@ def _heat(
             cpu[index].append((time.process_time() - cpu_start) / calls[index])
             wall[index].append((time.perf_counter() - wall_start) / calls[index])
         rounds += 1
-    clock = cpu if cpu_clock else wall
     timings: list[Timing] = []
     for index in range(len(makers)):
-        a, b = clock[0], clock[index]
+        a, b = (cpu[0], cpu[index]) if cpu_clock else (wall[0], wall[index])
         ratios = [(a[i] + a[i + 1]) / max(b[i] + b[i + 1], 1e-12) for i in range(0, 2 * rounds, 2)]
-        low, high = median_interval(ratios)
-        timings.append(
-            Timing(
-                before=statistics.median(a),
-                after=statistics.median(b),
-                ratio=statistics.median(ratios),
-                low=low,
-                high=high,
-                wall_before=statistics.median(wall[0]),
-                wall_after=statistics.median(wall[index]),
-                rounds=rounds,
-                clock="cpu" if cpu_clock else "wall",
-            )
-        )
+        timings.append(_timing(ratios, (cpu[0], cpu[index]), (wall[0], wall[index]), cpu_clock))
     return timings
+
+
+def _timing(
+    ratios: list[float], cpu: tuple[list[float], list[float]], wall: tuple[list[float], list[float]], cpu_clock: bool
+) -> Timing:
+    """Of the samples of both sides, and the ratios of the rounds."""
+    before, after = map(min, cpu if cpu_clock else wall)
+    ratio = before / max(after, 1e-12)
+    low, high = median_interval(ratios)
+    return Timing(
+        before=before,
+        after=after,
+        ratio=ratio,
+        low=min(low, ratio),
+        high=max(high, ratio),
+        wall_before=min(wall[0]),
+        wall_after=min(wall[1]),
+        rounds=len(ratios),
+        clock="cpu" if cpu_clock else "wall",
+    )
 
 
 def _standing(heats: list[Timing]) -> Standing:

@@ -39,8 +39,10 @@ def counts(term: Term) -> Iterator[int]:
 
 def list_law(rule: Rule) -> ListLaw | None:
     """The rule as a law of any number of operands, or None where it is not of two alike ones."""
-    found = readings(schema_of(rule)) if len(rule.lhs) <= 2 else []
-    return ListLaw(rule, found[0]) if found and len(rule.lhs) == (2 if found[0].of_outputs else 1) else None
+    reading = next(readings(schema_of(rule)), None) if len(rule.lhs) <= 2 else None
+    if reading is None or len(rule.lhs) != (2 if reading.of_outputs else 1):
+        return None
+    return ListLaw(rule, reading)
 
 
 class ListLaw:
