@@ -17,7 +17,7 @@ from superopt.evaluate import evaluate
 from superopt.ir.dim import symbol, symbols_of
 from superopt.ir.ops import IllTyped, make, replace
 from superopt.ir.pattern import instantiate
-from superopt.ir.rule import Condition
+from superopt.ir.rule import Condition, Rule
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.text import show_graph, show_rule
 from superopt.ir.types import tensor
@@ -32,8 +32,13 @@ UNARY = ["Neg", "Relu", "Sigmoid", "Tanh", "Identity"]
 
 
 @cache
+def rules() -> list[Rule]:
+    return load_rules(None)
+
+
+@cache
 def rule_set() -> RuleSet:
-    return RuleSet(load_rules(None))
+    return RuleSet(rules())
 
 
 @cache
@@ -136,7 +141,7 @@ def graph(rng: random.Random, operators: int) -> tuple[Term, ...]:
 
 def instance(rng: random.Random) -> tuple[Term, ...]:
     """A side of a shipped rule at sizes and symbolic attributes drawn at random from those that its proof allows."""
-    rule = rng.choice(load_rules(None))
+    rule = rng.choice(rules())
     signature = rng.choice(rule.signatures)
     verdict = book().verdict(rule, signature)
     assert isinstance(verdict, Proved)

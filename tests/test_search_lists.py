@@ -133,11 +133,11 @@ def test_rules_that_need_an_operator_that_the_model_cannot_have_are_left_out() -
 
 
 def test_functions_of_the_runtime_are_choices() -> None:
-    rules = RuleSet([parse_rule("Relu(Gemm[alpha=1.0, beta=1.0, transA=0, transB=0](x, w, b)) = "
-                                "FusedGemm[activation=\"Relu\", activation_alpha=0.0, activation_beta=0.0, alpha=1.0,"
-                                " beta=1.0, transA=0, transB=0](x, w, b)")])  # fmt: skip
-    assert [v.chooses for v in rules.variants("Relu")] == [True]
-    assert [v.chooses for v in rules.variants("FusedGemm")] == [False]
+    rule = parse_rule("Relu(Gemm[alpha=1.0, beta=1.0, transA=0, transB=0](x, w, b)) = "
+                      "FusedGemm[activation=\"Relu\", activation_alpha=0.0, activation_beta=0.0, alpha=1.0,"
+                      " beta=1.0, transA=0, transB=0](x, w, b)")  # fmt: skip
+    for side, chooses in (rule.lhs, True), (rule.rhs, False):
+        assert [v.chooses for v in RuleSet([rule]).at(side[0])] == [chooses]
 
 
 def test_the_search_makes_no_operator_that_the_model_cannot_have() -> None:

@@ -6,10 +6,12 @@ every order, and is indexed by the operator of its first root.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 from superopt.ir.dim import Dim
 from superopt.ir.ops import OPS
@@ -73,32 +75,91 @@ class Variant:
         return frozenset(t.op for t in topological(self.rule.lhs) if t.op not in ("Var", "Out"))
 
 
-class _Ready:
-    """What is made of the rules whose first root has one key."""
+# Operators below a root, as often as they stand there.
+_Below: TypeAlias = tuple[str, ...]
 
-    def __init__(self) -> None:
-        self.variants: list[Variant] = []
+
+class _Ready:
+    """What is made of the rules whose first root has one key. Those of one output are made ready where a term has the
+    operators below it that they ask for; there are many, and a graph needs few."""
+
+    def __init__(self, rules: Iterable[tuple[int, Rule, str]]) -> None:
+        self.variants: list[Variant] = []  # of several outputs
         self.several: list[tuple[ListLaw, str]] = []  # laws of several outputs, not of sites; and the ids of the rules
         self.site_laws: list[tuple[ListLaw, str]] = []
-        self._single: dict[Variant, ListLaw | None] = {}  # laws of one output, where they were needed
         self.first_site_law = 0  # the number of the rule that it comes from
+        self._waiting: dict[_Below, list[tuple[int, Rule, str]]] = {}
+        self._single: dict[_Below, list[tuple[int, Variant]]] = {}
+        self._laws: dict[Variant, ListLaw | None] = {}  # laws of one output, where they were needed
+        seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
+        for number, directed, origin in rules:
+            if len(directed.lhs) == 1:
+                self._waiting.setdefault(_below(directed.lhs[0]), []).append((number, directed, origin))
+            else:
+                self._add(number, directed, origin, seen)
+
+    def _add(
+        self, number: int, directed: Rule, origin: str, seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]]
+    ) -> None:
+        """A rule of several outputs."""
+        for rule in _orders(directed, seen):
+            law = list_law(rule)
+            if law is None:
+                self.variants.append(_variant(rule, origin))
+            elif law.of_sites:
+                seen.update(_renamed(more.lhs, more.rhs) for more in law.of(3))
+                if not self.site_laws:
+                    self.first_site_law = number
+                self.site_laws.append((law, origin))
+            else:
+                self.variants.append(_variant(rule, origin))
+                self.several.append((law, origin))
+
+    def at(self, fits: Callable[[_Below], bool]) -> list[Variant]:
+        """The variants, no laws of sites, that `fits` says may be about the operators below a term."""
+        found: list[tuple[int, Variant]] = []
+        for below in self._waiting:
+            if fits(below):
+                if below not in self._single:
+                    seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
+                    self._single[below] = [
+                        (number, _variant(rule, origin))
+                        for number, directed, origin in self._waiting[below]
+                        for rule in _orders(directed, seen)
+                    ]
+                found += self._single[below]
+        found.sort(key=lambda item: item[0])
+        return [variant for _, variant in found] + self.variants
 
     def laws(self, below: AbstractSet[str]) -> Iterator[tuple[ListLaw, str]]:
         """Those that are no laws of sites and have no other operators than these just below the first root."""
-        for variant in self.variants:
-            if len(variant.rule.lhs) == 1 and all(op in below for _, op in variant.inner):
-                if variant not in self._single:
-                    self._single[variant] = list_law(variant.rule)
-                law = self._single[variant]
+        for variant in self.at(lambda needed: below >= set(needed)):
+            if len(variant.rule.lhs) == 1:
+                if variant not in self._laws:
+                    self._laws[variant] = list_law(variant.rule)
+                law = self._laws[variant]
                 if law is not None:
                     yield law, variant.origin
         yield from ((law, origin) for law, origin in self.several if law.below <= below)
 
 
+def _below(root: Term) -> _Below:
+    return tuple(sorted(i.op for i in node_of(root).inputs if i is not None and i.op != "Var"))
+
+
+def _orders(directed: Rule, seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]]) -> Iterator[Rule]:
+    """The rule with commutative operands in every order, as far as it is not `seen` yet."""
+    for rule in directed.commuted():
+        name = _renamed(rule.lhs, rule.rhs)
+        if rule.lhs != rule.rhs and name not in seen:
+            seen.add(name)
+            yield rule
+
+
 class RuleSet:
     """All variants of a set of rules, by the operator of their first root; laws of many operands apart from them.
 
-    Variants are made where a graph has the operator: most graphs have few of those that there are rules for.
+    Variants are made where a graph has the operators: most graphs have few of those that there are rules for.
     """
 
     def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
@@ -119,38 +180,20 @@ class RuleSet:
 
     def _of(self, key: str) -> _Ready:
         if key not in self._ready:
-            ready = self._ready[key] = _Ready()
-            seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
-            for number, directed, origin in self._rules.get(key, ()):
-                for rule in directed.commuted():
-                    name = _renamed(rule.lhs, rule.rhs)
-                    if rule.lhs == rule.rhs or name in seen:
-                        continue
-                    seen.add(name)
-                    law = list_law(rule) if len(rule.lhs) > 1 else None  # of one output: where it is needed
-                    if law is None or not law.of_sites:
-                        ready.variants.append(_variant(rule, origin))
-                    else:
-                        seen.update(_renamed(more.lhs, more.rhs) for more in law.of(3))
-                        if not ready.site_laws:
-                            ready.first_site_law = number
-                        ready.site_laws.append((law, origin))
-                    if law is not None and not law.of_sites:
-                        ready.several.append((law, origin))
+            self._ready[key] = _Ready(self._rules.get(key, ()))
         return self._ready[key]
 
-    def variants(self, key: str) -> Sequence[Variant]:
-        """The variants whose first root has this key; laws of sites are none of them."""
-        return self._of(key).variants
-
     def at(self, term: Term) -> Sequence[Variant]:
-        """The variants whose first root may be `term`, by the operators at and just below it."""
+        """The variants whose first root may be `term`, by the operators at and just below it; laws of sites are none
+        of them."""
         inputs = node_of(term).inputs
         several = tuple(dict.fromkeys(counts(term)))
         root = root_key(term)
         key = (root, several, *(None if i is None else i.op for i in inputs))
         if key not in self._at:
-            variants = [*self.variants(root), *(variant for n in several for variant in self._wider(n, term))]
+            there = Counter(i.op for i in inputs if i is not None)
+            variants = self._of(root).at(lambda needed: Counter(needed) <= there)
+            variants += (variant for n in several for variant in self._wider(n, term))
             self._at[key] = [variant for variant in variants if variant.may_fit(term)]
         return self._at[key]
 
