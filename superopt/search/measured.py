@@ -17,6 +17,7 @@ from superopt.ir.ops import OPS, IllTyped, make
 from superopt.ir.term import Term, repr_attrs, var
 from superopt.ir.types import TensorType, tensor
 from superopt.runtime import Target
+from superopt.runtime.quiet import is_quiet
 from superopt.search.cost import AnalyticCost, CostModel
 from superopt.search.cost_cache import CostCache
 from superopt.search.device import device_of
@@ -26,8 +27,10 @@ from superopt.search.work import bytes_of
 
 __all__ = ["MeasuredCost"]
 
-_FORMAT = 3  # of the measurement; a change makes old entries void
+_FORMAT = 4  # of the measurement; a change makes old entries void
 _SAMPLES = 8
+_QUIET_SAMPLES = 3
+_PATIENCE_S = 1.0
 _SAMPLE_S = 0.001
 _SMALL_S = 50e-6  # what is faster is measured in copies
 _COPIES = 12
@@ -260,16 +263,22 @@ def _flat(alone: Term) -> Term:
 
 
 def _seconds(run: Callable[[], object], cpu_clock: bool) -> float:
-    """Seconds of a call: the least of samples of a millisecond or more, as disturbances only ever add."""
-    clock = time.thread_time if cpu_clock else time.perf_counter
+    """Seconds of a call: the least of samples of a millisecond or more, as disturbances only ever add; of more samples,
+    for a while, where the machine is not quiet."""
+    clock, quiet = (time.thread_time, is_quiet) if cpu_clock else (time.perf_counter, lambda: True)
     run()
     begun = time.perf_counter()
     run()
     calls = max(1, math.ceil(_SAMPLE_S / max(time.perf_counter() - begun, 1e-7)))
-    samples = []
-    for _ in range(_SAMPLES):
+    samples = list[float]()
+    calm = [quiet()]
+    steady = 0
+    until = time.perf_counter() + _PATIENCE_S
+    while len(samples) < _SAMPLES or (steady < _QUIET_SAMPLES and time.perf_counter() < until):
         begun = clock()
         for _ in range(calls):
             run()
         samples.append((clock() - begun) / calls)
+        calm.append(quiet())
+        steady += calm[-1] and calm[-2]
     return min(samples)
