@@ -4,8 +4,7 @@ Order A B B A cancels linear drift within a round. At one thread on the CPU the 
 other processes disturb least; elsewhere (several threads, GPU) from wall time.
 
 What else runs on the machine only ever adds time, in bursts. So of a pair's samples the least count, of both sides
-alike (Chen and Revels, Robust benchmarking in noisy environments, 2016), and where the machine is not quiet when they
-are taken (`quiet.py`), more are.
+alike (Chen and Revels, Robust benchmarking in noisy environments, 2016).
 
 Where a session's memory happens to lie makes it up to 2% faster or slower for as long as it lives, and of two equal
 sessions the one that was opened second tends to be 1% faster. So `time_models` opens fresh pairs, in alternating order,
@@ -22,16 +21,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from superopt.runtime.quiet import is_quiet
-
 __all__ = ["Standing", "Timing", "time_contest", "time_interleaved", "time_models", "time_once"]
 
 # A sample is at least this long: the clocks' own cost and resolution vanish in it.
 _SAMPLE_S = 0.01
 _MOST_CALLS = 1000
 _CHECK_EVERY = 20  # rounds
-_QUIET_SAMPLES = 3  # of each side
-_PATIENCE_S = 0.5  # beyond twice the budget, until they are there
 _LEAST_PAIRS, _MOST_PAIRS = 4, 12
 # Quantiles (two-sided 95%) of Student's t by degrees of freedom.
 _STUDENT = {3: 3.182, 5: 2.571, 7: 2.365, 9: 2.262, 11: 2.201}
@@ -80,13 +75,11 @@ def time_interleaved(
     least: int = 5,
     most: int = 400,
     sample_s: float = _SAMPLE_S,
-    quiet: Callable[[], bool] | None = None,
 ) -> Timing:
     """Times two calls against each other for `budget_s` seconds of wall time (fewer where the ratio settles), at
     least `least` rounds of A B B A.
 
-    The calls are run once each beforehand (first runs allocate); a sample repeats a short call. Where `quiet` (for CPU
-    time: `is_quiet`) seldom holds before and after a sample, there are more rounds, for about twice the budget.
+    The calls are run once each beforehand (first runs allocate); a sample repeats a short call.
     """
     start = time.perf_counter()
     first = 0.0
@@ -95,32 +88,18 @@ def time_interleaved(
         first = max(first, time_once(run)[1])
     calls = max(1, min(_MOST_CALLS, round(sample_s / max(first, 1e-9))))
 
-    if quiet is None:
-        quiet = is_quiet if cpu_clock else lambda: True
-    calm = [quiet()]
-    steady = {before: 0, after: 0}  # samples taken while it was quiet
-
     def sample(run: Callable[[], object]) -> tuple[float, float]:
         cpu, wall = time.process_time(), time.perf_counter()
         for _ in range(calls):
             run()
-        took = (time.process_time() - cpu) / calls, (time.perf_counter() - wall) / calls
-        calm.append(quiet())
-        steady[run] += calm[-1] and calm[-2]
-        return took
-
-    def more(rounds: int) -> bool:
-        spent = time.perf_counter() - start
-        if rounds < least or (rounds < most and spent < budget_s):
-            return True
-        return rounds < most and min(steady.values()) < _QUIET_SAMPLES and spent < 2 * budget_s + _PATIENCE_S
+        return (time.process_time() - cpu) / calls, (time.perf_counter() - wall) / calls
 
     cpu_a: list[float] = []
     cpu_b: list[float] = []
     wall_a: list[float] = []
     wall_b: list[float] = []
     ratios: list[float] = []
-    while more(len(ratios)):
+    while len(ratios) < least or (len(ratios) < most and time.perf_counter() - start < budget_s):
         round_ = [sample(before), sample(after), sample(after), sample(before)]
         a, b = (round_[0], round_[3]), (round_[1], round_[2])
         cpu_a += [s[0] for s in a]

@@ -1,7 +1,8 @@
 """What an operator costs, measured through ONNX Runtime on the target and remembered.
 
 An operator is run by itself, several copies side by side in one model so that the cost of a run vanishes, and
-the same model without it is subtracted. Constant inputs are constants there too (the runtime prepacks them).
+the same model without it is subtracted. Constant inputs are constants there too (the runtime prepacks them). On the CPU
+each is timed against a reference, so that what is measured in a slow minute compares with what is in a quick one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from superopt.ir.ops import OPS, IllTyped, make
 from superopt.ir.term import Term, repr_attrs, var
 from superopt.ir.types import TensorType, tensor
 from superopt.runtime import Target
-from superopt.runtime.quiet import is_quiet
+from superopt.runtime.reference import reference_seconds
 from superopt.search.cost import AnalyticCost, CostModel
 from superopt.search.cost_cache import CostCache
 from superopt.search.device import device_of
@@ -29,9 +30,8 @@ __all__ = ["MeasuredCost"]
 
 _FORMAT = 4  # of the measurement; a change makes old entries void
 _SAMPLES = 8
-_QUIET_SAMPLES = 3
-_PATIENCE_S = 1.0
 _SAMPLE_S = 0.001
+_REFERENCES = 50
 _SMALL_S = 50e-6  # what is faster is measured in copies
 _COPIES = 12
 _LARGEST_BYTES = 1 << 28  # all copies together
@@ -214,7 +214,22 @@ class MeasuredCost:
 
     def _seconds(self, outputs: Sequence[Term], weights: Mapping[str, Array]) -> float:
         run = runner(outputs, weights, self.target, opset=self.opset)
-        return _seconds(run, self.target.provider == "cpu" and self.target.threads == 1)
+        if self.target.provider != "cpu" or self.target.threads != 1:
+            return min(seconds for seconds, _ in _samples(run, time.perf_counter, lambda: 0.0))
+        # seconds = (least of the operator / least of the reference) x usual seconds of the reference
+        samples = _samples(run, time.thread_time, reference_seconds)
+        least, slow = (min(sample[k] for sample in samples) for k in (0, 1))
+        return least / slow * self._reference
+
+    @functools.cached_property
+    def _reference(self) -> float:
+        """Seconds of the reference, when something was first measured on this machine."""
+        key = f"{_FORMAT}|{conditions(self.target, self.opset)}|reference"
+        seconds = self.cache.get(key)
+        if seconds is None:
+            seconds = min(reference_seconds() for _ in range(_REFERENCES))
+            self.cache.put(key, seconds)
+        return seconds
 
 
 def _alike(term: Term) -> tuple[object, ...]:
@@ -262,23 +277,21 @@ def _flat(alone: Term) -> Term:
     return make("MatMul", (var(str(a.attr("name")), rows), b))
 
 
-def _seconds(run: Callable[[], object], cpu_clock: bool) -> float:
-    """Seconds of a call: the least of samples of a millisecond or more, as disturbances only ever add; of more samples,
-    for a while, where the machine is not quiet."""
-    clock, quiet = (time.thread_time, is_quiet) if cpu_clock else (time.perf_counter, lambda: True)
+def _samples(
+    run: Callable[[], object], clock: Callable[[], float], reference: Callable[[], float]
+) -> list[tuple[float, float]]:
+    """Seconds of a call, in samples of a millisecond or more, each with what the reference takes at that time.
+
+    The least of them count, as disturbances only ever add.
+    """
     run()
     begun = time.perf_counter()
     run()
     calls = max(1, math.ceil(_SAMPLE_S / max(time.perf_counter() - begun, 1e-7)))
-    samples = list[float]()
-    calm = [quiet()]
-    steady = 0
-    until = time.perf_counter() + _PATIENCE_S
-    while len(samples) < _SAMPLES or (steady < _QUIET_SAMPLES and time.perf_counter() < until):
+    samples = []
+    for _ in range(_SAMPLES):
         begun = clock()
         for _ in range(calls):
             run()
-        samples.append((clock() - begun) / calls)
-        calm.append(quiet())
-        steady += calm[-1] and calm[-2]
-    return min(samples)
+        samples.append(((clock() - begun) / calls, reference()))
+    return samples

@@ -17,7 +17,7 @@ from superopt.search.result import Gain, Untimed
 
 __all__ = ["ModelTimer"]
 
-_FORMAT = 4  # of the timing; a change makes old entries void
+_FORMAT = 3  # of the timing; a change makes old entries void
 _NO_LOSS = 0.99
 _GAIN = 1.02
 _LONGER = 4.0  # times the usual, where the first look leaves both a loss and a gain possible

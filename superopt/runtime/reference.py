@@ -1,0 +1,46 @@
+"""A fixed piece of work, by which measurements of different minutes compare.
+
+Other work on the same core (the other thread of it, another guest of the host) slows arithmetic by half and more, for a
+tenth of a second or for minutes. No clock of a process shows it, but the time that a fixed piece of work takes does.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import TensorProto, helper
+
+__all__ = ["reference_seconds"]
+
+_SIZE = 256  # of the matrices that are multiplied: a fifth of a millisecond
+
+
+def reference_seconds() -> float:
+    """CPU seconds that one product of two matrices takes just now."""
+    run = _reference()
+    begun = time.thread_time()
+    run()
+    return time.thread_time() - begun
+
+
+@functools.cache
+def _reference() -> Callable[[], object]:
+    square = np.ones((_SIZE, _SIZE), np.float32)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, square.shape) for name in "xy")
+    weight = onnx.numpy_helper.from_array(square, "w")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "reference", [x], [y], [weight])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+    def run() -> object:
+        return session.run(None, {"x": square})
+
+    run()  # the first run allocates
+    return run
