@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from click.testing import CliRunner
 
 from superopt.cli import main
+from superopt.ir.rule import Rule
+from superopt.ir.term import topological
 from superopt.optimizer import Result, engine, optimize
 from superopt.optimizer.candidates import Found
 from superopt.optimizer.engine import Request
 from superopt.runtime import Feeds, Timing
-from superopt.search import Device, DeviceError, device_of
+from superopt.search import Device, DeviceError, SearchResult, device_of, search
 from tests.models import lora
 
 # Nothing but starting operators costs there.
@@ -101,3 +104,18 @@ def test_the_command_takes_them(lora_rules: Path, tmp_path: Path) -> None:
     assert "not timed" in done.stderr and out.exists()
     for wrong in (["--target-absent"], ["--device", "nowhere.toml"], ["--cost", "guessed"]):
         assert runner.invoke(main, [*command, *wrong]).exit_code == 2
+
+
+@pytest.mark.parametrize(("cost", "kept"), [("measured", True), ("analytic", False)])
+def test_algorithms_are_chosen_by_measurement_only(monkeypatch: pytest.MonkeyPatch, cost: str, kept: bool) -> None:
+    """Fewer multiplications promise by arithmetic what kernels need not keep."""
+    searched: list[Rule] = []
+
+    def listen(outputs: object, rules: Iterable[Rule], *others: Any, **more: Any) -> SearchResult:
+        searched.extend(rules)
+        return search(outputs, (), *others, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(engine, "search", listen)
+    optimize(lora(), ep="cpu", cost=cost, budget=1.0, timer=faster)
+    assert searched
+    assert any(t.op == "Constant" for rule in searched for t in topological(rule.rhs)) == kept

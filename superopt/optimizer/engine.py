@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from superopt.ir.rule import Rule
+from superopt.ir.term import topological
 from superopt.onnx_io import Model, has_operator
 from superopt.optimizer.candidates import Found
 from superopt.runtime import Target
@@ -78,7 +79,7 @@ def find(request: Request) -> Found:
         )
     result = search(
         model.outputs,
-        request.rules,
+        request.rules if measured else list(_without_algorithms(request.rules)),
         request.book.check,
         measured or analytic,
         position=model.position,
@@ -98,3 +99,9 @@ def find(request: Request) -> Found:
     notices = () if measured is None else tuple(measured.notices)
     costs = (result.cost_before, result.cost_after, source)
     return Found(result.traces, *costs, result.gains, result.origin, notices, result.tally.of_rule)
+
+
+def _without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
+    """The rules that are no algorithm for an operator, with numbers of its own: whether fewer multiplications pay is a
+    matter of kernels, of which the analytic model knows nothing."""
+    return (rule for rule in rules if all(term.op != "Constant" for term in topological((*rule.lhs, *rule.rhs))))
