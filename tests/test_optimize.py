@@ -142,12 +142,25 @@ def relu_twice(request: Request) -> Found:
     return Found((Trace((Application(rewrite, ((x, x),)),)),))
 
 
-def test_second_candidate_is_tried(tmp_path: Path, lora_rules: Path) -> None:
-    """Two regions, the whole refused once: the better one alone passes."""
+def two_regions() -> onnx.ModelProto:
     chain = lora(rank=16)
     for number in range(9):
         part = onnx.compose.add_prefix(lora(rank=16 if number < 4 else 8), f"{number}/")
         chain = onnx.compose.merge_models(chain, part, io_map=[(chain.graph.output[0].name, f"{number}/x")])
+    return chain
+
+
+def test_no_further_candidate_is_tried_where_measuring_has_taken_long(lora_rules: Path) -> None:
+    patient, impatient = (
+        run_optimize(two_regions(), None, lora_rules, timer=slower, measure_s=seconds) for seconds in (5.0, 1e-9)
+    )
+    assert len(patient.refused) > len(impatient.refused) == 1
+    assert not impatient.changed
+
+
+def test_second_candidate_is_tried(tmp_path: Path, lora_rules: Path) -> None:
+    """Two regions, the whole refused once: the better one alone passes."""
+    chain = two_regions()
     calls: list[int] = []
 
     def first_slower(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -> Timing:

@@ -12,8 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import TensorProto, helper
+
+from superopt.runtime.sessions import Target, open_session
 
 __all__ = ["reference_seconds"]
 
@@ -35,12 +36,10 @@ def _reference() -> Callable[[], object]:
     weight = onnx.numpy_helper.from_array(square, "w")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "reference", [x], [y], [weight])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    options = ort.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    session = open_session(proto, Target("cpu", 1))
 
     def run() -> object:
-        return session.run(None, {"x": square})
+        return session.run({"x": square})
 
     run()  # the first run allocates
     return run

@@ -75,8 +75,9 @@ class Variant:
         return frozenset(t.op for t in topological(self.rule.lhs) if t.op not in ("Var", "Out"))
 
 
-# Operators below a root, as often as they stand there.
+# Operators below a root, as often as they stand there; and the sides of a rule, by which equal ones are known.
 _Below: TypeAlias = tuple[str, ...]
+_Sides: TypeAlias = tuple[tuple[Term, ...], tuple[Term, ...]]
 
 
 class _Ready:
@@ -91,28 +92,25 @@ class _Ready:
         self._waiting: dict[_Below, list[tuple[int, Rule, str]]] = {}
         self._single: dict[_Below, list[tuple[int, Variant]]] = {}
         self._laws: dict[Variant, ListLaw | None] = {}  # laws of one output, where they were needed
-        seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
+        seen: set[_Sides] = set()
         for number, directed, origin in rules:
             if len(directed.lhs) == 1:
                 self._waiting.setdefault(_below(directed.lhs[0]), []).append((number, directed, origin))
             else:
                 self._add(number, directed, origin, seen)
 
-    def _add(
-        self, number: int, directed: Rule, origin: str, seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]]
-    ) -> None:
+    def _add(self, number: int, directed: Rule, origin: str, seen: set[_Sides]) -> None:
         """A rule of several outputs."""
         for rule in _orders(directed, seen):
             law = list_law(rule)
-            if law is None:
-                self.variants.append(_variant(rule, origin))
-            elif law.of_sites:
+            if law is not None and law.of_sites:
                 seen.update(_renamed(more.lhs, more.rhs) for more in law.of(3))
                 if not self.site_laws:
                     self.first_site_law = number
                 self.site_laws.append((law, origin))
-            else:
-                self.variants.append(_variant(rule, origin))
+                continue
+            self.variants.append(_variant(rule, origin))
+            if law is not None:
                 self.several.append((law, origin))
 
     def at(self, fits: Callable[[_Below], bool]) -> list[Variant]:
@@ -121,7 +119,7 @@ class _Ready:
         for below in self._waiting:
             if fits(below):
                 if below not in self._single:
-                    seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
+                    seen: set[_Sides] = set()
                     self._single[below] = [
                         (number, _variant(rule, origin))
                         for number, directed, origin in self._waiting[below]
@@ -147,7 +145,7 @@ def _below(root: Term) -> _Below:
     return tuple(sorted(i.op for i in node_of(root).inputs if i is not None and i.op != "Var"))
 
 
-def _orders(directed: Rule, seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]]) -> Iterator[Rule]:
+def _orders(directed: Rule, seen: set[_Sides]) -> Iterator[Rule]:
     """The rule with commutative operands in every order, as far as it is not `seen` yet."""
     for rule in directed.commuted():
         name = _renamed(rule.lhs, rule.rhs)
@@ -262,7 +260,7 @@ def _climb(pattern: Term, bound: set[Term]) -> tuple[Term, tuple[_Climb, ...]] |
     return None
 
 
-def _renamed(lhs: tuple[Term, ...], rhs: tuple[Term, ...]) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+def _renamed(lhs: tuple[Term, ...], rhs: tuple[Term, ...]) -> _Sides:
     """Both sides with variables named by order of occurrence.
 
     Attribute variables keep their names, and so do variables where attributes mention their sizes: two
