@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -216,6 +216,7 @@ class ProofBook:
         return None
 
 
+@lru_cache(maxsize=1 << 12)
 def _names_a_type(rule: Rule) -> bool:
     return any(name in _TYPE_ATTRS for term in topological((*rule.lhs, *rule.rhs)) for name, _ in term.attrs)
 

@@ -98,6 +98,9 @@ _optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = 
         help="The device of --cost analytic --device is not here: compare outputs, but time nothing, and say so.",
     ),
     click.option(
+        "--remeasure", is_flag=True, help="Time the result again, where an earlier run has timed the very same one."
+    ),
+    click.option(
         "--explain", is_flag=True, help="Show of each rule where it matched, whether it was tried, and what it gained."
     ),
     click.option("--trace", type=click.Path(path_type=Path), help="Write every step of the derivation as JSON."),
@@ -126,6 +129,7 @@ def _optimize(
     cost: str,
     device: Device | None,
     target_absent: bool,
+    remeasure: bool,
     explain: bool,
     trace: Path | None,
     numerics: str,
@@ -148,6 +152,7 @@ def _optimize(
             cost=cost,
             device=device,
             target_absent=target_absent,
+            remeasure=remeasure,
             explain=explain,
             trace=trace,
             numerics=numerics,

@@ -83,6 +83,7 @@ def _table(result: Result) -> Table:
     if result.latency is not None:
         t = result.latency
         kept = "" if result.changed else " (refused candidate)"
+        kept += " (by an earlier run)" if t.remembered else ""
         name = "latency, CPU time" if t.clock == "cpu" else "latency, wall time"
         table.add_row(name + kept, _ms(t.before_ms), _ms(t.after_ms), f"{t.ratio:.3f} ({t.low:.3f} to {t.high:.3f})")
         if t.clock == "cpu":

@@ -35,10 +35,7 @@ class Bindings:
         for name, term in self.terms.items():
             shape = term.type.shape if term.type is not None else None
             if shape is not None:
-                env[f"{name}.shape"] = shape
-                for k, size in enumerate(shape):
-                    env[f"{name}.shape[{k}]"] = size
-                    env[f"{name}.shape[{k - len(shape)}]"] = size
+                env.update(zip(_size_names(name, len(shape)), (shape, *shape, *shape), strict=True))
         return env
 
     def dtype(self) -> str | None:
@@ -51,6 +48,16 @@ class Bindings:
         if reals:
             return reals.pop() if len(reals) == 1 else None
         return found.pop() if len(found) == 1 else "float"
+
+
+@lru_cache(maxsize=1 << 14)
+def _size_names(name: str, rank: int) -> tuple[str, ...]:
+    """What the sizes of `name` are called: all together, each from the first axis, each from the last."""
+    return (
+        f"{name}.shape",
+        *(f"{name}.shape[{k}]" for k in range(rank)),
+        *(f"{name}.shape[{k}]" for k in range(-rank, 0)),
+    )
 
 
 def sizes_in(env: Mapping[str, Attr]) -> dict[str, Size]:
@@ -141,13 +148,13 @@ def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: 
     env: dict[str, Attr] | None = None  # made where an attribute asks for it
     sizes: dict[str, Size] = {}
     done: dict[Term, Term] = {}
-    for pattern in topological(patterns):
+    for pattern in _in_order(patterns):
         if pattern.op == "Var":
             if _name(pattern) not in bindings.terms:
                 raise IllTyped(f"no type for variable {_name(pattern)}")
             done[pattern] = bindings.terms[_name(pattern)]
             continue
-        inputs = tuple(None if i is None else done[i] for i in pattern.inputs)
+        inputs = tuple([None if i is None else done[i] for i in pattern.inputs])
         attrs = dict(pattern.attrs)
         if not _is_literal(pattern):
             if env is None:
@@ -159,6 +166,11 @@ def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: 
         else:
             done[pattern] = Term.of(pattern.op, inputs, attrs, pattern.types)
     return tuple(done[pattern] for pattern in patterns)
+
+
+@lru_cache(maxsize=1 << 12)
+def _in_order(patterns: tuple[Term, ...]) -> tuple[Term, ...]:
+    return tuple(topological(patterns))
 
 
 @lru_cache(maxsize=1 << 14)

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TypeAlias, Union
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol
@@ -175,34 +175,9 @@ class Rule:
         yield Signature(general, attrs, tuple(dtypes))
         if ones != general:
             yield Signature(ones, attrs, tuple(dtypes))
-        fixed = self._fixed(Signature(general, attrs, tuple(dtypes)))
+        fixed = _fixed(self, Signature(general, attrs, tuple(dtypes)))
         if fixed and fixed not in (general, ones):
             yield Signature(fixed, attrs, tuple(dtypes))
-
-    def _fixed(self, general: Signature) -> tuple[tuple[str, tuple[int | None, ...]], ...]:
-        """The shapes with those sizes as literals that must be a number, as that of an axis whose places are named."""
-        numbers: dict[str, int] = {}
-
-        def need(relation: str, left: Size, right: Size) -> None:
-            for size, other in ((left, right), (right, left)):
-                if relation == "==" and isinstance(size, Dim) and isinstance(other, int) and size == symbol(str(size)):
-                    numbers[str(size)] = other
-
-        try:
-            for a, b in zip(*self.instantiate(general, need, need), strict=True):
-                sizes = [t.type.shape if t.type and t.type.shape else () for t in (a, b)]
-                for m, n in zip(*sizes, strict=False):
-                    need("==", m, n)
-        except (IllTyped, TypeError):
-            return ()
-        return (
-            tuple(
-                (name, tuple(numbers.get(f"{name}.shape[{k}]") for k in range(len(shape))))
-                for name, shape in general.shapes
-            )
-            if numbers
-            else ()
-        )
 
     @cached_property
     def _symbolic_attrs(self) -> dict[str, SignatureValue]:
@@ -231,3 +206,30 @@ class Rule:
             if lhs not in seen:
                 seen.add(lhs)
                 yield Rule(lhs, self.rhs, self.signatures)
+
+
+@lru_cache(maxsize=1 << 14)
+def _fixed(rule: Rule, general: Signature) -> tuple[tuple[str, tuple[int | None, ...]], ...]:
+    """The shapes with those sizes as literals that must be a number, as that of an axis whose places are named."""
+    numbers: dict[str, int] = {}
+
+    def need(relation: str, left: Size, right: Size) -> None:
+        for size, other in ((left, right), (right, left)):
+            if relation == "==" and isinstance(size, Dim) and isinstance(other, int) and size == symbol(str(size)):
+                numbers[str(size)] = other
+
+    try:
+        for a, b in zip(*rule.instantiate(general, need, need), strict=True):
+            sizes = [t.type.shape if t.type and t.type.shape else () for t in (a, b)]
+            for m, n in zip(*sizes, strict=False):
+                need("==", m, n)
+    except (IllTyped, TypeError):
+        return ()
+    return (
+        tuple(
+            (name, tuple(numbers.get(f"{name}.shape[{k}]") for k in range(len(shape))))
+            for name, shape in general.shapes
+        )
+        if numbers
+        else ()
+    )

@@ -72,8 +72,8 @@ class Term:
     def of(op: str, inputs: Iterable[Term | None], attrs: Mapping[str, Attr], types: Types = (None,)) -> Term:
         """The one term with these parts; `types` is taken as given (see `ops.make` for inference)."""
         inputs = tuple(inputs)
-        ordered = tuple(sorted(attrs.items()))
-        key = (op, inputs, tuple((name, _distinct(value)) for name, value in ordered), types)
+        ordered = tuple(sorted(attrs.items())) if attrs else ()
+        key = (op, inputs, tuple([(name, _distinct(value)) for name, value in ordered]), types)
         found = Term._interned.get(key)
         if found is not None:
             return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -34,14 +33,11 @@ def search_bodies(request: Request, finder: Callable[[Request], Found], book: Pr
     with `book`. A body of which anything fails stays as it is."""
     inside = Inside()
     found = list(bodies(request.model))
-    deadline = time.monotonic() + request.budget
-    left = sum(map(_weight, found))
+    total = sum(map(_weight, found))
     for body in found:
-        share = max(deadline - time.monotonic(), 0.0) * _weight(body) / left
-        left -= _weight(body)
+        own = replace(request, budget=request.budget * _weight(body) / total, progress=_telling(request.progress, body))
         try:
-            tell = _telling(request.progress, body)
-            _search(body, replace(request, budget=share, progress=tell), finder, book, inside)
+            _search(body, own, finder, book, inside)
         except (ModelError, ReplayError, onnx.checker.ValidationError) as error:
             inside.problems.append(f"the body {body.place[1]} of {body.owner.op} stays as it is: {error}")
     return inside
@@ -56,13 +52,15 @@ def _weight(body: Body) -> int:
 
 
 def _search(body: Body, request: Request, finder: Callable[[Request], Found], book: ProofBook, inside: Inside) -> None:
-    until, exact = time.monotonic() + request.budget, request.numerics == "exact"
-    nested = search_bodies(replace(request, model=body.model, budget=request.budget / 2), finder, book)
+    exact, nested = request.numerics == "exact", Inside()
+    if next(bodies(body.model), None) is not None:
+        request = replace(request, budget=request.budget / 2)
+        nested = search_bodies(replace(request, model=body.model), finder, book)
     inside.problems += nested.problems
     if nested.folded or body.model.reduced:
         inside.folded[body.place] = write_body(body, put_back(body.model, nested.folded), exact=exact)
     model = put_back(body.model, nested.written)
-    found = finder(replace(request, model=model, budget=max(until - time.monotonic(), 0.0)))
+    found = finder(replace(request, model=model))
     traces = tuple(trace for trace in found.traces if trace.applications)
     graphs: list[Model] = []
     for trace in traces:

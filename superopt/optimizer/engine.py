@@ -45,10 +45,10 @@ class Request:
 
     @property
     def name(self) -> str:
-        """The same for a repetition of this request, whose budget may be a little more or less, and for no other."""
+        """The same for a repetition of this request, and for no other."""
         parts = [*(output.digest for output in self.model.outputs), *(rule.id for rule in self.rules)]
         parts += [f"{name}={size}" for name, size in sorted(self.model.sizes.items())]
-        parts += map(repr, (self.seed, f"{self.budget:.0e}", self.alpha, self.efforts, self.numerics, self.device))
+        parts += map(repr, (self.seed, self.budget, self.alpha, self.efforts, self.numerics, self.device))
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import onnx
 
+from superopt.optimizer.timings import RememberedTimings, Timer
 from superopt.runtime import (
     CannotRun,
     Comparison,
@@ -31,9 +32,7 @@ from superopt.runtime import (
     worst_of,
 )
 
-__all__ = ["Judge", "Timer", "loadable"]
-
-Timer = Callable[[bytes | Path, bytes | Path, Feeds, float], Timing]
+__all__ = ["Judge", "loadable"]
 
 # Sizes to assume for dynamic dimensions: images that a network halves several times do not run at 1.
 _ASSUMED = (1, 32, 224)
@@ -60,7 +59,7 @@ def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
 
 class Judge:
     """Holds the original, inputs for it and its outputs on them. `exact`: candidates must give the same bits, on inputs
-    with NaN and infinities among them, too.
+    with NaN and infinities among them, too. `remeasure`: what an earlier run has timed is timed again.
 
     Raises CannotRun where the original does not run on inputs made up for it, Unfeedable where none can be made,
     InputError for shapes that it does not take.
@@ -77,11 +76,12 @@ class Judge:
         inputs: int = 3,
         timer: Timer | None = None,
         exact: bool = False,
+        remeasure: bool = False,
     ) -> None:
         self.target = target
         self._exact = exact
         self._source = source
-        self._timer = timer or self._interleaved
+        self._timer = timer or RememberedTimings(self._interleaved, target, anew=remeasure)
         specs = input_specs(proto)
         self.shapes, self.notices = fix_shapes(specs, shapes)
         session = open_session(source, target)

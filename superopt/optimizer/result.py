@@ -41,7 +41,8 @@ class RuleAttempts:
 @dataclass(frozen=True)
 class Latency:
     """Median milliseconds a run, measured interleaved. `ratio` above 1: faster, within `low`..`high` with about 95%
-    confidence. By `clock`: CPU time of the process (one thread), or wall time, which is given as well."""
+    confidence. By `clock`: CPU time of the process (one thread), or wall time, which is given as well. `remembered`: by
+    an earlier run, of the same two files."""
 
     before_ms: float
     after_ms: float
@@ -52,6 +53,7 @@ class Latency:
     wall_after_ms: float
     rounds: int
     clock: str
+    remembered: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,15 +13,16 @@ import onnx
 
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
-from superopt.onnx_io import Model, ModelError, put_back, read_reduced, save_model, write_model
+from superopt.onnx_io import Model, ModelError, bodies, put_back, read_reduced, save_model, write_model
 from superopt.onnx_io.bodies import all_nodes
 from superopt.optimizer.bodies import Inside, search_bodies
 from superopt.optimizer.candidates import Found, Traces, candidates, explained, proof_of, rule_uses
 from superopt.optimizer.engine import COSTS, Request, find
 from superopt.optimizer.files import count_operators, keep_original, write_text
-from superopt.optimizer.judge import Judge, Timer, loadable
+from superopt.optimizer.judge import Judge, loadable
 from superopt.optimizer.remembered import RememberedProofs
 from superopt.optimizer.result import Difference, Latency, Refusal, Result
+from superopt.optimizer.timings import Timer
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.rulebook import certified_rules
 from superopt.runtime import (
@@ -45,8 +46,8 @@ Finder = Callable[[Request], Found]
 
 # A result whose 95% interval reaches below this is refused even where its median is not slower.
 _LEAST_LOW = 0.98
-# No further candidate is tried when measuring has taken so many times the seconds meant for one.
-_PATIENCE = 18.0
+# No further candidate is tried after so many looks at candidates; a close call counts as three.
+_PATIENCE = 8
 # Of the time for searching, at most so much for the bodies of control flow (nothing where there are none).
 _BODIES_SHARE = 0.4
 
@@ -70,6 +71,7 @@ def optimize(
     cost: str = "measured",
     device: Device | str | Path | None = None,
     target_absent: bool = False,
+    remeasure: bool = False,
     explain: bool = False,
     progress: Callable[[str], None] | None = None,
     finder: Finder = find,
@@ -89,6 +91,8 @@ def optimize(
     `cost` says where the search has the costs of operators from: "measured", or "analytic", a model of `device` (a
     description, its file, or the name of a shipped one; None: a usual device of the provider). With `target_absent`
     that device is not here: outputs are compared on what is here, but nothing is timed, and `Result.notices` says so.
+    A candidate that an earlier run has timed against this original, under the same conditions, is not timed again, so
+    that the same run has the same result; with `remeasure` it is.
     With `explain`, `Result.attempts` says of every rule where it matched, whether it was tried, and what it gained.
     `finder` and `timer` replace the search and the clock.
 
@@ -112,6 +116,7 @@ def optimize(
         cost,
         device if isinstance(device, Device) or device is None else find_device(device),
         target_absent,
+        remeasure,
         explain,
     )
     run.read([Path(path) for path in (out, trace) if path is not None])
@@ -156,7 +161,9 @@ class _Run:
     cost: str
     device: Device | None
     target_absent: bool
+    remeasure: bool
     explain: bool
+    looks: int = 0  # at candidates, measured in the seconds that are meant for one
     rules: list[Rule] = field(default_factory=list)
     certificates: Mapping[str, Certificate] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -221,6 +228,7 @@ class _Run:
                 inputs=inputs,
                 timer=timer,
                 exact=self.numerics == "exact",
+                remeasure=self.remeasure,
             )
             if any(type is None or type.concrete() is None for term in self.model.inputs for type in term.types):
                 self.model = read_reduced(self.source, self.judge.shapes)  # the same terms, and what their symbols are
@@ -243,9 +251,10 @@ class _Run:
                 self.cost,
                 self.device,
             )
-            started = time.monotonic()
-            self.inside = search_bodies(replace(request, budget=budget * _BODIES_SHARE), finder, self.book)
-            self.found = finder(replace(request, budget=budget - min(time.monotonic() - started, budget / 2)))
+            if next(bodies(self.model), None) is not None:
+                self.inside = search_bodies(replace(request, budget=budget * _BODIES_SHARE), finder, self.book)
+                request = replace(request, budget=budget * (1 - _BODIES_SHARE))
+            self.found = finder(request)
 
     def choose(self, measure_s: float) -> None:
         """The first candidate that is proven, right and not slower."""
@@ -257,7 +266,7 @@ class _Run:
                 self.reason = f"{name}, not timed" if self.target_absent else name
                 return
             self.refused.append(Refusal(name, problem))
-            if self.seconds.get("measure", 0.0) > _PATIENCE * measure_s:
+            if self.looks >= _PATIENCE:
                 break
         if self.refused:
             self.reason = f"no candidate passed: {self.refused[-1].reason}"
@@ -325,6 +334,7 @@ class _Run:
             timing.wall_after * 1e3,
             timing.rounds,
             timing.clock,
+            timing.remembered,
         )
         measured = f"{timing.ratio:.3f} ({timing.low:.3f} to {timing.high:.3f})"
         if timing.ratio < 1 or timing.low < _LEAST_LOW:
@@ -342,9 +352,9 @@ class _Run:
 
     def _measure(self, source: bytes | Path, measure_s: float) -> Timing:
         assert self.judge is not None
-        timing = self.judge.time(source, measure_s)
+        timing, self.looks = self.judge.time(source, measure_s), self.looks + 1
         if timing.low < 1 < timing.high:  # a close call is worth a longer look
-            timing = self.judge.time(source, 2 * measure_s)
+            timing, self.looks = self.judge.time(source, 2 * measure_s), self.looks + 2
         return timing
 
     def _unmeasured(self) -> list[str]:

@@ -47,6 +47,7 @@ class Timing:
     wall_after: float
     rounds: int
     clock: str
+    remembered: bool = False  # seen by an earlier run
 
 
 @dataclass(frozen=True)

@@ -20,23 +20,18 @@ where they are faster (channels of two groups as one); as a step to something el
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from superopt.ir.ops import remake
-from superopt.ir.term import Term, rebuild, topological
-from superopt.ir.trace import Step
-from superopt.search.change import Changeable
+from superopt.ir.term import Term, topological
+from superopt.search.expander import Expander
 from superopt.search.graph_cost import GraphCost, Price
 from superopt.search.luck import Luck
-from superopt.search.moves import CheckCache, Match, Matcher, Variant
-from superopt.search.normal import Normal
+from superopt.search.meter import Meter
+from superopt.search.moves import CheckCache, Match, Matcher
 from superopt.search.state import State, fresh, lost, surroundings
 from superopt.search.tally import Tally
-from superopt.search.together import Joint, joint
-from superopt.search.view import View, run_time_terms
+from superopt.search.view import run_time_terms
 
 __all__ = ["EFFORTS", "RegionSearch"]
 
@@ -55,18 +50,11 @@ EFFORTS = len(_PLAN)
 
 # The search of a region ends when so many graphs were expanded since its best one was found, or this many times
 # as many as it took to find that; with more efforts so many times more.
-_PATIENCE = 60
+_PATIENCE = 40
 _PATIENCE_FACTOR = 1.5
-
-# Times of one region that differ by less than this share of it (reading weights aside, which no rule makes faster) are
-# the same: measurements say no more.
-_DIFFERENCE = 0.001
 
 # Different results of a region that are kept, to be timed where the best one disappoints.
 _ELITE = 32
-
-# Graphs that are kept as they were expanded: other ways lead to them, too.
-_GRAPHS = 256
 
 # Graphs that may be expanded to choose functions, whatever the search has spent.
 _COVERING = 100
@@ -87,34 +75,28 @@ class RegionSearch:
         efforts: int = 1,
         luck: Luck | None = None,
         tally: Tally | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        meter: Meter | None = None,
     ) -> None:
-        self.luck, self.tally, self.clock = luck or Luck(), Tally() if tally is None else tally, clock
-        self.matcher, self.check, self.cost, self.alpha, self.limit = matcher, check, cost, alpha, limit
-        whole = cost.price(outputs)
+        self.luck, self.meter, self.alpha, self.limit = luck or Luck(), meter or Meter(), alpha, limit
+        tally = Tally() if tally is None else tally
+        self._expander = Expander(outputs, matcher, check, cost, self.luck, tally, self.meter)
         self.efforts, self._patience = efforts, min(limit, _PATIENCE * efforts)
-        self.quantum = max(1, round((whole.time - cost.reading(whole.weight_bytes)) * _DIFFERENCE))
-        self.start = State(tuple(outputs), self._price(outputs))
+        self.start = self._expander.start
         self.best = self.start  # what the search makes of the region
         self.base = self.start  # the same before functions are chosen
-        self.expanded = 0
         self.deadline = float("inf")
         self.effort = 0  # the next effort to make
         self._sites_only = False
         self._elite: dict[int, State] = {}
-        self._distrusted: set[str] = set()  # rules whose promises a measurement has not found kept here
-        self._normal = Normal()
-        self._graph = lru_cache(_GRAPHS)(lambda outputs: Changeable(cost, View(outputs)))
-        self._usual: frozenset[Term] = frozenset()  # run-time terms of the best graph
         # Bursts and detours that found nothing, by effort and first graph.
         self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()
+        self._begun = 0  # how many graphs were expanded when the search began, anew perhaps
         self._stop = self._patience  # at how many graphs expanded to give up
 
-    def _price(self, outputs: Sequence[Term]) -> Price:
-        return self._rounded(self.cost.price(outputs))
-
-    def _rounded(self, price: Price) -> Price:
-        return Price(round(price.time / self.quantum) * self.quantum, *price[1:])
+    @property
+    def expanded(self) -> int:
+        """How many graphs were expanded."""
+        return self._expander.expanded
 
     @property
     def exhausted(self) -> bool:
@@ -148,11 +130,12 @@ class RegionSearch:
             rule = state.move.variant.origin
             saved[rule] = saved.get(rule, 0) + state.parent.price.time - state.price.time
         rule = max(saved, key=lambda rule: saved[rule])
-        self._distrusted.add(rule)
+        self._expander.distrusted.add(rule)
         self.luck.broken(rule)
         self._elite.clear()
         self.best = self.base = self.start
-        self.effort, self._stop = self.efforts if self._sites_only else 0, self.expanded + self._patience
+        self.effort, self._begun = self.efforts if self._sites_only else 0, self.expanded
+        self._stop = self._begun + self._patience
 
     def merge(self) -> None:
         """Makes the best moves that merge sites, and what pays after them, if that pays, and nothing else.
@@ -160,7 +143,7 @@ class RegionSearch:
         What was merged once is merged on, along the users of the sites: parts pay where they are no longer read apart.
         """
         self._sites_only = True
-        for _, found in self._moves(self.start, merges=True):
+        for _, found in self._expander.moves(self.start, bound=self.alpha * self.base.price.time, merges=True):
             state = self._child(self.start, found)
             while state is not None:
                 self._accept(state)
@@ -173,7 +156,7 @@ class RegionSearch:
         depth: dict[Term, int] = {}
         for term in topological(state.outputs):
             depth[term] = 1 + max((depth[i] for i in term.inputs if i is not None), default=0)
-        moves = self._moves(state, bound=float("inf"), several=True)
+        moves = self._expander.moves(state, several=True)
         for price, found in sorted(moves, key=lambda item: max(map(depth.__getitem__, item[1].roots))):
             child = self._child(state, found) if price.nodes < state.price.nodes else None
             if child is not None and child.price.nodes < state.price.nodes:
@@ -181,16 +164,14 @@ class RegionSearch:
         return None
 
     def improve(self, deadline: float = float("inf")) -> bool:
-        """Makes the next effort, until `deadline` (of the clock). Whether it was completed."""
+        """Makes the next effort, until `deadline` (of the meter). Whether it was completed."""
         self.deadline = deadline
         if self.exhausted:
             return True
         try:
             return self._improve()
-        finally:  # there may be a thousand regions
-            self.matcher.tidy()
-            self._normal = Normal()
-            self._graph.cache_clear()
+        finally:
+            self._expander.tidy()
 
     def _improve(self) -> bool:
         if self.effort == 0 and self.base is self.start:
@@ -213,133 +194,86 @@ class RegionSearch:
         expanded, stop = self.expanded, self._stop
         self._stop = self.expanded + _COVERING
         covered = self._descend(self.base, functions=True)
-        self.expanded, self._stop = expanded, stop
+        self._expander.expanded, self._stop = expanded, stop
         if covered.price < self.best.price:
             self.best = fresh(covered)
 
     def _over(self) -> bool:
-        return self.exhausted or self.clock() > self.deadline
+        return self.exhausted or self.meter.over or self.meter.spent_s >= self.deadline
 
     def _accept(self, state: State) -> None:
         if state.price < self.base.price:
             self.base = fresh(state)
-            longer = max(self.expanded + self._patience, round(self.expanded * _PATIENCE_FACTOR))
-            self._stop = min(self.limit, longer)
-
-    def _moves(
-        self,
-        state: State,
-        near: frozenset[Term] | None = None,
-        bound: float | None = None,
-        merges: bool = False,
-        functions: bool = False,
-        several: bool = False,
-    ) -> list[tuple[Price, Match]]:
-        """Moves and what they lead to, cheapest first: up to a time of `bound` (else alpha times the best).
-
-        With `near`, only those that touch it; with `merges`, only those that merge sites; with `several`,
-        only those of several outputs; those that introduce functions only with `functions`.
-        """
-        self.expanded += 1
-        graph = self._graph(state.outputs)
-        if bound is None:
-            bound = self.alpha * self.base.price.time
-        priced: list[tuple[Price, Match]] = []
-        dear: list[tuple[Price, Match]] = []  # more than the bound allows, alone
-        seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
-
-        def wanted(variant: Variant) -> bool:
-            if (variant.chooses and not functions) or (several and len(variant.rule.lhs) == 1):
-                return False
-            return not (variant.origin in self._distrusted or self.luck.is_broken(variant.origin))
-
-        def after(found: Match) -> Price:
-            return self._rounded(graph.price(found.roots, found.results))
-
-        find = self.matcher.merges if merges else self.matcher.matches
-        for found in find(graph.view, near, wanted):
-            key = (found.roots, self._normal(found.results))
-            if key in seen:
-                continue
-            seen.add(key)
-            self.tally[found.variant.origin].matched += 1
-            price = after(found)
-            if price.time == state.price.time and price >= state.price and found.only_writes_weights:
-                continue
-            (priced if price.time <= bound else dear).append((price, found))
-        if not (merges or functions or several):
-            made = joint((*priced, *dear), state.price, graph.view, after)
-            priced += [(price, found) for price, found in made if price.time <= bound]
-        priced.sort(key=lambda item: item[0])
-        return priced
+            longer = max(self._patience, round((self.expanded - self._begun) * (_PATIENCE_FACTOR - 1)))
+            self._stop = min(self.limit, self.expanded + longer)
 
     def _child(self, state: State, found: Match, seen: set[tuple[Term, ...]] | None = None) -> State | None:
-        """The graph after a move; None where the rule is not proven for it, or `seen` has it (else it is added).
-
-        Graphs count as seen whatever the order of commutative operands.
-        """
-        if isinstance(found, Joint):
-            child: State | None = state
-            for part in found.parts:
-                child = self._child(child, part, seen if part is found.parts[-1] else None) if child else None
+        """The expander's child of that name; the best ones are kept."""
+        child = self._expander.child(state, found, seen)
+        if child is None or child.price.time >= self.start.price.time:
             return child
-        signature = self.check(found)
-        if signature is None:
-            self.tally[found.variant.origin].unproven += 1
-            return None
-        moved: dict[Term, Term] = {}
-
-        def make(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-            new = moved[old] = remake(old, inputs)
-            return new
-
-        outputs = rebuild(state.outputs, dict(zip(found.roots, found.results, strict=True)), make)
-        if seen is not None:
-            key = self._normal(outputs)
-            if key in seen:
-                return None
-            seen.add(key)
-        self.tally[found.variant.origin].tried += 1
-        price = self._price(outputs)
-        made = frozenset(moved.get(term, term) for term in state.made) | (found.made - self._usual)
-        core = frozenset(moved.get(term, term) for term in state.core)
-        if not state.core or not state.core.isdisjoint(found.covered):
-            core |= found.made - self._usual
-        step = Step(found.variant.rule, signature, found.roots)
-        child = State(outputs, price, state, step, found, made, core)
-        if price.time < self.start.price.time and self._elite.get(price.time, self.start).price > price:
-            self._elite[price.time] = child
+        if child.price < self._elite.get(child.price.time, self.start).price:
+            self._elite[child.price.time] = child
             if len(self._elite) > _ELITE:
                 del self._elite[max(self._elite)]
         return child
 
     def _descend(self, state: State, keep: bool = False, functions: bool = False) -> State:
-        """The cheapest move, as long as one is cheaper; with `keep`, none that undoes the whole core."""
+        """The cheapest moves, as long as some are cheaper; with `keep`, none that undoes the whole core."""
         while not self._over():
-            for price, found in self._moves(state, bound=state.price.time, functions=functions):
-                if price >= state.price:
-                    return state
-                if not functions and found.only_writes_weights and price.weight_bytes > state.price.weight_bytes:
-                    continue  # a choice of kernels, too
-                child = self._child(state, found)
-                if child is not None and child.price < state.price and not (keep and lost(child)):
-                    state = child
-                    break
-            else:
-                return state
+            lower = self._lower(state, keep, functions)
+            if lower is state:
+                break
+            state = lower
         return state
+
+    def _lower(self, state: State, keep: bool, functions: bool) -> State:
+        """The graph after the cheapest move and those beside it: what touches nothing in common would be found again,
+        so one look at the graph serves for all of it. `state` where no move is cheaper."""
+        best: State | None = None
+        chosen: list[Match] = []
+        touched: set[Term] = set()
+        for price, found in self._expander.moves(state, bound=state.price.time, functions=functions):
+            if price >= state.price:
+                break
+            if not functions and found.only_writes_weights and price.weight_bytes > state.price.weight_bytes:
+                continue  # a choice of kernels, too
+            if best is None:
+                child = self._child(state, found)
+                if child is None or child.price >= state.price or (keep and lost(child)):
+                    continue
+                best = child
+                if len(found.roots) > 1:  # with other moves it might make a cycle
+                    break
+            elif len(found.roots) > 1 or not touched.isdisjoint(found.touched):
+                continue
+            chosen.append(found)
+            touched |= found.touched
+        if best is None or len(chosen) < 2:
+            return best or state
+        place, lower = self._expander.view(state).terms, state
+        # Users first: a term is another one as soon as what it is computed from is.
+        for found in sorted(chosen, key=lambda found: place[found.roots[0]], reverse=True):
+            if found.roots[0] in run_time_terms(lower.outputs):
+                child = self._child(lower, found)
+                if child is not None and child.price < lower.price and not (keep and lost(child)):
+                    lower = child
+        return min(lower, best, key=lambda state: state.price)
 
     def _bursts(self, width: int, depth: int) -> State | None:
         """A state better than the best, found by a burst from one of the first moves; None where there is none."""
-        self._usual = frozenset(run_time_terms(self.base.outputs))
-        for _, first in sorted(self._moves(self.base), key=lambda item: not self.luck.has_gained(item[1].name)):
+        self._expander.usual = frozenset(run_time_terms(self.base.outputs))
+        for _, first in sorted(
+            self._expander.moves(self.base, bound=self.alpha * self.base.price.time),
+            key=lambda item: not self.luck.has_gained(item[1].name),
+        ):
             if self._over():
                 return None
             rule = first.name
             child = self._child(self.base, first) if self.luck.allows(self.effort, rule) else None
             if child is None:
                 continue
-            key = (self.effort, self._normal(child.outputs))
+            key = (self.effort, self._expander.normal(child.outputs))
             if key in self._fruitless:
                 continue
             found = self._burst(child, width, depth)
@@ -356,8 +290,8 @@ class RegionSearch:
             left = choices
             assert taken.parent is not None and taken.move is not None
             parent = fresh(taken.parent)
-            self._usual = frozenset(run_time_terms(parent.outputs))
-            for _, first in self._moves(parent, bound=self.alpha * parent.price.time):
+            self._expander.usual = frozenset(run_time_terms(parent.outputs))
+            for _, first in self._expander.moves(parent, bound=self.alpha * parent.price.time):
                 if self._over():
                     return None
                 if left == 0:
@@ -365,11 +299,11 @@ class RegionSearch:
                 rule = first.name
                 if first.covered.isdisjoint(taken.move.covered) or not self.luck.allows(self.effort, rule):
                     continue
-                child = self._child(parent, first, {self._normal(taken.outputs)})
+                child = self._child(parent, first, {self._expander.normal(taken.outputs)})
                 if child is None:
                     continue
                 left -= 1
-                if (self.effort, self._normal(child.outputs)) in self._fruitless:
+                if (self.effort, self._expander.normal(child.outputs)) in self._fruitless:
                     continue
                 found = child
                 for _ in range(2):
@@ -378,21 +312,21 @@ class RegionSearch:
                         self.luck.tell(self.effort, rule, True)
                         return found
                 self.luck.tell(self.effort, rule, False)
-                self._fruitless.add((self.effort, self._normal(child.outputs)))
+                self._fruitless.add((self.effort, self._expander.normal(child.outputs)))
         return None
 
     def _burst(self, first: State, width: int, depth: int) -> State:
         """The cheapest state of a beam search from `first`, which ends where a state is better than the best."""
         cheapest = first
         bound = self.alpha * max(first.price.time, self.base.price.time)
-        seen = {self._normal(self.base.outputs), self._normal(first.outputs)}
+        seen = {self._expander.normal(self.base.outputs), self._expander.normal(first.outputs)}
         level = [first]
         for _ in range(depth):
             if cheapest.price < self.base.price:
                 break
             waiting: list[tuple[Price, int, State, Match]] = []
             for state in level:
-                for price, found in self._moves(state, surroundings(state.made), bound):
+                for price, found in self._expander.moves(state, surroundings(state.made), bound):
                     waiting.append((price, len(waiting), state, found))
             level = []
             for _, _, parent, found in sorted(waiting, key=lambda item: item[:2]):

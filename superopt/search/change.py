@@ -56,6 +56,13 @@ class Changeable:
             self._known[key] = self._price(roots, results)
         return self._known[key]
 
+    def known(self, roots: tuple[Term, ...], results: tuple[Term, ...], above: Collection[Term]) -> Price | None:
+        """The price after that exchange, if it was asked for before and is exact: `above` are the terms that those
+        above the roots have become."""
+        if len(set(above)) < len(above) or not self.view.terms.keys().isdisjoint(above):
+            return None
+        return self._known.get((roots, results))
+
     def _price(self, roots: tuple[Term, ...], results: tuple[Term, ...]) -> Price:
         becomes = dict(zip(roots, results, strict=True))
         made: list[Term] = []

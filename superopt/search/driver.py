@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -17,6 +16,7 @@ from superopt.search.cost import CostModel
 from superopt.search.everywhere import in_order, site_regions
 from superopt.search.graph_cost import GraphCost
 from superopt.search.luck import Luck
+from superopt.search.meter import Meter
 from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
 from superopt.search.recurrences import Recurrences
 from superopt.search.regions import Region, canonical, operators_in_order, regions
@@ -55,15 +55,15 @@ def search(
     measuring: Callable[[], float] = lambda: 0.0,
     available: Callable[[str], bool] = lambda op: True,
 ) -> SearchResult:
-    """The cheapest graph equal to `outputs` that is found with `rules` in `budget_s` seconds.
+    """The cheapest graph equal to `outputs` that is found with `rules` in `budget_s` seconds of a usual machine.
 
     A rule is applied only with a signature from `check(rule, bindings)`. The search passes through graphs that
     cost up to `alpha` times the best, makes so many `efforts` (1 to `EFFORTS`), and expands at most `limit` graphs a
     region. `position` is the original order of the terms' nodes. `region_timer` times a region's graph before and
     after: what is not faster there is dropped (it gets the model's own weights; other values are variables).
-    `progress` hears of each region. `measuring` tells how many seconds measurements have taken so far: they are no part
-    of the budget, so that a run which finds them in a cache searches no longer than the first one. `available`: whether
-    the model's operator set has an operator.
+    `progress` hears of each region. `measuring` tells how many seconds measurements have taken so far. These are no
+    part of the budget, nor are proofs (see `Meter`), so that a run which finds them in a cache searches as long as the
+    first one, and finds the same. `available`: whether the model's operator set has an operator.
     """
     rules = list(rules)
     with few_collections():
@@ -78,8 +78,7 @@ def search(
             efforts,
             limit,
             region_timer,
-            measuring,
-            budget_s,
+            Meter(budget_s, measuring),
             progress or (lambda _: None),
         ).run()
 
@@ -108,8 +107,7 @@ class _Search:
     efforts: int
     limit: int
     region_timer: RegionTimer | None
-    measuring: Callable[[], float]
-    budget_s: float
+    meter: Meter
     progress: Callable[[Progress], None]
     # Searched before, in this or an earlier pass: what became of it.
     known: dict[tuple[Term, ...], RegionSearch] = field(default_factory=dict)
@@ -126,23 +124,17 @@ class _Search:
     origin: dict[Term, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.begun = self.clock()
-        self.deadline = self.begun + self.budget_s
         self.before = self.cost.price(self.outputs).time
-
-    def clock(self) -> float:
-        """Seconds of searching."""
-        return time.monotonic() - self.measuring()
 
     def run(self) -> SearchResult:
         """Recurrent layers; sites of one law wherever they are, gates before time steps; then pass after pass over
         regions."""
         self._roll_up()
         for of_values in (True, False):
-            if self.clock() < self.deadline:
+            if not self.meter.over:
                 self._merge_sites(of_values)
         for number in range(1, PASSES + 1):
-            if self.clock() >= self.deadline or not (self._pass(number) or number == 1):
+            if self.meter.over or not (self._pass(number) or number == 1):
                 break
         return SearchResult(
             outputs=self.outputs,
@@ -154,7 +146,7 @@ class _Search:
             regions_improved=len(self.improved),
             rule_uses=dict(sorted(self.uses.items(), key=lambda item: (-item[1], item[0]))),
             states=sum(s.expanded for s in self.known.values()),
-            seconds=self.clock() - self.begun,
+            seconds=self.meter.clock_s,
             complete=all(s.exhausted for s in self.known.values()),
             gains=self.gains,
             origin=self.origin,
@@ -164,7 +156,7 @@ class _Search:
     def _roll_up(self) -> None:
         """Recurrent operators in the place of cells and of their steps, where that pays all in all."""
         outputs, steps = self.outputs, list[tuple[Trace, Applied]]()
-        while self.clock() < self.deadline and (trace := self.recurrences.trace(outputs, self.check.of)) is not None:
+        while not self.meter.over and (trace := self.recurrences.trace(outputs, self.check.of)) is not None:
             made = {a.rewrite: origins(a.rewrite, [s.rule.id for s in a.rewrite.steps]) for a in trace.applications}
             steps.append((trace, Applied(outputs, trace, made)))
             outputs = steps[-1][1].outputs
@@ -196,10 +188,10 @@ class _Search:
         def tell(done: int) -> None:
             now = total - sum(task.search.saving * len(task.places) for task in tasks)
             ratio = now / self.before if self.before else 1.0
-            self.progress(Progress(number, done, len(tasks), ratio, self.clock() - self.begun))
+            self.progress(Progress(number, done, len(tasks), ratio, self.meter.clock_s))
 
-        left = self.deadline - self.clock()
-        self._improve(tasks, self.deadline if number > 1 else self.clock() + left * _FIRST_PASS_SHARE, tell)
+        until, spent = self.meter.budget_s, self.meter.spent_s
+        self._improve(tasks, until if number > 1 else spent + (until - spent) * _FIRST_PASS_SHARE, tell)
         return self._rewrite(found, self._choose(tasks), boundaries)
 
     def _rewrite(
@@ -241,7 +233,7 @@ class _Search:
                         limit=self.limit,
                         luck=self.luck,
                         tally=self.tally,
-                        clock=self.clock,
+                        meter=self.meter,
                     )
                 tasks[region.outputs] = _Task(self.known[region.outputs])
             tasks[region.outputs].places.append(region)
@@ -252,8 +244,8 @@ class _Search:
         for effort in range(self.efforts):
             todo = sorted((t for t in tasks if t.search.effort == effort), key=lambda t: -t.weight)
             for k, task in enumerate(todo):
-                now = self.clock()
-                if now > until:
+                now = self.meter.spent_s
+                if self.meter.over or now >= until:
                     return
                 share = task.weight / (sum(t.weight for t in todo[k:]) or 1.0)
                 task.search.improve(now + (until - now) * share)
@@ -282,11 +274,11 @@ class _Search:
         for anew in (False, True):
             if anew:
                 searched.distrust()
-                while not searched.exhausted and searched.improve(self.deadline):
+                while not searched.exhausted and searched.improve(self.meter.budget_s):
                     pass
             for state in searched.candidates()[:_MOST_TIMED]:
                 try:
-                    if self.clock() > self.deadline:
+                    if self.meter.over:
                         raise Untimed
                     gain = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
                 except Untimed:

@@ -50,6 +50,7 @@ class GraphCost:
     def __init__(self, model: CostModel) -> None:
         self.model = model
         self._alone: dict[Term, int] = {}
+        self._biases: dict[Term, int] = {}
         self._weights: dict[Term, tuple[int, int]] = {}
 
     def price(self, outputs: Sequence[Term]) -> Price:
@@ -114,10 +115,12 @@ class GraphCost:
 
     def _bias(self, gemm: Term) -> int:
         """What adding a constant costs in a product; the cost model has it without."""
-        bias = gemm.inputs[2]
-        if bias is None or not bias.weight_only:
-            return 0
-        return int(self._cost(make("Add", (gemm, bias))) * _BIAS)
+        found = self._biases.get(gemm)
+        if found is None:
+            bias = gemm.inputs[2]
+            constant = bias is not None and bias.weight_only
+            found = self._biases[gemm] = int(self._cost(make("Add", (gemm, bias))) * _BIAS) if constant else 0
+        return found
 
     def weight(self, weight: Term) -> tuple[int, int]:
         """Bytes of a constant, and how many operators are folded away in it."""

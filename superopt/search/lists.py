@@ -39,10 +39,19 @@ def counts(term: Term) -> Iterator[int]:
 
 def list_law(rule: Rule) -> ListLaw | None:
     """The rule as a law of any number of operands, or None where it is not of two alike ones."""
+    if len(rule.lhs) == 2 and not (_same_operators(*rule.lhs) and _same_operators(*rule.rhs)):
+        return None  # as any reading would find, later
     reading = next(readings(schema_of(rule)), None) if len(rule.lhs) <= 2 else None
     if reading is None or len(rule.lhs) != (2 if reading.of_outputs else 1):
         return None
     return ListLaw(rule, reading)
+
+
+def _same_operators(one: Term | None, other: Term | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    alike = one.op == other.op and len(one.inputs) == len(other.inputs)
+    return alike and all(map(_same_operators, one.inputs, other.inputs))
 
 
 class ListLaw:

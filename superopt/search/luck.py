@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["Luck"]
 
-# Bursts that one rule may begin in vain, in all regions together, before it must have been the beginning of a gain.
+# Bursts that one rule may begin in vain, in all regions together, for each gain that it was the beginning of, and one.
 _TRIALS = 3
 # Regions in which the promise of a rule is broken before it is believed in no other.
 _BROKEN = 2
@@ -16,7 +16,7 @@ class Luck:
 
     def __init__(self) -> None:
         self._vain: dict[tuple[int, str], int] = {}
-        self._gained: set[str] = set()
+        self._gains: dict[str, int] = {}
         self._broken: dict[str, int] = {}
 
     def broken(self, rule: str) -> None:
@@ -29,15 +29,15 @@ class Luck:
 
     def has_gained(self, rule: str) -> bool:
         """Whether a burst that began with the rule was a gain."""
-        return rule in self._gained
+        return rule in self._gains
 
     def allows(self, effort: int, rule: str) -> bool:
         """Whether to begin with this rule again, at this effort."""
-        return self.has_gained(rule) or self._vain.get((effort, rule), 0) < _TRIALS
+        return self._vain.get((effort, rule), 0) < _TRIALS * (1 + self._gains.get(rule, 0))
 
     def tell(self, effort: int, rule: str, gained: bool) -> None:
         """What a burst has come to."""
         if gained:
-            self._gained.add(rule)
+            self._gains[rule] = self._gains.get(rule, 0) + 1
         else:
             self._vain[effort, rule] = self._vain.get((effort, rule), 0) + 1

@@ -1,0 +1,160 @@
+"""The graphs that the search of a region reaches: their moves, what these lead to, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from superopt.ir.ops import remake
+from superopt.ir.term import Term, rebuild
+from superopt.ir.trace import Step
+from superopt.search.change import Changeable
+from superopt.search.graph_cost import GraphCost, Price
+from superopt.search.luck import Luck
+from superopt.search.meter import Meter
+from superopt.search.moves import CheckCache, Match, Matcher, Variant
+from superopt.search.normal import Normal
+from superopt.search.state import State
+from superopt.search.tally import Tally
+from superopt.search.together import Joint, joint
+from superopt.search.view import View
+
+__all__ = ["Expander"]
+
+# Times of one region that differ by less than this share of it (reading weights aside, which no rule makes faster) are
+# the same: measurements say no more.
+_DIFFERENCE = 0.001
+
+# Graphs that are kept as they were expanded: other ways lead to them, too.
+_GRAPHS = 256
+
+
+class Expander:
+    """Expands graphs of the region `outputs`, whose first state is `start`; `expanded` counts them.
+
+    Rules in `distrusted` are used no more, nor are those that `luck` says are broken. New terms are what a move made,
+    `usual` ones aside.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[Term],
+        matcher: Matcher,
+        check: CheckCache,
+        cost: GraphCost,
+        luck: Luck,
+        tally: Tally,
+        meter: Meter,
+    ) -> None:
+        self._matcher, self._check, self._cost = matcher, check, cost
+        self._luck, self._tally, self._meter = luck, tally, meter
+        whole = cost.price(outputs)
+        self._quantum = max(1, round((whole.time - cost.reading(whole.weight_bytes)) * _DIFFERENCE))
+        self.start = State(tuple(outputs), self._rounded(whole))
+        self.distrusted: set[str] = set()
+        self.usual: Collection[Term] = frozenset()
+        self.expanded = 0
+        self.normal = Normal()
+        self._graphs: dict[tuple[Term, ...], Changeable] = {}
+
+    def tidy(self) -> None:
+        """Give back memory: there may be a thousand regions."""
+        self._matcher.tidy()
+        self.normal = Normal()
+        self._graphs.clear()
+
+    def view(self, state: State) -> View:
+        """The graph, indexed."""
+        return self._graph(state.outputs).view
+
+    def _graph(self, outputs: tuple[Term, ...]) -> Changeable:
+        if outputs not in self._graphs:
+            if len(self._graphs) >= _GRAPHS:
+                del self._graphs[next(iter(self._graphs))]
+            self._graphs[outputs] = Changeable(self._cost, View(outputs))
+        return self._graphs[outputs]
+
+    def _rounded(self, price: Price) -> Price:
+        return Price(round(price.time / self._quantum) * self._quantum, *price[1:])
+
+    def moves(
+        self,
+        state: State,
+        near: frozenset[Term] | None = None,
+        bound: float = float("inf"),
+        merges: bool = False,
+        functions: bool = False,
+        several: bool = False,
+    ) -> list[tuple[Price, Match]]:
+        """Moves and what they lead to, cheapest first: up to a time of `bound`.
+
+        With `near`, only those that touch it; with `merges`, only those that merge sites; with `several`,
+        only those of several outputs; those that introduce functions only with `functions`.
+        """
+        self.expanded += 1
+        graph = self._graph(state.outputs)
+        priced: list[tuple[Price, Match]] = []
+        dear: list[tuple[Price, Match]] = []  # more than the bound allows, alone
+        seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
+
+        def wanted(variant: Variant) -> bool:
+            if (variant.chooses and not functions) or (several and len(variant.rule.lhs) == 1):
+                return False
+            return not (variant.origin in self.distrusted or self._luck.is_broken(variant.origin))
+
+        def after(found: Match) -> Price:
+            return self._rounded(graph.price(found.roots, found.results))
+
+        find = self._matcher.merges if merges else self._matcher.matches
+        for found in find(graph.view, near, wanted):
+            key = (found.roots, self.normal(found.results))
+            if key in seen:
+                continue
+            seen.add(key)
+            self._tally[found.variant.origin].matched += 1
+            price = after(found)
+            if price.time == state.price.time and price >= state.price and found.only_writes_weights:
+                continue
+            (priced if price.time <= bound else dear).append((price, found))
+        if not (merges or functions or several):
+            made = joint((*priced, *dear), state.price, graph.view, after)
+            priced += [(price, found) for price, found in made if price.time <= bound]
+        priced.sort(key=lambda item: item[0])
+        self._meter.expand(len(graph.view.terms), len(seen))
+        return priced
+
+    def child(self, state: State, found: Match, seen: set[tuple[Term, ...]] | None = None) -> State | None:
+        """The graph after a move; None where the rule is not proven for it, or `seen` has it (else it is added).
+
+        Graphs count as seen whatever the order of commutative operands.
+        """
+        if isinstance(found, Joint):
+            child: State | None = state
+            for part in found.parts:
+                child = self.child(child, part, seen if part is found.parts[-1] else None) if child else None
+            return child
+        signature = self._check(found)
+        if signature is None:
+            self._tally[found.variant.origin].unproven += 1
+            return None
+        moved: dict[Term, Term] = {}
+
+        def make(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+            new = moved[old] = remake(old, inputs)
+            return new
+
+        outputs = rebuild(state.outputs, dict(zip(found.roots, found.results, strict=True)), make)
+        if seen is not None:
+            key = self.normal(outputs)
+            if key in seen:
+                return None
+            seen.add(key)
+        self._tally[found.variant.origin].tried += 1
+        graph = self._graphs.get(state.outputs)
+        price = graph.known(found.roots, found.results, moved.values()) if graph is not None else None
+        price = self._rounded(self._cost.price(outputs)) if price is None else self._rounded(price)
+        made = frozenset(moved.get(term, term) for term in state.made) | found.made.difference(self.usual)
+        core = frozenset(moved.get(term, term) for term in state.core)
+        if not state.core or not state.core.isdisjoint(found.covered):
+            core |= found.made.difference(self.usual)
+        step = Step(found.variant.rule, signature, found.roots)
+        return State(outputs, price, state, step, found, made, core)
