@@ -228,7 +228,7 @@ def test_where_no_time_is_left_to_measure_large_promises_are_believed(
         clock.late = 1e6
 
     clock = Clock()
-    monkeypatch.setattr("superopt.search.driver.time", clock)
+    monkeypatch.setattr("superopt.search.meter.time", clock)
     monkeypatch.setattr("superopt.search.driver._LEAST_PROMISE", least)
     block = network(1)
     result = found(block, region_timer=timer, progress=over)

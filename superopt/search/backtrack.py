@@ -50,7 +50,7 @@ EFFORTS = len(_PLAN)
 
 # The search of a region ends when so many graphs were expanded since its best one was found, or this many times
 # as many as it took to find that; with more efforts so many times more.
-_PATIENCE = 40
+_PATIENCE = 50
 _PATIENCE_FACTOR = 1.5
 
 # Different results of a region that are kept, to be timed where the best one disappoints.
@@ -228,8 +228,8 @@ class RegionSearch:
         return state
 
     def _lower(self, state: State, keep: bool, functions: bool) -> State:
-        """The graph after the cheapest move and those beside it: what touches nothing in common would be found again,
-        so one look at the graph serves for all of it. `state` where no move is cheaper."""
+        """The graph after the cheapest move, and the same at other places: what touches nothing in common would be
+        found again, so one look at the graph serves for all of it. `state` where no move is cheaper."""
         best: State | None = None
         chosen: list[Match] = []
         touched: set[Term] = set()
@@ -245,10 +245,11 @@ class RegionSearch:
                 best = child
                 if len(found.roots) > 1:  # with other moves it might make a cycle
                     break
-            elif len(found.roots) > 1 or not touched.isdisjoint(found.touched):
+            elif len(found.roots) > 1 or found.variant.origin != chosen[0].variant.origin:
                 continue
-            chosen.append(found)
-            touched |= found.touched
+            if touched.isdisjoint(found.touched):
+                chosen.append(found)
+                touched |= found.touched
         if best is None or len(chosen) < 2:
             return best or state
         place, lower = self._expander.view(state).terms, state
