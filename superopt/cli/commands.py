@@ -64,7 +64,7 @@ _optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = 
         type=click.FloatRange(min=0),
         default=60.0,
         show_default=True,
-        help="Seconds for the search; first-time measurements come on top, at most about 2.3 times as many.",
+        help="Seconds for the search; first-time measurements come on top, at most about 2.5 times as many.",
     ),
     click.option(
         "--alpha", type=click.FloatRange(min=1), default=2.0, show_default=True,

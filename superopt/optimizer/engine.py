@@ -19,7 +19,7 @@ __all__ = ["COSTS", "Request", "find"]
 COSTS = ("measured", "analytic")  # where costs may come from
 
 # Share of the budget that may go into measuring operators (those measured before are in the cache).
-_MEASURING_SHARE = 0.3
+_MEASURING_SHARE = 0.5
 # Measuring regions may take so many times the budget.
 _TIMING_SHARE = 2.0
 

@@ -83,7 +83,7 @@ def optimize(
     was not slower in an interleaved measurement of about `measure_s` seconds; otherwise smaller parts of the rewrite
     are tried, and at the end the original is written unchanged. `Result.proto` is the model in memory.
 
-    `budget` is in seconds, for the search (measurements that no earlier run has made take up to 2.3 times as many, on
+    `budget` is in seconds, for the search (measurements that no earlier run has made take up to 2.5 times as many, on
     top); `alpha` lets it pass through graphs that cost up to alpha times the best;
     `effort` (1 to `superopt.search.EFFORTS`) is how thoroughly it looks for gains behind dearer graphs;
     `shapes` are sizes at which dynamic inputs are measured (the result stays dynamic). `numerics` is the loosest class
