@@ -115,9 +115,9 @@ def test_what_is_cut_into_steps_and_put_together_is_what_it_was(n: int) -> None:
         assert isinstance(_verdict(f"Concat[axis=-3]({', '.join(steps)}) = x @ x[{n},_,_]"), Refuted)
 
 
-def _unrolled(steps: int, layers: int, inputs: int, hidden: int, merged: bool) -> tuple[list[Term], Term]:
+def _unrolled(steps: int, layers: int, inputs: int, hidden: int, merged: str) -> tuple[list[Term], Term]:
     """The last state of layers of cells written out, from sequences of one row of their own: gate by gate, or `merged`
-    in one sum as PyTorch has it."""
+    in one sum as PyTorch has it, of products of "xh" or, as it exports its cells, "hx"."""
     sequence = [var(f"x{t}", tensor(1, inputs)) for t in range(steps)]
     values: list[Term] = sequence
     for layer in range(layers):
@@ -136,7 +136,8 @@ def _unrolled(steps: int, layers: int, inputs: int, hidden: int, merged: bool) -
                 if merged:
                     read = product(x, constant("w", 4 * hidden, size), constant("b", 4 * hidden))
                     kept = product(h, constant("u", 4 * hidden, hidden), constant("d", 4 * hidden))
-                    parts = make("Split", (make("Add", (read, kept)),), {"axis": -1, "split": (hidden,) * 4})
+                    total = make("Add", (read, kept) if merged == "xh" else (kept, read))
+                    parts = make("Split", (total,), {"axis": -1, "split": (hidden,) * 4})
                     return make(op, (parts.out("ifgo".index(name)),))
                 w, u = (constant(f"{k}{name}", n, hidden) for k, n in (("w", size), ("u", hidden)))
                 total = make("Add", (make("MatMul", (x, w)), make("MatMul", (h, u))))
@@ -150,9 +151,9 @@ def _unrolled(steps: int, layers: int, inputs: int, hidden: int, merged: bool) -
     return sequence, values[-1]
 
 
-@pytest.mark.parametrize("merged", [False, True])
+@pytest.mark.parametrize("merged", ["", "xh", "hx"])
 @pytest.mark.parametrize("layers", [1, 2])
-def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, merged: bool) -> None:
+def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, merged: str) -> None:
     _, last = _unrolled(3, layers, 4, 5, merged)
     book = ProofBook({})
     rules = [*load_rules(folder), *(r for r in load_rules() if show_rule(r).startswith("Concat[axis=i](Split["))]

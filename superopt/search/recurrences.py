@@ -6,10 +6,10 @@ steps would have to pay by itself, and regions are smaller than a layer.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from superopt.ir.ops import replace
-from superopt.ir.pattern import instantiate, match
+from superopt.ir.ops import IllTyped, replace
+from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
@@ -17,7 +17,7 @@ from superopt.operands import readings, schema_of
 from superopt.search.moves import Check
 from superopt.search.orders import orders
 from superopt.search.steps import StepLaw, step_law
-from superopt.search.view import View
+from superopt.search.view import View, node_of
 
 __all__ = ["Recurrences", "cells", "chains"]
 
@@ -57,21 +57,24 @@ def cells(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term,
         whole = max(rule.lhs, key=lambda root: len(list(topological((root,)))))
         if not set(rule.lhs) <= set(topological((whole,))):
             continue
-        fits: dict[tuple[Term, ...], list[tuple[Rule, dict[str, Term]]]] = {}
+        fits: dict[tuple[Term, ...], list[tuple[Rule, Bindings]]] = {}
         for term in view.by_key.get(whole.op, []):
             for ordered, roots in orders(rule, whole, term):
                 bindings = match(ordered.lhs, roots)
                 if bindings is not None and taken.isdisjoint(roots):
-                    fits.setdefault(roots, []).append((ordered, bindings.terms))
-        states = [_state(rule, root) for root in rule.rhs]
+                    fits.setdefault(roots, []).append((ordered, bindings))
+        states = [name for root in rule.rhs if (name := _state(rule, root))]
+        made = {root for roots in fits for root in roots}
         for roots, ways in fits.items():
-            yield max(ways, key=lambda way: _goes_on(way[1], states, fits))[0], roots
+            scores = [_goes_on(tuple(b.terms[name] for name in states), fits, made) for _, b in ways]
+            best = [way for way, score in zip(ways, scores, strict=True) if score == max(scores)]
+            yield next((ordered for ordered, bindings in best[:-1] if _is_typed(ordered, bindings)), best[-1][0]), roots
             taken.update(roots)
 
 
 def _state(rule: Rule, root: Term) -> str:
     """The variable that takes the place of an output of the operator, in the step before."""
-    out = next((t for t in topological((root,)) if t.op == "Out"), None)
+    out = next((t for t in topological((root,)) if t.op == "Out" and node_of(t).op in _RECURRENT), None)
     node = None if out is None else out.inputs[0]
     if node is None or out is None:
         return ""
@@ -80,10 +83,21 @@ def _state(rule: Rule, root: Term) -> str:
     return next((str(t.attr("name")) for t in topological((used,)) if t.op == "Var"), "") if used else ""
 
 
-def _goes_on(terms: dict[str, Term], states: Sequence[str], known: Iterable[tuple[Term, ...]]) -> int:
-    """Whether the state comes from another cell, or is constant: which of two operands it is may be open."""
-    before = tuple(terms[name] for name in states if name)
-    return 2 * (before in known) + all(term.weight_only for term in before)
+def _goes_on(before: tuple[Term, ...], known: Collection[tuple[Term, ...]], made: Collection[Term]) -> int:
+    """How much `before` looks like a state: which of two operands is one may be open. It is that of another cell as a
+    whole, or `made` by none (what a layer reads is of the one below) and then constant perhaps."""
+    if before in known:
+        return 3
+    return 2 * all(term not in made for term in before) + all(term.weight_only for term in before)
+
+
+def _is_typed(rule: Rule, bindings: Bindings) -> bool:
+    """Whether the right side exists: what is read and what is kept differ in size."""
+    try:
+        instantiate(rule.rhs, bindings, bindings.dtype() or "float")
+    except IllTyped:
+        return False
+    return True
 
 
 def chains(view: View, laws: Sequence[StepLaw]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
