@@ -15,7 +15,7 @@ from superopt.ir.ops import make, replace
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.rulebook import load_rules
-from superopt.runtime import Target
+from superopt.runtime import Target, Timing
 from superopt.search import CPU, AnalyticCost, CostCache, Device, MeasuredCost, ModelTimer
 from superopt.search.change import Changeable
 from superopt.search.graph_cost import GraphCost
@@ -271,6 +271,23 @@ def test_regions_are_timed_as_models(tmp_path: Path) -> None:
     timer = ModelTimer(Target("cpu", 1), weights, budget_s=0.1)
     gain = timer((slow,), (fast,))
     assert gain is not None and gain.ratio > 1 and 0 < gain.low <= gain.ratio
+
+
+@pytest.mark.parametrize(("columns", "sample_s"), [(64, 0.01), (8192, 0.05)])
+def test_samples_are_longer_where_weights_are_fetched_anew(
+    monkeypatch: pytest.MonkeyPatch, columns: int, sample_s: float
+) -> None:
+    heard: list[float] = []
+
+    def listening(*makers: object, sample_s: float, **options: object) -> Timing:
+        heard.append(sample_s)
+        return Timing(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1, "cpu")
+
+    monkeypatch.setattr("superopt.search.timer.time_models", listening)
+    weight = Term.of("Const", (), {"hash": "w"}, (tensor(512, columns),))
+    product = make("MatMul", (var("x", tensor(1, 512)), weight))
+    assert ModelTimer(Target("cpu", 1), {})((product,), (product,)) is not None
+    assert heard == [sample_s]
 
 
 def _shapes(*outputs: Term) -> dict[str, tuple[int, ...]]:

@@ -141,6 +141,7 @@ def test_estimates_for_want_of_time_are_the_same_in_a_repetition(tmp_path: Path)
     assert (again.counts.measured, again.counts.cached, again.counts.estimated) == (0, 1, 1)
     other = MeasuredCost(CPU, cache=CostCache(path), run="b")
     assert other.cost(relu(128)) != seconds[1] and other.counts.measured == 1
+    assert MeasuredCost(CPU, cache=CostCache(path), run="a").cost(relu(128)) == seconds[1]  # even then
 
 
 def test_what_cannot_be_measured_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -212,4 +213,5 @@ def test_what_was_not_timed_for_want_of_time_is_not_timed_by_the_same_run(
         with pytest.raises(Untimed):
             ask(most_s, "one")
     assert ask(10.0, "other") == (1.5, 1.5)
-    assert ask(-1.0, "one") == (1.5, 1.5)  # another run has timed it
+    with pytest.raises(Untimed):
+        ask(10.0, "one")  # the same again, though another run has timed it since

@@ -151,7 +151,7 @@ class Expander:
         self._tally[found.variant.origin].tried += 1
         graph = self._graphs.get(state.outputs)
         price = graph.known(found.roots, found.results, moved.values()) if graph is not None else None
-        price = self._rounded(self._cost.price(outputs)) if price is None else self._rounded(price)
+        price = self._rounded(self._cost.price(outputs) if price is None else price)
         made = frozenset(moved.get(term, term) for term in state.made) | found.made.difference(self.usual)
         core = frozenset(moved.get(term, term) for term in state.core)
         if not state.core or not state.core.isdisjoint(found.covered):

@@ -111,13 +111,13 @@ class MeasuredCost:
 
     def _look_up(self, term: Term, alone: Term, key: str) -> float:
         """What the cache has, else a measurement, else an estimate."""
-        seconds = self.cache.get(key)
         estimate = f"{_FORMAT}|estimate|{self.run}|{key}"
-        if seconds is not None:
-            self.counts.cached += 1
-        elif self.run and (seconds := self.cache.get(estimate)) is not None:
+        if self.run and (seconds := self.cache.get(estimate)) is not None:  # whatever other runs have measured since
             self.counts.estimated += 1
             return seconds
+        seconds = self.cache.get(key)
+        if seconds is not None:
+            self.counts.cached += 1
         elif self.spent_s > self.budget_s:
             seconds = self._estimate(term)
             if self.run:
