@@ -157,7 +157,7 @@ class Judge:
             maker(original),
             maker(candidate),
             budget_s=budget_s,
-            cpu_clock=self.target.provider == "cpu" and self.target.threads == 1,
+            cpu_clock=self.target.cpu_clock,
             sample_s=_SAMPLE_S,
         )
 

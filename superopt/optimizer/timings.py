@@ -52,7 +52,7 @@ class RememberedTimings:
         keys = {field: f"{key}|{field}" for field in _SECONDS}
         found = {field: None if self._anew else self._cache.get(keys[field]) for field in _SECONDS}
         known = {field: value for field, value in found.items() if value is not None}
-        clock = "cpu" if self._target.provider == "cpu" and self._target.threads == 1 else "wall"
+        clock = "cpu" if self._target.cpu_clock else "wall"
         if len(known) == len(_SECONDS):
             rounds = int(known.pop("rounds"))
             return Timing(**known, rounds=rounds, clock=clock, remembered=True)

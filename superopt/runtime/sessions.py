@@ -47,6 +47,11 @@ class Target:
         """Stable text for caches of measurements: provider, threads, runtime version and machine."""
         return f"{self.provider}/{self.threads}/onnxruntime-{ort.__version__}/{platform.machine()}"
 
+    @property
+    def cpu_clock(self) -> bool:
+        """Whether CPU time tells how long a run takes: one thread does all of it."""
+        return self.provider == "cpu" and self.threads == 1
+
 
 class Session:
     """A loaded model. `run` takes and gives arrays; sequences come as lists, as ONNX Runtime has them."""

@@ -214,7 +214,7 @@ class MeasuredCost:
 
     def _seconds(self, outputs: Sequence[Term], weights: Mapping[str, Array]) -> float:
         run = runner(outputs, weights, self.target, opset=self.opset)
-        if self.target.provider != "cpu" or self.target.threads != 1:
+        if not self.target.cpu_clock:
             return min(seconds for seconds, _ in _samples(run, time.perf_counter, lambda: 0.0))
         # seconds = (least of the operator / least of the reference) x usual seconds of the reference
         samples = _samples(run, time.thread_time, reference_seconds)

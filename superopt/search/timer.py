@@ -86,7 +86,6 @@ class ModelTimer:
         return f"{_FORMAT}|{conditions(self.target, self.opset)}|region|{sizes}|{graphs}"
 
     def _time(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
-        cpu_clock = self.target.provider == "cpu" and self.target.threads == 1
         sample_s = _SAMPLES_S[_weight_bytes(before) > _NEAR_BYTES]
 
         def look(budget_s: float) -> Timing:
@@ -94,7 +93,7 @@ class ModelTimer:
                 lambda: self._runner(before),
                 lambda: self._runner(after),
                 budget_s=budget_s,
-                cpu_clock=cpu_clock,
+                cpu_clock=self.target.cpu_clock,
                 sample_s=sample_s,
             )
 
