@@ -48,16 +48,12 @@ class _Effort(NamedTuple):
 _PLAN = (_Effort((2, 3), (3, 3), 1), _Effort((4, 4), (4, 4), 1000), _Effort((12, 6), (12, 6), 1000))
 EFFORTS = len(_PLAN)
 
-# The search of a region ends when so many graphs were expanded since its best one was found, or this many times
-# as many as it took to find that; with more efforts so many times more.
-_PATIENCE = 50
+# The search of a region ends when as many graphs as its luck has patience for were expanded since its best one was
+# found, or this many times as many as it took to find that; with more efforts so many times more.
 _PATIENCE_FACTOR = 1.5
 
 # Different results of a region that are kept, to be timed where the best one disappoints.
 _ELITE = 32
-
-# Graphs that may be expanded to choose functions, whatever the search has spent.
-_COVERING = 100
 
 
 class RegionSearch:
@@ -80,7 +76,7 @@ class RegionSearch:
         self.luck, self.meter, self.alpha, self.limit = luck or Luck(), meter or Meter(), alpha, limit
         tally = Tally() if tally is None else tally
         self._expander = Expander(outputs, matcher, check, cost, self.luck, tally, self.meter)
-        self.efforts, self._patience = efforts, min(limit, _PATIENCE * efforts)
+        self.efforts = efforts
         self.start = self._expander.start
         self.best = self.start  # what the search makes of the region
         self.base = self.start  # the same before functions are chosen
@@ -91,7 +87,7 @@ class RegionSearch:
         # Bursts and detours that found nothing, by effort and first graph.
         self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()
         self._begun = 0  # how many graphs were expanded when the search began, anew perhaps
-        self._stop = self._patience  # at how many graphs expanded to give up
+        self._found = 0  # how many were when the best one was found
 
     @property
     def expanded(self) -> int:
@@ -101,7 +97,9 @@ class RegionSearch:
     @property
     def exhausted(self) -> bool:
         """Whether there is nothing more to do."""
-        return self.effort >= self.efforts or self.expanded >= self._stop
+        # What was found shows how long it may take to find more.
+        patience = max(self.luck.patience * self.efforts, round((self._found - self._begun) * (_PATIENCE_FACTOR - 1)))
+        return self.effort >= self.efforts or self.expanded >= min(self.limit, self._found + patience)
 
     def candidates(self) -> list[State]:
         """Improvements that differ in cost by 2% or more, best first."""
@@ -135,7 +133,7 @@ class RegionSearch:
         self._elite.clear()
         self.best = self.base = self.start
         self.effort, self._begun = self.efforts if self._sites_only else 0, self.expanded
-        self._stop = self._begun + self._patience
+        self._found = self.expanded
 
     def merge(self) -> None:
         """Makes the best moves that merge sites, and what pays after them, if that pays, and nothing else.
@@ -191,21 +189,23 @@ class RegionSearch:
 
     def _cover(self) -> None:
         """Chooses functions for what was found."""
-        expanded, stop = self.expanded, self._stop
-        self._stop = self.expanded + _COVERING
+        expanded = self.expanded
         covered = self._descend(self.base, functions=True)
-        self._expander.expanded, self._stop = expanded, stop
+        self._expander.expanded = expanded
         if covered.price < self.best.price:
             self.best = fresh(covered)
 
     def _over(self) -> bool:
-        return self.exhausted or self.meter.over or self.meter.spent_s >= self.deadline
+        return self.exhausted or self._late
+
+    @property
+    def _late(self) -> bool:
+        return self.meter.over or self.meter.spent_s >= self.deadline
 
     def _accept(self, state: State) -> None:
         if state.price < self.base.price:
             self.base = fresh(state)
-            longer = max(self._patience, round((self.expanded - self._begun) * (_PATIENCE_FACTOR - 1)))
-            self._stop = min(self.limit, self.expanded + longer)
+            self._found = self.expanded
 
     def _child(self, state: State, found: Match, seen: set[tuple[Term, ...]] | None = None) -> State | None:
         """The expander's child of that name; the best ones are kept."""
@@ -219,8 +219,9 @@ class RegionSearch:
         return child
 
     def _descend(self, state: State, keep: bool = False, functions: bool = False) -> State:
-        """The cheapest moves, as long as some are cheaper; with `keep`, none that undoes the whole core."""
-        while not self._over():
+        """The cheapest moves, as long as some are cheaper; with `keep`, none that undoes the whole core. Functions are
+        chosen however patient the search still is."""
+        while not (self._late if functions else self._over()):
             lower = self._lower(state, keep, functions)
             if lower is state:
                 break
@@ -277,8 +278,9 @@ class RegionSearch:
             key = (self.effort, self._expander.normal(child.outputs))
             if key in self._fruitless:
                 continue
+            before = self.expanded
             found = self._burst(child, width, depth)
-            self.luck.tell(self.effort, rule, found.price < self.base.price)
+            self.luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
             if found.price < self.base.price:
                 return found
             self._fruitless.add(key)
@@ -306,13 +308,13 @@ class RegionSearch:
                 left -= 1
                 if (self.effort, self._expander.normal(child.outputs)) in self._fruitless:
                     continue
-                found = child
+                found, before = child, self.expanded
                 for _ in range(2):
                     found = self._descend(self._burst(found, width, depth), keep=True)
                     if found.price < self.base.price:
-                        self.luck.tell(self.effort, rule, True)
+                        self.luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
                         return found
-                self.luck.tell(self.effort, rule, False)
+                self.luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
                 self._fruitless.add((self.effort, self._expander.normal(child.outputs)))
         return None
 
@@ -322,7 +324,7 @@ class RegionSearch:
         bound = self.alpha * max(first.price.time, self.base.price.time)
         seen = {self._expander.normal(self.base.outputs), self._expander.normal(first.outputs)}
         level = [first]
-        for _ in range(depth):
+        for further in reversed(range(depth)):
             if cheapest.price < self.base.price:
                 break
             waiting: list[tuple[Price, int, State, Match]] = []
@@ -330,8 +332,8 @@ class RegionSearch:
                 for price, found in self._expander.moves(state, surroundings(state.made), bound):
                     waiting.append((price, len(waiting), state, found))
             level = []
-            for _, _, parent, found in sorted(waiting, key=lambda item: item[:2]):
-                if self._over() or len(level) == width:
+            for price, _, parent, found in sorted(waiting, key=lambda item: item[:2]):
+                if self._over() or len(level) == width or not (further or price < cheapest.price):
                     break
                 child = self._child(parent, found, seen)
                 if child is not None and not lost(child):

@@ -6,6 +6,9 @@ __all__ = ["Luck"]
 
 # Bursts that one rule may begin in vain, in all regions together, for each gain that it was the beginning of, and one.
 _TRIALS = 3
+# So many graphs a search expands in vain before it gives up; few once all regions together have spent a share of graphs
+# for each burst that gained, and one more, on bursts that did not.
+_PATIENCE, _LITTLE_PATIENCE, _SHARE = 50, 16, 50
 # Regions in which the promise of a rule is broken before it is believed in no other.
 _BROKEN = 2
 
@@ -18,6 +21,13 @@ class Luck:
         self._vain: dict[tuple[int, str], int] = {}
         self._gains: dict[str, int] = {}
         self._broken: dict[str, int] = {}
+        self._credit = _SHARE  # graphs that bursts and detours may still take in vain
+
+    @property
+    def patience(self) -> int:
+        """How many graphs a search may expand in vain: fewer where bursts have led nowhere in the first regions, which
+        are the dearest."""
+        return _PATIENCE if self._credit > 0 else _LITTLE_PATIENCE
 
     def broken(self, rule: str) -> None:
         """A measurement has not found what steps with this rule promised."""
@@ -35,8 +45,9 @@ class Luck:
         """Whether to begin with this rule again, at this effort."""
         return self._vain.get((effort, rule), 0) < _TRIALS * (1 + self._gains.get(rule, 0))
 
-    def tell(self, effort: int, rule: str, gained: bool) -> None:
-        """What a burst has come to."""
+    def tell(self, effort: int, rule: str, gained: bool, graphs: int) -> None:
+        """What a burst has come to, which took so many graphs."""
+        self._credit += _SHARE if gained else -graphs
         if gained:
             self._gains[rule] = self._gains.get(rule, 0) + 1
         else:

@@ -51,7 +51,7 @@ class Match:
     @property
     def name(self) -> str:
         """By what the luck of beginning with it is remembered."""
-        return self.variant.rule.id
+        return self.variant.origin
 
     @property
     def only_writes_weights(self) -> bool:
