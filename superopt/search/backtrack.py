@@ -86,6 +86,7 @@ class RegionSearch:
         self._elite: dict[int, State] = {}
         # Bursts and detours that found nothing, by effort and first graph.
         self._fruitless: set[tuple[int, tuple[Term, ...]]] = set()
+        self._covered: State | None = None  # what functions were last chosen for
         self._begun = 0  # how many graphs were expanded when the search began, anew perhaps
         self._found = 0  # how many were when the best one was found
 
@@ -189,9 +190,12 @@ class RegionSearch:
 
     def _cover(self) -> None:
         """Chooses functions for what was found."""
+        if self._covered is self.base:
+            return
         expanded = self.expanded
         covered = self._descend(self.base, functions=True)
         self._expander.expanded = expanded
+        self._covered = None if self._late else self.base
         if covered.price < self.best.price:
             self.best = fresh(covered)
 
