@@ -19,7 +19,7 @@ from superopt.ir.pattern import instantiate, match
 from superopt.ir.text import parse_rule
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.onnx_io import Model, ModelError, read_model
-from superopt.optimizer import Result, optimize, run
+from superopt.optimizer import Result, optimize, run, trial
 from superopt.optimizer.candidates import Found
 from superopt.optimizer.engine import Request, find
 from superopt.runtime import Feeds, InputError, Timing
@@ -179,7 +179,7 @@ def test_wrong_outputs_are_refused(
     saved: Path, tmp_path: Path, lora_rules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fault after the proof (here: in folding) is caught by comparing outputs."""
-    write = run.write_model
+    write = trial.write_model
 
     def faulty(written: Model, origin: Any = None, exact: bool = False) -> onnx.ModelProto:
         proto = write(written, origin, exact)
@@ -187,7 +187,7 @@ def test_wrong_outputs_are_refused(
         proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, proto.graph.initializer[0].name))
         return proto
 
-    monkeypatch.setattr(run, "write_model", faulty)
+    monkeypatch.setattr(trial, "write_model", faulty)
     out = tmp_path / "fast.onnx"
     result = run_optimize(saved, out, lora_rules)
     assert not result.changed

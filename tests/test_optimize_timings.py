@@ -9,7 +9,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from superopt.optimizer import optimize
+from superopt.optimizer import optimize, timings
 from superopt.optimizer.judge import Judge
 from superopt.optimizer.timings import RememberedTimings
 from superopt.runtime import Feeds, Target, Timing
@@ -39,18 +39,26 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
     timer = Timer()
-    first = RememberedTimings(timer, CPU, CostCache(path))(b"one", b"other", FEEDS, 5.0)
-    again = RememberedTimings(timer, CPU, CostCache(path))(b"one", b"other", FEEDS, 5.0)
+    first = RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0)
+    again = RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0)
     assert timer.calls == 1 and not first.remembered and again.remembered
     assert again == Timing(**{**vars(first), "remembered": True})
 
 
+def test_no_file_is_left_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[CostCache] = []
+    monkeypatch.setattr(timings, "CostCache", lambda path: opened.append(CostCache(path)) or opened[-1])
+    for _ in range(2):
+        RememberedTimings(Timer(), CPU, path)(b"one", b"other", FEEDS, 5.0)
+    assert opened and all(cache.problem is None and cache._connection is None for cache in opened)
+
+
 def test_measured_anew_on_demand_and_then_remembered(path: Path) -> None:
     timer = Timer()
-    RememberedTimings(timer, CPU, CostCache(path))(b"one", b"other", FEEDS, 5.0)
-    anew = RememberedTimings(timer, CPU, CostCache(path), anew=True)(b"one", b"other", FEEDS, 5.0)
+    RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0)
+    anew = RememberedTimings(timer, CPU, path, anew=True)(b"one", b"other", FEEDS, 5.0)
     assert timer.calls == 2 and not anew.remembered
-    assert RememberedTimings(timer, CPU, CostCache(path))(b"one", b"other", FEEDS, 5.0).ratio == anew.ratio
+    assert RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0).ratio == anew.ratio
 
 
 def test_other_files_inputs_conditions_or_seconds_are_measured(path: Path) -> None:
@@ -67,9 +75,9 @@ def test_other_files_inputs_conditions_or_seconds_are_measured(path: Path) -> No
         (Target("cpu", 2), b"one", b"other", FEEDS, 5.0),
         *[(CPU, b"one", b"other", word, 5.0) for word in words],
     ]:
-        assert not RememberedTimings(timer, target, CostCache(path))(original, candidate, feeds, seconds).remembered
+        assert not RememberedTimings(timer, target, path)(original, candidate, feeds, seconds).remembered
     assert timer.calls == 9
-    assert RememberedTimings(timer, CPU, CostCache(path))(b"one", b"other", words[1], 5.0).remembered
+    assert RememberedTimings(timer, CPU, path)(b"one", b"other", words[1], 5.0).remembered
 
 
 def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None:
@@ -86,12 +94,12 @@ def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None
         helper.make_model(graph), model, save_as_external_data=True, location="weights.bin", size_threshold=0
     )
     timer = Timer()
-    RememberedTimings(timer, CPU, CostCache(path))(model, b"other", FEEDS, 5.0)
-    assert RememberedTimings(timer, CPU, CostCache(path))(model, b"other", FEEDS, 5.0).remembered
+    RememberedTimings(timer, CPU, path)(model, b"other", FEEDS, 5.0)
+    assert RememberedTimings(timer, CPU, path)(model, b"other", FEEDS, 5.0).remembered
     data = bytearray((tmp_path / "weights.bin").read_bytes())
     data[5] ^= 1
     (tmp_path / "weights.bin").write_bytes(data)
-    assert not RememberedTimings(timer, CPU, CostCache(path))(model, b"other", FEEDS, 5.0).remembered
+    assert not RememberedTimings(timer, CPU, path)(model, b"other", FEEDS, 5.0).remembered
 
 
 def test_the_same_run_has_the_same_result(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,10 +21,10 @@ from superopt.ir.pattern import Bindings, instantiate
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
 from superopt.ir.types import TensorType
-from superopt.rulebook import load_rules
+from superopt.rulebook import certified_rules, load_rules
 from verify.algebra import Guard, at_least
 from verify.facts import Facts
-from verify.proofs import prove_at
+from verify.proofs import ProofBook, prove_at
 from verify.prove import Proved, Refuted, Unknown
 
 RULES = load_rules(None)
@@ -139,12 +139,17 @@ def survey(count: int, seed: int) -> Counter[str]:
     return found
 
 
+@pytest.mark.slow
 def test_the_other_evaluator_agrees_with_the_shipped_proofs() -> None:
     values = np.random.default_rng(0)
-    for rule in RULES:
-        verdict = prove_at(rule, rule.signatures[0])
+    certified = ProofBook(certified_rules()[1])
+    for number, rule in enumerate(RULES):
+        signature = rule.signatures[0]
+        # A certificate is this very kernel's answer. That it still gives the same one is seen at every fourth rule
+        # here, and at others in `test_verify_second_opinion`.
+        verdict = certified.verdict(rule, signature) if number % 4 else prove_at(rule, signature)
         assert isinstance(verdict, Proved)
-        assert not differs(rule, rule.signatures[0], verdict.conditions, values), rule
+        assert not differs(rule, signature, verdict.conditions, values), rule
 
 
 def test_mutants_that_are_proved_are_true() -> None:
@@ -153,11 +158,12 @@ def test_mutants_that_are_proved_are_true() -> None:
 
 
 @pytest.mark.slow
-def test_many_mutants(capsys: pytest.CaptureFixture[str]) -> None:
-    found = survey(2000, 2)
+@pytest.mark.parametrize("seed", [2, 3, 4, 5])
+def test_many_mutants(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
+    found = survey(500, seed)
     with capsys.disabled():
         sys.stdout.write(f"\nmutants: {dict(found)}\n")
-    assert found["refuted with a counterexample"] > 500
+    assert found["refuted with a counterexample"] > 125
 
 
 def test_operators_are_kin_of_known_ones() -> None:

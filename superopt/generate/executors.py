@@ -27,6 +27,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from superopt.generate.turns import Turns
 from verify.facts import solver_version
 from verify.proofs import kernel_hash
 
@@ -313,7 +314,11 @@ def _end_with_parent() -> None:
 
 
 class _Cluster(_Carried):
-    """Dask makes a call again where a worker is lost (`distributed.scheduler.allowed-failures`, 3 unless set)."""
+    """Dask makes a call again where a worker is lost (`distributed.scheduler.allowed-failures`, 3 unless set).
+
+    It gives up each call that so many lost workers held, also one that only stood beside the one they died of. So such
+    a call is made once more, alone; only what workers then die of is to blame.
+    """
 
     def __init__(self, client: Any, address: str) -> None:
         super().__init__(_MOST_WAITING)
@@ -321,6 +326,7 @@ class _Cluster(_Carried):
         self._asked = float("-inf")
         self._count = 0
         self._calls: set[Any] = set()
+        self._turns = Turns()
 
     @property
     def count(self) -> int:
@@ -331,10 +337,24 @@ class _Cluster(_Carried):
         return self._count
 
     def stop(self) -> None:
+        self._turns.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.cancel(list(self._calls))
 
     def _carry(self, *question: Any) -> Any:
+        import distributed
+
+        killed = distributed.scheduler.KilledWorker
+        with suppress(killed), self._turns.beside_others():
+            return self._ask(question)
+        try:
+            with self._turns.alone():
+                return self._ask(question)
+        except killed as error:
+            raise WorkersError(f"{error.allowed_failures + 1} workers died of it (out of memory?)") from None
+
+    def _ask(self, question: tuple[Any, ...]) -> Any:
+        """Raises KilledWorker, WorkersError."""
         import distributed
 
         # Not pure: Dask would hash the arguments, and give what another client computed.
@@ -344,8 +364,8 @@ class _Cluster(_Carried):
             return call.result()
         except distributed.CancelledError:
             raise WorkersError(f"{self._address}: the scheduler was lost") from None
-        except distributed.scheduler.KilledWorker as error:
-            raise WorkersError(f"{error.allowed_failures + 1} workers died of it (out of memory?)") from None
+        except distributed.scheduler.KilledWorker:
+            raise
         except Exception as error:  # noqa: BLE001 - not what the call raises: that is returned
             raise WorkersError(f"a worker cannot run it: {type(error).__name__}: {error}") from None
         finally:

@@ -13,39 +13,27 @@ import onnx
 
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
-from superopt.onnx_io import Model, ModelError, bodies, put_back, read_reduced, save_model, write_model
-from superopt.onnx_io.bodies import all_nodes
+from superopt.onnx_io import Model, bodies, read_reduced, save_model
 from superopt.optimizer.bodies import Inside, search_bodies
 from superopt.optimizer.candidates import Found, Traces, candidates, explained, proof_of, rule_uses
 from superopt.optimizer.engine import COSTS, Request, find
 from superopt.optimizer.files import count_operators, keep_original, write_text
-from superopt.optimizer.judge import Judge, loadable
+from superopt.optimizer.judge import Judge
 from superopt.optimizer.remembered import RememberedProofs
 from superopt.optimizer.result import Difference, Latency, Refusal, Result
 from superopt.optimizer.timings import Timer
 from superopt.optimizer.trace_json import traces_to_json
+from superopt.optimizer.trial import Candidate, Trial
 from superopt.rulebook import certified_rules
-from superopt.runtime import (
-    CannotRun,
-    Comparison,
-    Target,
-    Timing,
-    Unfeedable,
-    open_session,
-    resolve_target,
-    versions,
-)
+from superopt.runtime import CannotRun, Target, Unfeedable, resolve_target, versions
 from superopt.search import Device, find_device
 from verify.proofs import Certificate, ProofBook
-from verify.replay import ReplayError, replay
 from verify.verdict import NUMERICS
 
 __all__ = ["optimize"]
 
 Finder = Callable[[Request], Found]
 
-# A result whose 95% interval reaches below this is refused even where its median is not slower.
-_LEAST_LOW = 0.98
 # No further candidate is tried after so many looks at candidates; a close call counts as three.
 _PATIENCE = 8
 # Of the time for searching, at most so much for the bodies of control flow (nothing where there are none).
@@ -142,11 +130,6 @@ def optimize(
     return result
 
 
-def _size(model: onnx.ModelProto) -> int:
-    """Operators, those in bodies too."""
-    return sum(node.op_type != "Constant" for node in all_nodes(model.graph))
-
-
 @dataclass
 class _Run:
     """One call of `optimize`, step by step."""
@@ -163,7 +146,6 @@ class _Run:
     target_absent: bool
     remeasure: bool
     explain: bool
-    looks: int = 0  # at candidates, measured in the seconds that are meant for one
     rules: list[Rule] = field(default_factory=list)
     certificates: Mapping[str, Certificate] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -258,119 +240,62 @@ class _Run:
 
     def choose(self, measure_s: float) -> None:
         """The first candidate that is proven, right and not slower."""
-        assert self.found is not None
-        for name, traces, inside in self._candidates():
-            problem = self._try(name, traces, inside, measure_s)
-            if problem is None:
-                self.traces, self.changed = (*traces, *inside.traces), True
-                self.reason = f"{name}, not timed" if self.target_absent else name
+        assert self.found is not None and self.judge is not None
+        trial = Trial(
+            self.model,
+            self.proto,
+            self.found,
+            self.judge,
+            self.remembered,
+            self.target,
+            self.numerics == "exact",
+            not self.target_absent,
+            measure_s,
+            self.phase,
+        )
+        for candidate in self._candidates():
+            outcome = trial.outcome(candidate)
+            # Where none passes, it is said what the last one came to.
+            self.difference = outcome.difference or self.difference
+            self.latency = outcome.latency or self.latency
+            if outcome.problem is None:
+                self.chosen, self.graphs = outcome.proto, outcome.graphs
+                self.traces, self.changed = (*candidate.traces, *candidate.inside.traces), True
+                self.reason = f"{candidate.name}, not timed" if self.target_absent else candidate.name
                 return
-            self.refused.append(Refusal(name, problem))
-            if self.looks >= _PATIENCE:
+            self.refused.append(Refusal(candidate.name, outcome.problem))
+            if trial.looks >= _PATIENCE:
                 break
         if self.refused:
             self.reason = f"no candidate passed: {self.refused[-1].reason}"
         else:
             self.reason = "the search found nothing that the cost model prefers"
 
-    def _candidates(self) -> Iterator[tuple[str, Traces, Inside]]:
-        """What to try, each with a name: rewritten bodies with all else and alone, then everything with bodies that
-        are only folded, and the graph around them alone."""
+    def _candidates(self) -> Iterator[Candidate]:
+        """What to try: rewritten bodies with all else and alone, then everything with bodies that are only folded, and
+        the graph around them alone."""
         assert self.found is not None
         outside, folded = list(candidates(self.found)), Inside(written=self.inside.folded)
         if self.inside.traces:
             for name, traces in outside[:1]:
-                yield f"{name}, also in bodies", traces, self.inside
-            yield "rewrites in bodies", (), self.inside
+                yield Candidate(f"{name}, also in bodies", traces, self.inside)
+            yield Candidate("rewrites in bodies", (), self.inside)
         for name, traces in outside:
-            yield name, traces, folded
+            yield Candidate(name, traces, folded)
         if self.model.reduced or folded.written:
-            yield "folding only", (), folded
+            yield Candidate("folding only", (), folded)
         if folded.written:
             for name, traces in outside[:1]:
-                yield f"{name}, and bodies as they are", traces, Inside()
-
-    def _try(self, name: str, traces: Traces, inside: Inside, measure_s: float) -> str | None:
-        """None where the candidate passes (it is then `chosen`), else what is wrong with it."""
-        assert self.judge is not None and self.found is not None
-        model, graphs = self.model, list[Model]()
-        try:
-            with self.phase("replay", f"replaying {name} in the kernel"):
-                for trace in traces:
-                    graphs.append(model)
-                    model = model.with_outputs(replay(model.outputs, trace, self.book), trace)
-        except ReplayError as error:
-            self.remembered.correct()
-            return f"the kernel does not accept it: {error}"
-        try:
-            with self.phase("write", "folding weights"):
-                proto = write_model(put_back(model, inside.written), self.found.origin, exact=self.numerics == "exact")
-        except (ModelError, onnx.checker.ValidationError) as error:
-            return f"it is not a valid model: {error}"
-        graphs += inside.graphs
-        if not (traces or inside.traces) and _size(proto) >= _size(self.proto):
-            return "it is no smaller"
-        try:
-            with loadable(proto) as source:
-                with self.phase("compare", "comparing outputs"):
-                    comparison = self.judge.compare(open_session(source, self.target))
-                self.difference = self._difference(comparison)
-                if comparison.problem is not None:
-                    return f"outputs differ: {comparison.problem}"
-                if self.target_absent:
-                    self.chosen, self.graphs = proto, graphs
-                    return None
-                with self.phase("measure", "measuring, original and result interleaved"):
-                    timing = self._measure(source, measure_s)
-        except CannotRun as error:
-            return f"ONNX Runtime does not run it: {error}"
-        self.latency = Latency(
-            timing.before * 1e3,
-            timing.after * 1e3,
-            timing.ratio,
-            timing.low,
-            timing.high,
-            timing.wall_before * 1e3,
-            timing.wall_after * 1e3,
-            timing.rounds,
-            timing.clock,
-            timing.remembered,
-        )
-        measured = f"{timing.ratio:.3f} ({timing.low:.3f} to {timing.high:.3f})"
-        if timing.ratio < 1 or timing.low < _LEAST_LOW:
-            return f"slower, or not surely faster: {measured}"
-        if timing.low <= 1 and not (traces or inside.traces):  # the runtime folds as well: let noise not decide
-            return f"not surely faster, and only folded: {measured}"
-        if timing.low <= 1 and _size(proto) >= _size(self.proto):
-            return f"not surely faster, and no smaller: {measured}"
-        self.chosen, self.graphs = proto, graphs
-        return None
+                yield Candidate(f"{name}, and bodies as they are", traces, Inside())
 
     def names(self) -> dict[Term, str]:
         """Names of tensors, those in bodies too."""
         return {term: name for graph in (*self.graphs, self.model) for term, name in graph.names.items()}
 
-    def _measure(self, source: bytes | Path, measure_s: float) -> Timing:
-        assert self.judge is not None
-        timing, self.looks = self.judge.time(source, measure_s), self.looks + 1
-        if timing.low < 1 < timing.high:  # a close call is worth a longer look
-            timing, self.looks = self.judge.time(source, 2 * measure_s), self.looks + 2
-        return timing
-
     def _unmeasured(self) -> list[str]:
         if not (self.changed and self.target_absent and self.device is not None):
             return []
         return [f"not timed: {self.device.name} is not here, so only the cost model says that the result is faster"]
-
-    def _difference(self, comparison: Comparison) -> Difference:
-        assert self.judge is not None
-        return Difference(
-            comparison.absolute,
-            comparison.relative,
-            comparison.tolerance,
-            self.judge.tolerance.own,
-            len(self.judge.feeds),
-        )
 
     def result(self) -> Result:
         """Everything found out."""

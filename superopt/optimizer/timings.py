@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -30,12 +31,11 @@ _CHUNK = 1 << 24  # bytes read at once
 
 
 class RememberedTimings:
-    """`timer` with a memory in the cache of costs; what it has from there is marked as `remembered`. With `anew` it
-    remembers only."""
+    """`timer` with a memory in the cache of costs (at `path`, where that is given); what it has from there is marked as
+    `remembered`. With `anew` it remembers only."""
 
-    def __init__(self, timer: Timer, target: Target, cache: CostCache | None = None, anew: bool = False) -> None:
-        self._timer, self._target, self._anew = timer, target, anew
-        self._cache = cache or CostCache()
+    def __init__(self, timer: Timer, target: Target, path: Path | None = None, anew: bool = False) -> None:
+        self._timer, self._target, self._anew, self._path = timer, target, anew, path
         self._digests: dict[bytes | Path, str] = {}
 
     def __call__(self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
@@ -50,7 +50,10 @@ class RememberedTimings:
         models = f"{self._digests[original]}>{_digest(candidate)}({inputs.hexdigest()})"
         key = f"{_FORMAT}|{conditions(self._target, 0)}|model|{budget_s}|{models}"
         keys = {field: f"{key}|{field}" for field in _SECONDS}
-        found = {field: None if self._anew else self._cache.get(keys[field]) for field in _SECONDS}
+        found: dict[str, float | None] = {}
+        if not self._anew:
+            with closing(CostCache(self._path)) as cache:
+                found = {field: cache.get(keys[field]) for field in _SECONDS}
         known = {field: value for field, value in found.items() if value is not None}
         clock = "cpu" if self._target.cpu_clock else "wall"
         if len(known) == len(_SECONDS):
@@ -58,7 +61,8 @@ class RememberedTimings:
             return Timing(**known, rounds=rounds, clock=clock, remembered=True)
         timing = self._timer(original, candidate, feeds, budget_s)
         fields = asdict(timing)
-        self._cache.put_all({keys[field]: float(fields[field]) for field in _SECONDS})
+        with closing(CostCache(self._path)) as cache:
+            cache.put_all({keys[field]: float(fields[field]) for field in _SECONDS})
         return replace(timing, remembered=False)
 
 

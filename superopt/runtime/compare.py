@@ -73,7 +73,8 @@ class Comparison:
 
 
 def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
-    """D and L of `model`, each along the path where it is largest. Bodies of control flow count as one operator."""
+    """D and L of `model`, each along the path where it is largest. Bodies of control flow count as one operator,
+    however often they run: that may be too strict, and is never too wide."""
     shapes = {i.name: tuple(i.dims) for i in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "Constant":
