@@ -155,7 +155,14 @@ def test_the_family_gives_cells_and_steps(folder: Path, op: str, cells: list[int
     listed, _ = certified_rules(folder)
     rules = [rule for entry in listed for rule in (entry.rule, entry.rule.reversed())]
     applied = "GRU[linear_before_reset=l]" if op == "GRU" else op
-    (law,) = parse_rules(f"{_second(applied)}.1 = {_both(applied)}.1")
+    before, after, both = _applied(applied, "p"), _second(applied), _both(applied)
+    (law,) = parse_rules(f"{after}.1 = {both}.1")
+    assert law in rules
+    last = range(1, 1 + len(_states(op)))
+    left, right = (", ".join(f"{state}.{k}" for k in last) for state in (after, both))
+    (law,) = parse_rules(
+        f"({left}, {before}.1) = ({right}, Split[axis=-3, split=[1, 1]](Squeeze[axes=[-3]]({both}.0)).0)"
+    )
     assert law in rules
     found = [rule for rule in rules if op in _operators(rule.rhs) and "Sigmoid" in _operators(rule.lhs)]
     assert sorted(sum(t.op in ("Gemm", "MatMul") for t in topological(cell.lhs)) for cell in found) == cells
@@ -301,6 +308,14 @@ def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, f
     assert _operators(outputs).count(form.split()[0]) == layers
     left = {t.op for t in topological(outputs) if not t.weight_only}
     assert not {"Sigmoid", "Gemm", "MatMul", "Split"} & left
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_no_operator_is_made_that_the_model_may_not_have(folder: Path, form: str) -> None:
+    cell = tuple(_unrolled([var("x", tensor(1, 4))], form, 1, 4, 5))
+    op, rules, check = form.split()[0], load_rules(folder), ProofBook({}).check
+    assert Recurrences(rules, lambda made: made == op).trace(cell, check) is not None
+    assert Recurrences(rules, lambda made: made != op).trace(cell, check) is None
 
 
 @pytest.mark.parametrize("form", ["LSTM hx", "GRU"])
