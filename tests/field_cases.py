@@ -35,6 +35,25 @@ _STEPS: Shapes = {
     "v": (1, 2, 3), "x": (2, 2, 3), "w": (1, 8, 3), "r": (1, 8, 2), "b": (1, 16), "h": (1, 2, 2), "c": (1, 2, 2)
 }  # fmt: skip
 _BOTH_STEPS = "LSTM(Concat[axis=0](v, x), w, r, b, h, c)"
+_GRU_STEPS: Shapes = {**_STEPS, "w": (1, 6, 3), "r": (1, 6, 2), "b": (1, 12)}
+_GRU = "GRU[linear_before_reset={l}]({x}, w, r, b, {h})"
+_GRU_STEP = _GRU.format(l="{l}", x="v", h="h")
+_BOTH_GRU_STEPS = _GRU.format(l="{l}", x="Concat[axis=0](v, x)", h="h")
+
+
+def _gru_cell(after: int) -> str:
+    """A step of it, written out: n + z (h - n)."""
+    x, h, w, r = (f"Squeeze[axes=[0]]({name})" for name in "vhwr")
+    bias = [f"Split[axis=0, split=[6, 6]](Squeeze[axes=[0]](b)).{k}" for k in (0, 1)]
+
+    def thirds(x: str, w: str, b: str) -> list[str]:
+        return [f"Split[axis=1, split=[2, 2, 2]](Gemm[transB=1]({x}, {w}, {b})).{k}" for k in range(3)]
+
+    read, kept = thirds(x, w, bias[0]), thirds(h, r, bias[1])
+    z, reset = (f"Sigmoid(Add({read[k]}, {kept[k]}))" for k in (0, 1))
+    left = f"Mul({reset}, {kept[2]})" if after else thirds(f"Mul({reset}, {h})", r, bias[1])[2]
+    n = f"Tanh(Add({read[2]}, {left}))"
+    return f"Add({n}, Mul({z}, Sub({h}, {n})))"
 
 
 def typed(text: str, shapes: Shapes) -> tuple[Term, ...]:
@@ -327,6 +346,16 @@ LAWS: list[tuple[str, str, Shapes]] = [
     ),
     ("LSTM(v, w, r, b, h, c).0", f"Split[axis=0, split=[1, 2]]({_BOTH_STEPS}.0).0", _STEPS),
     ("LSTM(v, w, r, b, h, c).1", "Squeeze[axes=[0]](LSTM(v, w, r, b, h, c).0)", _STEPS),
+    *(
+        (left.format(l=after), right.format(l=after), _GRU_STEPS)
+        for after in (0, 1)
+        for left, right in (
+            (f"{_GRU.format(l='{l}', x='x', h=f'{_GRU_STEP}.1')}.1", f"{_BOTH_GRU_STEPS}.1"),
+            (f"{_GRU_STEP}.0", f"Split[axis=0, split=[1, 2]]({_BOTH_GRU_STEPS}.0).0"),
+            (f"{_GRU_STEP}.1", f"Squeeze[axes=[0]]({_GRU_STEP}.0)"),
+            (f"Squeeze[axes=[0]]({_GRU_STEP}.1)", _gru_cell(after)),
+        )
+    ),
     # Sums of products.
     ("MatMul(MatMul(a, b), a)", "MatMul(a, MatMul(b, a))", _SQUARES),
     ("MatMul(a, Add(b, c))", "Add(MatMul(a, b), MatMul(a, c))", _SQUARES),
@@ -354,4 +383,4 @@ NO_LAWS: list[tuple[str, str, Shapes]] = [
         ("Concat[axis=-1](a, b)", "Concat[axis=-1](b, a)"),
         ("LayerNormalization[epsilon=0.5](a, b)", "LayerNormalization[epsilon=0.25](a, b)"),
     )
-]
+] + [(f"{_GRU_STEP.format(l=0)}.1", f"{_GRU_STEP.format(l=1)}.1", _GRU_STEPS)]

@@ -86,17 +86,46 @@ def test_the_order_of_nodes_is_kept() -> None:
     assert [list(node.output) for node in written.graph.node] == [list(node.output) for node in model.graph.node]
 
 
-def test_absent_optional_inputs_and_outputs() -> None:
+@pytest.mark.parametrize(("op", "rows"), [("GRU", 9), ("LSTM", 12)])
+def test_absent_optional_inputs_and_outputs(op: str, rows: int) -> None:
     model = parsed(
-        "g (float[3, 2, 4] x, float[1, 12, 4] w, float[1, 12, 3] r, float hi) => (float[1, 2, 3] last, float[2] c) "
-        "{ , last = LSTM<hidden_size = 3>(x, w, r) k = Constant<value_floats = [-1.0, 5.0]>() f = Tanh(k) "
-        "c = Clip(f, , hi) }"
+        f"g (float[3, 2, 4] x, float[1, {rows}, 4] w, float[1, {rows}, 3] r, float hi) => "
+        f"(float[1, 2, 3] last, float[2] c) {{ , last = {op}<hidden_size = 3>(x, w, r) "
+        "k = Constant<value_floats = [-1.0, 5.0]>() f = Relu(k) c = Clip(f, , hi) }"
     )
     written = round_trip(model)
-    lstm = next(node for node in written.graph.node if node.op_type == "LSTM")
-    assert list(lstm.output) == ["", "last"]
+    layer = next(node for node in written.graph.node if node.op_type == op)
+    assert list(layer.output) == ["", "last"]
     clip = next(node for node in written.graph.node if node.op_type == "Clip")
     assert list(clip.input)[1:] == ["", "hi"]
+
+
+@pytest.mark.parametrize("after", ["", ", linear_before_reset = 0", ", linear_before_reset = 1"])
+@pytest.mark.parametrize("bias", ["", "b"])
+def test_a_recurrent_layer_with_given_states_is_read_and_written(after: str, bias: str) -> None:
+    model = parsed(
+        "g (float[3, 2, 4] x, float[1, 9, 4] w, float[1, 9, 3] r, float[1, 18] b, float[1, 2, 3] h) => "
+        f"(float[3, 1, 2, 3] y, float[1, 2, 3] last) {{ y, last = GRU<hidden_size = 3{after}>(x, w, r, {bias}, , h) }}"
+    )
+    (node,) = {term.inputs[0] for term in read_model(model).outputs}
+    assert node is not None
+    assert (node.op, dict(node.attrs)) == ("GRU", {"linear_before_reset": int(after.endswith("1"))})
+    written = round_trip(model)
+    feeds = random_feeds(model)
+    assert_equal(session(written).run(None, feeds), session(model).run(None, feeds))
+
+
+@pytest.mark.parametrize(
+    "more", ['direction = "reverse"', 'activations = ["Relu", "Tanh"]', "clip = 1.0", "linear_before_reset = 2"]
+)
+def test_a_recurrent_layer_that_the_table_lacks_stays_opaque(more: str) -> None:
+    model = parsed(
+        "g (float[3, 2, 4] x, float[1, 9, 4] w, float[1, 9, 3] r, float[1, 2, 3] h) => (float[3, 1, 2, 3] y) "
+        f"{{ y = GRU<hidden_size = 3, {more}>(x, w, r, , , h) }}"
+    )
+    (term,) = read_model(model).outputs
+    assert "GRU" not in {t.op for t in topological([term])}
+    round_trip(model)
 
 
 def test_unused_outputs_keep_their_names() -> None:

@@ -16,8 +16,8 @@ from tests.search_graphs import Graphs, image
 from tests.semantic_cases.terms import example, outputs_of
 
 PRODUCTS = {
-    "Attention", "Conv", "ConvTranspose", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "Gemm", "MatMul",
-    "LSTM", "MultiHeadAttention",
+    "Attention", "Conv", "ConvTranspose", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "GRU", "Gemm",
+    "LSTM", "MatMul", "MultiHeadAttention",
 }  # fmt: skip
 
 

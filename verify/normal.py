@@ -1,7 +1,6 @@
 """The normal form of a sum, where some facts and signs are given.
 
-products whose guards contradict the facts go; bound variables with one value are replaced by it, those that are
-divided become two digits, those that nothing depends on become a size
+products whose guards contradict the facts go, and bound variables that there need not be (`verify.binders`)
 choices and maxima that are decided are replaced by what they are; maxima are taken over as few values as can be
 like products are added
 f * 1/f = 1, exp(a) * exp(b) = exp(a + b), sqrt(f) * sqrt(f) = f, ... where they hold (`verify.laws`)
@@ -14,26 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
-from superopt.ir.dim import symbol, symbols_of
-from verify.algebra import Guard, at_least, below
-from verify.application import ODD, is_partial
+from superopt.ir.dim import symbols_of
+from verify.application import ODD
+from verify.binders import fewer, narrowed, without_idle
 from verify.facts import Effort
 from verify.given import Given, Sign
 from verify.laws import Laws
-from verify.moved import Moved
-from verify.scope import (
-    bound_inside,
-    digits,
-    free,
-    limits,
-    mentioned,
-    mentioned_by,
-    one_point,
-    projected,
-    quotients_in,
-    vanishing,
-    within,
-)
+from verify.scope import free, mentioned, mentioned_by
 from verify.signs import Signs
 from verify.sums import (
     Access,
@@ -92,7 +78,7 @@ class Normaliser:
     def _reduced_here(self, given: Given, product: Product) -> list[Product]:
         if not product.coefficient:
             return []
-        scoped = self._scoped(given, product.binders, product.guards, (Product(ONE, product.factors),))
+        scoped = fewer(self._algebra, given, product.binders, product.guards, (Product(ONE, product.factors),))
         if scoped is None:
             return []
         here = given.extended(scoped.guards)
@@ -115,7 +101,7 @@ class Normaliser:
             return []
         counted = without_tables(self._algebra, product) if self._algebra.tabulated else None
         if counted is None:
-            counted = self._counted(given, product)
+            counted = without_idle(self._algebra, given, product)
         if counted is not None:
             return [p for part in counted for p in self._reduced(given, part)]
         if self._algebra.careful:
@@ -124,69 +110,6 @@ class Normaliser:
         if result == (product,):
             return [product]
         return [p for part in result for p in self._reduced(given, part)]
-
-    def _scoped(self, given: Given, binders: Sequence[str], guards: Sequence[Guard], value: Sum) -> Bound | None:
-        """The same points with fewer bound variables; None where there are none."""
-        binders, guards = tuple(binders), tuple(guards)
-        # What is bound here is neither what the facts speak of nor what is bound again inside.
-        if set(binders) & (given.facts.names | bound_inside(value)):
-            opened = self._algebra.renamed_bound(Bound(binders, guards, value))
-            binders, guards, value = opened.binders, opened.guards, opened.value
-        while True:
-            solved = one_point(binders, guards)
-            if solved is not None:
-                name, at = solved
-                env = Moved({name: at})
-                binders = tuple(b for b in binders if b != name)
-                guards, value = env.guards(guards), env.sum(self._algebra, value)
-                continue
-            quotients = list(quotients_in(value, guards))
-            if quotients:
-                gone = vanishing(given.facts.extended(guards), quotients)
-                if gone:
-                    env = Moved({}, gone)
-                    # The guards that show a quotient to be 0 may themselves be rewritten: say it in other words too.
-                    kept = [g for q in gone for g in within(env.size(q.numerator), env.size(q.denominator))]
-                    guards = tuple(g for g in (*env.guards(guards), *kept) if g.decided() is not True)
-                    value = env.sum(self._algebra, value)
-                    continue
-                split = digits(binders, quotients, self._algebra.fresh)
-                if split is not None:
-                    guards, value = split.guards(guards), split.moved.sum(self._algebra, value)
-                    binders = (*(b for b in binders if b != split.name), split.quotient, split.remainder)
-                    continue
-            break
-        if any(g.decided() is False for g in guards):
-            return None
-        guards = tuple(dict.fromkeys(g for g in guards if g.decided() is None))
-        if given.facts.extended(guards).inconsistent():
-            return None
-        return Bound(binders, guards, value)
-
-    def _counted(self, given: Given, product: Product) -> Sum | None:
-        """sum over low <= k < high of c = (high - low) * c, where c does not depend on k."""
-        used = mentioned(product.factors)
-        for name in product.binders:
-            if name in used:
-                continue
-            found = limits(name, product.guards)
-            others = [g for g in product.guards if name not in symbols_of(g.value)]
-            if found.others or not found.lowers or not found.uppers:
-                continue
-            # What the guards on k itself say (low < high, at a k that there is) must not be used to show them idle.
-            facts = given.facts.extended(others)
-            low = next((a for a in found.lowers if all(facts.entails(at_least(a, b)) for b in found.lowers)), None)
-            high = next((a for a in found.uppers if all(facts.entails(at_least(b, a)) for b in found.uppers)), None)
-            if low is None or high is None:
-                continue
-            # What is undefined may stand under a sum over nothing, but not outside of it.
-            least = below(low, high) if any(map(is_partial, product.factors)) else at_least(high, low)
-            if not facts.entails(least):
-                continue
-            rest = tuple(b for b in product.binders if b != name)
-            counted = (Product(product.coefficient, product.factors, rest, tuple(others)),)
-            return self._algebra.multiply(counted, self._algebra.size(high - low))
-        return None
 
     def _factor(self, given: Given, factor: Factor) -> Sum:
         """The factor simplified; sums inside it too."""
@@ -243,7 +166,7 @@ class Normaliser:
 
     def _pieces(self, given: Given, bound: Bound) -> list[Bound]:
         """The same values, split where a guard inside the value depends on the bound variables."""
-        scoped = self._scoped(given, bound.binders, bound.guards, bound.value)
+        scoped = fewer(self._algebra, given, bound.binders, bound.guards, bound.value)
         if scoped is None:
             return []
         here = given.extended(scoped.guards)
@@ -274,7 +197,7 @@ class Normaliser:
                     else:
                         found.append(Bound((), (), simple))
                 else:
-                    found.append(self._narrowed(given, piece))
+                    found.append(narrowed(self._algebra, given, piece))
         kept: list[Bound] = []
         for one in dict.fromkeys(found):
             if any(self._below(given, one, other) for other in kept):
@@ -306,30 +229,6 @@ class Normaliser:
             names.add(factor.function)
             inner.append(replace(bound, value=argument))
         return self._algebra.apply(names.pop(), self._maximum(given, inner)) if len(names) == 1 else None
-
-    def _narrowed(self, given: Given, bound: Bound) -> Bound:
-        """The same set of values with fewer bound variables: those that the value does not depend on, and one of two
-        that it depends on through their sum only."""
-        binders, guards, value = bound.binders, bound.guards, bound.value
-        while True:
-            used = mentioned_by(value)
-            idle = next((b for b in binders if b not in used and projected(b, guards) is not None), None)
-            if idle is not None:
-                guards = projected(idle, guards) or ()
-                guards = tuple(g for g in guards if not given.facts.entails(g))
-                binders = tuple(b for b in binders if b != idle)
-                continue
-            joined = _joined(binders, value)
-            if joined is None:
-                return Bound(binders, guards, value)
-            first, second = joined
-            fresh = self._algebra.fresh()
-            env = Moved({first: symbol(fresh) - symbol(second)})
-            moved = env.sum(self._algebra, value)
-            if second in mentioned_by(moved):
-                return Bound(binders, guards, value)
-            guards, value = env.guards(guards), moved
-            binders = tuple(fresh if b == first else b for b in binders)
 
     def _below(self, given: Given, one: Bound, other: Bound) -> bool:
         """Whether the largest of some values is shown to be at most that of others."""
@@ -391,19 +290,3 @@ def _shown(product: Product) -> str:
 
 def _largest(bound: Bound) -> Sum:
     return single(Maximum((bound,))) if bound.binders or bound.guards else bound.value
-
-
-def _joined(binders: Sequence[str], value: Sum) -> tuple[str, str] | None:
-    """Two bound variables that an index adds up."""
-    names = set(binders)
-    for product in value:
-        for factor in product.factors:
-            for index in factor.index if isinstance(factor, Access) else ():
-                own = symbols_of(index) & names
-                if len(own) == 2:
-                    first, second = sorted(own)
-                    if second not in symbols_of(index - symbol(first) - symbol(second)) and first not in symbols_of(
-                        index - symbol(first) - symbol(second)
-                    ):
-                        return first, second
-    return None

@@ -1,6 +1,6 @@
 """Recurrent operators as functions: over a sequence in parts, and of equal operands.
 
-Of LSTM all that is used here is that one state goes from step to step, whatever the step is:
+Of each all that is used here is that its states go from step to step, whatever the step is. For one of two states:
 
     Y, Y_h, Y_c = LSTM(Concat[axis=0](x1, x2), s)    is    y1, s1 = LSTM(x1, s);  y2, s2 = LSTM(x2, s1);
                                                            Y = Concat[axis=0](y1, y2);  Y_h, Y_c = s2
@@ -13,14 +13,13 @@ That keeps proofs as long as a step, where the definition written out grows with
 
 from __future__ import annotations
 
+from superopt.ir.operators.recurrent import RECURRENT
 from superopt.ir.ops import make, remake, replace
 from superopt.ir.term import Term, map_terms, topological, var
 
 __all__ = ["apart", "in_steps"]
 
-_RECURRENT = frozenset({"LSTM"})
 _TIME = 0  # the axis of steps, of X and of Y
-_STATES = (4, 5)  # which operands a state of LSTM enters by; it leaves by the outputs after Y
 
 Terms = tuple[Term, ...]
 
@@ -29,7 +28,7 @@ def in_steps(terms: Terms) -> Terms:
     """Equal typed terms, in which no recurrent operator reads a Concat along time."""
 
     def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-        if old.op == "Out" and (node := inputs[0]) is not None and node.op in _RECURRENT:
+        if old.op == "Out" and (node := inputs[0]) is not None and node.op in RECURRENT:
             return _output(node, int(str(old.attr("index"))))
         return remake(old, inputs)
 
@@ -43,15 +42,15 @@ def _output(node: Term, index: int) -> Term:
     if x.op != "Concat" or int(str(x.attr("axis"))) % len(x.type.shape) != _TIME:
         one = x.type.shape[_TIME] == 1
         return make("Unsqueeze", (node.out(1),), {"axes": (-3,)}) if one and not index else node.out(index)
-    inputs, parts = list(node.inputs), list[Term]()
+    inputs, parts, places = list(node.inputs), list[Term](), RECURRENT[node.op].places
     for part in x.inputs:
         inputs[0] = part
         step = make(node.op, inputs, dict(node.attrs))
-        for output, place in enumerate(_STATES, 1):
+        for output, place in enumerate(places, 1):
             inputs[place] = _output(step, output)
         parts.append(_output(step, 0))
     if index:
-        last = inputs[_STATES[index - 1]]
+        last = inputs[places[index - 1]]
         assert last is not None
         return last
     return parts[0] if len(parts) == 1 else make("Concat", parts, {"axis": -4})
@@ -65,4 +64,4 @@ def apart(left: Terms, right: Terms) -> tuple[Terms, Terms]:
 
 
 def _outputs(terms: Terms) -> list[Term]:
-    return [t for t in topological(terms) if t.op == "Out" and t.inputs[0] is not None and t.inputs[0].op in _RECURRENT]
+    return [t for t in topological(terms) if t.op == "Out" and t.inputs[0] is not None and t.inputs[0].op in RECURRENT]

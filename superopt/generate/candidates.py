@@ -126,7 +126,9 @@ def joint(equations: Sequence[Equation], op: str) -> Iterator[Equation]:
             nodes = [t for t in topological((of_node,)) if t.op == op]
             needed = set(variables((apart,)))
             if len(nodes) == 1 and needed <= set(variables(nodes)) and nodes[0] not in topological((apart,)):
-                by_node.setdefault(nodes[0], {}).setdefault(of_node, apart)
+                sides = by_node.setdefault(nodes[0], {})
+                if apart not in sides.values():  # the smallest that it is equal to
+                    sides.setdefault(of_node, apart)
     for sides in by_node.values():
         if len(sides) > 1:
             yield Equation(tuple(sides.values()), tuple(sides), equations[0].family)

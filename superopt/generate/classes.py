@@ -21,7 +21,7 @@ from superopt.ir.term import Term
 __all__ = ["ARITY", "LEAVES", "Classes", "Ids", "Rows", "leaves_of", "mixed", "structures_of"]
 
 ARITY = 6  # most operands of any operator (LSTM)
-LEAVES = 25  # most leaves of a graph that equations are made of
+LEAVES = 32  # most leaves of a graph that equations are made of
 Ids = npt.NDArray[np.int32]
 
 

@@ -20,10 +20,10 @@ NAMES = {
     "activation_alpha": "alpha", "activation_beta": "beta", "alpha": "alpha", "axes": "i", "axis": "i", "beta": "beta",
     "blocksize": "b", "bound_high": "high", "bound_low": "low", "count_include_pad": "c", "dilations": "dl",
     "ends": "to", "epsilon": "e", "exclusive": "e", "expand": "z", "gamma": "gamma", "group": "g", "groups": "g",
-    "indices": "j", "keepdims": "k", "kernel": "z", "kernel_shape": "k", "mode": "m", "num_groups": "g",
-    "num_heads": "h", "output_padding": "o", "p": "q", "pads": "p", "perm": "p", "repeats": "r", "reshape": "z",
-    "reverse": "r", "scale": "scale", "shape": "z", "split": "n", "starts": "from", "steps": "by", "strides": "st",
-    "transA": "ta", "transB": "tb", "upper": "u",
+    "indices": "j", "keepdims": "k", "kernel": "z", "kernel_shape": "k", "linear_before_reset": "l", "mode": "m",
+    "num_groups": "g", "num_heads": "h", "output_padding": "o", "p": "q", "pads": "p", "perm": "p", "repeats": "r",
+    "reshape": "z", "reverse": "r", "scale": "scale", "shape": "z", "split": "n", "starts": "from", "steps": "by",
+    "strides": "st", "transA": "ta", "transB": "tb", "upper": "u",
 }  # fmt: skip
 # Laws of Clip hold for bounds in this order or that, so that its bounds are tried as numbers.
 REAL = (REAL_ATTRS & NAMES.keys()) - {"bound_high", "bound_low"}

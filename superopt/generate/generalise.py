@@ -36,6 +36,7 @@ ALTERNATIVES: Mapping[str, tuple[Attr, ...]] = {
     "indices": (0, 1, (0,), (1,), (1, 0), (0, 2), (1, 1), (0, 1, 2), (2, 0, 1)),
     "keepdims": (0, 1),
     "kernel_shape": ((3, 3), (2, 2), (1, 2)),
+    "linear_before_reset": (0, 1),
     "mode": ("DCR", "CRD"),
     "num_groups": (1, 2),
     "num_heads": (1, 2),

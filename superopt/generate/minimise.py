@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from superopt.generate.candidates import Equation, occurrences, operators, variables
 from superopt.generate.derive import ByFingerprint, Deriver, Step, normal
 from superopt.generate.fingerprints import Evaluator
+from superopt.ir.operators.recurrent import RECURRENT
 from superopt.ir.ops import OPS
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, AttrVar, Term, topological
@@ -78,7 +79,7 @@ def _elements(shape: tuple[object, ...] | None) -> int:
 
 def _work(term: Term, written: int) -> float:
     """Multiply-adds, those for each element that is `written`."""
-    if term.op == "LSTM":
+    if term.op in RECURRENT:
         sizes = [_elements(i.type.shape) for i in term.inputs[:3] if i is not None and i.type is not None]
         rows = sizes[0] // _last(term.inputs[0])
         return rows * (sizes[1] + sizes[2])

@@ -162,7 +162,7 @@ def _attribute_choices(schema: Schema, fixed: tuple[str, ...] = ()) -> Iterator[
             others = tuple(itertools.permutations(range(len(value))))
         elif kind == "shape" and isinstance(value, tuple):
             others = ((None,) * 2, (None,), ())
-        elif kind in ("axis", "axes", "keepdims", "transA", "transB", "p"):
+        elif kind in ("axis", "axes", "keepdims", "linear_before_reset", "transA", "transB", "p"):
             others = tuple(v for v in ALTERNATIVES[kind])
         for other in others:
             if other != value:

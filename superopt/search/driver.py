@@ -71,7 +71,7 @@ def search(
             tuple(outputs),
             position,
             Matcher(RuleSet(rules, available)),
-            Recurrences(rules if available("LSTM") else ()),
+            Recurrences(rules, available),
             CheckCache(check),
             GraphCost(cost),
             alpha,

@@ -6,8 +6,9 @@ steps would have to pay by itself, and regions are smaller than a layer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+from superopt.ir.operators.recurrent import RECURRENT
 from superopt.ir.ops import IllTyped, replace
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
@@ -21,7 +22,6 @@ from superopt.search.view import View, node_of
 
 __all__ = ["Recurrences", "cells", "chains"]
 
-_RECURRENT = frozenset({"LSTM"})
 _MOVES = frozenset({"Concat", "Gather", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
 _MOST = 256  # parts that are put together again: what the prover can do
 
@@ -29,25 +29,28 @@ _MOST = 256  # parts that are put together again: what the prover can do
 class Recurrences:
     """The rules that make recurrent operators of what is written out."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
+        """`available`: whether the model's operator set has an operator."""
         rules = list(rules)
-        self._cells = sorted((r for r in rules if _rolls_up(r)), key=lambda r: -len(r.lhs))
+        made = ((rule, _rolled_up(rule)) for rule in rules)
+        self._cells = sorted((r for r, ops in made if ops and all(map(available, ops))), key=lambda r: -len(r.lhs))
+        self._keys = {*(f"Out:{op}" for op in RECURRENT), *(root.op for r in self._cells for root in r.lhs)}
         self._laws = [law for rule in rules if (law := step_law(rule)) is not None]
-        self._small = [r for r in rules if len(r.lhs) == 1 and r.rhs[0].op == "Var" and _moves(r.lhs)]
+        self._small = [r for r in rules if _is_idle(r)]
 
     def trace(self, outputs: Sequence[Term], check: Check) -> Trace | None:
         """What to do next with the graph: its cells, what is idle, one chain; None where there is nothing left."""
         view = View(outputs)
-        if not self._cells or not view.by_key.keys() & {"Out:LSTM", *(root.op for r in self._cells for root in r.lhs)}:
+        if not self._cells or self._keys.isdisjoint(view.by_key):
             return None
         ways = (cells(view, self._cells), _idle(view, self._small), chains(view, self._laws))
         return next((trace for way in ways if (trace := _trace(way, check)).applications), None)
 
 
-def _rolls_up(rule: Rule) -> bool:
-    """Whether a recurrent operator takes the place of others."""
+def _rolled_up(rule: Rule) -> set[str]:
+    """Recurrent operators that take the place of others."""
     before, after = ({t.op for t in topological(side)} for side in (rule.lhs, rule.rhs))
-    return bool((after - before) & _RECURRENT)
+    return RECURRENT.keys() & (after - before)
 
 
 def cells(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
@@ -74,12 +77,12 @@ def cells(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term,
 
 def _state(rule: Rule, root: Term) -> str:
     """The variable that takes the place of an output of the operator, in the step before."""
-    out = next((t for t in topological((root,)) if t.op == "Out" and node_of(t).op in _RECURRENT), None)
+    out = next((t for t in topological((root,)) if t.op == "Out" and node_of(t).op in RECURRENT), None)
     node = None if out is None else out.inputs[0]
     if node is None or out is None:
         return ""
-    place = {1: 4, 2: 5}.get(int(str(out.attr("index"))))
-    used = None if place is None else node.inputs[place]
+    index = int(str(out.attr("index")))
+    used = node.inputs[RECURRENT[node.op].places[index - 1]] if index else None
     return next((str(t.attr("name")) for t in topological((used,)) if t.op == "Var"), "") if used else ""
 
 
@@ -125,12 +128,16 @@ def chains(view: View, laws: Sequence[StepLaw]) -> Iterator[tuple[Rule, tuple[Te
                 return  # a chain may depend on another
 
 
-def _moves(terms: Iterable[Term]) -> bool:
-    return all(t.op in _MOVES for t in topological(terms))
+def _is_idle(rule: Rule) -> bool:
+    """Whether moved data is a value that was there, or, put together of parts, such a value transposed."""
+    left, right = rule.lhs[0], rule.rhs[0]
+    if (left.op, right.op) == ("Concat", "Transpose") and right.inputs[0] is not None:
+        right = right.inputs[0]
+    return len(rule.lhs) == 1 and right.op == "Var" and all(t.op in _MOVES for t in topological(rule.lhs))
 
 
 def _idle(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
-    """Where a rule of moved data leaves nothing but a value that is there; those of two operands as laws of n."""
+    """Where data is moved in vain; rules of two operands as laws of n."""
     by_op: dict[str, list[Rule]] = {}
     for rule in rules:
         by_op.setdefault(rule.lhs[0].op, []).append(rule)

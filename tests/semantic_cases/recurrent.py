@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import random
 
+from superopt.ir.operators.recurrent import RECURRENT
+from superopt.ir.ops import OPS
 from tests.semantic_cases.case import Case, Maker, values
 
 __all__ = ["CASES"]
 
 
-def _lstm(rng: random.Random) -> Case:
+def _maker(op: str) -> Maker:
     """With a bias or without."""
-    steps, batch, inputs, hidden = (rng.randint(1, 3) for _ in range(4))
-    shapes = [(steps, batch, inputs), (1, 4 * hidden, inputs), (1, 4 * hidden, hidden), (1, 8 * hidden)]
-    shapes += [(1, batch, hidden)] * 2
-    arrays = [values(rng, shape) for shape in shapes]
-    return Case({}, [None if k == 3 and rng.random() < 0.3 else a for k, a in enumerate(arrays)])
+    kind = RECURRENT[op]
+
+    def make(rng: random.Random) -> Case:
+        steps, batch, inputs, hidden = (rng.randint(1, 3) for _ in range(4))
+        rows = kind.gates * hidden
+        shapes = [(steps, batch, inputs), (1, rows, inputs), (1, rows, hidden), (1, 2 * rows)]
+        shapes += [(1, batch, hidden)] * len(kind.states)
+        arrays = [values(rng, shape) for shape in shapes]
+        attrs = {name: rng.randint(0, 1) for name in OPS[op].attrs}
+        return Case(attrs, [None if k == 3 and rng.random() < 0.3 else a for k, a in enumerate(arrays)])
+
+    return make
 
 
-CASES: dict[str, Maker] = {"LSTM": _lstm}
+CASES: dict[str, Maker] = {op: _maker(op) for op in RECURRENT}

@@ -1,49 +1,89 @@
 """Recurrent layers over a known number of steps. Sequences of any length: `verify.recurrence`.
 
-Source: the page of LSTM in the ONNX specification, with the default activations and no peepholes.
+Source: the pages of GRU and LSTM in the ONNX specification, with the default activations and no peepholes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
 from functools import cache, partial
-from typing import Any
+from typing import Any, TypeAlias
 
 from superopt.ir.dim import Size, Sizes
 from verify.algebra import Algebra, Piece, equal
-from verify.semantics.common import Definition, NoSemantics
+from verify.semantics.common import Definition, NoSemantics, difference
 
 __all__ = ["DEFINITIONS"]
 
-_GATES = "iofc"  # the order of their rows in W, R and B
+_State: TypeAlias = Callable[[int, Size, Size], Any]  # of a step, at a place in the batch and one in the state
+
+
+@dataclass(frozen=True)
+class _Layer:
+    """X, W, R, B and the initial states; `gates` in the order of their rows in W, R and B. With H the hidden size, G
+    the number of gates, and k that of a gate:
+
+        read(k, t)[b, j] = sum_n X[t, b, n] W[0, k H + j, n] + B[0, k H + j]
+        kept(k, s)[b, j] = sum_m s[b, m] R[0, k H + j, m] + B[0, (G + k) H + j]
+    """
+
+    g: Algebra
+    operands: Sequence[Any]
+    gates: str
+
+    @property
+    def hidden(self) -> Size:
+        size: Size = self.operands[2].shape[2]
+        return size
+
+    def read(self, gate: str, t: int, batch: Size, j: Size) -> Any:
+        """What a gate reads in a step."""
+        (x, w, *_), row = self.operands, self._row(gate, j)
+        total = self.g.summation(w.shape[2], lambda n: self.g.multiply(x.at(t, batch, n), w.at(0, row, n)))
+        return self._biased(total, row)
+
+    def kept(self, gate: str, state: Callable[[Size], Any], j: Size) -> Any:
+        """What a gate makes of a state."""
+        r, row = self.operands[2], self._row(gate, j)
+        total = self.g.summation(self.hidden, lambda m: self.g.multiply(state(m), r.at(0, row, m)))
+        return self._biased(total, self.hidden * len(self.gates) + row)
+
+    def _row(self, gate: str, j: Size) -> Size:
+        return self.hidden * self.gates.index(gate) + j
+
+    def _biased(self, total: Any, row: Size) -> Any:
+        b = self.operands[3]
+        return total if b is None else self.g.add(total, b.at(0, row))
+
+    def output(self, states: Sequence[_State], attrs: Mapping[str, Any], i: Sizes) -> Any:
+        """Y = h(0), h(1), ..., or the last of a state (the output's number comes as attribute `index`)."""
+        steps = self.operands[0].shape[0]
+        if not isinstance(steps, int):
+            raise NoSemantics("a recurrent operator of any number of steps")
+        if attrs["index"]:
+            return states[attrs["index"] - 1](steps - 1, *i[1:])
+        if isinstance(i[0], int):
+            return states[0](i[0], *i[2:])
+        pieces: list[Piece] = [([equal(i[0], t)], partial(states[0], t, *i[2:])) for t in range(steps)]
+        return self.g.piecewise(pieces, None)
 
 
 def _lstm(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """h(t) and c(t) after step t, from h(-1) = initial_h and c(-1) = initial_c:
 
-        z(k, t)[b, j] = sum_n X[t, b, n] W[0, k H + j, n] + sum_m h(t - 1)[b, m] R[0, k H + j, m]
-                        + B[0, k H + j] + B[0, (4 + k) H + j],    H the hidden size and k = 0, 1, 2, 3 for i, o, f, c
-        c(t) = sigmoid(z(f, t)) c(t - 1) + sigmoid(z(i, t)) tanh(z(c, t))
-        h(t) = sigmoid(z(o, t)) tanh(c(t))
-
-    Y = h(0), h(1), ...; Y_h and Y_c are the last h and c (the output's number comes as attribute `index`).
+    z(k, t) = read(k, t) + kept(k, h(t - 1)), for the gates i, o, f, c
+    c(t) = sigmoid(z(f, t)) c(t - 1) + sigmoid(z(i, t)) tanh(z(c, t))
+    h(t) = sigmoid(z(o, t)) tanh(c(t))
     """
-    x, w, r, b, initial_h, initial_c = xs
-    steps, hidden = x.shape[0], r.shape[2]
-    if not isinstance(steps, int):
-        raise NoSemantics("LSTM of any number of steps")
+    layer = _Layer(g, xs, "iofc")
+    initial_h, initial_c = xs[4:]
 
     @cache
     def gate(name: str, t: int, batch: Size, j: Size) -> Any:
-        k = _GATES.index(name)
-        row = hidden * k + j
-        parts = [
-            g.summation(w.shape[2], lambda n: g.multiply(x.at(t, batch, n), w.at(0, row, n))),
-            g.summation(hidden, lambda m: g.multiply(h(t - 1, batch, m), r.at(0, row, m))),
-        ]
-        if b is not None:
-            parts += [b.at(0, row), b.at(0, hidden * 4 + row)]
-        return g.apply("tanh" if name == "c" else "sigmoid", g.add(*parts))
+        z = g.add(layer.read(name, t, batch, j), layer.kept(name, partial(h, t - 1, batch), j))
+        return g.apply("tanh" if name == "c" else "sigmoid", z)
 
     @cache
     def c(t: int, batch: Size, j: Size) -> Any:
@@ -58,12 +98,45 @@ def _lstm(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
             return initial_h.at(0, batch, j)
         return g.multiply(gate("o", t, batch, j), g.apply("tanh", c(t, batch, j)))
 
-    if attrs["index"]:
-        return (h if attrs["index"] == 1 else c)(steps - 1, *i[1:])
-    if isinstance(i[0], int):
-        return h(i[0], *i[2:])
-    pieces: list[Piece] = [([equal(i[0], t)], partial(h, t, *i[2:])) for t in range(steps)]
-    return g.piecewise(pieces, None)
+    return layer.output((h, c), attrs, i)
 
 
-DEFINITIONS: Mapping[str, Definition] = {"LSTM": _lstm}
+def _gru(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """h(t) after step t, from h(-1) = initial_h, with the gates z, r, h (here n, as it is not the state):
+
+    z(t) = sigmoid(read(z, t) + kept(z, h(t - 1)));  r(t) = sigmoid(read(r, t) + kept(r, h(t - 1)))
+    n(t) = tanh(read(n, t) + kept(n, r(t) h(t - 1)))   if linear_before_reset is 0
+    n(t) = tanh(read(n, t) + r(t) kept(n, h(t - 1)))   if linear_before_reset is 1
+    h(t) = (1 - z(t)) n(t) + z(t) h(t - 1)
+    """
+    layer = _Layer(g, xs, "zrn")
+    initial_h = xs[4]
+
+    @cache
+    def gate(name: str, t: int, batch: Size, j: Size) -> Any:
+        return g.apply("sigmoid", g.add(layer.read(name, t, batch, j), layer.kept(name, partial(h, t - 1, batch), j)))
+
+    @cache
+    def reset(t: int, batch: Size, j: Size) -> Any:
+        return g.multiply(gate("r", t, batch, j), h(t - 1, batch, j))
+
+    @cache
+    def new(t: int, batch: Size, j: Size) -> Any:
+        if attrs["linear_before_reset"]:
+            kept = g.multiply(gate("r", t, batch, j), layer.kept("n", partial(h, t - 1, batch), j))
+        else:
+            kept = layer.kept("n", partial(reset, t, batch), j)
+        return g.apply("tanh", g.add(layer.read("n", t, batch, j), kept))
+
+    @cache
+    def h(t: int, batch: Size, j: Size) -> Any:
+        if t < 0:
+            return initial_h.at(0, batch, j)
+        z = gate("z", t, batch, j)
+        left = difference(g, g.constant(Fraction(1)), z)
+        return g.add(g.multiply(left, new(t, batch, j)), g.multiply(z, h(t - 1, batch, j)))
+
+    return layer.output((h,), attrs, i)
+
+
+DEFINITIONS: Mapping[str, Definition] = {"GRU": _gru, "LSTM": _lstm}

@@ -1,24 +1,39 @@
 """The grammar of recurrent layers: a step written out, and steps one after the other. Data only.
 
-Gates are called by ONNX's names: input, output, forget and cell (g).
+Gates are called by ONNX's names: input, output, forget and cell (g) of LSTM; update (z), reset and hidden (n) of GRU.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from superopt.generate.grammar import Family, Use, Variable, axes, concat, gather, inputs, unary
+from superopt.generate.grammar import (
+    Family,
+    Use,
+    Variable,
+    axes,
+    concat,
+    gather,
+    inputs,
+    ones,
+    splits,
+    transpose,
+    unary,
+)
+from superopt.ir.operators.recurrent import RECURRENT as OPERATORS
 
 __all__ = ["RECURRENT"]
 
-_GATES = "iofg"
-_ROWS, _INPUTS, _HIDDEN = 2, 3, 2  # in a batch, read and kept
+_GATES = {"GRU": "zrn", "LSTM": "iofg"}  # in the order of the operator
+_TORCH = {"GRU": "rzn", "LSTM": "ifgo"}  # in one matrix for all of them, as PyTorch has it
+_ATTRS = {"GRU": {"linear_before_reset": 1}, "LSTM": {}}  # PyTorch's again
+_ROWS, _INPUTS, _HIDDEN = 3, 4, 2  # in a batch, read and kept
 _STATE = (_ROWS, _HIDDEN)
 
 
 def _weights(name: str, *shape: int) -> tuple[Variable, ...]:
     """Weights of each gate, which are not interchangeable: each has its place in the operator's own."""
-    return tuple(Variable(f"{name}{gate}", shape, f"{name}{gate}", True) for gate in _GATES)
+    return tuple(Variable(f"{name}{gate}", shape, f"{name}{gate}", True) for gate in _GATES["LSTM"])
 
 
 def _gate(gate: str) -> tuple[Use, ...]:
@@ -31,39 +46,101 @@ def _gate(gate: str) -> tuple[Use, ...]:
     )
 
 
-def _gates(name: str) -> tuple[str, ...]:
-    return tuple(f"{name}{gate}" for gate in _GATES)
-
-
 def _folded(op: str, made: str, *slots: str, arity: int = 1, **attrs: Any) -> Use:
     return Use(op, attrs, (arity,), slots, run=False, fold=True, made=made)
+
+
+def _beside(op: str, name: str, made: str, axis: int) -> Use:
+    """What there is of each gate as one, in the operator's own order of them."""
+    gates = _GATES[op]
+    return _folded("Concat", made, *(f"{name}{gate}" for gate in gates), arity=len(gates), axis=axis)
 
 
 def _parameters(name: str) -> tuple[Use, ...]:
     """A matrix for each gate as one operand: their transposes, one below the other."""
     return (
-        _folded("Concat", f"{name} beside", *_gates(name), arity=4, axis=-1),
+        _beside("LSTM", name, f"{name} beside", -1),
         _folded("Transpose", f"{name} below", f"{name} beside", perm=(1, 0)),
         _folded("Unsqueeze", f"{name} parameter", f"{name} below", axes=(-3,)),
     )
 
 
-def _lstm(*slots: str) -> tuple[Use, ...]:
-    """All three outputs."""
-    return tuple(Use("LSTM", {}, (6,), slots, index=k, made=f"LSTM.{k}") for k in range(3))
+def _outputs(op: str, *slots: str) -> tuple[Use, ...]:
+    """All of them."""
+    count = len(OPERATORS[op].states) + 1
+    return tuple(Use(op, _ATTRS[op], (len(slots),), slots, index=k, made=f"{op}.{k}") for k in range(count))
 
 
-_TORCH = "ifgo"  # the order of gates in one matrix for all of them, as PyTorch has it
-
-
-def _merged(name: str, axis: int) -> tuple[Use, ...]:
-    """One operand of all gates, in the operator's own order of them."""
-    parts = (
-        Use("Split", {"axis": axis}, (1,), (name,), run=False, fold=True, index=k, parts=4, made=f"{name}{gate}")
-        for k, gate in enumerate(_TORCH)
+def _parts(op: str, name: str, axis: int, made: str, **kinds: Any) -> tuple[Use, ...]:
+    """The gates of what has them all."""
+    gates = _TORCH[op]
+    return tuple(
+        Use("Split", {"axis": axis}, (1,), (name,), index=k, parts=len(gates), made=f"{made}{gate}", **kinds)
+        for k, gate in enumerate(gates)
     )
-    return (*parts, _folded("Concat", f"{name} sorted", *_gates(name), arity=4, axis=axis))
 
+
+def _merged(op: str) -> tuple[tuple[Variable, ...], tuple[Use, ...]]:
+    """A step's operands, with all gates of a parameter in one; what is read and kept of them; and the operator, of
+    their parts in its own order."""
+    rows = len(_GATES[op]) * _HIDDEN
+    parameters = {"wa": (rows, _INPUTS), "wh": (rows, _HIDDEN), "b": (rows,), "d": (rows,)}
+    states = "hc"[: len(OPERATORS[op].states)]
+    variables = (
+        *inputs("a", (_ROWS, _INPUTS)),
+        *(variable for state in states for variable in inputs(state, _STATE)),
+        *(variable for name, shape in parameters.items() for variable in inputs(name, shape, name, True)),
+    )
+    uses = (
+        Use("Gemm", {"transB": 1}, (3,), ("a", "wa", "b"), made="read"),
+        Use("Gemm", {"transB": 1}, (3,), ("h", "wh", "d"), made="kept"),
+        *(
+            use
+            for name, shape in parameters.items()
+            for use in (
+                *_parts(op, name, -len(shape), name, run=False, fold=True),
+                _beside(op, name, f"{name} sorted", -len(shape)),
+            )
+        ),
+        _folded("Unsqueeze", "wa parameter", "wa sorted", axes=(-3,)),
+        _folded("Unsqueeze", "wh parameter", "wh sorted", axes=(-3,)),
+        _folded("Concat", "both", "b sorted", "d sorted", arity=2, axis=-1),
+        _folded("Unsqueeze", "b parameter", "both", axes=(-2,)),
+        *axes("Unsqueeze", (-3,), slots=("|".join(("a", *states)),), made="unsqueezed"),
+        *_outputs(op, "unsqueezed", "wa parameter", "wh parameter", "b parameter", *["unsqueezed"] * len(states)),
+        *axes("Squeeze", (-3,), slots=("|".join(f"{op}.{k + 1}" for k in range(len(states))),)),
+    )
+    return variables, uses
+
+
+def _sequences(op: str) -> Family:
+    """Two of them, one after the other."""
+    rows, states = len(_GATES[op]) * _HIDDEN, "hc"[: len(OPERATORS[op].states)]
+    before = (f"{state}|{op}.{k + 1}" for k, state in enumerate(states))
+    return Family(
+        "recurrent",
+        (
+            *inputs("p", (1, _ROWS, _INPUTS)),
+            *inputs("q", (1, _ROWS, _INPUTS)),
+            *inputs("w", (1, rows, _INPUTS), "w", True),
+            *inputs("r", (1, rows, _HIDDEN), "r", True),
+            *inputs("b", (1, 2 * rows), "b", True),
+            *(variable for state in states for variable in inputs(state, (1, *_STATE))),
+        ),
+        (
+            Use("Concat", {"axis": -3}, (2,), ("p", "q")),
+            *_outputs(op, "p|q|Concat", "w", "r", "b", *before),
+            *axes("Squeeze", (-3,), slots=(f"{op}.0",)),
+            *splits(-3, slots=("Squeeze",), thin=True),
+        ),
+        runtime=4,
+        elements=48,
+        joint=op,
+        lifts="",
+    )
+
+
+_LSTM, _GRU = _merged("LSTM"), _merged("GRU")
 
 RECURRENT: tuple[Family, ...] = (
     Family(  # a step with a bias for each gate
@@ -77,7 +154,7 @@ RECURRENT: tuple[Family, ...] = (
             *_weights("b", _HIDDEN),
         ),
         (
-            *(use for gate in _GATES for use in _gate(gate)),
+            *(use for gate in _GATES["LSTM"] for use in _gate(gate)),
             *unary("Sigmoid Tanh", slots=("gate",)),
             Use("Mul", {}, (2,), ("Sigmoid", "c"), made="kept"),
             Use("Mul", {}, (2,), ("Sigmoid", "Tanh"), made="new"),
@@ -86,11 +163,11 @@ RECURRENT: tuple[Family, ...] = (
             Use("Mul", {}, (2,), ("Sigmoid", "bounded"), made="shown"),
             *_parameters("w"),
             *_parameters("u"),
-            _folded("Concat", "b beside", *_gates("b"), arity=4, axis=-1),
+            _beside("LSTM", "b", "b beside", -1),
             _folded("Concat", "b twice", "b beside", "Zeros", arity=5, axis=-1),
             _folded("Unsqueeze", "b parameter", "b twice", axes=(-2,)),
             *axes("Unsqueeze", (-3,), slots=("a|h|c",), made="unsqueezed"),
-            *_lstm("unsqueezed", "w parameter", "u parameter", "b parameter", "unsqueezed", "unsqueezed"),
+            *_outputs("LSTM", "unsqueezed", "w parameter", "u parameter", "b parameter", "unsqueezed", "unsqueezed"),
             *axes("Squeeze", (-3,), slots=("LSTM.1|LSTM.2",)),
         ),
         constants=(("Zeros", {"shape": (_HIDDEN,)}),),
@@ -103,23 +180,11 @@ RECURRENT: tuple[Family, ...] = (
     ),
     Family(  # a step whose gates are parts of one sum
         "recurrent",
+        _LSTM[0],
         (
-            *inputs("a", (_ROWS, _INPUTS)),
-            *inputs("h", _STATE),
-            *inputs("c", _STATE),
-            *inputs("wa", (4 * _HIDDEN, _INPUTS), "wa", True),
-            *inputs("wh", (4 * _HIDDEN, _HIDDEN), "wh", True),
-            *inputs("b", (4 * _HIDDEN,), "b", True),
-            *inputs("d", (4 * _HIDDEN,), "d", True),
-        ),
-        (
-            Use("Gemm", {"transB": 1}, (3,), ("a", "wa", "b"), made="read"),
-            Use("Gemm", {"transB": 1}, (3,), ("h", "wh", "d"), made="kept"),
+            *_LSTM[1],
             Use("Add", {}, (2,), ("read", "kept"), made="gates"),
-            *(
-                Use("Split", {"axis": -1}, (1,), ("gates",), index=k, parts=4, made=f"gate {gate}")
-                for k, gate in enumerate(_TORCH)
-            ),
+            *_parts("LSTM", "gates", -1, "gate "),
             *unary("Sigmoid", slots=("gate i|gate f|gate o",)),
             *unary("Tanh", slots=("gate g",)),
             Use("Mul", {}, (2,), ("Sigmoid", "c"), made="left"),
@@ -127,17 +192,6 @@ RECURRENT: tuple[Family, ...] = (
             Use("Add", {}, (2,), ("left", "new"), made="state"),
             *unary("Tanh", slots=("state",), made="bounded"),
             Use("Mul", {}, (2,), ("Sigmoid", "bounded"), made="shown"),
-            *_merged("wa", -2),
-            *_merged("wh", -2),
-            *_merged("b", -1),
-            *_merged("d", -1),
-            _folded("Unsqueeze", "wa parameter", "wa sorted", axes=(-3,)),
-            _folded("Unsqueeze", "wh parameter", "wh sorted", axes=(-3,)),
-            _folded("Concat", "both", "b sorted", "d sorted", arity=2, axis=-1),
-            _folded("Unsqueeze", "b parameter", "both", axes=(-2,)),
-            *axes("Unsqueeze", (-3,), slots=("a|h|c",), made="unsqueezed"),
-            *_lstm("unsqueezed", "wa parameter", "wh parameter", "b parameter", "unsqueezed", "unsqueezed"),
-            *axes("Squeeze", (-3,), slots=("LSTM.1|LSTM.2",)),
         ),
         runtime=25,
         folded=(12, 0, 0, 0, 24, 24, *[0] * 20),
@@ -146,28 +200,35 @@ RECURRENT: tuple[Family, ...] = (
         joint="LSTM",
         lifts="",
     ),
-    Family(  # two sequences, one after the other
+    Family(  # a step that resets what a gate makes of the state
         "recurrent",
+        _GRU[0],
         (
-            *inputs("p", (1, _ROWS, _INPUTS)),
-            *inputs("q", (1, _ROWS, _INPUTS)),
-            *inputs("w", (1, 4 * _HIDDEN, _INPUTS), "w", True),
-            *inputs("r", (1, 4 * _HIDDEN, _HIDDEN), "r", True),
-            *inputs("b", (1, 8 * _HIDDEN), "b", True),
-            *inputs("h", (1, *_STATE)),
-            *inputs("c", (1, *_STATE)),
+            *_GRU[1],
+            *_parts("GRU", "read", -1, "read "),
+            *_parts("GRU", "kept", -1, "kept "),
+            *(Use("Add", {}, (2,), (f"read {gate}", f"kept {gate}"), made=f"gate {gate}") for gate in "zr"),
+            *unary("Sigmoid", slots=("gate z",), made="update"),
+            *unary("Sigmoid", slots=("gate r",), made="reset"),
+            Use("Mul", {}, (2,), ("kept n", "reset"), made="left over"),
+            Use("Add", {}, (2,), ("read n", "left over"), made="sum"),
+            *unary("Tanh", slots=("sum",)),
+            Use("Sub", {}, (2,), ("h", "Tanh"), made="change"),
+            Use("Mul", {}, (2,), ("change", "update"), made="changed"),
+            Use("Add", {}, (2,), ("changed", "Tanh")),
+            Use("Sub", {}, (2,), ("Ones", "update"), made="rest"),
+            Use("Mul", {}, (2,), ("rest", "Tanh"), made="new"),
+            Use("Mul", {}, (2,), ("update", "h"), made="left"),
+            Use("Add", {}, (2,), ("new", "left")),
         ),
-        (
-            Use("Concat", {"axis": -3}, (2,), ("p", "q")),
-            *_lstm("p|q|Concat", "w", "r", "b", "h|LSTM.1", "c|LSTM.2"),
-            *axes("Squeeze", (-3,), slots=("LSTM.0",)),
-            *(Use("Split", {"axis": -3}, (1,), ("Squeeze",), index=k, thin=True) for k in (0, 1)),
-        ),
-        runtime=4,
+        constants=(ones(),),
+        runtime=35,
+        folded=(10, 0, 0, 20, 20, *[0] * 31),
         elements=48,
-        joint="LSTM",
         lifts="",
     ),
+    _sequences("LSTM"),
+    _sequences("GRU"),
     Family(  # between them: a state with an axis of directions
         "recurrent",
         inputs("x", (1, 2, 3)),
@@ -184,6 +245,32 @@ RECURRENT: tuple[Family, ...] = (
             *concat(-3, slots=("Unsqueeze",)),
         ),
         runtime=5,
+        lifts="",
+    ),
+    Family(  # the same where the axis of the batch is before that of time
+        "recurrent",
+        inputs("s", (3, 2, 4)),
+        (
+            *gather(-2, 0, 1, slots=("s",)),
+            *axes("Unsqueeze", (-3,), slots=("Gather",)),
+            *concat(-3, slots=("Unsqueeze",)),
+            *transpose((1, 0, 2), slots=("s",)),
+        ),
+        runtime=5,
+        lifts="",
+    ),
+    Family(  # after them: such a sequence, put together of steps
+        "recurrent",
+        inputs("s", (2, 3, 4)),
+        (
+            *splits(-3, slots=("s",), thin=True),
+            *axes("Squeeze", (-3,), slots=("Split",)),
+            *axes("Unsqueeze", (-2,), slots=("Squeeze",)),
+            *concat(-2, slots=("Unsqueeze",)),
+            *transpose((1, 0, 2), slots=("s",)),
+        ),
+        runtime=7,
+        folded=(0,) * 8,
         lifts="",
     ),
 )

@@ -6,18 +6,19 @@ from collections.abc import Mapping
 
 import onnx
 
+from superopt.ir.operators.recurrent import RECURRENT
 from superopt.onnx_io.emit.emission import Emission, Emitter
 
 __all__ = ["EMITTERS"]
 
 
-def _lstm(e: Emission) -> list[onnx.NodeProto]:
+def _recurrent(e: Emission) -> list[onnx.NodeProto]:
     """The lengths of sequences, which ONNX has before the states, are absent: all are as long as X."""
     e.inputs.insert(4, "")
     shape = e.term.types[1].shape if e.term.types[1] is not None else None
     if shape is None or not isinstance(shape[2], int):
-        return e.node()
-    return e.node(hidden_size=shape[2])
+        return e.node(**e.attrs)
+    return e.node(hidden_size=shape[2], **e.attrs)
 
 
-EMITTERS: Mapping[str, Emitter] = {"LSTM": _lstm}
+EMITTERS: Mapping[str, Emitter] = dict.fromkeys(RECURRENT, _recurrent)
