@@ -19,4 +19,9 @@ def show_equation(rule: Rule) -> str:
         size[term] = 1 + sum(size[i] for i in term.inputs if i is not None)
     if sum(size[root] for root in (*rule.lhs, *rule.rhs)) <= _LONGEST:
         return show_rule(Rule(rule.lhs, rule.rhs))
-    return " = ".join(show_graph(side).replace("\n", "; ") for side in (rule.lhs, rule.rhs))
+    return " = ".join(map(_in_steps, (rule.lhs, rule.rhs)))
+
+
+def _in_steps(side: tuple[Term, ...]) -> str:
+    # A rule's variables have no types, so a list of them would say nothing.
+    return "; ".join(line for line in show_graph(side).splitlines() if not line.startswith("input "))
