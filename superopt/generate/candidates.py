@@ -112,7 +112,7 @@ def conjectures(state: Enumeration, evaluator: Evaluator) -> list[Equation]:
             found[left, right] = Equation((left,), (right,), state.classes.family)
     equations = list(found.values())
     if state.classes.family.joint:
-        equations += joint(equations, state.classes.family.joint)
+        equations = _together(equations, state.classes.family.joint)
     for axis in state.classes.family.halves:
         equations += _halved(state, evaluator, build, axis)
     return sorted((e for e in equations if not _is_special(e)), key=lambda e: e.size)
@@ -132,6 +132,17 @@ def joint(equations: Sequence[Equation], op: str) -> Iterator[Equation]:
     for sides in by_node.values():
         if len(sides) > 1:
             yield Equation(tuple(sides.values()), tuple(sides), equations[0].family)
+
+
+def _together(equations: Sequence[Equation], op: str) -> list[Equation]:
+    """With those of several outputs instead of their parts; a law of an output of `op` itself stays, as it may hold at
+    sizes at which the others do not."""
+    several = list(joint(equations, op))
+    parts = set[tuple[Term, Term]]()
+    for apart, of_node in (pair for e in several for pair in zip(e.lhs, e.rhs, strict=True)):
+        if of_node.inputs[0] is None or of_node.inputs[0].op != op:
+            parts |= {(apart, of_node), (of_node, apart)}
+    return [*(e for e in equations if (e.lhs[0], e.rhs[0]) not in parts), *several]
 
 
 class _Builder:
