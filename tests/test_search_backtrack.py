@@ -31,9 +31,10 @@ def searched(
     check: Check = believe,
     alpha: float = 2.0,
     limit: int = 700,
+    focus: frozenset[Term] | None = None,
 ) -> RegionSearch:
     costs = GraphCost(AnalyticCost())
-    search = RegionSearch(outputs, Matcher(rules), CheckCache(check), costs, alpha=alpha, limit=limit)
+    search = RegionSearch(outputs, Matcher(rules), CheckCache(check), costs, alpha=alpha, limit=limit, focus=focus)
     while not search.exhausted:
         search.improve()
     return search
@@ -60,6 +61,23 @@ def test_a_low_rank_adapter_is_merged() -> None:
     """x.W + (x.A).B passes through x.W + x.(A.B), nearly twice as dear."""
     layer = Graphs().lora(var("x", tensor(8, 256)), 256, 4)
     assert operators(searched(layer).best.outputs) == ["MatMul", "Add", "Relu"]
+
+
+def test_with_a_focus_bursts_begin_there_only() -> None:
+    """Two adapters in a row, and where the focus is."""
+    graphs = Graphs()
+
+    def adapted(x: Term) -> Term:
+        low = make("MatMul", (make("MatMul", (x, graphs.const(256, 4))), graphs.const(4, 256)))
+        return make("Relu", (make("Add", (make("MatMul", (x, graphs.const(256, 256))), low)),))
+
+    lower = adapted(var("x", tensor(8, 256)))
+    upper = adapted(lower)
+    first, second = (frozenset(t for add in relu.inputs if add for t in add.inputs if t) for relu in (lower, upper))
+    nowhere = frozenset[Term]()
+    products = {nowhere: 6, first: 4, second: 4, first | second: 2, None: 2}
+    for focus, left in products.items():
+        assert operators(searched(upper, focus=focus).best.outputs).count("MatMul") == left, focus
 
 
 def test_alpha_bounds_how_dear_a_graph_may_be_on_the_way() -> None:

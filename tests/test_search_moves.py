@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+import pytest
+
 from superopt.ir.ops import make
-from superopt.ir.pattern import Bindings
+from superopt.ir.pattern import Bindings, instantiate
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, var
 from superopt.ir.text import parse_rule, parse_terms
 from superopt.ir.types import TensorType, tensor
+from superopt.search import moves
 from superopt.search.moves import CheckCache, Match, Matcher, RuleSet
 from superopt.search.view import View
 from tests.search_rules import believe
@@ -100,6 +105,23 @@ def test_only_equal_types_are_exchanged() -> None:
     rule = "Add(x, Zeros[shape=s]) = x"
     assert len(found("Relu(Add(x, Zeros[shape=[3]]))", rule, types=types)) == 1
     assert found("Relu(Add(x, Zeros[shape=[5, 2, 3]]))", rule, types=types) == []  # x would be broadcast
+
+
+def test_what_did_not_fit_is_not_tried_again_at_the_same_types(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[object] = []
+
+    def listening(patterns: Iterable[Term], bindings: Bindings, dtype: str) -> tuple[Term, ...]:
+        tried.append(bindings)
+        return instantiate(patterns, bindings, dtype)
+
+    monkeypatch.setattr(moves, "instantiate", listening)
+    types = {"x": tensor(2, 3), "y": tensor(2, 3), "z": tensor(4, 3)}
+    text = "(" + ", ".join(f"Add({name}, Zeros[shape=[5, {types[name].shape[0]}, 3]])" for name in "xyz") + ")"
+    assert found(text, "Add(v, Zeros[shape=s]) = v", types=types) == []
+    assert len(tried) == 2  # y is as x, z is not
+    tried.clear()
+    fitting = "(Add(x, Zeros[shape=[3]]), Add(y, Zeros[shape=[3]]))"
+    assert len(found(fitting, "Add(v, Zeros[shape=s]) = v", types=types)) == len(tried) == 2
 
 
 def test_rules_apply_to_one_real_type_only() -> None:

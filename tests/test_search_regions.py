@@ -41,6 +41,21 @@ def test_regions_end_where_one_value_is_live_and_not_before_an_activation() -> N
         assert [leaf.op for leaf, _ in region.leaves].count("Var") == 1
 
 
+def test_a_later_pass_knows_where_an_earlier_one_has_cut() -> None:
+    graph = network(4)
+    order = operators_in_order((graph,), {})
+    first, cuts = regions((graph,), order, ALL)
+    assert not any(region.seams for region in first)
+    later, _ = regions((graph,), order, ALL, cuts)
+    for region in later:
+        assert region.seams <= set(topological(region.outputs)) - {term for term, _ in region.leaves}
+        # A region of the first pass ends with a Relu: what reads one, or is read by one, is at a seam.
+        inside = [t for t in topological(region.outputs) if t.op == "Relu" and t not in region.outputs]
+        assert inside and region.seams.issuperset(inside)
+        assert {t for relu in inside for t in relu.inputs if t and t.op != "Var"} <= region.seams
+        assert not any(seam.weight_only for seam in region.seams)
+
+
 def test_weights_become_placeholders_and_closed_forms_stay() -> None:
     graphs = Graphs()
     x = image()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from superopt.ir.operators import TABLE as OPS
 from superopt.ir.operators.spec import REAL_ATTRS, IllTyped, Need, OpSpec, fits, ignore
@@ -54,15 +55,28 @@ def infer(
     op: str, inputs: tuple[Term | None, ...], attrs: Mapping[str, Attr], dtype: str, need: Need = ignore
 ) -> Types:
     """Types of the outputs of `op`; one None for each output where an input's type is unknown."""
+    types = tuple([None if term is None else term.types[:1] for term in inputs])
+    if need is ignore:
+        return _inferred(op, types, tuple(attrs.items()), dtype)
+    return _infer(op, types, attrs, dtype, need)
+
+
+@lru_cache(maxsize=1 << 14)
+def _inferred(op: str, inputs: tuple[Types | None, ...], attrs: tuple[tuple[str, Attr], ...], dtype: str) -> Types:
+    return _infer(op, inputs, dict(attrs), dtype, ignore)
+
+
+def _infer(op: str, inputs: tuple[Types | None, ...], attrs: Mapping[str, Attr], dtype: str, need: Need) -> Types:
+    """`infer`, of the inputs' types."""
     spec = OPS[op]
     least, most = spec.inputs
     if len(inputs) < least or (most is not None and len(inputs) > most):
         raise IllTyped(f"{op} does not take {len(inputs)} inputs")
     if any(isinstance(value, AttrVar) for name, value in attrs.items() if name not in REAL_ATTRS):
         return (None,)
-    if any(term is not None and (term.type is None or term.type.shape is None) for term in inputs):
+    if any(types is not None and (types[0] is None or types[0].shape is None) for types in inputs):
         return (None,) * spec.outputs(attrs)
-    known = [None if term is None else term.type for term in inputs]
+    known = [None if types is None else types[0] for types in inputs]
     shapes = spec.shape_rule([None if t is None else t.shape for t in known], attrs, need)
     dtype = spec.dtype_rule([None if t is None else t.dtype for t in known], attrs, dtype)
     if dtype not in FLOAT_DTYPES and spec.inputs != (0, 0):

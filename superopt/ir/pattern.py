@@ -60,9 +60,9 @@ def _size_names(name: str, rank: int) -> tuple[str, ...]:
     )
 
 
-def sizes_in(env: Mapping[str, Attr]) -> dict[str, Size]:
-    """The entries of `env` that are sizes."""
-    return {name: value for name, value in env.items() if isinstance(value, (int, Dim))}
+def sizes_in(env: Mapping[str, Attr], names: Iterable[str]) -> dict[str, Size]:
+    """The entries of `env` under `names` that are sizes."""
+    return {name: value for name in names if isinstance(value := env.get(name), (int, Dim))}
 
 
 def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
@@ -97,9 +97,10 @@ def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
             constants.add(term.type.dtype)
         stack.extend(zip(pattern.inputs, term.inputs, strict=True))
     if postponed:
-        env = sizes_in(bindings.shape_env())
+        env = bindings.shape_env()
         for wanted, value in postponed:
-            if symbols_of(wanted) - env.keys() or evaluate(wanted, env) != value:
+            known = sizes_in(env, symbols_of(wanted))
+            if len(known) < len(symbols_of(wanted)) or evaluate(wanted, known) != value:
                 return None
     if constants and (dtype := bindings.dtype()) is not None and constants != {dtype}:
         return None
@@ -125,7 +126,7 @@ def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: li
         if not isinstance(value, (int, Dim)):
             return False
         # Symbols of the pattern and symbols of the model may share a name, so they are never in one expression.
-        known = sizes_in(found)
+        known = sizes_in(found, symbols_of(wanted))
         unknown = symbols_of(wanted) - known.keys()
         if not unknown:
             return evaluate(wanted, known) == value
@@ -146,7 +147,6 @@ def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: 
     """
     patterns = tuple(patterns)
     env: dict[str, Attr] | None = None  # made where an attribute asks for it
-    sizes: dict[str, Size] = {}
     done: dict[Term, Term] = {}
     for pattern in _in_order(patterns):
         if pattern.op == "Var":
@@ -157,10 +157,8 @@ def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: 
         inputs = tuple([None if i is None else done[i] for i in pattern.inputs])
         attrs = dict(pattern.attrs)
         if not _is_literal(pattern):
-            if env is None:
-                env = bindings.shape_env()
-                sizes = sizes_in(env)
-            attrs = {name: _fill(value, env, sizes) for name, value in pattern.attrs}
+            env = bindings.shape_env() if env is None else env
+            attrs = {name: _fill(value, env) for name, value in pattern.attrs}
         if pattern.op in OPS or pattern.op == "Out":
             done[pattern] = make(pattern.op, inputs, attrs, dtype, need)
         else:
@@ -183,14 +181,15 @@ def _is_literal(pattern: Term) -> bool:
     return all(literal(value) for _, value in pattern.attrs)
 
 
-def _fill(value: Attr, env: Mapping[str, Attr], sizes: Mapping[str, Size]) -> Attr:
+def _fill(value: Attr, env: Mapping[str, Attr]) -> Attr:
     if isinstance(value, AttrVar):
         if value.name not in env:
             raise IllTyped(f"no value for attribute variable {value.name}")
         return env[value.name]
     if isinstance(value, tuple):
-        return tuple(_fill(item, env, sizes) for item in value)
+        return tuple([_fill(item, env) for item in value])
     if isinstance(value, Dim):
+        sizes = sizes_in(env, symbols_of(value))
         unknown = symbols_of(value) - sizes.keys()
         if unknown:
             raise IllTyped(f"no value for {', '.join(sorted(unknown))}")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import TypeAlias, Union
 
-from superopt.ir.dim import Dim, Size, evaluate, symbol
+from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.operators.spec import IllTyped, Need, ignore
 from superopt.ir.ops import OPS, REAL_ATTRS
 from superopt.ir.pattern import Bindings, instantiate, pattern_names, sizes_in
@@ -35,7 +35,8 @@ class Condition:
 
     def holds(self, env: Mapping[str, Attr]) -> bool:
         """Whether the condition is certain under `env`; a size that stays symbolic must satisfy it for every value."""
-        difference = evaluate(self.right, sizes_in(env)) - evaluate(self.left, sizes_in(env))
+        sizes = sizes_in(env, symbols_of(self.left) | symbols_of(self.right))
+        difference = evaluate(self.right, sizes) - evaluate(self.left, sizes)
         if self.relation == "==":
             return difference == 0
         if isinstance(difference, int):

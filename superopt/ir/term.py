@@ -160,16 +160,17 @@ def topological(roots: Iterable[Term]) -> Iterator[Term]:
     """Every term below `roots` once, inputs before users, in a fixed order; not recursive."""
     done: set[Term] = set()
     for root in roots:
-        stack: list[tuple[Term, bool]] = [(root, False)]
+        stack = [root]
         while stack:
-            term, ready = stack.pop()
-            if ready:
-                if term not in done:
-                    done.add(term)
-                    yield term
-            elif term not in done:
-                stack.append((term, True))
-                stack.extend((i, False) for i in reversed(term.inputs) if i is not None and i not in done)
+            term = stack[-1]
+            waiting = [i for i in term.inputs[::-1] if i is not None and i not in done] if term not in done else []
+            if waiting:
+                stack += waiting
+                continue
+            stack.pop()
+            if term not in done:
+                done.add(term)
+                yield term
 
 
 def map_terms(roots: Iterable[Term], make: Callable[[Term, tuple[Term | None, ...]], Term]) -> tuple[Term, ...]:

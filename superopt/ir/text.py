@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from superopt.ir.dim import Dim, Size, floor_div, symbol
 from superopt.ir.ops import completed, make
@@ -248,6 +249,7 @@ def parse_signature(text: str) -> Signature:
     return signature
 
 
+@lru_cache(maxsize=1 << 12)
 def parse_condition(text: str) -> Condition:
     """A condition as it prints, `left == right` or `left <= right`. Raises NotationError."""
     for relation in ("==", "<="):

@@ -20,7 +20,7 @@ where they are faster (channels of two groups as one); as a step to something el
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from superopt.ir.term import Term, topological
@@ -37,15 +37,18 @@ __all__ = ["EFFORTS", "RegionSearch"]
 
 
 class _Effort(NamedTuple):
-    """Width and depth of bursts, and of those of detours; with how many of the moves against one taken these begin."""
+    """Width and depth of bursts, and of those of detours; after how many dearer graphs in a row both go no further;
+    with how many of the moves against one taken detours begin."""
 
     burst: tuple[int, int]
     detour: tuple[int, int]
+    dearer: int
     choices: int
 
 
-# Nearly all gains come from descents, narrow bursts, and the next best decision.
-_PLAN = (_Effort((2, 3), (3, 3), 1), _Effort((4, 4), (4, 4), 1000), _Effort((12, 6), (12, 6), 1000))
+# Nearly all gains come from descents, narrow bursts, and the next best decision; and hardly one from a third step
+# where none of those before it led to a graph as cheap as the best.
+_PLAN = (_Effort((2, 3), (3, 3), 2, 1), _Effort((4, 4), (4, 4), 4, 1000), _Effort((12, 6), (12, 6), 6, 1000))
 EFFORTS = len(_PLAN)
 
 # The search of a region ends when as many graphs as its luck has patience for were expanded since its best one was
@@ -72,10 +75,11 @@ class RegionSearch:
         luck: Luck | None = None,
         tally: Tally | None = None,
         meter: Meter | None = None,
+        focus: frozenset[Term] | None = None,
     ) -> None:
         self.luck, self.meter, self.alpha, self.limit = luck or Luck(), meter or Meter(), alpha, limit
         tally = Tally() if tally is None else tally
-        self._expander = Expander(outputs, matcher, check, cost, self.luck, tally, self.meter)
+        self._expander = Expander(outputs, matcher, check, cost, self.luck, tally, self.meter, focus)
         self.efforts = efforts
         self.start = self._expander.start
         self.best = self.start  # what the search makes of the region
@@ -178,7 +182,7 @@ class RegionSearch:
             self._cover()
         plan = _PLAN[self.effort]
         while not self._over():
-            found = self._bursts(*plan.burst) or self._detours(*plan.detour, plan.choices)
+            found = self._bursts(*plan.burst, plan.dearer) or self._detours(*plan.detour, plan.dearer, plan.choices)
             if found is None:
                 break
             self._accept(self._descend(found))
@@ -224,23 +228,29 @@ class RegionSearch:
 
     def _descend(self, state: State, keep: bool = False, functions: bool = False) -> State:
         """The cheapest moves, as long as some are cheaper; with `keep`, none that undoes the whole core. Functions are
-        chosen however patient the search still is."""
+        chosen however patient the search still is.
+
+        A move that was no gain is none after a move elsewhere. So after the first look at all of the graph, only what
+        was a gain and what the last moves have touched is looked at again.
+        """
+        near: frozenset[Term] | None = None
         while not (self._late if functions else self._over()):
-            lower = self._lower(state, keep, functions)
+            moves = self._expander.moves(state, near, bound=state.price.time, functions=functions)
+            cheaper = [(price, found) for price, found in moves if price < state.price]
+            lower = self._lower(state, cheaper, keep, functions)
             if lower is state:
                 break
+            near = lower.since(state, frozenset().union(*(found.touched for _, found in cheaper)))
             state = lower
         return state
 
-    def _lower(self, state: State, keep: bool, functions: bool) -> State:
+    def _lower(self, state: State, cheaper: Iterable[tuple[Price, Match]], keep: bool, functions: bool) -> State:
         """The graph after the cheapest move, and the same at other places: what touches nothing in common would be
-        found again, so one look at the graph serves for all of it. `state` where no move is cheaper."""
+        found again, so one look at the graph serves for all of it. `state` where none can be made."""
         best: State | None = None
         chosen: list[Match] = []
         touched: set[Term] = set()
-        for price, found in self._expander.moves(state, bound=state.price.time, functions=functions):
-            if price >= state.price:
-                break
+        for price, found in cheaper:
             if not functions and found.only_writes_weights and price.weight_bytes > state.price.weight_bytes:
                 continue  # a choice of kernels, too
             if best is None:
@@ -266,11 +276,11 @@ class RegionSearch:
                     lower = child
         return min(lower, best, key=lambda state: state.price)
 
-    def _bursts(self, width: int, depth: int) -> State | None:
+    def _bursts(self, width: int, depth: int, dearer: int) -> State | None:
         """A state better than the best, found by a burst from one of the first moves; None where there is none."""
         self._expander.usual = frozenset(run_time_terms(self.base.outputs))
         for _, first in sorted(
-            self._expander.moves(self.base, bound=self.alpha * self.base.price.time),
+            self._expander.moves(self.base, self.base.focus, bound=self.alpha * self.base.price.time),
             key=lambda item: not self.luck.has_gained(item[1].name),
         ):
             if self._over():
@@ -283,14 +293,14 @@ class RegionSearch:
             if key in self._fruitless:
                 continue
             before = self.expanded
-            found = self._burst(child, width, depth)
+            found = self._burst(child, width, depth, dearer)
             self.luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
             if found.price < self.base.price:
                 return found
             self._fruitless.add(key)
         return None
 
-    def _detours(self, width: int, depth: int, choices: int) -> State | None:
+    def _detours(self, width: int, depth: int, dearer: int, choices: int) -> State | None:
         """A state better than the best, found by deciding otherwise on the way to it, late decisions first; None where
         there is none."""
         for taken in reversed(self.base.path()):
@@ -298,7 +308,7 @@ class RegionSearch:
             assert taken.parent is not None and taken.move is not None
             parent = fresh(taken.parent)
             self._expander.usual = frozenset(run_time_terms(parent.outputs))
-            for _, first in self._expander.moves(parent, bound=self.alpha * parent.price.time):
+            for _, first in self._expander.moves(parent, parent.focus, bound=self.alpha * parent.price.time):
                 if self._over():
                     return None
                 if left == 0:
@@ -314,7 +324,7 @@ class RegionSearch:
                     continue
                 found, before = child, self.expanded
                 for _ in range(2):
-                    found = self._descend(self._burst(found, width, depth), keep=True)
+                    found = self._descend(self._burst(found, width, depth, dearer), keep=True)
                     if found.price < self.base.price:
                         self.luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
                         return found
@@ -322,19 +332,22 @@ class RegionSearch:
                 self._fruitless.add((self.effort, self._expander.normal(child.outputs)))
         return None
 
-    def _burst(self, first: State, width: int, depth: int) -> State:
-        """The cheapest state of a beam search from `first`, which ends where a state is better than the best."""
+    def _burst(self, first: State, width: int, depth: int, dearer: int) -> State:
+        """The cheapest state of a beam search from `first`, which ends where a state is better than the best. It goes
+        no further from more states in a row than `dearer` that are dearer than that."""
         cheapest = first
         bound = self.alpha * max(first.price.time, self.base.price.time)
         seen = {self._expander.normal(self.base.outputs), self._expander.normal(first.outputs)}
-        level = [first]
+        level, uphill = [first], {first: 0}
         for further in reversed(range(depth)):
             if cheapest.price < self.base.price:
                 break
             waiting: list[tuple[Price, int, State, Match]] = []
             for state in level:
-                for price, found in self._expander.moves(state, surroundings(state.made), bound):
-                    waiting.append((price, len(waiting), state, found))
+                uphill[state] = uphill[state] + 1 if state.price.time > self.base.price.time else 0
+                if uphill[state] <= dearer:
+                    for price, found in self._expander.moves(state, surroundings(state.made), bound):
+                        waiting.append((price, len(waiting), state, found))
             level = []
             for price, _, parent, found in sorted(waiting, key=lambda item: item[:2]):
                 if self._over() or len(level) == width or not (further or price < cheapest.price):
@@ -342,6 +355,7 @@ class RegionSearch:
                 child = self._child(parent, found, seen)
                 if child is not None and not lost(child):
                     level.append(child)
+                    uphill[child] = uphill[parent]
                     if child.price < cheapest.price:
                         cheapest = child
         return cheapest

@@ -177,10 +177,15 @@ class _Search:
         self._rewrite(found, self._choose(self._tasks(found)), set())
 
     def _pass(self, number: int) -> bool:
-        """Cuts the graph and searches its regions; whether anything came of it."""
+        """Cuts the graph and searches its regions; whether anything came of it.
+
+        What lies between two cuts was searched when these were made: where that search came to its end, a later pass
+        looks for what reaches across them.
+        """
+        focused = bool(self.cuts) and all(search.exhausted for search in self.known.values())
         order = operators_in_order(self.outputs, self.position)
-        found, boundaries = regions(self.outputs, order, self.matcher.rules.operators, self.cuts)
-        tasks = self._tasks(found)
+        found, boundaries = regions(self.outputs, order, self.matcher.rules, self.cuts)
+        tasks = self._tasks(found, focused)
         if number == 1:
             self.totals = len(found), len(tasks)
         total = self.cost.price(self.outputs).time
@@ -216,8 +221,11 @@ class _Search:
         self.origin = moved | applied.origin
         self.position = {applied.became(term): place for term, place in self.position.items()}
 
-    def _tasks(self, found: Iterable[Region]) -> list[_Task]:
+    def _tasks(self, found: Sequence[Region], focused: bool = False) -> list[_Task]:
         tasks: dict[tuple[Term, ...], _Task] = {}
+        seams: dict[tuple[Term, ...], frozenset[Term]] = {}
+        for region in found:
+            seams[region.outputs] = seams.get(region.outputs, frozenset()) | region.seams
         for region in found:
             if region.outputs in self.settled:
                 continue
@@ -234,6 +242,7 @@ class _Search:
                         luck=self.luck,
                         tally=self.tally,
                         meter=self.meter,
+                        focus=seams[region.outputs] if focused else None,
                     )
                 tasks[region.outputs] = _Task(self.known[region.outputs])
             tasks[region.outputs].places.append(region)

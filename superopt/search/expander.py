@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from superopt.ir.ops import remake
 from superopt.ir.term import Term, rebuild
@@ -44,12 +45,13 @@ class Expander:
         luck: Luck,
         tally: Tally,
         meter: Meter,
+        focus: frozenset[Term] | None = None,
     ) -> None:
         self._matcher, self._check, self._cost = matcher, check, cost
         self._luck, self._tally, self._meter = luck, tally, meter
         whole = cost.price(outputs)
         self._quantum = max(1, round((whole.time - cost.reading(whole.weight_bytes)) * _DIFFERENCE))
-        self.start = State(tuple(outputs), self._rounded(whole))
+        self.start = State(tuple(outputs), self._rounded(whole), focus=focus)
         self.distrusted: set[str] = set()
         self.usual: Collection[Term] = frozenset()
         self.expanded = 0
@@ -87,8 +89,8 @@ class Expander:
     ) -> list[tuple[Price, Match]]:
         """Moves and what they lead to, cheapest first: up to a time of `bound`.
 
-        With `near`, only those that touch it; with `merges`, only those that merge sites; with `several`,
-        only those of several outputs; those that introduce functions only with `functions`.
+        With `near`, only those that touch it; with `merges`, only those that merge sites; with `several`, only those of
+        several outputs; with `functions`, only those that choose functions, else none that introduces one.
         """
         self.expanded += 1
         graph = self._graph(state.outputs)
@@ -97,15 +99,16 @@ class Expander:
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
 
         def wanted(variant: Variant) -> bool:
-            if (variant.chooses and not functions) or (several and len(variant.rule.lhs) == 1):
+            if not variant.covers if functions else variant.chooses:
                 return False
             return not (variant.origin in self.distrusted or self._luck.is_broken(variant.origin))
 
         def after(found: Match) -> Price:
             return self._rounded(graph.price(found.roots, found.results))
 
-        find = self._matcher.merges if merges else self._matcher.matches
-        for found in find(graph.view, near, wanted):
+        matcher, view = self._matcher, graph.view
+        matches = matcher.merges(view, near, wanted) if merges else matcher.matches(view, near, wanted, several)
+        for found in matches:
             key = (found.roots, self.normal(found.results))
             if key in seen:
                 continue
@@ -128,10 +131,10 @@ class Expander:
         Graphs count as seen whatever the order of commutative operands.
         """
         if isinstance(found, Joint):
-            child: State | None = state
+            reached: State | None = state
             for part in found.parts:
-                child = self.child(child, part, seen if part is found.parts[-1] else None) if child else None
-            return child
+                reached = self.child(reached, part, seen if part is found.parts[-1] else None) if reached else None
+            return reached
         signature = self._check(found)
         if signature is None:
             self._tally[found.variant.origin].unproven += 1
@@ -152,9 +155,10 @@ class Expander:
         graph = self._graphs.get(state.outputs)
         price = graph.known(found.roots, found.results, moved.values()) if graph is not None else None
         price = self._rounded(self._cost.price(outputs) if price is None else price)
-        made = frozenset(moved.get(term, term) for term in state.made) | found.made.difference(self.usual)
-        core = frozenset(moved.get(term, term) for term in state.core)
+        step = Step(found.variant.rule, signature, found.roots)
+        child = State(outputs, price, state, step, found, moved=moved)
+        made, core = child.carried(state.made) | found.made.difference(self.usual), child.carried(state.core)
         if not state.core or not state.core.isdisjoint(found.covered):
             core |= found.made.difference(self.usual)
-        step = Step(found.variant.rule, signature, found.roots)
-        return State(outputs, price, state, step, found, made, core)
+        focus = None if state.focus is None else child.carried(state.focus) | found.made
+        return replace(child, made=made, core=core, focus=focus)

@@ -8,7 +8,7 @@ __all__ = ["Luck"]
 _TRIALS = 3
 # So many graphs a search expands in vain before it gives up; few once all regions together have spent a share of graphs
 # for each burst that gained, and one more, on bursts that did not.
-_PATIENCE, _LITTLE_PATIENCE, _SHARE = 50, 16, 50
+_PATIENCE, _LITTLE_PATIENCE, _SHARE = 50, 10, 30
 # Regions in which the promise of a rule is broken before it is believed in no other.
 _BROKEN = 2
 

@@ -6,7 +6,7 @@ that holds the term; whether it makes sense there is found out where somebody as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -70,33 +70,49 @@ def _run_time_inputs(term: Term) -> list[Term]:
 
 
 class _Place:
-    """Where operators are as a variant's left side has them: `at` says which term each of its terms is."""
+    """Where operators are as a variant's left side has them: `at` says which term each of its terms is.
 
-    def __init__(self, variant: Variant, roots: tuple[Term, ...], at: dict[Term, Term]) -> None:
+    `misfits` has, for all places, what attributes and types those terms had where the rule did not fit.
+    """
+
+    def __init__(
+        self, variant: Variant, roots: tuple[Term, ...], at: dict[Term, Term], misfits: set[tuple[object, ...]]
+    ) -> None:
         self.variant, self.roots = variant, roots
-        self._at = at
+        self._at, self._misfits = at, misfits
         self.touched = frozenset(t for t in at.values() if not t.weight_only)
 
     @cached_property
     def match(self) -> Match | None:
         """The match, if attributes and types fit, too."""
-        variant, roots = self.variant, self.roots
-        bindings = match(variant.rule.lhs, roots)
-        if bindings is None or any(root.weight_only for root in roots):
+        # No more of the terms matters to that, and places in a model are alike.
+        alike = self.variant, *[t.types if p.op == "Var" else (t.attrs, t.types) for p, t in self._at.items()]
+        if alike in self._misfits:
             return None
-        dtype = bindings.dtype()
-        if dtype is None:
+        fitting = self._fitting()
+        if fitting is None:
+            self._misfits.add(alike)
             return None
-        try:
-            results = instantiate(variant.rule.rhs, bindings, dtype)
-        except IllTyped:  # the right side does not exist at these sizes: a guard that fails
-            return None
-        if results == roots or any(o.type is None or n.types != o.types for n, o in zip(results, roots, strict=True)):
+        bindings, results = fitting
+        if results == self.roots or any(root.weight_only for root in self.roots):
             return None
         covered = frozenset(t for pattern, t in self._at.items() if pattern.op != "Var" and not t.weight_only)
-        found = Match(variant, bindings, roots, results, covered, self.touched)
+        found = Match(self.variant, bindings, self.roots, results, covered, self.touched)
         # f(x) = g(f(x)) left to right only adds work.
-        return None if not found.made.isdisjoint(roots) else found
+        return None if not found.made.isdisjoint(self.roots) else found
+
+    def _fitting(self) -> tuple[Bindings, tuple[Term, ...]] | None:
+        """What the variables stand for, and the right side, if it has the types of the left one."""
+        bindings = match(self.variant.rule.lhs, self.roots)
+        dtype = None if bindings is None else bindings.dtype()
+        if bindings is None or dtype is None:
+            return None
+        try:
+            results = instantiate(self.variant.rule.rhs, bindings, dtype)
+        except IllTyped:  # the right side does not exist at these sizes: a guard that fails
+            return None
+        alike = all(o.type is not None and n.types == o.types for n, o in zip(results, self.roots, strict=True))
+        return (bindings, results) if alike else None
 
 
 @dataclass(frozen=True)
@@ -118,53 +134,78 @@ class Matcher:
     def __init__(self, rules: RuleSet) -> None:
         self.rules = rules
         # By the first root: places of rules of one output; for the others, which terms those of the first pattern are.
-        self._at_term: dict[Term, tuple[list[_Place], list[tuple[Variant, dict[Term, Term]]]]] = {}
+        self._single: dict[Term, list[_Place]] = {}
+        self._first_of_several: dict[Term, list[tuple[Variant, dict[Term, Term]]]] = {}
         self._fitting: dict[tuple[Term, Term], dict[Term, Term] | None] = {}
         self._several: dict[tuple[Variant, tuple[Term, ...]], _Place] = {}
+        self._misfits: set[tuple[object, ...]] = set()
         self._sites: dict[Term, list[_Site | None]] = {}  # one for each law that there is for the term's key
 
     def tidy(self) -> None:
         """Give back the memory, if it is much; matches are found anew where they are asked for again."""
-        if len(self._at_term) > _REMEMBERED:
+        if len(self._single) > _REMEMBERED:
             self.forget()
 
     def forget(self) -> None:
         """Give back the memory."""
-        self._at_term.clear()
+        self._single.clear()
+        self._first_of_several.clear()
         self._fitting.clear()
         self._several.clear()
+        self._misfits.clear()
         self._sites.clear()
 
     def matches(
-        self, view: View, near: frozenset[Term] | None = None, wanted: Callable[[Variant], bool] = lambda variant: True
+        self,
+        view: View,
+        near: frozenset[Term] | None = None,
+        wanted: Callable[[Variant], bool] = lambda variant: True,
+        several: bool = False,
     ) -> Iterator[Match]:
-        """Every match in the graph of `view` (with `near`: that touches one of these terms) of a `wanted` variant, in a
-        fixed order."""
+        """Every match in the graph of `view` (with `near`: that touches one of these terms) of a `wanted` variant (with
+        `several`: of several outputs), in a fixed order."""
+        above: Collection[Term] | None = None if near is None else self._above(near, view)
+        if several:
+            above = ()
         for term in view.values:
-            single, several = self._at_term.get(term) or self._look_at(term)
-            for place in single:
-                if (near is None or not near.isdisjoint(place.touched)) and wanted(place.variant):
-                    found = place.match
-                    if found is not None:
-                        yield found
-            for variant, at in several:
+            if above is None or term in above:
+                single = self._single.get(term)
+                for place in self._single_at(term) if single is None else single:
+                    if (near is None or not near.isdisjoint(place.touched)) and wanted(place.variant):
+                        found = place.match
+                        if found is not None:
+                            yield found
+            firsts = self._first_of_several.get(term)
+            for variant, at in self._several_at(term) if firsts is None else firsts:
                 if wanted(variant):
                     for roots in self._roots(variant, (term,), at, view):
                         yield from self._found(variant, roots, view, near)
         yield from self.merges(view, near, wanted)
 
-    def _look_at(self, term: Term) -> tuple[list[_Place], list[tuple[Variant, dict[Term, Term]]]]:
-        single: list[_Place] = []
-        several: list[tuple[Variant, dict[Term, Term]]] = []
-        for variant in self.rules.at(term):
-            at = _fit(variant.rule.lhs[0], term)
-            if at is not None:
-                if len(variant.rule.lhs) == 1:
-                    single.append(_Place(variant, (term,), at))
-                else:
-                    several.append((variant, at))
-        self._at_term[term] = single, several
-        return single, several
+    def _above(self, near: frozenset[Term], view: View) -> set[Term]:
+        """The terms whose left side, with that root, may be deep enough to reach one of `near`."""
+        found: set[Term] = set()
+        level = {term for term in near if term in view.terms}
+        seen = set(level)
+        for distance in range(1 + max(map(self.rules.depth, view.by_key), default=0)):
+            found.update(term for term in level if distance <= self.rules.depth(root_key(term)))
+            level = {user for term in level for user in view.users.get(term, ()) if user not in seen}
+            seen |= level
+        return found
+
+    def _single_at(self, term: Term) -> list[_Place]:
+        alone = (variant for variant in self.rules.at(term) if len(variant.rule.lhs) == 1)
+        fits = ((variant, _fit(variant.rule.lhs[0], term)) for variant in alone)
+        found = self._single[term] = [
+            _Place(variant, (term,), at, self._misfits) for variant, at in fits if at is not None
+        ]
+        return found
+
+    def _several_at(self, term: Term) -> list[tuple[Variant, dict[Term, Term]]]:
+        several = (variant for variant in self.rules.at(term) if len(variant.rule.lhs) > 1)
+        fits = ((variant, _fit(variant.rule.lhs[0], term)) for variant in several)
+        found = self._first_of_several[term] = [(variant, at) for variant, at in fits if at is not None]
+        return found
 
     def merges(
         self, view: View, near: frozenset[Term] | None = None, wanted: Callable[[Variant], bool] = lambda variant: True
@@ -205,7 +246,7 @@ class Matcher:
             at: dict[Term, Term] = {}
             for pattern, root in zip(variant.rule.lhs, roots, strict=True):
                 at.update(self._fit(pattern, root) or {})
-            place = self._several[variant, roots] = _Place(variant, roots, at)
+            place = self._several[variant, roots] = _Place(variant, roots, at, self._misfits)
         if near is not None and near.isdisjoint(place.touched):
             return
         found = place.match

@@ -7,6 +7,7 @@ steps would have to pay by itself, and regions are smaller than a layer.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 
 from superopt.ir.operators.recurrent import RECURRENT
 from superopt.ir.ops import IllTyped, replace
@@ -31,12 +32,18 @@ class Recurrences:
 
     def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
         """`available`: whether the model's operator set has an operator."""
-        rules = list(rules)
-        made = ((rule, _rolled_up(rule)) for rule in rules)
+        self._rules = list(rules)
+        made = ((rule, _rolled_up(rule)) for rule in self._rules)
         self._cells = sorted((r for r, ops in made if ops and all(map(available, ops))), key=lambda r: -len(r.lhs))
         self._keys = {*(f"Out:{op}" for op in RECURRENT), *(root.op for r in self._cells for root in r.lhs)}
-        self._laws = [law for rule in rules if (law := step_law(rule)) is not None]
-        self._small = [r for r in rules if _is_idle(r)]
+
+    @cached_property
+    def _laws(self) -> list[StepLaw]:
+        return [law for rule in self._rules if (law := step_law(rule)) is not None]
+
+    @cached_property
+    def _small(self) -> list[Rule]:
+        return [rule for rule in self._rules if _is_idle(rule)]
 
     def trace(self, outputs: Sequence[Term], check: Check) -> Trace | None:
         """What to do next with the graph: its cells, what is idle, one chain; None where there is nothing left."""
@@ -49,8 +56,8 @@ class Recurrences:
 
 def _rolled_up(rule: Rule) -> set[str]:
     """Recurrent operators that take the place of others."""
-    before, after = ({t.op for t in topological(side)} for side in (rule.lhs, rule.rhs))
-    return RECURRENT.keys() & (after - before)
+    after = RECURRENT.keys() & {t.op for t in topological(rule.rhs)}
+    return after and after - {t.op for t in topological(rule.lhs)}
 
 
 def cells(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:

@@ -10,14 +10,14 @@ in closed form (zeros, ones) stays to be seen by the rules.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from superopt.ir.ops import OPS, IllTyped, remake
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.search.apply import fill
 from superopt.search.graph_cost import FUSED
-from superopt.search.view import node_of
+from superopt.search.view import node_of, run_time_terms
 
 __all__ = ["Region", "canonical", "cut", "operators_in_order", "region_of", "regions"]
 
@@ -37,12 +37,14 @@ _LIVE, _FUSED, _SHUNNED = 2.0, 0.5, 3.0
 @dataclass(frozen=True, eq=False)
 class Region:
     """A piece of a model: `outputs` over leaves, the model's term for each leaf and for each output, and its operators
-    in the model."""
+    in the model. `seams` are values inside (as `outputs` has them) where an earlier pass has cut, and what is next to
+    them."""
 
     outputs: tuple[Term, ...]
     leaves: tuple[tuple[Term, Term], ...]
     originals: tuple[Term, ...]
     operators: tuple[Term, ...]
+    seams: frozenset[Term] = frozenset()
 
 
 def operators_in_order(outputs: Sequence[Term], position: Mapping[Term, int]) -> list[Term]:
@@ -143,7 +145,7 @@ def cut(
 
 
 def regions(
-    outputs: Sequence[Term], order: Sequence[Term], operators: Collection[str], avoid: Collection[frozenset[Term]] = ()
+    outputs: Sequence[Term], order: Sequence[Term], operators: Container[str], avoid: Collection[frozenset[Term]] = ()
 ) -> tuple[list[Region], set[frozenset[Term]]]:
     """The regions that hold one of `operators`, in topological order, and the sets of values live at the cuts.
 
@@ -163,13 +165,14 @@ def regions(
         values_of.setdefault(made[node_of(value)], []).append(value)
     found: list[Region] = []
     boundaries: set[frozenset[Term]] = set()
+    shunned = frozenset[Term]().union(*avoid)
     start = 0
     for end in ends:
         alive = [v for k in range(start, end) for v in sorted(values_of.get(k, ()), key=_index) if last[v] >= end]
         if end < len(order):
             boundaries.add(frozenset(alive))
         if any(term.op in operators for term in order[start:end]):
-            region = region_of(order[start:end], alive)
+            region = region_of(order[start:end], alive, shunned)
             if region is not None:
                 found.append(region)
         start = end
@@ -196,8 +199,11 @@ def canonical(outputs: Sequence[Term]) -> tuple[Term, ...] | None:
     return None if region is None else region.outputs
 
 
-def region_of(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
-    """The piece as a graph over leaves, or None where that does not give the model's own terms back."""
+def region_of(
+    piece: Sequence[Term], alive: Sequence[Term], cut_before: Collection[Term] = frozenset()
+) -> Region | None:
+    """The piece as a graph over leaves, or None where that does not give the model's own terms back. Its seams are the
+    values of `cut_before` that it computes, and what is next to them."""
     inside = set(piece)
     closed: dict[Term, bool] = {}
 
@@ -245,4 +251,7 @@ def region_of(piece: Sequence[Term], alive: Sequence[Term]) -> Region | None:
     outputs = tuple(new[value] for value in alive)
     if not outputs or fill(outputs, dict(leaves)) != tuple(alive):
         return None
-    return Region(outputs, tuple(leaves), tuple(alive), tuple(piece))
+    seams = {new[value] for value in new if value in cut_before and node_of(value) in inside}
+    users = {term for term in new.values() if not seams.isdisjoint(term.inputs)}
+    beside = run_time_terms([*seams, *users]) & {*seams, *users, *(i for term in seams for i in term.inputs)}
+    return Region(outputs, tuple(leaves), tuple(alive), tuple(piece), frozenset(beside))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from superopt.ir.term import Term
 from superopt.ir.trace import Rewrite, Step
@@ -17,7 +18,9 @@ __all__ = ["State", "fresh", "lost", "surroundings"]
 class State:
     """A graph that was reached, and how.
 
-    `made` is what the moves of this burst made, `core` the part of it that comes of the burst's first move.
+    `made` is what the moves of this burst made, `core` the part of it that comes of the burst's first move. Where
+    `focus` is given, bursts begin there only. `moved`: what those terms of the parent have become that are computed
+    from what the move rewrote.
     """
 
     outputs: tuple[Term, ...]
@@ -27,12 +30,27 @@ class State:
     move: Match | None = None
     made: frozenset[Term] = frozenset()
     core: frozenset[Term] = frozenset()
+    focus: frozenset[Term] | None = None
+    moved: Mapping[Term, Term] = field(default_factory=dict)
 
-    def path(self) -> list[State]:
-        """All states from the first one (excepted) to this one."""
+    def carried(self, terms: Iterable[Term]) -> frozenset[Term]:
+        """What those terms of the parent are here."""
+        return frozenset(self.moved.get(term, term) for term in terms)
+
+    def since(self, ancestor: State, terms: frozenset[Term]) -> frozenset[Term]:
+        """What those terms of the ancestor are here, and the surroundings of what was made on the way."""
+        made: frozenset[Term] = frozenset()
+        for state in self.path(ancestor):
+            terms, made = state.carried(terms), state.carried(made)
+            if state.move is not None:
+                made |= state.move.made
+        return terms | surroundings(made)
+
+    def path(self, ancestor: State | None = None) -> list[State]:
+        """All states from the first one, or `ancestor` (both excepted), to this one."""
         found: list[State] = []
         state: State | None = self
-        while state is not None and state.parent is not None:
+        while state is not None and state is not ancestor and state.parent is not None:
             found.append(state)
             state = state.parent
         return found[::-1]

@@ -52,6 +52,7 @@ class Variant:
     inner: tuple[tuple[int, str], ...]  # operators that inputs of the first root must be
     arity: int  # how many inputs it must have
     chooses: bool  # it introduces a function of the runtime's own, or another name or algorithm for an operator
+    covers: bool  # that, or it is about such functions, or writes the same operators in another way
 
     @cached_property
     def kind(self) -> tuple[tuple[str, ...], ...]:
@@ -162,23 +163,35 @@ class RuleSet:
 
     def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
         """`available`: whether the model may have an operator that it does not have already."""
-        self._rules: dict[str, list[tuple[int, Rule, str]]] = {}  # with their numbers, and ids as they stand in the set
+        self._available = available
+        # By the key of the left side: rules in both directions, with their numbers, and ids as they stand in the set.
+        self._listed: dict[str, list[tuple[int, Rule, bool]]] = {}
+        self._rules: dict[str, list[tuple[int, Rule, str]]] = {}
         self._ready: dict[str, _Ready] = {}
         self._at: dict[tuple[object, ...], list[Variant]] = {}
+        self._depths: dict[str, int] = {}
         self._of_parts: dict[tuple[ListLaw, int], list[Variant]] = {}
         self._of_sites: dict[tuple[ListLaw, int], Variant | None] = {}
         ordered = sorted(rules, key=lambda rule: len(rule.lhs))  # laws of two outputs before those of three
         for number, rule in enumerate(ordered):
-            for directed in (rule, rule.reversed()):
-                new = _operators(directed.rhs) - _operators(directed.lhs)
-                if not directed.applicable or directed.lhs == directed.rhs or is_large(directed):
+            for reverse, side in enumerate((rule.lhs, rule.rhs)):
+                self._listed.setdefault(root_key(side[0]), []).append((number, rule, bool(reverse)))
+
+    def _applicable(self, key: str) -> list[tuple[int, Rule, str]]:
+        """The directed rules of that key that can be applied, with their numbers and the ids of the rules."""
+        if key not in self._rules:
+            self._rules[key] = []
+            for number, rule, reverse in self._listed.get(key, ()):
+                directed = rule.reversed() if reverse else rule
+                if not directed.applicable or _only_adds(directed) or is_large(directed):
                     continue
-                if all(map(available, new)):
-                    self._rules.setdefault(root_key(directed.lhs[0]), []).append((number, directed, rule.id))
+                if all(map(self._available, _operators(directed.rhs) - _operators(directed.lhs))):
+                    self._rules[key].append((number, directed, rule.id))
+        return self._rules[key]
 
     def _of(self, key: str) -> _Ready:
         if key not in self._ready:
-            self._ready[key] = _Ready(self._rules.get(key, ()))
+            self._ready[key] = _Ready(self._applicable(key))
         return self._ready[key]
 
     def at(self, term: Term) -> Sequence[Variant]:
@@ -195,6 +208,13 @@ class RuleSet:
             self._at[key] = [variant for variant in variants if variant.may_fit(term)]
         return self._at[key]
 
+    def depth(self, key: str) -> int:
+        """How far below a root of that key what a rule of one output touches may be."""
+        if key not in self._depths:
+            sides = (rule.lhs[0] for _, rule, _ in self._applicable(key) if len(rule.lhs) == 1)
+            self._depths[key] = max(map(_depth, sides), default=0)
+        return self._depths[key]
+
     def _wider(self, n: int, term: Term) -> Iterator[Variant]:
         """Variants of the laws of `n` operands or parts whose first root may be `term`."""
         below = {i.op for i in node_of(term).inputs if i is not None}
@@ -205,7 +225,7 @@ class RuleSet:
 
     def site_laws(self, keys: Collection[str]) -> list[tuple[str, list[tuple[ListLaw, str]]]]:
         """The laws of many sites, and the ids of their rules, by the key of the first root: those of `keys`."""
-        found = [key for key in self._rules if key in keys and self._of(key).site_laws]
+        found = [key for key in self._listed if key in keys and self._of(key).site_laws]
         found.sort(key=lambda key: self._of(key).first_site_law)
         return [(key, self._of(key).site_laws) for key in found]
 
@@ -216,10 +236,14 @@ class RuleSet:
             self._of_sites[law, n] = _variant(rules[0], origin) if rules else None
         return self._of_sites[law, n]
 
+    def __contains__(self, op: object) -> bool:
+        """Whether some rule can apply at the operator."""
+        return any(self._applicable(key) for key in (f"{op}", f"Out:{op}"))
+
     @property
     def operators(self) -> frozenset[str]:
         """Operators at which some rule can apply."""
-        return frozenset(key.removeprefix("Out:") for key in self._rules)
+        return frozenset(key.removeprefix("Out:") for key in self._listed if self._applicable(key))
 
 
 def _variant(rule: Rule, origin: str) -> Variant:
@@ -232,7 +256,21 @@ def _variant(rule: Rule, origin: str) -> Variant:
     inputs = node_of(rule.lhs[0]).inputs
     inner = tuple((k, i.op) for k, i in enumerate(inputs) if i is not None and i.op != "Var")
     chooses = not _functions(rule.rhs) <= _functions(rule.lhs)
-    return Variant(rule, origin, tuple(climbs), symmetric, inner, len(inputs), chooses)
+    same = all(old.op == new.op for old, new in zip(rule.lhs, rule.rhs, strict=True))
+    covers = chooses or same or bool(_functions(rule.lhs))
+    return Variant(rule, origin, tuple(climbs), symmetric, inner, len(inputs), chooses, covers)
+
+
+def _only_adds(rule: Rule) -> bool:
+    """Whether it is of the form f(x) = g(f(x)), which left to right only adds work, or says nothing."""
+    return not set(rule.lhs).isdisjoint(topological(rule.rhs))
+
+
+def _depth(side: Term) -> int:
+    depths: dict[Term, int] = {}
+    for term in topological((side,)):
+        depths[term] = max((depths[i] + 1 for i in term.inputs if i is not None), default=0)
+    return depths[side]
 
 
 def _operators(terms: tuple[Term, ...]) -> set[str]:
