@@ -160,6 +160,13 @@ def test_no_further_candidate_is_tried_after_many_looks(lora_rules: Path, monkey
     assert not impatient.changed
 
 
+def test_no_further_candidate_is_tried_where_looks_take_long(lora_rules: Path) -> None:
+    def long(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -> Timing:
+        return dataclasses.replace(slower(original, candidate, feeds, budget_s), seconds=7 * budget_s)
+
+    assert len(run_optimize(two_regions(), None, lora_rules, timer=long).refused) == 3  # 7 + 7 + 7 > 18
+
+
 def test_second_candidate_is_tried(tmp_path: Path, lora_rules: Path) -> None:
     """Two regions, the whole refused once: the better one alone passes."""
     chain = two_regions()

@@ -43,6 +43,7 @@ def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
     again = RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0)
     assert timer.calls == 1 and not first.remembered and again.remembered
     assert again == Timing(**{**vars(first), "remembered": True})
+    assert again.seconds == first.seconds > 0  # what it took then
 
 
 def test_no_file_is_left_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

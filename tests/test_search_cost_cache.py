@@ -159,6 +159,24 @@ def test_what_cannot_be_measured_is_tried_once(tmp_path: Path, monkeypatch: pyte
     assert len(tried) == 1
 
 
+def test_what_the_runtime_does_not_run_is_too_dear_unless_the_model_has_it(tmp_path: Path) -> None:
+    def recurrent(dtype: str, size: int) -> Term:
+        shapes = (3, 1, size), (1, 4 * size, size), (1, 4 * size, size)
+        x, w, r = (var(name, tensor(*shape, dtype=dtype)) for name, shape in zip("xwr", shapes, strict=True))
+        return make("LSTM", (x, w, r, None, None, None))
+
+    path = tmp_path / "costs.sqlite"
+    for _ in range(2):  # as measured, and as remembered
+        cost = MeasuredCost(CPU, cache=CostCache(path))
+        assert cost.cost(recurrent("float", 2)) < 1e-3
+        assert cost.cost(recurrent("double", 2)) > 1.0
+        within = MeasuredCost(CPU, cache=CostCache(path), present=[recurrent("double", 4)])
+        assert within.cost(recurrent("double", 2)) < 1e-3
+        assert (
+            MeasuredCost(CPU, cache=CostCache(path), present=[recurrent("float", 4)]).cost(recurrent("double", 2)) > 1
+        )
+
+
 def _constant(name: str) -> Term:
     return Term.of("Const", (), {"hash": name}, (tensor(64, 64),))
 

@@ -15,7 +15,7 @@ import z3
 
 from superopt.ir.dim import Atom, Dim, Quotient, Size, symbols_of
 from verify.algebra import Guard
-from verify.points import Ranges, Witness, completed, satisfies
+from verify.points import Ranges, Witness, completed, satisfies, simple_points
 
 __all__ = ["Effort", "Facts", "Observer", "Query", "Script", "solver_version"]
 
@@ -151,9 +151,8 @@ class Facts:
 
     def satisfiable(self, most: int, least: int) -> bool:
         """Whether a point with sizes between `least` and `most` satisfies the facts: a simple one, or one of Z3's."""
-        for size in (2, 4, 6):
-            point = {name: size if ".shape" in name else 1 for name in self.names}
-            if least <= size <= most and satisfies(point, self.guards):
+        for point in simple_points(self.names, self.guards, least, most):
+            if satisfies(point, self.guards):
                 self._witnesses.append(point)
                 return True
         found = self.model(most, least)

@@ -5,13 +5,13 @@ A point shows that something is not so, and is an answer to no other question. A
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from superopt.ir.dim import Dim, Quotient, Size, evaluate, symbol, symbols_of
 from verify.algebra import Guard
 
-__all__ = ["Ranges", "Witness", "completed", "satisfies"]
+__all__ = ["Ranges", "Witness", "completed", "satisfies", "simple_points"]
 
 # Values of symbols at which some guards hold.
 Witness: TypeAlias = Mapping[str, int]
@@ -81,6 +81,45 @@ def satisfies(point: Witness, guards: Iterable[Guard]) -> bool:
         if value is None or not (value == 0 if guard.relation == "==" else value >= 0):
             return False
     return True
+
+
+def simple_points(names: Iterable[str], guards: Sequence[Guard], least: int, most: int) -> Iterator[Witness]:
+    """Points at which guards often hold: all sizes alike, and where a product of some has to be a number (c x y = n),
+    these its factors. Sizes are between `least` and `most`, all else is 1 if no product."""
+    names = list(names)
+    factors = {name: size for guard in guards for name, size in _factors(guard)}
+    for size in (2, 4, 6):
+        point = {name: size if ".shape" in name else 1 for name in names}
+        for wanted in (point, point | factors) if factors else (point,):
+            if all(least <= wanted[name] <= most for name in names if ".shape" in name):
+                yield wanted
+
+
+def _factors(guard: Guard) -> Iterator[tuple[str, int]]:
+    """What the symbols may be where the guard says that their product is a number, about as large as each other."""
+    terms = dict(guard.value.terms) if guard.relation == "==" and isinstance(guard.value, Dim) else {}
+    number = -terms.pop((), 0)
+    if len(terms) != 1:
+        return
+    ((monomial, coefficient),) = terms.items()
+    names = [atom for atom in monomial if isinstance(atom, str)]
+    if len(set(names)) < len(monomial) or number % coefficient or number // coefficient < 1:
+        return
+    sizes = [1] * len(names)
+    for prime in reversed(_primes(number // coefficient)):
+        sizes[sizes.index(min(sizes))] *= prime
+    yield from zip(names, sizes, strict=True)
+
+
+def _primes(number: int) -> list[int]:
+    """The prime factors, ascending."""
+    found, divisor = list[int](), 2
+    while divisor * divisor <= number:
+        while number % divisor == 0:
+            found.append(divisor)
+            number //= divisor
+        divisor += 1
+    return found + [number] if number > 1 else found
 
 
 def _at(value: Size, point: Witness) -> int | None:

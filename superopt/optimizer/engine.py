@@ -66,7 +66,13 @@ def find(request: Request) -> Found:
     if request.cost == "measured":
         share = _MEASURING_SHARE * request.budget
         measured = MeasuredCost(
-            target, sizes=model.sizes, opset=model.opset, fallback=analytic, budget_s=share, run=request.name
+            target,
+            sizes=model.sizes,
+            opset=model.opset,
+            fallback=analytic,
+            budget_s=share,
+            run=request.name,
+            present=topological(model.outputs),
         )
         timer = ModelTimer(
             target,

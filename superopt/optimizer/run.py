@@ -36,6 +36,8 @@ Finder = Callable[[Request], Found]
 
 # No further candidate is tried after so many looks at candidates; a close call counts as three.
 _PATIENCE = 8
+# Nor after so many times the seconds meant for one look: sessions of large models take long to open.
+_LONGEST = 18
 # Of the time for searching, at most so much for the bodies of control flow (nothing where there are none).
 _BODIES_SHARE = 0.4
 
@@ -264,7 +266,7 @@ class _Run:
                 self.reason = f"{candidate.name}, not timed" if self.target_absent else candidate.name
                 return
             self.refused.append(Refusal(candidate.name, outcome.problem))
-            if trial.looks >= _PATIENCE:
+            if trial.looks >= _PATIENCE or trial.looked_s >= _LONGEST * measure_s:
                 break
         if self.refused:
             self.reason = f"no candidate passed: {self.refused[-1].reason}"

@@ -60,7 +60,8 @@ class Trial:
     """Tries one candidate after the other against the original: `model` is that as terms, `original` as it is on disk.
 
     With `timed` false nothing is timed. `phase` is a context for each step: its name, and what to say of it. `looks`
-    are those at candidates so far, measured in the seconds that are meant for one.
+    are those at candidates so far, measured in the seconds that are meant for one; they took `looked_s` seconds, when
+    they were first taken.
     """
 
     model: Model
@@ -74,6 +75,7 @@ class Trial:
     measure_s: float
     phase: Callable[[str, str], AbstractContextManager[None]]
     looks: int = 0
+    looked_s: float = 0.0
 
     def outcome(self, candidate: Candidate) -> Outcome:
         """Whether the candidate is proven, right and not slower."""
@@ -128,9 +130,15 @@ class Trial:
                     outcome.latency = _latency(self._measured(source))
 
     def _measured(self, source: bytes | Path) -> Timing:
-        timing, self.looks = self.judge.time(source, self.measure_s), self.looks + 1
+        timing = self._look(source, 1)
         if timing.low < 1 < timing.high:  # a close call is worth a longer look
-            timing, self.looks = self.judge.time(source, 2 * self.measure_s), self.looks + 2
+            timing = self._look(source, 2)
+        return timing
+
+    def _look(self, source: bytes | Path, times: int) -> Timing:
+        timing = self.judge.time(source, times * self.measure_s)
+        self.looks += times
+        self.looked_s += timing.seconds
         return timing
 
     def _is_faster(self, latency: Latency, proto: onnx.ModelProto, candidate: Candidate) -> None:

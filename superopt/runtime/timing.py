@@ -48,6 +48,7 @@ class Timing:
     rounds: int
     clock: str
     remembered: bool = False  # seen by an earlier run
+    seconds: float = 0.0  # that finding it out took, where somebody asked
 
 
 @dataclass(frozen=True)

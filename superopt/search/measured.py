@@ -11,7 +11,7 @@ import functools
 import math
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from superopt.ir.ops import OPS, IllTyped, make
@@ -23,7 +23,16 @@ from superopt.search.cost import AnalyticCost, CostModel
 from superopt.search.cost_cache import CostCache
 from superopt.search.device import device_of
 from superopt.search.machine import conditions
-from superopt.search.models import Array, Unmeasurable, concrete, concrete_attrs, random_array, runner, tiny
+from superopt.search.models import (
+    Array,
+    Unmeasurable,
+    Unrunnable,
+    concrete,
+    concrete_attrs,
+    random_array,
+    runner,
+    tiny,
+)
 from superopt.search.work import bytes_of
 
 __all__ = ["MeasuredCost"]
@@ -42,6 +51,8 @@ _TRANSPOSED = ("transA", "transB")
 _LEAST_S = 3e-7  # no operator is started for less
 # A measurement reads weights from a warm cache; a model streams them from memory at 36 to 44 GB/s, where tried.
 _SECONDS_PER_WEIGHT_BYTE = 2.5e-11
+# What the cache says of an operator that the runtime does not run, and what that costs where the model has it not.
+_UNRUNNABLE, _PROHIBITIVE_S = -1.0, 1e3
 
 
 @dataclass
@@ -59,7 +70,8 @@ class MeasuredCost:
 
     Estimates for an operator some of which were measured are scaled by the ratio found there. What was estimated for
     want of time is remembered for the repetition of the same run, which `run` names, so that it sees the same costs.
-    `sizes` are values of symbolic sizes. `counts` and `notices` tell where costs came from.
+    What the runtime does not run costs more than anything gains, unless it is one of the operators `present` in the
+    model, which runs. `sizes` are values of symbolic sizes. `counts` and `notices` tell where costs came from.
     """
 
     seconds_per_weight_byte = _SECONDS_PER_WEIGHT_BYTE
@@ -74,9 +86,11 @@ class MeasuredCost:
         fallback: CostModel | None = None,
         budget_s: float = math.inf,
         run: str = "",
+        present: Iterable[Term] = (),
     ) -> None:
         self.target, self.sizes, self.opset, self.budget_s = target, dict(sizes or {}), opset, budget_s
         self.run = run
+        self._present = {_kernel(term) for term in present}
         self.fallback = fallback or AnalyticCost(device_of(target.provider), target.threads, self.sizes)
         self.cache = cache or CostCache()
         self.counts = _Counts()
@@ -128,11 +142,15 @@ class MeasuredCost:
             try:
                 seconds = self._measure(alone)
                 self.counts.measured += 1
+            except Unrunnable:
+                seconds = _UNRUNNABLE
             except Unmeasurable:
                 seconds = math.inf
             self.cache.put(key, seconds)
             self.spent_s += time.monotonic() - begun
-        if math.isinf(seconds):
+        if seconds == _UNRUNNABLE and _kernel(term) not in self._present:
+            return _PROHIBITIVE_S
+        if seconds == _UNRUNNABLE or math.isinf(seconds):
             return self._estimate(term)
         self._ratios.setdefault(term.op, []).append(seconds / self.fallback.cost(term))
         return seconds
@@ -230,6 +248,10 @@ class MeasuredCost:
             seconds = min(reference_seconds() for _ in range(_REFERENCES))
             self.cache.put(key, seconds)
         return seconds
+
+
+def _kernel(term: Term) -> tuple[str, str | None]:
+    return term.op, None if term.type is None else term.type.dtype
 
 
 def _alike(term: Term) -> tuple[object, ...]:

@@ -18,7 +18,7 @@ from superopt.onnx_io import ModelError, write_model
 from superopt.onnx_io.build import new_model
 from superopt.runtime import CannotRun, Target, open_session
 
-__all__ = ["Array", "Unmeasurable", "concrete", "concrete_attrs", "random_array", "runner", "tiny"]
+__all__ = ["Array", "Unmeasurable", "Unrunnable", "concrete", "concrete_attrs", "random_array", "runner", "tiny"]
 
 LINE = "line"  # the constant [-1]: the shape that Reshape takes for a vector
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -26,6 +26,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 class Unmeasurable(RuntimeError):
     """A graph cannot be run by itself: sizes are not known, values are not tensors, or the runtime refuses it."""
+
+
+class Unrunnable(Unmeasurable):
+    """The runtime does not run it: it has no kernel, or none for that element type."""
 
 
 def concrete(type: TensorType | None, sizes: Mapping[str, int]) -> TensorType:
@@ -86,7 +90,8 @@ def tiny(value: Term) -> Term:
 def runner(
     outputs: Sequence[Term], weights: Mapping[str, Array], target: Target, *, opset: int = 17, seed: int = 0
 ) -> Callable[[], object]:
-    """A call that runs the graph once, on random inputs. Types must be concrete. Raises Unmeasurable."""
+    """A call that runs the graph once, on random inputs. Types must be concrete. Raises Unmeasurable, and of that
+    Unrunnable."""
     feeds: dict[str, Array] = {}
     for term in topological(outputs):
         if term.op == "Var":
@@ -96,6 +101,8 @@ def runner(
         model: onnx.ModelProto = write_model(new_model(outputs, weights, opset=opset))
         session = open_session(model, target)
         session.run(feeds)
-    except (ModelError, CannotRun) as error:
+    except ModelError as error:
         raise Unmeasurable(str(error)) from error
+    except CannotRun as error:
+        raise Unrunnable(str(error)) from error
     return lambda: session.run(feeds)
