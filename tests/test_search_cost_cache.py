@@ -161,9 +161,10 @@ def test_what_cannot_be_measured_is_tried_once(tmp_path: Path, monkeypatch: pyte
 
 def test_what_the_runtime_does_not_run_is_too_dear_unless_the_model_has_it(tmp_path: Path) -> None:
     def recurrent(dtype: str, size: int) -> Term:
-        shapes = (3, 1, size), (1, 4 * size, size), (1, 4 * size, size)
-        x, w, r = (var(name, tensor(*shape, dtype=dtype)) for name, shape in zip("xwr", shapes, strict=True))
-        return make("LSTM", (x, w, r, None, None, None))
+        weights, state = (1, 4 * size, size), (1, 1, size)
+        shapes = {"x": (3, 1, size), "w": weights, "r": weights, "h": state, "c": state}
+        x, w, r, h, c = (var(name, tensor(*shape, dtype=dtype)) for name, shape in shapes.items())
+        return make("LSTM", (x, w, r, None, h, c))
 
     path = tmp_path / "costs.sqlite"
     for _ in range(2):  # as measured, and as remembered
