@@ -51,8 +51,8 @@ _TRANSPOSED = ("transA", "transB")
 _LEAST_S = 3e-7  # no operator is started for less
 # A measurement reads weights from a warm cache; a model streams them from memory at 36 to 44 GB/s, where tried.
 _SECONDS_PER_WEIGHT_BYTE = 2.5e-11
-# What the cache says of an operator that the runtime does not run, and what that costs where the model has it not.
-_UNRUNNABLE, _PROHIBITIVE_S = -1.0, 1e3
+# What an operator costs that the runtime does not run: none that it runs takes as long.
+_UNRUNNABLE_S = 1e3
 
 
 @dataclass
@@ -143,14 +143,14 @@ class MeasuredCost:
                 seconds = self._measure(alone)
                 self.counts.measured += 1
             except Unrunnable:
-                seconds = _UNRUNNABLE
+                seconds = _UNRUNNABLE_S
             except Unmeasurable:
                 seconds = math.inf
             self.cache.put(key, seconds)
             self.spent_s += time.monotonic() - begun
-        if seconds == _UNRUNNABLE and _kernel(term) not in self._present:
-            return _PROHIBITIVE_S
-        if seconds == _UNRUNNABLE or math.isinf(seconds):
+        if seconds == _UNRUNNABLE_S and _kernel(term) not in self._present:
+            return seconds
+        if seconds == _UNRUNNABLE_S or math.isinf(seconds):
             return self._estimate(term)
         self._ratios.setdefault(term.op, []).append(seconds / self.fallback.cost(term))
         return seconds
