@@ -87,7 +87,7 @@ def simple_points(names: Iterable[str], guards: Sequence[Guard], least: int, mos
     """Points at which guards often hold: all sizes alike, and where a product of some has to be a number (c x y = n),
     these its factors. Sizes are between `least` and `most`, all else is 1 if no product."""
     names = list(names)
-    factors = {name: size for guard in guards for name, size in _factors(guard)}
+    factors = {name: size for guard in guards for name, size in _factors(guard, most)}
     for size in (2, 4, 6):
         point = {name: size if ".shape" in name else 1 for name in names}
         for wanted in (point, point | factors) if factors else (point,):
@@ -95,8 +95,9 @@ def simple_points(names: Iterable[str], guards: Sequence[Guard], least: int, mos
                 yield wanted
 
 
-def _factors(guard: Guard) -> Iterator[tuple[str, int]]:
-    """What the symbols may be where the guard says that their product is a number, about as large as each other."""
+def _factors(guard: Guard, most: int) -> Iterator[tuple[str, int]]:
+    """What the symbols may be where the guard says that their product is a number, about as large as each other;
+    nothing where a prime factor is above `most`."""
     terms = dict(guard.value.terms) if guard.relation == "==" and isinstance(guard.value, Dim) else {}
     number = -terms.pop((), 0)
     if len(terms) != 1:
@@ -105,21 +106,16 @@ def _factors(guard: Guard) -> Iterator[tuple[str, int]]:
     names = [atom for atom in monomial if isinstance(atom, str)]
     if len(set(names)) < len(monomial) or number % coefficient or number // coefficient < 1:
         return
+    left, primes = number // coefficient, list[int]()
+    for divisor in range(2, most + 1):
+        while left % divisor == 0:
+            primes.append(divisor)
+            left //= divisor
     sizes = [1] * len(names)
-    for prime in reversed(_primes(number // coefficient)):
+    for prime in reversed(primes):
         sizes[sizes.index(min(sizes))] *= prime
-    yield from zip(names, sizes, strict=True)
-
-
-def _primes(number: int) -> list[int]:
-    """The prime factors, ascending."""
-    found, divisor = list[int](), 2
-    while divisor * divisor <= number:
-        while number % divisor == 0:
-            found.append(divisor)
-            number //= divisor
-        divisor += 1
-    return found + [number] if number > 1 else found
+    if left == 1:
+        yield from zip(names, sizes, strict=True)
 
 
 def _at(value: Size, point: Witness) -> int | None:

@@ -324,11 +324,11 @@ class RegionSearch:
                     continue
                 found, before = child, self.expanded
                 for _ in range(2):
-                    found = self._descend(self._burst(found, width, depth, dearer), keep=True)
-                    if found.price < self.base.price:
-                        self.luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
-                        return found
+                    if found.price >= self.base.price:
+                        found = self._descend(self._burst(found, width, depth, dearer), keep=True)
                 self.luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
+                if found.price < self.base.price:
+                    return found
                 self._fruitless.add((self.effort, self._expander.normal(child.outputs)))
         return None
 
