@@ -4,7 +4,8 @@ Moves in different places commute, so a plain best-first search drowns in orders
 gain is a connected series of moves: each touches what an earlier one made, or its surroundings. So from the best
 graph so far, each first move within alpha starts a *burst*: a beam search, a few moves deep, over the moves near
 what the burst has made, as long as something of what the first move began is there. A burst that finds a better
-graph ends, and the descent starts again from there. Moves that pay only together are one (`together.py`).
+graph ends, and the descent starts again from there. Moves that pay only together are one (`together.py`). Where an
+earlier search has been through both halves of a region, bursts begin at the seam between them (`focus`).
 
 A *detour* takes back a decision: from a graph on the way to the best one, a move in conflict with the one that
 was taken (they rewrite a common operator; others are still there later), a burst to make something of it, a
