@@ -169,14 +169,12 @@ class Matcher:
             above = ()
         for term in view.values:
             if above is None or term in above:
-                single = self._single.get(term)
-                for place in self._single_at(term) if single is None else single:
+                for place in self._single_at(term):
                     if (near is None or not near.isdisjoint(place.touched)) and wanted(place.variant):
                         found = place.match
                         if found is not None:
                             yield found
-            firsts = self._first_of_several.get(term)
-            for variant, at in self._several_at(term) if firsts is None else firsts:
+            for variant, at in self._several_at(term):
                 if wanted(variant):
                     for roots in self._roots(variant, (term,), at, view):
                         yield from self._found(variant, roots, view, near)
@@ -194,18 +192,23 @@ class Matcher:
         return found
 
     def _single_at(self, term: Term) -> list[_Place]:
-        alone = (variant for variant in self.rules.at(term) if len(variant.rule.lhs) == 1)
-        fits = ((variant, _fit(variant.rule.lhs[0], term)) for variant in alone)
-        found = self._single[term] = [
-            _Place(variant, (term,), at, self._misfits) for variant, at in fits if at is not None
-        ]
-        return found
+        if term not in self._single:
+            fits = self._fits(term, several=False)
+            self._single[term] = [_Place(variant, (term,), at, self._misfits) for variant, at in fits]
+        return self._single[term]
 
     def _several_at(self, term: Term) -> list[tuple[Variant, dict[Term, Term]]]:
-        several = (variant for variant in self.rules.at(term) if len(variant.rule.lhs) > 1)
-        fits = ((variant, _fit(variant.rule.lhs[0], term)) for variant in several)
-        found = self._first_of_several[term] = [(variant, at) for variant, at in fits if at is not None]
-        return found
+        if term not in self._first_of_several:
+            self._first_of_several[term] = list(self._fits(term, several=True))
+        return self._first_of_several[term]
+
+    def _fits(self, term: Term, several: bool) -> Iterator[tuple[Variant, dict[Term, Term]]]:
+        """Variants of one output, or of `several`, whose first root may be `term`, and what their terms are there."""
+        for variant in self.rules.at(term):
+            if (len(variant.rule.lhs) > 1) is several:
+                at = _fit(variant.rule.lhs[0], term)
+                if at is not None:
+                    yield variant, at
 
     def merges(
         self, view: View, near: frozenset[Term] | None = None, wanted: Callable[[Variant], bool] = lambda variant: True

@@ -164,8 +164,9 @@ class RuleSet:
     def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
         """`available`: whether the model may have an operator that it does not have already."""
         self._available = available
-        # By the key of the left side: rules in both directions, with their numbers, and ids as they stand in the set.
+        # By the key of the left side: numbers of rules, the rules, and whether they are meant from right to left.
         self._listed: dict[str, list[tuple[int, Rule, bool]]] = {}
+        # Those of them that can be applied, directed, with their ids as they stand in the set; where it was asked for.
         self._rules: dict[str, list[tuple[int, Rule, str]]] = {}
         self._ready: dict[str, _Ready] = {}
         self._at: dict[tuple[object, ...], list[Variant]] = {}
