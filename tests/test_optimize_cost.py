@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import topological
 from superopt.optimizer import Result, engine, optimize
 from superopt.optimizer.candidates import Found
-from superopt.optimizer.engine import Request
+from superopt.optimizer.engine import Request, find
 from superopt.runtime import Feeds, Timing
 from superopt.search import Device, DeviceError, SearchResult, device_of, search
 from tests.models import lora
@@ -75,12 +76,48 @@ def test_a_repetition_has_the_name_of_the_request_that_it_repeats(lora_rules: Pa
     names: list[str] = []
 
     def finder(request: Request) -> Found:
-        names.append(request.name)
+        if request.cost == "measured":
+            names.append(request.name)
         return Found()
 
     for options in ({}, {"seed": 1}, {"budget": 300.0}, {"device": STARTS}, {}):
         optimized(lora_rules, finder=finder, **options)
     assert names[0] == names[4] and len(set(names)) == 4
+
+
+def test_the_faster_result_of_both_searches_is_taken_and_repeated(lora_rules: Path) -> None:
+    asked: list[str] = []
+
+    def finder(request: Request) -> Found:
+        asked.append(request.cost)
+        rules = request.rules if request.cost == better else request.rules[:1]
+        return find(replace(request, cost="analytic", rules=rules))
+
+    def timer(original: object, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
+        assert isinstance(candidate, bytes)
+        ratio = 3.0 / len(onnx.load_from_string(candidate).graph.node)
+        return Timing(ratio, 1.0, ratio, ratio, ratio, ratio, 1.0, 9, "cpu")
+
+    for seed, better, name in ((1, "analytic", "all rewrites, by analytic costs"), (2, "measured", "all rewrites")):
+        for expected in (["measured", "analytic"], [better]):
+            asked.clear()
+            result = optimized(lora_rules, device=STARTS, finder=finder, timer=timer, seed=seed)
+            assert asked == expected
+            assert result.operators_after == {"MatMul": 1, "Relu": 1}
+            assert result.reason == name and result.latency is not None and result.latency.ratio == 1.5
+        asked.clear()
+        optimized(lora_rules, device=STARTS, finder=finder, timer=timer, seed=seed, remeasure=True)
+        assert asked == ["measured", "analytic"]
+
+
+def test_what_no_search_makes_faster_is_kept_and_kept_again(lora_rules: Path) -> None:
+    def finder(request: Request) -> Found:
+        rules = request.rules if request.cost == "analytic" else request.rules[:1]
+        return find(replace(request, cost="analytic", rules=rules))
+
+    refused = [optimized(lora_rules, device=STARTS, finder=finder, timer=slower, seed=3).refused for _ in range(2)]
+    assert [r.candidate for r in refused[0]] == ["all rewrites", "all rewrites, by analytic costs"]
+    assert refused[1] == refused[0][:1]
 
 
 def test_options_that_cannot_be(lora_rules: Path, tmp_path: Path) -> None:

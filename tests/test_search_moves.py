@@ -183,3 +183,13 @@ def test_checks_are_asked_once_for_each_rule_and_signature() -> None:
     (match,) = found("MatMul(MatMul(x, w), u)", rule, types={n: tensor(3, 3, dtype="int64") for n in "xwu"})
     assert cache(match) is not None
     assert len(asked) == 2
+
+
+def test_nothing_is_exponentiated_that_was_not() -> None:
+    """e^89 is no float: of sides that are equal over the reals, only one may be NaN in floating point."""
+    softmax = "Div(Exp(a), ReduceSum[axes=[1], keepdims=1](Exp(a))) = Softmax[axis=1](a)"
+    assert len(results("Div(Exp(x), ReduceSum[axes=[1], keepdims=1](Exp(x)))", softmax)) == 1
+    assert not results("Softmax[axis=1](x)", softmax)
+    product = "Mul(Exp(x), Exp(y)) = Exp(Add(x, y))"
+    assert results("Mul(Exp(x), Exp(z))", product)
+    assert not results("Exp(Add(x, z))", product)

@@ -19,11 +19,12 @@ from superopt.optimizer.candidates import Found, Traces, candidates, explained, 
 from superopt.optimizer.engine import COSTS, Request, find
 from superopt.optimizer.files import count_operators, keep_original, write_text
 from superopt.optimizer.judge import Judge
+from superopt.optimizer.preferred import Preferred
 from superopt.optimizer.remembered import RememberedProofs
 from superopt.optimizer.result import Difference, Latency, Refusal, Result
 from superopt.optimizer.timings import Timer
 from superopt.optimizer.trace_json import traces_to_json
-from superopt.optimizer.trial import Candidate, Trial
+from superopt.optimizer.trial import Candidate, Outcome, Trial
 from superopt.rulebook import certified_rules
 from superopt.runtime import CannotRun, Target, Unfeedable, resolve_target, versions
 from superopt.search import Device, find_device
@@ -118,7 +119,7 @@ def optimize(
         except (CannotRun, Unfeedable) as error:
             run.reason = f"the original cannot be run here, so nothing can be measured: {error}"
         else:
-            run.search(finder, budget, alpha, effort)
+            run.search(finder, budget, alpha, effort, measure_s)
             run.choose(measure_s)
     result = run.result()
     if trace is not None:
@@ -154,7 +155,9 @@ class _Run:
     refused: list[Refusal] = field(default_factory=list)
     reason: str = ""
     judge: Judge | None = None
-    found: Found | None = None
+    preferred: Preferred | None = None
+    searched: dict[str, Found] = field(default_factory=dict)  # by the costs that were searched on
+    found: Found | None = None  # of these, what the result is from
     traces: Traces = ()
     graphs: list[Model] = field(default_factory=list)  # what each of the traces began with
     inside: Inside = field(default_factory=Inside)
@@ -217,8 +220,8 @@ class _Run:
             if any(type is None or type.concrete() is None for term in self.model.inputs for type in term.types):
                 self.model = read_reduced(self.source, self.judge.shapes)  # the same terms, and what their symbols are
 
-    def search(self, finder: Finder, budget: float, alpha: float, efforts: int) -> None:
-        """Fills `found` and, first, `inside`."""
+    def search(self, finder: Finder, budget: float, alpha: float, efforts: int, measure_s: float) -> None:
+        """Fills `searched` and, first, `inside`."""
         assert self.judge is not None
         with self.phase("search", "searching"):
             request = Request(
@@ -235,18 +238,20 @@ class _Run:
                 self.cost,
                 self.device,
             )
+            self.preferred = Preferred(request, measure_s, anew=self.remeasure)
             if next(bodies(self.model), None) is not None:
                 self.inside = search_bodies(replace(request, budget=budget * _BODIES_SHARE), finder, self.book)
                 request = replace(request, budget=budget * (1 - _BODIES_SHARE))
-            self.found = finder(request)
+            for cost in self.preferred.costs:
+                self.searched[cost] = finder(replace(request, cost=cost))
 
     def choose(self, measure_s: float) -> None:
-        """The first candidate that is proven, right and not slower."""
-        assert self.found is not None and self.judge is not None
+        """The first candidate of the first search that is proven, right and not slower, unless all that another search
+        has found is that, too, and faster."""
+        assert self.judge is not None and self.preferred is not None
         trial = Trial(
             self.model,
             self.proto,
-            self.found,
             self.judge,
             self.remembered,
             self.target,
@@ -255,40 +260,65 @@ class _Run:
             measure_s,
             self.phase,
         )
-        for candidate in self._candidates():
-            outcome = trial.outcome(candidate)
-            # Where none passes, it is said what the last one came to.
-            self.difference = outcome.difference or self.difference
-            self.latency = outcome.latency or self.latency
-            if outcome.problem is None:
-                self.chosen, self.graphs = outcome.proto, outcome.graphs
-                self.traces, self.changed = (*candidate.traces, *candidate.inside.traces), True
-                self.reason = f"{candidate.name}, not timed" if self.target_absent else candidate.name
-                return
-            self.refused.append(Refusal(candidate.name, outcome.problem))
-            if trial.looks >= _PATIENCE or trial.looked_s >= _LONGEST * measure_s:
+        (first, self.found), *others = self.searched.items()
+        best: tuple[Candidate, Outcome] | None = None
+        for candidate in self._candidates(first):
+            best = self._tried(trial, candidate)
+            if best is not None or trial.looks >= _PATIENCE or trial.looked_s >= _LONGEST * measure_s:
                 break
-        if self.refused:
+        preferred = first
+        for cost, found in others:
+            if found.traces != self.found.traces and (whole := next(self._candidates(cost), None)) is not None:
+                rival = self._tried(trial, whole)
+                if rival is not None and (best is None or _ratio(rival[1]) > _ratio(best[1])):
+                    preferred, best = cost, rival
+        self.preferred.remember(preferred)
+        if best is not None:
+            self._take(*best, self.searched[preferred])
+        elif self.refused:
             self.reason = f"no candidate passed: {self.refused[-1].reason}"
         else:
             self.reason = "the search found nothing that the cost model prefers"
 
-    def _candidates(self) -> Iterator[Candidate]:
-        """What to try: rewritten bodies with all else and alone, then everything with bodies that are only folded, and
-        the graph around them alone."""
-        assert self.found is not None
-        outside, folded = list(candidates(self.found)), Inside(written=self.inside.folded)
+    def _tried(self, trial: Trial, candidate: Candidate) -> tuple[Candidate, Outcome] | None:
+        """The candidate and what was found out about it, if it passed."""
+        outcome = trial.outcome(candidate)
+        if outcome.problem is None:
+            return candidate, outcome
+        self.refused.append(Refusal(candidate.name, outcome.problem))
+        # Where none passes, it is said what the last one came to.
+        self.difference = outcome.difference or self.difference
+        self.latency = outcome.latency or self.latency
+        return None
+
+    def _take(self, candidate: Candidate, outcome: Outcome, found: Found) -> None:
+        self.found, self.changed = found, True
+        self.chosen, self.graphs = outcome.proto, outcome.graphs
+        self.traces = (*candidate.traces, *candidate.inside.traces)
+        self.difference, self.latency = outcome.difference, outcome.latency
+        self.reason = f"{candidate.name}, not timed" if self.target_absent else candidate.name
+
+    def _candidates(self, cost: str) -> Iterator[Candidate]:
+        """What to try of the search on these costs: rewritten bodies with all else and alone, then everything with
+        bodies that are only folded, and the graph around them alone."""
+        found = self.searched[cost]
+        by = "" if cost == self.cost else f", by {cost} costs"
+        outside, folded = list(candidates(found)), Inside(written=self.inside.folded)
+
+        def candidate(name: str, traces: Traces, inside: Inside) -> Candidate:
+            return Candidate(name + by, traces, inside, found.origin)
+
         if self.inside.traces:
             for name, traces in outside[:1]:
-                yield Candidate(f"{name}, also in bodies", traces, self.inside)
-            yield Candidate("rewrites in bodies", (), self.inside)
+                yield candidate(f"{name}, also in bodies", traces, self.inside)
+            yield candidate("rewrites in bodies", (), self.inside)
         for name, traces in outside:
-            yield Candidate(name, traces, folded)
+            yield candidate(name, traces, folded)
         if self.model.reduced or folded.written:
-            yield Candidate("folding only", (), folded)
+            yield candidate("folding only", (), folded)
         if folded.written:
             for name, traces in outside[:1]:
-                yield Candidate(f"{name}, and bodies as they are", traces, Inside())
+                yield candidate(f"{name}, and bodies as they are", traces, Inside())
 
     def names(self) -> dict[Term, str]:
         """Names of tensors, those in bodies too."""
@@ -335,3 +365,8 @@ class _Run:
             versions=versions(),
             proto=proto,
         )
+
+
+def _ratio(outcome: Outcome) -> float:
+    """How much faster it is; 1 where that was not measured."""
+    return outcome.latency.ratio if outcome.latency is not None else 1.0

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
 
+from superopt.ir.term import Term
 from superopt.onnx_io import Model, ModelError, put_back, write_model
 from superopt.onnx_io.bodies import all_nodes
 from superopt.optimizer.bodies import Inside
-from superopt.optimizer.candidates import Found, Traces
+from superopt.optimizer.candidates import Traces
 from superopt.optimizer.judge import Judge, loadable
 from superopt.optimizer.remembered import RememberedProofs
 from superopt.optimizer.result import Difference, Latency
@@ -27,11 +28,13 @@ _LEAST_LOW = 0.98
 
 @dataclass(frozen=True)
 class Candidate:
-    """What to make of the original: the passes to apply, and what to put in place of its bodies."""
+    """What to make of the original: the passes to apply, and what to put in place of its bodies. `origin` names
+    the rule that made a term."""
 
     name: str
     traces: Traces
     inside: Inside
+    origin: Mapping[Term, str] = field(default_factory=dict)
 
     @property
     def only_folded(self) -> bool:
@@ -66,7 +69,6 @@ class Trial:
 
     model: Model
     original: onnx.ModelProto
-    found: Found
     judge: Judge
     proofs: RememberedProofs
     target: Target
@@ -110,7 +112,7 @@ class Trial:
     def _written(self, model: Model, candidate: Candidate) -> onnx.ModelProto:
         try:
             with self.phase("write", "folding weights"):
-                proto = write_model(put_back(model, candidate.inside.written), self.found.origin, exact=self.exact)
+                proto = write_model(put_back(model, candidate.inside.written), candidate.origin, exact=self.exact)
         except (ModelError, onnx.checker.ValidationError) as error:
             raise _Refused(f"it is not a valid model: {error}") from None
         if candidate.only_folded and _size(proto) >= _size(self.original):

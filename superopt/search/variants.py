@@ -184,7 +184,7 @@ class RuleSet:
             self._rules[key] = []
             for number, rule, reverse in self._listed.get(key, ()):
                 directed = rule.reversed() if reverse else rule
-                if not directed.applicable or _only_adds(directed) or is_large(directed):
+                if not directed.applicable or _only_adds(directed) or _may_overflow(directed) or is_large(directed):
                     continue
                 if all(map(self._available, _operators(directed.rhs) - _operators(directed.lhs))):
                     self._rules[key].append((number, directed, rule.id))
@@ -265,6 +265,17 @@ def _variant(rule: Rule, origin: str) -> Variant:
 def _only_adds(rule: Rule) -> bool:
     """Whether it is of the form f(x) = g(f(x)), which left to right only adds work, or says nothing."""
     return not set(rule.lhs).isdisjoint(topological(rule.rhs))
+
+
+def _may_overflow(rule: Rule) -> bool:
+    """Whether it left to right exponentiates what the left side does not: e^89 is no float (e^12 no float16), and over
+    the reals, where rules are proven, that makes no difference. What has exponentials in its definition only, as
+    Softmax, is computed without such values by the runtime."""
+    return _exponentials(rule.rhs) > _exponentials(rule.lhs)
+
+
+def _exponentials(terms: tuple[Term, ...]) -> int:
+    return sum(term.op == "Exp" for term in topological(terms))
 
 
 def _depth(side: Term) -> int:
