@@ -164,7 +164,7 @@ def test_no_further_candidate_is_tried_where_looks_take_long(lora_rules: Path) -
     def long(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -> Timing:
         return dataclasses.replace(slower(original, candidate, feeds, budget_s), seconds=7 * budget_s)
 
-    assert len(run_optimize(two_regions(), None, lora_rules, timer=long).refused) == 3  # 7 + 7 + 7 > 18
+    assert len(run_optimize(two_regions(), None, lora_rules, timer=long).refused) == 2  # 7 + 7 > 12
 
 
 def test_second_candidate_is_tried(tmp_path: Path, lora_rules: Path) -> None:

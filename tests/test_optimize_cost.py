@@ -76,7 +76,7 @@ def test_a_repetition_has_the_name_of_the_request_that_it_repeats(lora_rules: Pa
     names: list[str] = []
 
     def finder(request: Request) -> Found:
-        if request.cost == "measured":
+        if request.regions:
             names.append(request.name)
         return Found()
 
@@ -86,11 +86,12 @@ def test_a_repetition_has_the_name_of_the_request_that_it_repeats(lora_rules: Pa
 
 
 def test_the_faster_result_of_both_searches_is_taken_and_repeated(lora_rules: Path) -> None:
-    asked: list[str] = []
+    ways = [("measured", True), ("measured", False), ("analytic", False)]
+    asked: list[tuple[str, bool]] = []
 
     def finder(request: Request) -> Found:
-        asked.append(request.cost)
-        rules = request.rules if request.cost == better else request.rules[:1]
+        asked.append((request.cost, request.regions))
+        rules = request.rules if asked[-1] == better else request.rules[:1]
         return find(replace(request, cost="analytic", rules=rules))
 
     def timer(original: object, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
@@ -98,8 +99,9 @@ def test_the_faster_result_of_both_searches_is_taken_and_repeated(lora_rules: Pa
         ratio = 3.0 / len(onnx.load_from_string(candidate).graph.node)
         return Timing(ratio, 1.0, ratio, ratio, ratio, ratio, 1.0, 9, "cpu")
 
-    for seed, better, name in ((1, "analytic", "all rewrites, by analytic costs"), (2, "measured", "all rewrites")):
-        for expected in (["measured", "analytic"], [better]):
+    names = ("all rewrites", "all rewrites, no region timed", "all rewrites, by analytic costs")
+    for seed, (better, name) in enumerate(zip(ways, names, strict=True), 10):
+        for expected in (ways, [better]):
             asked.clear()
             result = optimized(lora_rules, device=STARTS, finder=finder, timer=timer, seed=seed)
             assert asked == expected
@@ -107,7 +109,7 @@ def test_the_faster_result_of_both_searches_is_taken_and_repeated(lora_rules: Pa
             assert result.reason == name and result.latency is not None and result.latency.ratio == 1.5
         asked.clear()
         optimized(lora_rules, device=STARTS, finder=finder, timer=timer, seed=seed, remeasure=True)
-        assert asked == ["measured", "analytic"]
+        assert asked == ways
 
 
 def test_what_no_search_makes_faster_is_kept_and_kept_again(lora_rules: Path) -> None:

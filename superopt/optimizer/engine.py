@@ -28,7 +28,7 @@ _TIMING_SHARE = 2.0
 class Request:
     """What a search is to do; costs are those at `model.sizes`. `budget` is in seconds; `progress` hears one line now
     and then. `numerics` is that of `book`, `cost` one of COSTS; `device` describes the target to the analytic model
-    (None: a usual one)."""
+    (None: a usual one). With measured costs, `regions` are timed as models of their own as well."""
 
     model: Model
     rules: list[Rule]
@@ -42,6 +42,7 @@ class Request:
     numerics: str
     cost: str = COSTS[0]
     device: Device | None = None
+    regions: bool = True
 
     @property
     def name(self) -> str:
@@ -74,15 +75,16 @@ def find(request: Request) -> Found:
             run=request.name,
             present=topological(model.outputs),
         )
-        timer = ModelTimer(
-            target,
-            model.weights,
-            sizes=model.sizes,
-            opset=model.opset,
-            most_s=_TIMING_SHARE * request.budget,
-            cache=measured.cache,
-            run=request.name,
-        )
+        if request.regions:
+            timer = ModelTimer(
+                target,
+                model.weights,
+                sizes=model.sizes,
+                opset=model.opset,
+                most_s=_TIMING_SHARE * request.budget,
+                cache=measured.cache,
+                run=request.name,
+            )
     result = search(
         model.outputs,
         request.rules if measured else list(_without_algorithms(request.rules)),

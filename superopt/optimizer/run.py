@@ -19,7 +19,7 @@ from superopt.optimizer.candidates import Found, Traces, candidates, explained, 
 from superopt.optimizer.engine import COSTS, Request, find
 from superopt.optimizer.files import count_operators, keep_original, write_text
 from superopt.optimizer.judge import Judge
-from superopt.optimizer.preferred import Preferred
+from superopt.optimizer.preferred import Preferred, Way
 from superopt.optimizer.remembered import RememberedProofs
 from superopt.optimizer.result import Difference, Latency, Refusal, Result
 from superopt.optimizer.timings import Timer
@@ -38,7 +38,7 @@ Finder = Callable[[Request], Found]
 # No further candidate is tried after so many looks at candidates; a close call counts as three.
 _PATIENCE = 8
 # Nor after so many times the seconds meant for one look: sessions of large models take long to open.
-_LONGEST = 18
+_LONGEST = 12
 # Of the time for searching, at most so much for the bodies of control flow (nothing where there are none).
 _BODIES_SHARE = 0.4
 
@@ -156,7 +156,7 @@ class _Run:
     reason: str = ""
     judge: Judge | None = None
     preferred: Preferred | None = None
-    searched: dict[str, Found] = field(default_factory=dict)  # by the costs that were searched on
+    searched: dict[Way, Found] = field(default_factory=dict)
     found: Found | None = None  # of these, what the result is from
     traces: Traces = ()
     graphs: list[Model] = field(default_factory=list)  # what each of the traces began with
@@ -242,12 +242,11 @@ class _Run:
             if next(bodies(self.model), None) is not None:
                 self.inside = search_bodies(replace(request, budget=budget * _BODIES_SHARE), finder, self.book)
                 request = replace(request, budget=budget * (1 - _BODIES_SHARE))
-            for cost in self.preferred.costs:
-                self.searched[cost] = finder(replace(request, cost=cost))
+            self.searched = {way: finder(way.of(request)) for way in self.preferred.ways}
 
     def choose(self, measure_s: float) -> None:
-        """The first candidate of the first search that is proven, right and not slower, unless all that another search
-        has found is that, too, and faster."""
+        """The fastest of what the searches have found as a whole, else the first part of the first search's result, of
+        what is proven, right and not slower."""
         assert self.judge is not None and self.preferred is not None
         trial = Trial(
             self.model,
@@ -261,17 +260,22 @@ class _Run:
             self.phase,
         )
         (first, self.found), *others = self.searched.items()
-        best: tuple[Candidate, Outcome] | None = None
-        for candidate in self._candidates(first):
-            best = self._tried(trial, candidate)
-            if best is not None or trial.looks >= _PATIENCE or trial.looked_s >= _LONGEST * measure_s:
-                break
-        preferred = first
-        for cost, found in others:
-            if found.traces != self.found.traces and (whole := next(self._candidates(cost), None)) is not None:
-                rival = self._tried(trial, whole)
+        preferred, parts = first, self._candidates(first)
+        whole = next(parts, None)
+        best = None if whole is None else self._tried(trial, whole)
+        # Looks at other searches' results are not counted with these: a repeated run does not take them.
+        rivals, seen = replace(trial), [self.found.traces]
+        for way, found in others:
+            if found.traces not in seen and (whole := next(self._candidates(way), None)) is not None:
+                seen.append(found.traces)
+                rival = self._tried(rivals, whole)
                 if rival is not None and (best is None or _ratio(rival[1]) > _ratio(best[1])):
-                    preferred, best = cost, rival
+                    preferred, best = way, rival
+        while best is None and trial.looks < _PATIENCE and trial.looked_s < _LONGEST * measure_s:
+            part = next(parts, None)
+            if part is None:
+                break
+            best = self._tried(trial, part)
         self.preferred.remember(preferred)
         if best is not None:
             self._take(*best, self.searched[preferred])
@@ -298,15 +302,14 @@ class _Run:
         self.difference, self.latency = outcome.difference, outcome.latency
         self.reason = f"{candidate.name}, not timed" if self.target_absent else candidate.name
 
-    def _candidates(self, cost: str) -> Iterator[Candidate]:
-        """What to try of the search on these costs: rewritten bodies with all else and alone, then everything with
+    def _candidates(self, way: Way) -> Iterator[Candidate]:
+        """What to try of what one search has found: rewritten bodies with all else and alone, then everything with
         bodies that are only folded, and the graph around them alone."""
-        found = self.searched[cost]
-        by = "" if cost == self.cost else f", by {cost} costs"
+        found = self.searched[way]
         outside, folded = list(candidates(found)), Inside(written=self.inside.folded)
 
         def candidate(name: str, traces: Traces, inside: Inside) -> Candidate:
-            return Candidate(name + by, traces, inside, found.origin)
+            return Candidate(name + way.name, traces, inside, found.origin)
 
         if self.inside.traces:
             for name, traces in outside[:1]:
