@@ -162,9 +162,9 @@ def test_no_further_candidate_is_tried_after_many_looks(lora_rules: Path, monkey
 
 def test_no_further_candidate_is_tried_where_looks_take_long(lora_rules: Path) -> None:
     def long(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -> Timing:
-        return dataclasses.replace(slower(original, candidate, feeds, budget_s), seconds=7 * budget_s)
+        return dataclasses.replace(slower(original, candidate, feeds, budget_s), seconds=4 * budget_s)
 
-    assert len(run_optimize(two_regions(), None, lora_rules, timer=long).refused) == 2  # 7 + 7 > 12
+    assert len(run_optimize(two_regions(), None, lora_rules, timer=long).refused) == 2  # 4 + 4 > 6
 
 
 def test_second_candidate_is_tried(tmp_path: Path, lora_rules: Path) -> None:

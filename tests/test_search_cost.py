@@ -251,6 +251,13 @@ def test_what_cannot_be_measured_is_estimated(tmp_path: Path) -> None:
     assert sized.counts.measured == 1
 
 
+def test_what_would_fill_the_memory_is_estimated(tmp_path: Path) -> None:
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    large = make("Mul", (Graphs().const(512, 1280, 1, 1), image(1280, 28)))
+    assert cost.cost(large) == ANALYTIC.cost(large)
+    assert (cost.counts.measured, cost.counts.estimated) == (0, 1)
+
+
 def test_no_time_to_measure_means_estimates_scaled_by_what_was_measured(tmp_path: Path) -> None:
     cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
     small, large = (make("Relu", (var("x", tensor(size, 64)),)) for size in (64, 128))

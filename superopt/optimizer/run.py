@@ -35,10 +35,12 @@ __all__ = ["optimize"]
 
 Finder = Callable[[Request], Found]
 
-# No further candidate is tried after so many looks at candidates; a close call counts as three.
+# No further part of a result is tried after so many looks at candidates; a close call counts as three.
 _PATIENCE = 8
 # Nor after so many times the seconds meant for one look: sessions of large models take long to open.
-_LONGEST = 12
+_LONGEST = 6
+# The same of results of other searches.
+_LONGEST_OF_RIVALS = 12
 # Of the time for searching, at most so much for the bodies of control flow (nothing where there are none).
 _BODIES_SHARE = 0.4
 
@@ -266,6 +268,8 @@ class _Run:
         # Looks at other searches' results are not counted with these: a repeated run does not take them.
         rivals, seen = replace(trial), [self.found.traces]
         for way, found in others:
+            if rivals.looked_s >= _LONGEST_OF_RIVALS * measure_s:
+                break
             if found.traces not in seen and (whole := next(self._candidates(way), None)) is not None:
                 seen.append(found.traces)
                 rival = self._tried(rivals, whole)

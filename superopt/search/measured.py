@@ -44,6 +44,7 @@ _REFERENCES = 50
 _SMALL_S = 50e-6  # what is faster is measured in copies
 _COPIES = 12
 _LARGEST_BYTES = 1 << 28  # all copies together
+_MOST_BYTES = 1 << 30  # of one operator: what moves more is estimated, it would fill the memory
 # The same of constants alone, each copy's its own. So those of a small operator, too, come from the cache that many
 # operators share: read again and again from a nearer one, they would make two halves look cheaper than the whole.
 _WEIGHT_BYTES = 1 << 23
@@ -186,6 +187,8 @@ class MeasuredCost:
 
     def _measure(self, alone: Term) -> float:
         moved = sum(map(bytes_of, alone.types)) + sum(bytes_of(i.type) for i in alone.inputs if i is not None)
+        if moved > _MOST_BYTES:
+            raise Unmeasurable(f"{alone.op} of {moved} bytes")
         weights = sum(bytes_of(i.type) for i in alone.inputs if i is not None and i.op == "Const")
         copies = min(_COPIES, _LARGEST_BYTES // max(1, moved), max(1, _WEIGHT_BYTES // max(1, weights)))
         if copies < 2 or self.fallback.cost(alone) > 10 * _SMALL_S:
