@@ -17,6 +17,7 @@ from superopt.search.cost import AnalyticCost
 from superopt.search.graph_cost import GraphCost
 from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
 from superopt.search.regions import canonical
+from superopt.search.shared import Shared
 from tests.search_graphs import Graphs, image, operators
 from tests.search_rules import RULES, believe
 
@@ -33,8 +34,8 @@ def searched(
     limit: int = 700,
     focus: frozenset[Term] | None = None,
 ) -> RegionSearch:
-    costs = GraphCost(AnalyticCost())
-    search = RegionSearch(outputs, Matcher(rules), CheckCache(check), costs, alpha=alpha, limit=limit, focus=focus)
+    shared = Shared(Matcher(rules), CheckCache(check), GraphCost(AnalyticCost()))
+    search = RegionSearch(outputs, shared, alpha=alpha, limit=limit, focus=focus)
     while not search.exhausted:
         search.improve()
     return search
@@ -129,7 +130,7 @@ def test_the_limit_ends_the_search() -> None:
 
 def test_a_deadline_in_the_past_leaves_things_as_they_are_and_the_search_can_go_on() -> None:
     block = Graphs().mobileone(image(), 8, 3, 8, 4, True)
-    search = RegionSearch([block], Matcher(RULE_SET), CheckCache(believe), GraphCost(AnalyticCost()))
+    search = RegionSearch([block], Shared(Matcher(RULE_SET), CheckCache(believe), GraphCost(AnalyticCost())))
     assert not search.improve(deadline=0.0)
     assert search.best is search.start and search.effort == 0
     while not search.exhausted:

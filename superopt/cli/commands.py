@@ -98,7 +98,7 @@ _optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = 
         help="The device of --cost analytic --device is not here: compare outputs, but time nothing, and say so.",
     ),
     click.option(
-        "--remeasure", is_flag=True, help="Time the result again, where an earlier run has timed the very same one."
+        "--remeasure", is_flag=True, help="Search and time anew, where an earlier run has timed the very same result."
     ),
     click.option(
         "--explain", is_flag=True, help="Show of each rule where it matched, whether it was tried, and what it gained."

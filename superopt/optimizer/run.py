@@ -81,11 +81,12 @@ def optimize(
     `effort` (1 to `superopt.search.EFFORTS`) is how thoroughly it looks for gains behind dearer graphs;
     `shapes` are sizes at which dynamic inputs are measured (the result stays dynamic). `numerics` is the loosest class
     of rules to use (`verify.verdict.NUMERICS`); with "exact" the result gives the original's outputs bit for bit.
-    `cost` says where the search has the costs of operators from: "measured", or "analytic", a model of `device` (a
-    description, its file, or the name of a shipped one; None: a usual device of the provider). With `target_absent`
+    `cost` says where the search has the costs of operators from: "measured" (then the result of a search on analytic
+    ones is timed as well, and the fastest counts), or "analytic", a model of `device` (a description, its file, or the
+    name of a shipped one; None: a usual device of the provider). With `target_absent`
     that device is not here: outputs are compared on what is here, but nothing is timed, and `Result.notices` says so.
-    A candidate that an earlier run has timed against this original, under the same conditions, is not timed again, so
-    that the same run has the same result; with `remeasure` it is.
+    A candidate that an earlier run has timed against this original, under the same conditions, is not timed again, and
+    of several searches only the best is made again, so that the same run has the same result; with `remeasure` all are.
     With `explain`, `Result.attempts` says of every rule where it matched, whether it was tried, and what it gained.
     `finder` and `timer` replace the search and the clock.
 
@@ -272,6 +273,8 @@ class _Run:
                 break
             if found.traces not in seen and (whole := next(self._candidates(way), None)) is not None:
                 seen.append(found.traces)
+                if best is not None:
+                    best[1].proto = None  # it has all weights, and can be made again
                 rival = self._tried(rivals, whole)
                 if rival is not None and (best is None or _ratio(rival[1]) > _ratio(best[1])):
                     preferred, best = way, rival
@@ -282,7 +285,7 @@ class _Run:
             best = self._tried(trial, part)
         self.preferred.remember(preferred)
         if best is not None:
-            self._take(*best, self.searched[preferred])
+            self._take(*best, self.searched[preferred], trial)
         elif self.refused:
             self.reason = f"no candidate passed: {self.refused[-1].reason}"
         else:
@@ -299,9 +302,9 @@ class _Run:
         self.latency = outcome.latency or self.latency
         return None
 
-    def _take(self, candidate: Candidate, outcome: Outcome, found: Found) -> None:
+    def _take(self, candidate: Candidate, outcome: Outcome, found: Found, trial: Trial) -> None:
         self.found, self.changed = found, True
-        self.chosen, self.graphs = outcome.proto, outcome.graphs
+        self.chosen, self.graphs = outcome.proto or trial.made(candidate), outcome.graphs
         self.traces = (*candidate.traces, *candidate.inside.traces)
         self.difference, self.latency = outcome.difference, outcome.latency
         self.reason = f"{candidate.name}, not timed" if self.target_absent else candidate.name

@@ -96,6 +96,10 @@ class Trial:
             outcome.problem = str(refused)
         return outcome
 
+    def made(self, candidate: Candidate) -> onnx.ModelProto:
+        """What is written for a candidate that has passed."""
+        return self._written(self._replayed(candidate, []), candidate)
+
     def _replayed(self, candidate: Candidate, graphs: list[Model]) -> Model:
         """The rewritten graph; what each pass began with goes to `graphs`."""
         model = self.model

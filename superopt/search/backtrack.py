@@ -26,12 +26,10 @@ from typing import NamedTuple
 
 from superopt.ir.term import Term, topological
 from superopt.search.expander import Expander
-from superopt.search.graph_cost import GraphCost, Price
-from superopt.search.luck import Luck
-from superopt.search.meter import Meter
-from superopt.search.moves import CheckCache, Match, Matcher
+from superopt.search.graph_cost import Price
+from superopt.search.moves import Match
+from superopt.search.shared import Shared
 from superopt.search.state import State, fresh, lost, surroundings
-from superopt.search.tally import Tally
 from superopt.search.view import run_time_terms
 
 __all__ = ["EFFORTS", "RegionSearch"]
@@ -66,21 +64,15 @@ class RegionSearch:
     def __init__(
         self,
         outputs: Sequence[Term],
-        matcher: Matcher,
-        check: CheckCache,
-        cost: GraphCost,
+        shared: Shared,
         *,
         alpha: float = 2.0,
         limit: int = 4000,
         efforts: int = 1,
-        luck: Luck | None = None,
-        tally: Tally | None = None,
-        meter: Meter | None = None,
         focus: frozenset[Term] | None = None,
     ) -> None:
-        self.luck, self.meter, self.alpha, self.limit = luck or Luck(), meter or Meter(), alpha, limit
-        tally = Tally() if tally is None else tally
-        self._expander = Expander(outputs, matcher, check, cost, self.luck, tally, self.meter, focus)
+        self._luck, self._meter, self.alpha, self.limit = shared.luck, shared.meter, alpha, limit
+        self._expander = Expander(outputs, shared, focus)
         self.efforts = efforts
         self.start = self._expander.start
         self.best = self.start  # what the search makes of the region
@@ -104,7 +96,7 @@ class RegionSearch:
     def exhausted(self) -> bool:
         """Whether there is nothing more to do."""
         # What was found shows how long it may take to find more.
-        patience = max(self.luck.patience * self.efforts, round((self._found - self._begun) * (_PATIENCE_FACTOR - 1)))
+        patience = max(self._luck.patience * self.efforts, round((self._found - self._begun) * (_PATIENCE_FACTOR - 1)))
         return self.effort >= self.efforts or self.expanded >= min(self.limit, self._found + patience)
 
     def candidates(self) -> list[State]:
@@ -135,7 +127,7 @@ class RegionSearch:
             saved[rule] = saved.get(rule, 0) + state.parent.price.time - state.price.time
         rule = max(saved, key=lambda rule: saved[rule])
         self._expander.distrusted.add(rule)
-        self.luck.broken(rule)
+        self._luck.broken(rule)
         self._elite.clear()
         self.best = self.base = self.start
         self.effort, self._begun = self.efforts if self._sites_only else 0, self.expanded
@@ -209,7 +201,7 @@ class RegionSearch:
 
     @property
     def _late(self) -> bool:
-        return self.meter.over or self.meter.spent_s >= self.deadline
+        return self._meter.over or self._meter.spent_s >= self.deadline
 
     def _accept(self, state: State) -> None:
         if state.price < self.base.price:
@@ -282,12 +274,12 @@ class RegionSearch:
         self._expander.usual = frozenset(run_time_terms(self.base.outputs))
         for _, first in sorted(
             self._expander.moves(self.base, self.base.focus, bound=self.alpha * self.base.price.time),
-            key=lambda item: not self.luck.has_gained(item[1].name),
+            key=lambda item: not self._luck.has_gained(item[1].name),
         ):
             if self._over():
                 return None
             rule = first.name
-            child = self._child(self.base, first) if self.luck.allows(self.effort, rule) else None
+            child = self._child(self.base, first) if self._luck.allows(self.effort, rule) else None
             if child is None:
                 continue
             key = (self.effort, self._expander.normal(child.outputs))
@@ -295,7 +287,7 @@ class RegionSearch:
                 continue
             before = self.expanded
             found = self._burst(child, width, depth, dearer)
-            self.luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
+            self._luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
             if found.price < self.base.price:
                 return found
             self._fruitless.add(key)
@@ -315,7 +307,7 @@ class RegionSearch:
                 if left == 0:
                     break
                 rule = first.name
-                if first.covered.isdisjoint(taken.move.covered) or not self.luck.allows(self.effort, rule):
+                if first.covered.isdisjoint(taken.move.covered) or not self._luck.allows(self.effort, rule):
                     continue
                 child = self._child(parent, first, {self._expander.normal(taken.outputs)})
                 if child is None:
@@ -327,7 +319,7 @@ class RegionSearch:
                 for _ in range(2):
                     if found.price >= self.base.price:
                         found = self._descend(self._burst(found, width, depth, dearer), keep=True)
-                self.luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
+                self._luck.tell(self.effort, rule, found.price < self.base.price, self.expanded - before)
                 if found.price < self.base.price:
                     return found
                 self._fruitless.add((self.effort, self._expander.normal(child.outputs)))

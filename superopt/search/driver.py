@@ -15,14 +15,13 @@ from superopt.search.collecting import few_collections
 from superopt.search.cost import CostModel
 from superopt.search.everywhere import in_order, site_regions
 from superopt.search.graph_cost import GraphCost
-from superopt.search.luck import Luck
 from superopt.search.meter import Meter
 from superopt.search.moves import Check, CheckCache, Matcher, RuleSet
 from superopt.search.recurrences import Recurrences
 from superopt.search.regions import Region, canonical, operators_in_order, regions
 from superopt.search.result import Gain, Progress, SearchResult, Untimed
+from superopt.search.shared import Shared
 from superopt.search.state import State
-from superopt.search.tally import Tally
 
 __all__ = ["RegionTimer", "search"]
 
@@ -70,15 +69,12 @@ def search(
         return _Search(
             tuple(outputs),
             position,
-            Matcher(RuleSet(rules, available)),
+            Shared(Matcher(RuleSet(rules, available)), CheckCache(check), GraphCost(cost), Meter(budget_s, measuring)),
             Recurrences(rules, available),
-            CheckCache(check),
-            GraphCost(cost),
             alpha,
             efforts,
             limit,
             region_timer,
-            Meter(budget_s, measuring),
             progress or (lambda _: None),
         ).run()
 
@@ -99,23 +95,18 @@ class _Task:
 class _Search:
     outputs: tuple[Term, ...]  # the graph as far as it has come
     position: Mapping[Term, int]
-    matcher: Matcher
+    shared: Shared
     recurrences: Recurrences
-    check: CheckCache
-    cost: GraphCost
     alpha: float
     efforts: int
     limit: int
     region_timer: RegionTimer | None
-    meter: Meter
     progress: Callable[[Progress], None]
     # Searched before, in this or an earlier pass: what became of it.
     known: dict[tuple[Term, ...], RegionSearch] = field(default_factory=dict)
     verdicts: dict[tuple[tuple[Term, ...], tuple[Term, ...]], State | None] = field(default_factory=dict)
     settled: set[tuple[Term, ...]] = field(default_factory=set)  # results of searches: there is nothing to find there
     cuts: set[frozenset[Term]] = field(default_factory=set)  # values that were live where earlier passes have cut
-    luck: Luck = field(default_factory=Luck)
-    tally: Tally = field(default_factory=Tally)
     totals: tuple[int, int] = (0, 0)  # regions of the first pass, and distinct ones
     improved: set[tuple[Term, ...]] = field(default_factory=set)
     traces: list[Trace] = field(default_factory=list)
@@ -124,43 +115,43 @@ class _Search:
     origin: dict[Term, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.before = self.cost.price(self.outputs).time
+        self.before = self.shared.cost.price(self.outputs).time
 
     def run(self) -> SearchResult:
         """Recurrent layers; sites of one law wherever they are, gates before time steps; then pass after pass over
         regions."""
         self._roll_up()
         for of_values in (True, False):
-            if not self.meter.over:
+            if not self.shared.meter.over:
                 self._merge_sites(of_values)
         for number in range(1, PASSES + 1):
-            if self.meter.over or not (self._pass(number) or number == 1):
+            if self.shared.meter.over or not (self._pass(number) or number == 1):
                 break
         return SearchResult(
             outputs=self.outputs,
             traces=tuple(self.traces),
             cost_before=self.before * 1e-12,
-            cost_after=self.cost.price(self.outputs).time * 1e-12,
+            cost_after=self.shared.cost.price(self.outputs).time * 1e-12,
             regions_total=self.totals[0],
             regions_unique=self.totals[1],
             regions_improved=len(self.improved),
             rule_uses=dict(sorted(self.uses.items(), key=lambda item: (-item[1], item[0]))),
             states=sum(s.expanded for s in self.known.values()),
-            seconds=self.meter.clock_s,
+            seconds=self.shared.meter.clock_s,
             complete=all(s.exhausted for s in self.known.values()),
             gains=self.gains,
             origin=self.origin,
-            tally=self.tally,
+            tally=self.shared.tally,
         )
 
     def _roll_up(self) -> None:
         """Recurrent operators in the place of cells and of their steps, where that pays all in all."""
-        outputs, steps = self.outputs, list[tuple[Trace, Applied]]()
-        while not self.meter.over and (trace := self.recurrences.trace(outputs, self.check.of)) is not None:
+        outputs, steps, check = self.outputs, list[tuple[Trace, Applied]](), self.shared.check
+        while not self.shared.meter.over and (trace := self.recurrences.trace(outputs, check.of)) is not None:
             made = {a.rewrite: origins(a.rewrite, [s.rule.id for s in a.rewrite.steps]) for a in trace.applications}
             steps.append((trace, Applied(outputs, trace, made)))
             outputs = steps[-1][1].outputs
-        if self.cost.price(outputs).time < self.before:
+        if self.shared.cost.price(outputs).time < self.before:
             for trace, applied in steps:
                 self._apply(trace, applied)
                 for application in trace.applications:
@@ -169,7 +160,7 @@ class _Search:
 
     def _merge_sites(self, of_values: bool) -> None:
         """Merges the sites of single laws that share values, else those that share weights, where that pays."""
-        found = list(site_regions(self.outputs, Matcher(self.matcher.rules), of_values))
+        found = list(site_regions(self.outputs, Matcher(self.shared.matcher.rules), of_values))
         for task in self._tasks(found):
             task.search.merge()
         found = [region for region in found if self.known[region.outputs].promise >= _SURE_GAIN]
@@ -184,18 +175,18 @@ class _Search:
         """
         focused = bool(self.cuts) and all(search.exhausted for search in self.known.values())
         order = operators_in_order(self.outputs, self.position)
-        found, boundaries = regions(self.outputs, order, self.matcher.rules, self.cuts)
+        found, boundaries = regions(self.outputs, order, self.shared.matcher.rules, self.cuts)
         tasks = self._tasks(found, focused)
         if number == 1:
             self.totals = len(found), len(tasks)
-        total = self.cost.price(self.outputs).time
+        total = self.shared.cost.price(self.outputs).time
 
         def tell(done: int) -> None:
             now = total - sum(task.search.saving * len(task.places) for task in tasks)
             ratio = now / self.before if self.before else 1.0
-            self.progress(Progress(number, done, len(tasks), ratio, self.meter.clock_s))
+            self.progress(Progress(number, done, len(tasks), ratio, self.shared.meter.clock_s))
 
-        until, spent = self.meter.budget_s, self.meter.spent_s
+        until, spent = self.shared.meter.budget_s, self.shared.meter.spent_s
         self._improve(tasks, until if number > 1 else spent + (until - spent) * _FIRST_PASS_SHARE, tell)
         return self._rewrite(found, self._choose(tasks), boundaries)
 
@@ -233,15 +224,10 @@ class _Search:
                 if region.outputs not in self.known:
                     self.known[region.outputs] = RegionSearch(
                         region.outputs,
-                        self.matcher,
-                        self.check,
-                        self.cost,
+                        self.shared,
                         alpha=self.alpha,
                         efforts=self.efforts,
                         limit=self.limit,
-                        luck=self.luck,
-                        tally=self.tally,
-                        meter=self.meter,
                         focus=seams[region.outputs] if focused else None,
                     )
                 tasks[region.outputs] = _Task(self.known[region.outputs])
@@ -253,8 +239,8 @@ class _Search:
         for effort in range(self.efforts):
             todo = sorted((t for t in tasks if t.search.effort == effort), key=lambda t: -t.weight)
             for k, task in enumerate(todo):
-                now = self.meter.spent_s
-                if self.meter.over or now >= until:
+                now = self.shared.meter.spent_s
+                if self.shared.meter.over or now >= until:
                     return
                 share = task.weight / (sum(t.weight for t in todo[k:]) or 1.0)
                 task.search.improve(now + (until - now) * share)
@@ -283,11 +269,11 @@ class _Search:
         for anew in (False, True):
             if anew:
                 searched.distrust()
-                while not searched.exhausted and searched.improve(self.meter.budget_s):
+                while not searched.exhausted and searched.improve(self.shared.meter.budget_s):
                     pass
             for state in searched.candidates()[:_MOST_TIMED]:
                 try:
-                    if self.meter.over:
+                    if self.shared.meter.over:
                         raise Untimed
                     gain = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
                 except Untimed:
@@ -317,6 +303,6 @@ class _Search:
                     assert state.parent is not None and state.move is not None
                     rule = state.move.variant.origin
                     self.uses[rule] = self.uses.get(rule, 0) + 1
-                    self.tally[rule].used += 1
-                    self.tally[rule].saved_s += (state.parent.price.time - state.price.time) * 1e-12
+                    self.shared.tally[rule].used += 1
+                    self.shared.tally[rule].saved_s += (state.parent.price.time - state.price.time) * 1e-12
         return Trace(tuple(applications)), origin_of

@@ -9,13 +9,11 @@ from superopt.ir.ops import remake
 from superopt.ir.term import Term, rebuild
 from superopt.ir.trace import Step
 from superopt.search.change import Changeable
-from superopt.search.graph_cost import GraphCost, Price
-from superopt.search.luck import Luck
-from superopt.search.meter import Meter
-from superopt.search.moves import CheckCache, Match, Matcher, Variant
+from superopt.search.graph_cost import Price
+from superopt.search.moves import Match, Variant
 from superopt.search.normal import Normal
+from superopt.search.shared import Shared
 from superopt.search.state import State
-from superopt.search.tally import Tally
 from superopt.search.together import Joint, joint
 from superopt.search.view import View
 
@@ -39,18 +37,12 @@ class Expander:
     def __init__(
         self,
         outputs: Sequence[Term],
-        matcher: Matcher,
-        check: CheckCache,
-        cost: GraphCost,
-        luck: Luck,
-        tally: Tally,
-        meter: Meter,
+        shared: Shared,
         focus: frozenset[Term] | None = None,
     ) -> None:
-        self._matcher, self._check, self._cost = matcher, check, cost
-        self._luck, self._tally, self._meter = luck, tally, meter
-        whole = cost.price(outputs)
-        self._quantum = max(1, round((whole.time - cost.reading(whole.weight_bytes)) * _DIFFERENCE))
+        self._shared = shared
+        whole = shared.cost.price(outputs)
+        self._quantum = max(1, round((whole.time - shared.cost.reading(whole.weight_bytes)) * _DIFFERENCE))
         self.start = State(tuple(outputs), self._rounded(whole), focus=focus)
         self.distrusted: set[str] = set()
         self.usual: Collection[Term] = frozenset()
@@ -60,7 +52,7 @@ class Expander:
 
     def tidy(self) -> None:
         """Give back memory: there may be a thousand regions."""
-        self._matcher.tidy()
+        self._shared.matcher.tidy()
         self.normal = Normal()
         self._graphs.clear()
 
@@ -72,7 +64,7 @@ class Expander:
         if outputs not in self._graphs:
             if len(self._graphs) >= _GRAPHS:
                 del self._graphs[next(iter(self._graphs))]
-            self._graphs[outputs] = Changeable(self._cost, View(outputs))
+            self._graphs[outputs] = Changeable(self._shared.cost, View(outputs))
         return self._graphs[outputs]
 
     def _rounded(self, price: Price) -> Price:
@@ -101,19 +93,19 @@ class Expander:
         def wanted(variant: Variant) -> bool:
             if not variant.covers if functions else variant.chooses:
                 return False
-            return not (variant.origin in self.distrusted or self._luck.is_broken(variant.origin))
+            return not (variant.origin in self.distrusted or self._shared.luck.is_broken(variant.origin))
 
         def after(found: Match) -> Price:
             return self._rounded(graph.price(found.roots, found.results))
 
-        matcher, view = self._matcher, graph.view
+        matcher, view = self._shared.matcher, graph.view
         matches = matcher.merges(view, near, wanted) if merges else matcher.matches(view, near, wanted, several)
         for found in matches:
             key = (found.roots, self.normal(found.results))
             if key in seen:
                 continue
             seen.add(key)
-            self._tally[found.variant.origin].matched += 1
+            self._shared.tally[found.variant.origin].matched += 1
             price = after(found)
             if price.time == state.price.time and price >= state.price and found.only_writes_weights:
                 continue
@@ -122,7 +114,7 @@ class Expander:
             made = joint((*priced, *dear), state.price, graph.view, after)
             priced += [(price, found) for price, found in made if price.time <= bound]
         priced.sort(key=lambda item: item[0])
-        self._meter.expand(len(graph.view.terms), len(seen))
+        self._shared.meter.expand(len(graph.view.terms), len(seen))
         return priced
 
     def child(self, state: State, found: Match, seen: set[tuple[Term, ...]] | None = None) -> State | None:
@@ -135,9 +127,9 @@ class Expander:
             for part in found.parts:
                 reached = self.child(reached, part, seen if part is found.parts[-1] else None) if reached else None
             return reached
-        signature = self._check(found)
+        signature = self._shared.check(found)
         if signature is None:
-            self._tally[found.variant.origin].unproven += 1
+            self._shared.tally[found.variant.origin].unproven += 1
             return None
         moved: dict[Term, Term] = {}
 
@@ -151,10 +143,10 @@ class Expander:
             if key in seen:
                 return None
             seen.add(key)
-        self._tally[found.variant.origin].tried += 1
+        self._shared.tally[found.variant.origin].tried += 1
         graph = self._graphs.get(state.outputs)
         price = graph.known(found.roots, found.results, moved.values()) if graph is not None else None
-        price = self._rounded(self._cost.price(outputs) if price is None else price)
+        price = self._rounded(self._shared.cost.price(outputs) if price is None else price)
         step = Step(found.variant.rule, signature, found.roots)
         child = State(outputs, price, state, step, found, moved=moved)
         made, core = child.carried(state.made) | found.made.difference(self.usual), child.carried(state.core)
