@@ -12,6 +12,7 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, var
 from superopt.ir.text import parse_rule, parse_terms
 from superopt.ir.types import tensor
+from superopt.rulebook import load_rules
 from superopt.search.backtrack import RegionSearch
 from superopt.search.cost import AnalyticCost
 from superopt.search.graph_cost import GraphCost
@@ -50,6 +51,18 @@ def test_a_depthwise_block_of_mobileone_becomes_one_conv(scale: bool) -> None:
 def test_a_pointwise_block_of_mobileone_becomes_one_conv() -> None:
     block = Graphs().mobileone(image(), 8, 1, 1, 4, False)
     assert operators(searched(block).best.outputs) == ["Conv", "Relu"]
+
+
+def test_layers_with_adapters_become_one_product_each() -> None:
+    """That the adapter's sum goes into the bias of the other product is a gain, too, and the end of it: the factor and
+    the transposed weights, which keep the two from being one, have to be out of the way before."""
+    graphs, x = Graphs(), var("x", tensor(8, 256))
+    for _ in range(3):
+        attrs = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}
+        base = make("Gemm", (x, graphs.const(256, 256), graphs.const(256)), attrs)
+        up = make("MatMul", (make("MatMul", (x, graphs.const(256, 8))), graphs.const(8, 256)))
+        x = make("Relu", (make("Add", (base, make("Mul", (up, graphs.const())))),))
+    assert operators(searched(x, rules=RuleSet(load_rules())).best.outputs) == ["FusedGemm"] * 3
 
 
 def test_a_block_of_repvgg_becomes_one_conv() -> None:

@@ -35,6 +35,14 @@ def test_shipped_descriptions_can_be_read() -> None:
     assert device_of("cuda") == find_device("cuda")
 
 
+def test_constants_are_read_at_one_rate_however_many_operators_share_them() -> None:
+    """Two products of 2 MB of weights each, and one of 4: together they are as large, whatever the cache holds."""
+    graphs, x = Graphs(), var("x", tensor(1, 512))
+    apart = [make("MatMul", (x, graphs.const(512, 1024))) for _ in range(2)]
+    assert price(make("MatMul", (x, graphs.const(512, 2048)))) < price(*apart)
+    assert price(*apart) > price(make("MatMul", (x, var("y", tensor(512, 1024))))) + 4 * 512 * 1024 / CPU.bandwidth
+
+
 def test_a_description_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("dense = 1e12\nscalar = 1e11\nbandwidth = 1e11\noverhead = 1e-6\n[dense_of]\nfloat16 = 2e12\n")

@@ -11,7 +11,7 @@ from superopt.ir.dim import symbol
 from superopt.ir.ops import OPS, make
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import TensorType, tensor
-from superopt.search.work import bytes_of, flops, traffic, work
+from superopt.search.work import Traffic, bytes_of, flops, traffic, work
 from tests.search_graphs import Graphs, image
 from tests.semantic_cases.terms import example, outputs_of
 
@@ -122,9 +122,12 @@ def test_bytes() -> None:
 def test_traffic() -> None:
     x = var("x", tensor(64, 8))
     size = 4 * 64 * 8
-    assert traffic(make("Relu", (x,))) == 2 * size
-    assert traffic(make("Mul", (x, x))) == 2 * size  # one input, though used twice
-    assert traffic(make("Reshape", (x,), {"allowzero": 0, "shape": (8, 64)})) == 0
+    assert traffic(make("Relu", (x,))) == Traffic(2 * size)
+    assert traffic(make("Mul", (x, x))) == Traffic(2 * size)  # one input, though used twice
+    assert traffic(make("Reshape", (x,), {"allowzero": 0, "shape": (8, 64)})) == Traffic()
     row: dict[str, Attr] = {"axes": (-2,), "starts": (3,), "ends": (4,), "steps": (1,)}
-    assert traffic(make("Slice", (x,), row)) == 2 * size // 64
-    assert traffic(make("Split", (x,), {"axis": -2, "split": (32, 32)})) == 2 * size
+    assert traffic(make("Slice", (x,), row)) == Traffic(2 * size // 64)
+    assert traffic(make("Split", (x,), {"axis": -2, "split": (32, 32)})) == Traffic(2 * size)
+    table = Term.of("Const", (), {"hash": "t"}, (tensor(64, 8),))
+    assert traffic(make("Add", (x, table))) == Traffic(2 * size, size)
+    assert traffic(make("Slice", (table,), row)) == Traffic(size // 64, size // 64)

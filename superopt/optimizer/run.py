@@ -271,11 +271,11 @@ class _Run:
         for way, found in others:
             if rivals.looked_s >= _LONGEST_OF_RIVALS * measure_s:
                 break
-            if found.traces not in seen and (whole := next(self._candidates(way), None)) is not None:
+            if found.traces not in seen and (other := next(self._candidates(way), None)) is not None:
                 seen.append(found.traces)
                 if best is not None:
                     best[1].proto = None  # it has all weights, and can be made again
-                rival = self._tried(rivals, whole)
+                rival = self._tried(rivals, other)
                 if rival is not None and (best is None or _ratio(rival[1]) > _ratio(best[1])):
                     preferred, best = way, rival
         while best is None and trial.looks < _PATIENCE and trial.looked_s < _LONGEST * measure_s:
@@ -286,8 +286,8 @@ class _Run:
         self.preferred.remember(preferred)
         if best is not None:
             self._take(*best, self.searched[preferred], trial)
-        elif self.refused:
-            self.reason = f"no candidate passed: {self.refused[-1].reason}"
+        elif whole is not None:
+            self.reason = f"no candidate passed: {self.refused[0].reason}"
         else:
             self.reason = "the search found nothing that the cost model prefers"
 
@@ -296,10 +296,9 @@ class _Run:
         outcome = trial.outcome(candidate)
         if outcome.problem is None:
             return candidate, outcome
+        if not self.refused:  # where none passes, it is said what the first one came to: a repeated run has it, too
+            self.difference, self.latency = outcome.difference, outcome.latency
         self.refused.append(Refusal(candidate.name, outcome.problem))
-        # Where none passes, it is said what the last one came to.
-        self.difference = outcome.difference or self.difference
-        self.latency = outcome.latency or self.latency
         return None
 
     def _take(self, candidate: Candidate, outcome: Outcome, found: Found, trial: Trial) -> None:

@@ -220,8 +220,8 @@ class RegionSearch:
         return child
 
     def _descend(self, state: State, keep: bool = False, functions: bool = False) -> State:
-        """The cheapest moves, as long as some are cheaper; with `keep`, none that undoes the whole core. Functions are
-        chosen however patient the search still is.
+        """The cheapest moves, as long as some are cheaper, and before them those that only change constants; with
+        `keep`, none that undoes the whole core. Functions are chosen however patient the search still is.
 
         A move that was no gain is none after a move elsewhere. So after the first look at all of the graph, only what
         was a gain and what the last moves have touched is looked at again.
@@ -230,6 +230,8 @@ class RegionSearch:
         while not (self._late if functions else self._over()):
             moves = self._expander.moves(state, near, bound=state.price.time, functions=functions)
             cheaper = [(price, found) for price, found in moves if price < state.price]
+            if not functions:  # constants first: what stands between two products keeps them from being one
+                cheaper.sort(key=lambda item: not item[1].absorbs)
             lower = self._lower(state, cheaper, keep, functions)
             if lower is state:
                 break

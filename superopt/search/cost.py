@@ -41,15 +41,20 @@ class AnalyticCost:
         seconds = overhead + max(dense / dense rate + scalar / scalar rate, bytes / bandwidth)
 
     by the figures of `device`; `threads` (on the CPU) scale arithmetic fully and memory traffic by their square root.
+    Constants come from the cache here, once more from memory in `seconds_per_weight_byte`: whether they stay in the
+    cache from run to run is a question of how large all of them are, not of how many one operator reads.
     `sizes` are values of symbolic sizes; others count as a usual one.
     """
-
-    seconds_per_weight_byte = 0.0  # weights count as memory traffic of the operator that reads them
 
     def __init__(self, device: Device = CPU, threads: int = 1, sizes: Mapping[str, int] | None = None) -> None:
         self.device, self.sizes = device, dict(sizes or {})
         self.threads = max(1, threads) if device.provider == "cpu" else 1
         self._share = math.sqrt(self.threads)
+
+    @property
+    def seconds_per_weight_byte(self) -> float:
+        """What reading it from memory takes more than reading it from the cache."""
+        return (1 / self.device.bandwidth - 1 / self.device.byte_rate(0)) / self._share
 
     def cost(self, term: Term) -> float:
         """Seconds for the one operator `term`."""
@@ -59,13 +64,14 @@ class AnalyticCost:
         if self.sizes:
             inputs = (None if used is None else _sized(used, used.inputs, self.sizes) for used in term.inputs)
             term = _sized(term, inputs, self.sizes)
-        count, moved = work(term), traffic(term) + reordered(term, device.channel_block)
+        count, moved = work(term), traffic(term)
+        values = moved.values + reordered(term, device.channel_block)
         dtype = term.types[0].dtype if term.types and term.types[0] is not None else "float"
         dense = device.dense_rate(dtype) * _fill_of_groups(term, device)
         busy = min(1.0, max(1, elements(term)) / device.full) * self.threads
         scalar = 0 if term.op in _WITH_EPILOGUE else count.scalar
         arithmetic = (count.dense / dense + scalar / device.scalar) / busy
-        transfer = moved / (device.byte_rate(moved) * self._share)
+        transfer = (values / device.byte_rate(values) + moved.weights / device.byte_rate(0)) / self._share
         return device.overhead + max(arithmetic, transfer) * device.slower.get(term.op, 1.0)
 
 

@@ -64,6 +64,17 @@ class Match:
             for old, new in zip(self.roots, self.results, strict=True)
         )
 
+    @property
+    def absorbs(self) -> bool:
+        """Whether it makes only operators that were there, of the same run-time values, with other constants."""
+        return all(
+            any(
+                new.op == old.op and new.inputs != old.inputs and _run_time_inputs(new) == _run_time_inputs(old)
+                for old in self.covered
+            )
+            for new in self.results
+        )
+
 
 def _run_time_inputs(term: Term) -> list[Term]:
     return [i for i in term.inputs if i is not None and not i.weight_only]

@@ -17,7 +17,7 @@ from superopt.ir.ops import OPS
 from superopt.ir.term import Term
 from superopt.ir.types import TensorType
 
-__all__ = ["Work", "bytes_of", "elements", "flops", "traffic", "work"]
+__all__ = ["Traffic", "Work", "bytes_of", "elements", "flops", "traffic", "work"]
 
 # What a size that is not known counts as.
 _UNKNOWN_SIZE = 32
@@ -72,6 +72,13 @@ class Work(NamedTuple):
     scalar: int = 0
 
 
+class Traffic(NamedTuple):
+    """Bytes read and written: of values that are computed, and of constants."""
+
+    values: int = 0
+    weights: int = 0
+
+
 def work(term: Term) -> Work:
     """The arithmetic of the one operator `term`; none for data movement and operators that are not known here.
 
@@ -94,17 +101,21 @@ def flops(term: Term) -> int:
     return sum(work(term))
 
 
-def traffic(term: Term) -> int:
+def traffic(term: Term) -> Traffic:
     """The bytes that the one operator `term` reads and writes: each input once, though used twice.
 
     What only gives a shape another name moves nothing, and what selects reads no more than it gives.
     """
     op = term.op.rpartition("::")[2]
     if op in _VIEWS:
-        return 0
+        return Traffic()
     written = sum(map(bytes_of, term.types))
-    read = (bytes_of(used.type) for used in set(term.inputs) if used is not None)
-    return written + sum(min(size, written) if op in _SELECTIONS else size for size in read)
+    read = [0, 0]
+    for used in set(term.inputs):
+        if used is not None:
+            size = bytes_of(used.type)
+            read[used.weight_only] += min(size, written) if op in _SELECTIONS else size
+    return Traffic(written + read[False], read[True])
 
 
 def elements(value: Term | None) -> int:
