@@ -7,7 +7,7 @@ import numpy as np
 from superopt.evaluate import evaluate
 from superopt.ir.ops import make
 from superopt.ir.term import Term, topological, var
-from superopt.ir.text import parse_rule, show_rule
+from superopt.ir.text import parse_rule, parse_terms, show_rule
 from superopt.ir.types import tensor
 from superopt.search import AnalyticCost, search
 from superopt.search.everywhere import in_order, site_regions
@@ -127,9 +127,11 @@ def test_gates_are_merged_before_their_projections_are_hoisted() -> None:
 
 def test_rules_that_need_an_operator_that_the_model_cannot_have_are_left_out() -> None:
     rule = parse_rule("Mul(x, Tanh(Softplus(x))) = Mish(x)")
-    assert RuleSet([rule]).operators == {"Mul", "Mish"}
-    assert RuleSet([rule], lambda op: op != "Mish").operators == {"Mish"}
-    assert RuleSet([rule], lambda op: op == "Mish").operators == {"Mul"}
+    mish, parts = parse_terms("(Mish(x), Mul(x, Tanh(Softplus(x))))", {"x": tensor(2, 3)})
+    for available, applied in ((lambda op: True), {mish, parts}), ((lambda op: op != "Mish"), {mish}):
+        rules = RuleSet([rule], available)
+        assert {term for term in (mish, parts) if rules.at(term)} == applied
+    assert not RuleSet([rule], lambda op: op == "Mish").at(mish)
 
 
 def test_functions_of_the_runtime_are_choices() -> None:

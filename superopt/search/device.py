@@ -28,8 +28,8 @@ class Device:
     """Rough speed of a device; for the provider `cpu`, of one thread of it.
 
     `dense` and `scalar` are FLOP/s of sums of products and of all else; `dense_of` has those of other element types
-    than float. `bandwidth` is in bytes/s, from memory; `cache_bandwidth` where the values of an operator
-    are at most `cache_bytes`. `overhead` is the seconds to start an operator, and `full` the number of results that keep all of the
+    than float. `bandwidth` is in bytes/s, from memory; `cache_bandwidth` where the values of an operator are at most
+    `cache_bytes`. `overhead` is the seconds to start an operator, and `full` the number of results that keep all of the
     device busy: with fewer, arithmetic slows down in proportion. `channel_block` is the number of channels side by side
     in the runtime's own layout of images (1: it has none). `slower` has the operators whose kernels need longer than
     these figures say, and how many times as long.

@@ -70,11 +70,6 @@ class Variant:
                 return False
         return True
 
-    @property
-    def operators(self) -> frozenset[str]:
-        """Operators that the left side mentions."""
-        return frozenset(t.op for t in topological(self.rule.lhs) if t.op not in ("Var", "Out"))
-
 
 # Operators below a root, as often as they stand there; and the sides of a rule, by which equal ones are known.
 _Below: TypeAlias = tuple[str, ...]
@@ -240,11 +235,6 @@ class RuleSet:
     def __contains__(self, op: object) -> bool:
         """Whether some rule can apply at the operator."""
         return any(self._applicable(key) for key in (f"{op}", f"Out:{op}"))
-
-    @property
-    def operators(self) -> frozenset[str]:
-        """Operators at which some rule can apply."""
-        return frozenset(key.removeprefix("Out:") for key in self._listed if self._applicable(key))
 
 
 def _variant(rule: Rule, origin: str) -> Variant:
