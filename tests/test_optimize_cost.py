@@ -117,9 +117,17 @@ def test_what_no_search_makes_faster_is_kept_and_kept_again(lora_rules: Path) ->
         rules = request.rules if request.cost == "analytic" else request.rules[:1]
         return find(replace(request, cost="analytic", rules=rules))
 
-    refused = [optimized(lora_rules, device=STARTS, finder=finder, timer=slower, seed=3).refused for _ in range(2)]
-    assert [r.candidate for r in refused[0]] == ["all rewrites", "all rewrites, by analytic costs"]
-    assert refused[1] == refused[0][:1]
+    def timer(original: object, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
+        assert isinstance(candidate, bytes)
+        ratio = 1.0 - 0.05 * len(onnx.load_from_string(candidate).graph.node)
+        return Timing(ratio, 1.0, ratio, ratio, ratio, ratio, 1.0, 9, "cpu")
+
+    one, two = (optimized(lora_rules, device=STARTS, finder=finder, timer=timer, seed=3) for _ in range(2))
+    assert [r.candidate for r in one.refused] == ["all rewrites", "all rewrites, by analytic costs"]
+    assert one.refused[0].reason != one.refused[1].reason
+    assert two.refused == one.refused[:1]
+    assert two.reason == one.reason == f"no candidate passed: {one.refused[0].reason}"
+    assert one.latency is not None and two.latency is not None and two.latency.ratio == one.latency.ratio
 
 
 def test_options_that_cannot_be(lora_rules: Path, tmp_path: Path) -> None:
