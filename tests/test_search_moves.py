@@ -194,3 +194,62 @@ def test_nothing_is_exponentiated_that_was_not() -> None:
     product = "Mul(Exp(x), Exp(y)) = Exp(Add(x, y))"
     assert results("Mul(Exp(x), Exp(z))", product)
     assert not results("Exp(Add(x, z))", product)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "safe"),
+    [
+        ("Sub(a, ReduceMax[axes=[1], keepdims=1](a))", True),
+        ("Sub(a, Sub(ReduceMax[axes=[1], keepdims=1](a), Constant[shape=[], value_floats=[44.0]]))", True),
+        ("Sub(a, Sub(ReduceMax[axes=[1], keepdims=1](a), Constant[shape=[], value_floats=[45.0]]))", False),
+        ("Sub(a, Sub(ReduceMax[axes=[1], keepdims=1](a), b))", False),
+        ("Sub(a, Add(ReduceMax[axes=[1], keepdims=1](a), Constant[shape=[], value_floats=[1.0]]))", False),
+        ("Sub(a, ReduceMax[axes=[1], keepdims=1](b))", False),
+        ("Sub(a, ReduceMax[axes=[1], keepdims=0](a))", False),
+        ("Sub(a, ReduceMin[axes=[1], keepdims=1](a))", False),
+        ("Sub(ReduceMax[axes=[1], keepdims=1](a), a)", False),
+    ],
+)
+def test_a_difference_from_the_largest_may_be_exponentiated(exponent: str, safe: bool) -> None:
+    types = {"x": tensor(2, 2), "z": tensor(2, 2)}
+    matches = found("Sub(Softmax[axis=1](x), z)", f"Sub(Softmax[axis=1](a), b) = Sub(Exp({exponent}), b)", types=types)
+    assert bool(matches) is safe and all(match.variant.by_values for match in matches)
+
+
+@pytest.mark.parametrize(
+    ("before", "rule"),
+    [
+        ("MatMul(Mul(x, h), w)", "MatMul(Mul(a, s), b) = Mul(MatMul(a, b), s)"),
+        ("Mul(MatMul(x, w), h)", "Mul(MatMul(a, b), s) = MatMul(Mul(a, s), b)"),
+        (
+            "MatMul(Transpose[perm=[1, 0]](Div(t, h)), w)",
+            "MatMul(Transpose[perm=p](Div(a, s)), b) = Div(MatMul(Transpose[perm=p](a), b), s)",
+        ),
+        (
+            "ReduceSum[axes=[1], keepdims=1](Mul(x, h))",
+            "ReduceSum[axes=i, keepdims=1](Mul(a, s)) = Mul(ReduceSum[axes=i, keepdims=1](a), s)",
+        ),
+    ],
+)
+def test_in_float16_factors_stay_on_their_side_of_sums(before: str, rule: str) -> None:
+    """65504 is its largest number: q k may overflow where (q s) k does not."""
+    shapes = {"x": (2, 3), "t": (3, 2), "w": (3, 4), "h": ()}
+    for dtype, count in (("float16", 0), ("bfloat16", 1), ("float", 1)):
+        types = {name: TensorType(dtype, shape) for name, shape in shapes.items()}
+        assert len(found(before, rule, types=types)) == count
+
+
+def test_in_float16_factors_of_weights_and_beside_sums_move() -> None:
+    """Of constants, the largest is seen when they are folded."""
+    x, y = (var(name, TensorType("float16", shape)) for name, shape in (("x", (2, 3)), ("y", (2, 4))))
+    weight, scale = (
+        Term.of("Const", (), {"hash": name}, (TensorType("float16", shape),))
+        for name, shape in (("w", (3, 4)), ("s", ()))
+    )
+    folded = parse_rule("Mul(MatMul(a, b), s) = MatMul(a, Mul(b, s))")
+    moved = parse_rule("Mul(Mul(a, s), b) = Mul(a, Mul(s, b))")
+    for graph, rule in (
+        (make("Mul", (make("MatMul", (x, weight)), scale)), folded),
+        (make("Mul", (make("Mul", (y, scale)), y)), moved),
+    ):
+        assert list(Matcher(RuleSet([rule])).matches(View((graph,))))

@@ -133,6 +133,7 @@ class Family:
     group: str = ""  # of families that are asked for together, beside their name
     parts: int = 1  # shards that the last level is cut into
     tiles: tuple[tuple[int, ...], ...] = ()  # of minimal filtering: its conjectures are interpolated, see `filtering`
+    shifts: tuple[int, ...] = ()  # of the exponentials of Softmax: see `shifting`
 
     def admits(self, shape: Shape) -> bool:
         """Whether graphs of this shape are built."""

@@ -170,7 +170,7 @@ class Minimiser:
         ways = self.ways(equation)
         if ways and all(self.is_found(start, goal, weights, without) for start, goal in ways):
             return True
-        if len(lhs) > 1:
+        if len(lhs) > 1 or _is_algorithm(equation):
             return False
         functions = _functions((*lhs, *rhs))
         low, other = (self._lowest(side, weights, functions, without) for side in (lhs, rhs))
@@ -182,8 +182,10 @@ class Minimiser:
 
     def ways(self, equation: Equation) -> list[tuple[tuple[Term, ...], tuple[Term, ...]]]:
         """From which side to which, in normal form, a search should get: from the dearer one, and from the other one,
-        too, where costs do not say which that is."""
+        too, where costs do not say which that is. An algorithm is wanted whatever it costs here."""
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
+        if _is_algorithm(equation):
+            return [(lhs, rhs)]
         left, right = self._cost(lhs, equation.weights), self._cost(rhs, equation.weights)
         both = len(lhs) > 1 or left.like(right)
         return [
@@ -265,6 +267,12 @@ def _is_used(start: tuple[Term, ...], goal: tuple[Term, ...]) -> bool:
     """Whether a rule can say what `goal` is where it has found `start`."""
     silent = any(term.op == "Var" or term.op in CLOSED_FORM for term in start)
     return not silent and set(variables(goal)) <= set(variables(start))
+
+
+def _is_algorithm(equation: Equation) -> bool:
+    """Whether the right side brings numbers of its own (Constant), which no other rule comes upon."""
+    left, right = ({t.op for t in topological(side)} for side in (equation.lhs, equation.rhs))
+    return "Constant" in right - left
 
 
 def _functions(terms: Iterable[Term]) -> set[str]:

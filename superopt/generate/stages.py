@@ -21,6 +21,7 @@ from superopt.generate.fingerprints import Evaluator
 from superopt.generate.grammar import Family
 from superopt.generate.occasions import Occasions
 from superopt.generate.settle import Kept, Prover, Settler, Witness, settle_order
+from superopt.generate.shifting import shifted
 from superopt.generate.signatures import variations
 from superopt.generate.trial import Trial
 from superopt.ir.rule import Rule, Signature
@@ -75,7 +76,7 @@ def settled(task: Task, number: int, known: Sequence[str], inputs: Mapping[str, 
     texts = dict.fromkeys(text for result in results for text in result["equations"])
     equations = sorted((_read(family, text) for text in texts), key=lambda e: (e.size, _show(e)))
     settler.settle(equations)
-    settler.propose(interpolated(family))
+    settler.propose((*interpolated(family), *shifted(family)))
     counts = Counts.sum([settler.counts, *(Counts(**result["counts"]) for result in results)])
     return _json({
         "counts": asdict(counts),

@@ -20,8 +20,10 @@ COSTS = ("measured", "analytic")  # where costs may come from
 
 # Share of the budget that may go into measuring operators (those measured before are in the cache).
 _MEASURING_SHARE = 0.5
-# Measuring regions may take so many times the budget.
-_TIMING_SHARE = 2.0
+# About so many seconds are for one region's timing, and so many times the budget for all.
+_TIMING = (0.8, 2.0)
+# The same for rules of which only timings tell what they are worth: what shows in a short look is what they are for.
+_TIMING_OF_VALUES = (0.25, 0.25)
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def find(request: Request) -> Found:
     device = request.device or device_of(target.provider)
     analytic = AnalyticCost(device, target.threads, model.sizes)
     measured: MeasuredCost | None = None
-    timer: ModelTimer | None = None
+    timers: list[ModelTimer] = []
     if request.cost == "measured":
         share = _MEASURING_SHARE * request.budget
         measured = MeasuredCost(
@@ -76,15 +78,19 @@ def find(request: Request) -> Found:
             present=topological(model.outputs),
         )
         if request.regions:
-            timer = ModelTimer(
-                target,
-                model.weights,
-                sizes=model.sizes,
-                opset=model.opset,
-                most_s=_TIMING_SHARE * request.budget,
-                cache=measured.cache,
-                run=request.name,
-            )
+            timers = [
+                ModelTimer(
+                    target,
+                    model.weights,
+                    sizes=model.sizes,
+                    opset=model.opset,
+                    budget_s=seconds,
+                    most_s=times * request.budget,
+                    cache=measured.cache,
+                    run=request.name,
+                )
+                for seconds, times in (_TIMING, _TIMING_OF_VALUES)
+            ]
     result = search(
         model.outputs,
         request.rules if measured else list(_without_algorithms(request.rules)),
@@ -94,10 +100,11 @@ def find(request: Request) -> Found:
         alpha=request.alpha,
         efforts=request.efforts,
         budget_s=request.budget,
-        region_timer=timer,
+        region_timer=timers[0] if timers else None,
+        value_timer=timers[1] if timers else None,
         progress=tell,
         available=lambda op: has_operator(op, model.opset),
-        measuring=lambda: (measured.spent_s if measured else 0.0) + (timer.spent_s if timer else 0.0),
+        measuring=lambda: (measured.spent_s if measured else 0.0) + sum(timer.spent_s for timer in timers),
     )
     source = f"analytic, {device.name}"
     if measured is not None:

@@ -11,6 +11,7 @@ from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.search.apply import Applied, fill, origins
 from superopt.search.backtrack import RegionSearch
+from superopt.search.by_values import by_values, may_fit, worth
 from superopt.search.collecting import few_collections
 from superopt.search.cost import CostModel
 from superopt.search.everywhere import in_order, site_regions
@@ -49,6 +50,7 @@ def search(
     efforts: int = 1,
     budget_s: float = 60.0,
     region_timer: RegionTimer | None = None,
+    value_timer: RegionTimer | None = None,
     progress: Callable[[Progress], None] | None = None,
     limit: int = 4000,
     measuring: Callable[[], float] = lambda: 0.0,
@@ -59,7 +61,8 @@ def search(
     A rule is applied only with a signature from `check(rule, bindings)`. The search passes through graphs that
     cost up to `alpha` times the best, makes so many `efforts` (1 to `EFFORTS`), and expands at most `limit` graphs a
     region. `position` is the original order of the terms' nodes. `region_timer` times a region's graph before and
-    after: what is not faster there is dropped (it gets the model's own weights; other values are variables).
+    after: what is not faster there is dropped (it gets the model's own weights; other values are variables);
+    `value_timer` does the same for rules of which nothing else tells what they are worth (`by_values`).
     `progress` hears of each region. `measuring` tells how many seconds measurements have taken so far. These are no
     part of the budget, nor are proofs (see `Meter`), so that a run which finds them in a cache searches as long as the
     first one, and finds the same. `available`: whether the model's operator set has an operator.
@@ -75,6 +78,7 @@ def search(
             efforts,
             limit,
             region_timer,
+            value_timer,
             progress or (lambda _: None),
         ).run()
 
@@ -101,6 +105,7 @@ class _Search:
     efforts: int
     limit: int
     region_timer: RegionTimer | None
+    value_timer: RegionTimer | None
     progress: Callable[[Progress], None]
     # Searched before, in this or an earlier pass: what became of it.
     known: dict[tuple[Term, ...], RegionSearch] = field(default_factory=dict)
@@ -119,7 +124,7 @@ class _Search:
 
     def run(self) -> SearchResult:
         """Recurrent layers; sites of one law wherever they are, gates before time steps; then pass after pass over
-        regions."""
+        regions; and what only the values of the graph that is left make faster."""
         self._roll_up()
         for of_values in (True, False):
             if not self.shared.meter.over:
@@ -127,6 +132,8 @@ class _Search:
         for number in range(1, PASSES + 1):
             if self.shared.meter.over or not (self._pass(number) or number == 1):
                 break
+        if self.value_timer is not None:
+            self._apply_by_values(self.value_timer)
         return SearchResult(
             outputs=self.outputs,
             traces=tuple(self.traces),
@@ -284,6 +291,29 @@ class _Search:
                 break
         return None
 
+    def _apply_by_values(self, timer: RegionTimer) -> None:
+        """Applies rules whose worth is in the values wherever they are timed to pay."""
+        order = operators_in_order(self.outputs, self.position)
+        found, boundaries = regions(self.outputs, order, self.shared.matcher.rules)
+        tried: set[tuple[Term, ...]] = set()
+        chosen: dict[tuple[Term, ...], State] = {}
+        for region in found:
+            start = region.outputs
+            if start in tried or not may_fit(start, self.shared):
+                continue
+            tried.add(start)
+            state = by_values(start, self.shared)
+            if state.parent is None:
+                continue
+            weights = {leaf: term for leaf, term in region.leaves if leaf.op == "Const"}
+            try:
+                gain = timer(fill(start, weights), fill(state.outputs, weights))
+            except Untimed:
+                break
+            if gain is not None and gain.low >= _LEAST_GAIN:
+                chosen[start] = worth(state, gain)
+        self._rewrite(found, chosen, boundaries)
+
     def _trace(
         self,
         found: Iterable[Region],
@@ -293,7 +323,9 @@ class _Search:
         origin_of: dict[Rewrite, dict[Term, str]] = {}
         for start, state in chosen.items():
             origin_of[rewrites[start]] = origins(rewrites[start], state.rules())
-            saved = self.known[start].start.price.time - state.price.time
+            first = state.path()[0].parent
+            assert first is not None
+            saved = first.price.time - state.price.time
             self.gains[rewrites[start]] = saved * 1e-12
         applications: list[Application] = []
         for region in found:

@@ -91,7 +91,7 @@ class Expander:
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
 
         def wanted(variant: Variant) -> bool:
-            if not variant.covers if functions else variant.chooses:
+            if variant.by_values or (not variant.covers if functions else variant.chooses):
                 return False
             return not (variant.origin in self.distrusted or self._shared.luck.is_broken(variant.origin))
 

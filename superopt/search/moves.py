@@ -16,6 +16,7 @@ from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term
 from superopt.search.lists import ListLaw, sets_of_sites
+from superopt.search.overflow import rescales
 from superopt.search.variants import RuleSet, Variant
 from superopt.search.view import View, root_key
 
@@ -109,6 +110,8 @@ class _Place:
             return None
         covered = frozenset(t for pattern, t in self._at.items() if pattern.op != "Var" and not t.weight_only)
         found = Match(self.variant, bindings, self.roots, results, covered, self.touched)
+        if bindings.dtype() == "float16" and (self.variant.by_values or rescales(found.covered, found.made)):
+            return None
         # f(x) = g(f(x)) left to right only adds work.
         return None if not found.made.isdisjoint(self.roots) else found
 

@@ -17,7 +17,7 @@ from superopt.ir.ops import OPS, IllTyped, remake
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.search.apply import fill
 from superopt.search.graph_cost import FUSED
-from superopt.search.view import node_of, run_time_terms
+from superopt.search.view import MOVING, node_of, run_time_terms
 
 __all__ = ["Region", "canonical", "cut", "operators_in_order", "region_of", "regions"]
 
@@ -28,8 +28,6 @@ LATER_TARGET = 24
 LARGEST = 40
 # What lives longer than so many operators is an input to all of them, and no reason to cut here rather than there.
 _LONG = 100
-# Operators that only move data: what several of them do together, one can.
-_MOVING = frozenset({"Concat", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
 # What a cut costs: for each value live across it beyond the fewest nearby, before a fused operator, at an old cut.
 _LIVE, _FUSED, _SHUNNED = 2.0, 0.5, 3.0
 
@@ -182,7 +180,7 @@ def regions(
 def _goes_into(term: Term, before: Term) -> bool:
     if term.op == "LayerNormalization":
         return before.op in ("Add", "Sum") and term.inputs[0] is before
-    if before.op == "Concat" or (before.op in _MOVING and term.op in _MOVING):  # laws take both together
+    if before.op == "Concat" or (before.op in MOVING and term.op in MOVING):  # laws take both together
         return before in term.inputs
     return term.op in FUSED and term.inputs[0] is before and before.op not in FUSED - {"BatchNormalization"}
 

@@ -19,6 +19,7 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
 from superopt.search.lists import ListLaw, counts, list_law
 from superopt.search.orders import is_large
+from superopt.search.overflow import exponentiates, may_overflow
 from superopt.search.view import node_of, root_key
 
 __all__ = ["RuleSet", "Variant"]
@@ -58,6 +59,11 @@ class Variant:
     def kind(self) -> tuple[tuple[str, ...], ...]:
         """The operators of both sides: the same for laws of parts that differ in which part they are of."""
         return tuple(tuple(t.op for t in topological(side)) for side in (self.rule.lhs, self.rule.rhs))
+
+    @cached_property
+    def by_values(self) -> bool:
+        """Whether what it gains is in the values that are computed with, which no cost of operators tells."""
+        return exponentiates(self.rule)
 
     def may_fit(self, term: Term) -> bool:
         """A quick look at the operators just below: False where the first root cannot be `term`."""
@@ -179,7 +185,7 @@ class RuleSet:
             self._rules[key] = []
             for number, rule, reverse in self._listed.get(key, ()):
                 directed = rule.reversed() if reverse else rule
-                if not directed.applicable or _only_adds(directed) or _may_overflow(directed) or is_large(directed):
+                if not directed.applicable or _only_adds(directed) or may_overflow(directed) or is_large(directed):
                     continue
                 if all(map(self._available, _operators(directed.rhs) - _operators(directed.lhs))):
                     self._rules[key].append((number, directed, rule.id))
@@ -255,17 +261,6 @@ def _variant(rule: Rule, origin: str) -> Variant:
 def _only_adds(rule: Rule) -> bool:
     """Whether it is of the form f(x) = g(f(x)), which left to right only adds work, or says nothing."""
     return not set(rule.lhs).isdisjoint(topological(rule.rhs))
-
-
-def _may_overflow(rule: Rule) -> bool:
-    """Whether it left to right exponentiates what the left side does not: e^89 is no float (e^12 no float16), and over
-    the reals, where rules are proven, that makes no difference. What has exponentials in its definition only, as
-    Softmax, is computed without such values by the runtime."""
-    return _exponentials(rule.rhs) > _exponentials(rule.lhs)
-
-
-def _exponentials(terms: tuple[Term, ...]) -> int:
-    return sum(term.op == "Exp" for term in topological(terms))
 
 
 def _depth(side: Term) -> int:

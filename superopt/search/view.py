@@ -7,7 +7,10 @@ from functools import cached_property
 
 from superopt.ir.term import Term, topological
 
-__all__ = ["View", "node_of", "root_key", "run_time_terms"]
+__all__ = ["MOVING", "View", "node_of", "root_key", "run_time_terms"]
+
+# Operators that only move data: what several of them do together, one can.
+MOVING = frozenset({"Concat", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def node_of(value: Term) -> Term:

@@ -23,6 +23,7 @@ from superopt.generate.families.recurrent import RECURRENT
 from superopt.generate.families.reductions import REDUCTIONS
 from superopt.generate.families.scalar import SCALAR
 from superopt.generate.families.select import SELECT
+from superopt.generate.families.shifted import SHIFTED
 from superopt.generate.families.strides import STRIDES
 from superopt.generate.families.taso import TASO
 from superopt.generate.families.wide import WIDE
@@ -44,6 +45,7 @@ FAMILIES: tuple[Family, ...] = (
     *REDUCTIONS,
     *ACTIVATION,
     *NORMALIZATION,
+    *SHIFTED,
     *REARRANGE,
     *SELECT,
     *POOL,
