@@ -21,7 +21,7 @@ COSTS = ("measured", "analytic")  # where costs may come from
 # Share of the budget that may go into measuring operators (those measured before are in the cache).
 _MEASURING_SHARE = 0.5
 # About so many seconds are for one region's timing, and so many times the budget for all.
-_TIMING = (0.8, 2.0)
+_TIMING = (0.8, 1.75)
 # The same for rules of which only timings tell what they are worth: what shows in a short look is what they are for.
 _TIMING_OF_VALUES = (0.25, 0.25)
 
