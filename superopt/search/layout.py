@@ -24,7 +24,7 @@ _CHANNEL_COPIES = frozenset({"Gather", "Slice", "Split"})
 def reordered(term: Term, block: int) -> int:
     """Bytes that are read and written to bring images out of blocks of `block` channels for the copy `term`, and its
     results into them again. A Concat of whole blocks knows the layout; `block` 1 is no layout of its own."""
-    if block == 1:
+    if block == 1 or not (term.op in _CHANNEL_COPIES or term.op == "Concat"):
         return 0
     images = [i for i in term.inputs if i is not None and _across_channels(term, i) and _blocked(i)]
     copied = term.op in _CHANNEL_COPIES or (term.op == "Concat" and any(_partial(i, block) for i in images))
