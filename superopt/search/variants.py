@@ -82,54 +82,50 @@ _Below: TypeAlias = tuple[str, ...]
 _Sides: TypeAlias = tuple[tuple[Term, ...], tuple[Term, ...]]
 
 
-class _Ready:
-    """What is made of the rules whose first root has one key. Those of one output are made ready where a term has the
-    operators below it that they ask for; there are many, and a graph needs few."""
+# A law and the id of the rule that it comes from, after the rule's number.
+_Law: TypeAlias = tuple[int, ListLaw, str]
+
+
+class _Made:
+    """What is made of rules whose first root has one key and the same operators below it."""
 
     def __init__(self, rules: Iterable[tuple[int, Rule, str]]) -> None:
-        self.variants: list[Variant] = []  # of several outputs
-        self.several: list[tuple[ListLaw, str]] = []  # laws of several outputs, not of sites; and the ids of the rules
-        self.site_laws: list[tuple[ListLaw, str]] = []
-        self.first_site_law = 0  # the number of the rule that it comes from
-        self._waiting: dict[_Below, list[tuple[int, Rule, str]]] = {}
-        self._single: dict[_Below, list[tuple[int, Variant]]] = {}
-        self._laws: dict[Variant, ListLaw | None] = {}  # laws of one output, where they were needed
+        self.variants: list[tuple[int, Variant]] = []  # no laws of sites
+        self.several: list[_Law] = []  # laws of several outputs, not of sites
+        self.site_laws: list[_Law] = []
         seen: set[_Sides] = set()
         for number, directed, origin in rules:
-            if len(directed.lhs) == 1:
-                self._waiting.setdefault(_below(directed.lhs[0]), []).append((number, directed, origin))
-            else:
-                self._add(number, directed, origin, seen)
+            for rule in _orders(directed, seen):
+                law = list_law(rule) if len(rule.lhs) > 1 else None
+                if law is not None and law.of_sites:
+                    seen.update(_renamed(more.lhs, more.rhs) for more in law.of(3))
+                    self.site_laws.append((number, law, origin))
+                    continue
+                self.variants.append((number, _variant(rule, origin)))
+                if law is not None:
+                    self.several.append((number, law, origin))
 
-    def _add(self, number: int, directed: Rule, origin: str, seen: set[_Sides]) -> None:
-        """A rule of several outputs."""
-        for rule in _orders(directed, seen):
-            law = list_law(rule)
-            if law is not None and law.of_sites:
-                seen.update(_renamed(more.lhs, more.rhs) for more in law.of(3))
-                if not self.site_laws:
-                    self.first_site_law = number
-                self.site_laws.append((law, origin))
-                continue
-            self.variants.append(_variant(rule, origin))
-            if law is not None:
-                self.several.append((law, origin))
+
+class _Ready:
+    """The rules whose first root has one key. They are made ready where a graph has the operators below it that they
+    ask for; there are many, and a graph needs few."""
+
+    def __init__(self, rules: Iterable[tuple[int, Rule, str]]) -> None:
+        self._waiting: dict[_Below, list[tuple[int, Rule, str]]] = {}
+        self._made: dict[_Below, _Made] = {}
+        self._laws: dict[Variant, ListLaw | None] = {}  # laws of one output, where they were needed
+        for number, directed, origin in rules:
+            self._waiting.setdefault(_below(directed.lhs[0]), []).append((number, directed, origin))
+
+    def _of(self, below: _Below) -> _Made:
+        if below not in self._made:
+            self._made[below] = _Made(self._waiting[below])
+        return self._made[below]
 
     def at(self, fits: Callable[[_Below], bool]) -> list[Variant]:
         """The variants, no laws of sites, that `fits` says may be about the operators below a term."""
-        found: list[tuple[int, Variant]] = []
-        for below in self._waiting:
-            if fits(below):
-                if below not in self._single:
-                    seen: set[_Sides] = set()
-                    self._single[below] = [
-                        (number, _variant(rule, origin))
-                        for number, directed, origin in self._waiting[below]
-                        for rule in _orders(directed, seen)
-                    ]
-                found += self._single[below]
-        found.sort(key=lambda item: item[0])
-        return [variant for _, variant in found] + self.variants
+        found = [item for below in self._waiting if fits(below) for item in self._of(below).variants]
+        return [variant for _, variant in sorted(found, key=lambda item: item[0])]
 
     def laws(self, below: AbstractSet[str]) -> Iterator[tuple[ListLaw, str]]:
         """Those that are no laws of sites and have no other operators than these just below the first root."""
@@ -140,7 +136,21 @@ class _Ready:
                 law = self._laws[variant]
                 if law is not None:
                     yield law, variant.origin
-        yield from ((law, origin) for law, origin in self.several if law.below <= below)
+        several = [law for needed in self._waiting if below >= set(needed) for law in self._of(needed).several]
+        yield from ((law, origin) for _, law, origin in sorted(several, key=lambda item: item[0]))
+
+    @cached_property
+    def site_laws(self) -> list[_Law]:
+        """The laws of sites, in the order of the rules."""
+        groups = (
+            below for below, rules in self._waiting.items() if any(_may_be_of_sites(rule) for _, rule, _ in rules)
+        )
+        return sorted((law for below in groups for law in self._of(below).site_laws), key=lambda item: item[0])
+
+
+def _may_be_of_sites(rule: Rule) -> bool:
+    """A quick look: parts of one value are no sites."""
+    return len(rule.lhs) > 1 and all(term.op != "Out" for term in topological(rule.lhs))
 
 
 def _below(root: Term) -> _Below:
@@ -227,9 +237,9 @@ class RuleSet:
 
     def site_laws(self, keys: Collection[str]) -> list[tuple[str, list[tuple[ListLaw, str]]]]:
         """The laws of many sites, and the ids of their rules, by the key of the first root: those of `keys`."""
-        found = [key for key in self._listed if key in keys and self._of(key).site_laws]
-        found.sort(key=lambda key: self._of(key).first_site_law)
-        return [(key, self._of(key).site_laws) for key in found]
+        found = [(laws, key) for key in self._listed if key in keys and (laws := self._of(key).site_laws)]
+        found.sort(key=lambda item: item[0][0][0])  # by the number of the first rule
+        return [(key, [(law, origin) for _, law, origin in laws]) for laws, key in found]
 
     def of_sites(self, law: ListLaw, origin: str, n: int) -> Variant | None:
         """The law of `n` sites."""
