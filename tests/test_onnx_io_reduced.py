@@ -177,6 +177,14 @@ def test_all_sizes_known() -> None:
     assert reduced(model, {"x": IMAGE}) == ["Reshape"]
 
 
+@pytest.mark.parametrize("arithmetic", ["Mul(a, b)", "Add(a, b)", "Sub(a, b)", "Neg(a)", "Mul(h, k)"])
+def test_arithmetic_of_single_sizes(arithmetic: str) -> None:
+    """Of numbers without an axis, which NumPy computes as objects that are no arrays."""
+    model = parsed(f"""g (float[n,m] x) => (int64 y) <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}> {{
+        s = Shape(x) a = Gather(s, zero) b = Gather(s, one) h = Div(a, two) k = Div(b, two) y = {arithmetic} }}""")
+    reduced(model, *({"x": np.ones(shape, np.float32)} for shape in ((2, 3), (5, 4))))
+
+
 def test_the_size_of_one_axis() -> None:
     """Only the number of channels is known; the batch is copied, the image is one size that is left."""
     model = parsed("""g (float[n,3,h,w] x) => (float[a,b,c] y) <int64[1] axis = {0}, int64 zero = {0}, int64 one = {1},
