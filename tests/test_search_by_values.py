@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from superopt.evaluate import evaluate
-from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.text import parse_terms
 from superopt.ir.types import TensorType, tensor
@@ -35,11 +34,10 @@ def graph(types: dict[str, TensorType] | None = None) -> tuple[Term, ...]:
 
 def found(
     outputs: tuple[Term, ...],
-    timer: Callable[[tuple[Term, ...], tuple[Term, ...]], Gain | None] | None,
-    rules: list[Rule] = SHIFT,
+    timer: Callable[[tuple[Term, ...], tuple[Term, ...]], Gain | None],
 ) -> SearchResult:
     book = ProofBook(CERTIFICATES)
-    return search(outputs, rules, book.check, AnalyticCost(), position={}, value_timer=timer)
+    return search(outputs, SHIFT, book.check, AnalyticCost(), position={}, value_timer=timer)
 
 
 def test_the_rule_ships() -> None:

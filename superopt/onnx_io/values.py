@@ -184,7 +184,7 @@ def _polynomials(term: Term, node: Term, inputs: list[Array]) -> Array | None:
         return inputs[0] if term.type is not None and term.type.dtype != "bool" else None
     if node.op == "Where":
         inputs[0] = inputs[0].astype(bool) if all(isinstance(v, (bool, int)) for v in inputs[0].flat) else inputs[0]
-        return np.asarray(np.where(*inputs)) if inputs[0].dtype == bool else None
+        return np.where(*inputs) if inputs[0].dtype == bool else None
     if node.op not in _MOVES | _POLYNOMIAL or not can_evaluate(node):
         return None
     # NumPy gives one element of an array of objects as the object.

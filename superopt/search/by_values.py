@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term
 from superopt.search.expander import Expander
 from superopt.search.result import Gain
 from superopt.search.shared import Shared
 from superopt.search.state import State
+from superopt.search.view import run_time_terms
 
 __all__ = ["by_values", "may_fit", "worth"]
 
@@ -22,7 +23,7 @@ __all__ = ["by_values", "may_fit", "worth"]
 def may_fit(outputs: Sequence[Term], shared: Shared) -> bool:
     """A quick look at the operators: False where no such rule can be applied in the graph."""
     at = shared.matcher.rules.at
-    return any(variant.by_values for term in topological(outputs) if term.inputs for variant in at(term))
+    return any(variant.by_values for term in run_time_terms(outputs) for variant in at(term))
 
 
 def by_values(outputs: Sequence[Term], shared: Shared) -> State:
@@ -42,6 +43,4 @@ def by_values(outputs: Sequence[Term], shared: Shared) -> State:
 
 def worth(state: State, gain: Gain) -> State:
     """The state at the price that its timing gives it."""
-    start = state.path()[0].parent
-    assert start is not None
-    return replace(state, price=state.price._replace(time=round(start.price.time / gain.ratio)))
+    return replace(state, price=state.price._replace(time=round(state.first.price.time / gain.ratio)))

@@ -272,7 +272,6 @@ class _Search:
 
     def _timed(self, task: _Task, timer: RegionTimer) -> State | None:
         searched = task.search
-        weights = {leaf: term for leaf, term in task.places[0].leaves if leaf.op == "Const"}
         for anew in (False, True):
             if anew:
                 searched.distrust()
@@ -282,7 +281,7 @@ class _Search:
                 try:
                     if self.shared.meter.over:
                         raise Untimed
-                    gain = timer(fill(searched.start.outputs, weights), fill(state.outputs, weights))
+                    gain = _timed_in(task.places[0], state.outputs, timer)
                 except Untimed:
                     return state if searched.promise >= _LEAST_PROMISE else None
                 if gain is None or gain.ratio >= _LEAST_GAIN or gain.low >= _SURE_GAIN:
@@ -293,6 +292,8 @@ class _Search:
 
     def _apply_by_values(self, timer: RegionTimer) -> None:
         """Applies rules whose worth is in the values wherever they are timed to pay."""
+        if not may_fit(self.outputs, self.shared):
+            return
         order = operators_in_order(self.outputs, self.position)
         found, boundaries = regions(self.outputs, order, self.shared.matcher.rules)
         tried: set[tuple[Term, ...]] = set()
@@ -305,9 +306,8 @@ class _Search:
             state = by_values(start, self.shared)
             if state.parent is None:
                 continue
-            weights = {leaf: term for leaf, term in region.leaves if leaf.op == "Const"}
             try:
-                gain = timer(fill(start, weights), fill(state.outputs, weights))
+                gain = _timed_in(region, state.outputs, timer)
             except Untimed:
                 break
             if gain is not None and gain.low >= _LEAST_GAIN:
@@ -323,10 +323,7 @@ class _Search:
         origin_of: dict[Rewrite, dict[Term, str]] = {}
         for start, state in chosen.items():
             origin_of[rewrites[start]] = origins(rewrites[start], state.rules())
-            first = state.path()[0].parent
-            assert first is not None
-            saved = first.price.time - state.price.time
-            self.gains[rewrites[start]] = saved * 1e-12
+            self.gains[rewrites[start]] = (state.first.price.time - state.price.time) * 1e-12
         applications: list[Application] = []
         for region in found:
             if region.outputs in rewrites:
@@ -338,3 +335,9 @@ class _Search:
                     self.shared.tally[rule].used += 1
                     self.shared.tally[rule].saved_s += (state.parent.price.time - state.price.time) * 1e-12
         return Trace(tuple(applications)), origin_of
+
+
+def _timed_in(region: Region, outputs: tuple[Term, ...], timer: RegionTimer) -> Gain | None:
+    """What `outputs` gain in the place of the region's own, with the model's weights. Raises Untimed."""
+    weights = {leaf: term for leaf, term in region.leaves if leaf.op == "Const"}
+    return timer(fill(region.outputs, weights), fill(outputs, weights))

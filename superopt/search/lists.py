@@ -20,7 +20,7 @@ from superopt.ir.term import Term, topological
 from superopt.operands import Reading, readings, schema_of
 from superopt.search.view import View, node_of, root_key
 
-__all__ = ["ListLaw", "counts", "list_law", "sets_of_sites"]
+__all__ = ["ListLaw", "counts", "is_of_parts", "list_law", "sets_of_sites"]
 
 _SHIPPED = 2  # rules are there for so many operands
 # A proof grows with a power of the number: so many sites in one move, and so many parts of a Split or Concat.
@@ -54,6 +54,11 @@ def _same_operators(one: Term | None, other: Term | None) -> bool:
     return alike and all(map(_same_operators, one.inputs, other.inputs))
 
 
+def is_of_parts(rule: Rule) -> bool:
+    """Whether it is about single outputs of operators that have several."""
+    return any(term.op == "Out" for term in topological(rule.lhs))
+
+
 class ListLaw:
     """A rule of two alike operands, and the same law for more. `of_sites`: its outputs stand side by side in a graph,
     with operands of their own and shared ones, so that any sites which agree in the shared ones may be merged."""
@@ -61,12 +66,8 @@ class ListLaw:
     def __init__(self, rule: Rule, reading: Reading) -> None:
         self.rule, self._reading = rule, reading
         self.of_outputs = reading.of_outputs
-        self.of_sites = reading.of_outputs and bool(reading.after) and not self._of_parts
+        self.of_sites = reading.of_outputs and bool(reading.after) and not is_of_parts(rule)
         self._known: dict[int, tuple[Rule, ...]] = {2: (rule,)}
-
-    @property
-    def _of_parts(self) -> bool:
-        return any(term.op == "Out" for term in topological(self.rule.lhs))
 
     @property
     def root(self) -> str:

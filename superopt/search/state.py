@@ -55,11 +55,17 @@ class State:
             state = state.parent
         return found[::-1]
 
+    @property
+    def first(self) -> State:
+        """Where the way here begins."""
+        state = self
+        while state.parent is not None:
+            state = state.parent
+        return state
+
     def rewrite(self) -> Rewrite:
         """The steps that lead here."""
-        path = self.path()
-        before = path[0].parent.outputs if path and path[0].parent is not None else self.outputs
-        return Rewrite(before, tuple(s.step for s in path if s.step is not None), self.outputs)
+        return Rewrite(self.first.outputs, tuple(s.step for s in self.path() if s.step is not None), self.outputs)
 
     def rules(self) -> list[str]:
         """Id of the rule of each step, as it stands in the rule set."""

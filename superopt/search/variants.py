@@ -17,7 +17,7 @@ from superopt.ir.dim import Dim
 from superopt.ir.ops import OPS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
-from superopt.search.lists import ListLaw, counts, list_law
+from superopt.search.lists import ListLaw, counts, is_of_parts, list_law
 from superopt.search.orders import is_large
 from superopt.search.overflow import exponentiates, may_overflow
 from superopt.search.view import node_of, root_key
@@ -80,8 +80,6 @@ class Variant:
 # Operators below a root, as often as they stand there; and the sides of a rule, by which equal ones are known.
 _Below: TypeAlias = tuple[str, ...]
 _Sides: TypeAlias = tuple[tuple[Term, ...], tuple[Term, ...]]
-
-
 # A law and the id of the rule that it comes from, after the rule's number.
 _Law: TypeAlias = tuple[int, ListLaw, str]
 
@@ -143,14 +141,11 @@ class _Ready:
     def site_laws(self) -> list[_Law]:
         """The laws of sites, in the order of the rules."""
         groups = (
-            below for below, rules in self._waiting.items() if any(_may_be_of_sites(rule) for _, rule, _ in rules)
+            below
+            for below, rules in self._waiting.items()
+            if any(len(rule.lhs) > 1 and not is_of_parts(rule) for _, rule, _ in rules)  # parts of a value are no sites
         )
         return sorted((law for below in groups for law in self._of(below).site_laws), key=lambda item: item[0])
-
-
-def _may_be_of_sites(rule: Rule) -> bool:
-    """A quick look: parts of one value are no sites."""
-    return len(rule.lhs) > 1 and all(term.op != "Out" for term in topological(rule.lhs))
 
 
 def _below(root: Term) -> _Below:
