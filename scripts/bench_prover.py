@@ -12,8 +12,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from superopt.ir.text import show_rule
-from superopt.rulebook import read_rules, rule_files
+from superopt.ir.notation import show_rule
+from superopt.rulebook.loading import read_rules, rule_files
 from verify.proofs import prove_at
 
 FOREIGN = Path(__file__).resolve().parent.parent / "tests" / "prover" / "foreign"

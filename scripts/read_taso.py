@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import TypeAlias, Union
 
 from superopt.ir.dim import Size, symbol
-from superopt.ir.ops import IllTyped, make
+from superopt.ir.infer import IllTyped, make
+from superopt.ir.notation import show_rule, show_terms
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Attr, Term, topological, var
-from superopt.ir.text import show_rule, show_terms
 from superopt.ir.types import tensor
 
 Expression: TypeAlias = Union[str, tuple["Expression", ...]]

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import superopt.ops as _  # noqa: F401  registers the operators
+
 if TYPE_CHECKING:
     from superopt.optimizer import Result, optimize
 

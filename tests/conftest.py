@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from superopt.search import cost_cache
-from tests.certified import certified
-from tests.models import LORA_RULES
+from superopt.search.cost import cache as cost_cache
+from tests.support.certified import certified
+from tests.support.models import LORA_RULES
 
 # How long examples take to make says something of the machine, which may be busy, and nothing of what is tested.
 settings.register_profile("suite", suppress_health_check=[HealthCheck.too_slow])

@@ -15,17 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import superopt.ir
+import superopt.ops
 from superopt.ir.dim import NoValue, Size
-from superopt.ir.operators.spec import IllTyped
+from superopt.ir.notation import parse_condition, parse_signature, show_rule, show_signature
+from superopt.ir.operator import IllTyped
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import topological
-from superopt.ir.text import parse_condition, parse_signature, show_rule, show_signature
 from superopt.ir.types import FLOAT_DTYPES
-from verify.facts import Observer, solver_version
-from verify.prove import Proved, Unknown, Verdict, prove
+from verify.diagnose.weakest import weakest
+from verify.prove.facts import Observer, solver_version
+from verify.prove.prover import Proved, Unknown, Verdict, prove
 from verify.verdict import NUMERICS
-from verify.weakest import weakest
 
 __all__ = [
     "Certificate", "ProofBook", "certify", "kernel_hash", "line_hash", "load_certificates", "prove_at",
@@ -41,7 +42,10 @@ _OTHER_REALS = FLOAT_DTYPES - {"float"}
 def kernel_hash() -> str:
     """Hash of the kernel's and the terms' source: a certificate made by another kernel does not count."""
     state = hashlib.blake2b(digest_size=16)
-    for folder in (Path(__file__).parent, Path(str(superopt.ir.__file__)).parent):
+    for folder in (
+        Path(__file__).parent,
+        *(Path(str(package.__file__)).parent for package in (superopt.ir, superopt.ops)),
+    ):
         sources = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*.py")}
         for name in sorted(sources):
             state.update(f"{folder.name}/{name}".encode() + b"\0" + sources[name].read_bytes() + b"\0")

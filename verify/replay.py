@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from superopt.ir.ops import remake, replace
+from superopt.ir.infer import remake, replace
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace

@@ -54,7 +54,9 @@ class Proved:
     numerics: str = "real-only"
     roundings: tuple[Size, Size] | None = None
     defined_left: bool = False
-    weakest: bool | None = field(default=None, compare=False)  # whether no weaker guards would do, see `verify.weakest`
+    weakest: bool | None = field(
+        default=None, compare=False
+    )  # whether no weaker guards would do, see `verify.diagnose.weakest`
 
 
 @dataclass(frozen=True)

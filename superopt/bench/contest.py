@@ -17,7 +17,7 @@ from superopt.bench.engines import ENGINES
 from superopt.bench.processes import Failed, call
 from superopt.bench.result import Contest, Row, Speed
 from superopt.optimizer.files import count_operators
-from superopt.optimizer.judge import Judge
+from superopt.optimizer.validator import Judge
 from superopt.runtime import (
     CannotRun,
     Feeds,

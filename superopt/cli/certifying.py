@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from superopt.cli.proving import Report, Task
-from superopt.ir.text import parse_rule
+from superopt.ir.notation import parse_rule
 from superopt.optimizer.files import write_text
-from superopt.rulebook import CERTIFICATES, TIMES, RulesError, beside
+from superopt.rulebook.loading import CERTIFICATES, TIMES, RulesError, beside
 
 __all__ = ["certifiable", "write_certificates"]
 

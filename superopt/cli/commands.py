@@ -11,8 +11,8 @@ from superopt.cli.bench_command import bench_command
 from superopt.cli.generate_command import generate_command
 from superopt.cli.options import shapes
 from superopt.cli.report_command import report_command, run_report_option, write_run_report
+from superopt.cli.result_table import show_result
 from superopt.cli.rules_command import rules_command
-from superopt.cli.show import show_result
 from superopt.cli.terminal import Progress, errors, one_line_errors, results
 from superopt.cli.verify_command import verify_command
 from superopt.optimizer import Result, optimize

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.show import show_summary
+from superopt.cli.result_table import show_summary
 from superopt.cli.terminal import NEGATIVE, Progress, errors, fail, one_line_errors, results
-from superopt.confirm import Confirmation, confirm
 from superopt.generate import UnknownFamily, choose, generate
 from superopt.generate.executors import WorkersError
 from superopt.generate.grammar import Family
 from superopt.generate.store import StoreError
 from superopt.ir.rule import Rule, Signature
+from superopt.optimizer.confirm import Confirmation, confirm
 from verify.verdict import Counterexample
 
 __all__ = ["generate_command"]

@@ -9,16 +9,16 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from superopt.cli.natural import SignatureNeeded, natural_signatures
-from superopt.confirm import Confirmation, confirm
+from superopt.cli.default_signatures import SignatureNeeded, natural_signatures
 from superopt.ir.dim import Dim, Size
+from superopt.ir.notation import parse_rule, show_rule, show_signature
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import AttrVar
-from superopt.ir.text import parse_rule, show_rule, show_signature
-from superopt.rulebook import RulesError, read_rules, rule_files
-from verify.facts import Script
+from superopt.optimizer.confirm import Confirmation, confirm
+from superopt.rulebook.loading import RulesError, read_rules, rule_files
+from verify.diagnose.second_opinion import Opinion, second_opinion
 from verify.proofs import Certificate, prove_at, with_weakest
-from verify.second_opinion import Opinion, second_opinion
+from verify.prove.facts import Script
 from verify.verdict import NUMERICS, Counterexample, Proved, Refuted, Verdict
 
 __all__ = ["PROVEN", "REFUTED", "UNKNOWN", "AtSignature", "Report", "Task", "prove_all", "tasks"]

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 
 from superopt.cli.terminal import Progress, fail, one_line_errors
+from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
-from superopt.ir.text import show_rule
 from superopt.optimizer.ranking import Ranking, RuleRank, TraceError, rank
-from superopt.rulebook import certified_rules
+from superopt.rulebook.loading import certified_rules
 from verify.proofs import kernel_hash
 
 __all__ = ["rank_command"]

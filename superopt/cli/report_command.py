@@ -14,7 +14,7 @@ from superopt.ir.rule import Rule
 from superopt.optimizer import Result
 from superopt.optimizer.files import write_text
 from superopt.report import ReportError, collect, render, render_run
-from superopt.rulebook import RulesError, beside, certified_rules, rule_files
+from superopt.rulebook.loading import RulesError, beside, certified_rules, rule_files
 
 __all__ = ["report_command", "run_report_option", "write_run_report"]
 

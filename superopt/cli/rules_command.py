@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import click
 from rich.table import Table
 
-from superopt.cli.natural import SignatureNeeded, natural_signatures
+from superopt.cli.default_signatures import SignatureNeeded, natural_signatures
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, Progress, one_line_errors, results
 from superopt.generate.derive import (
@@ -26,9 +26,9 @@ from superopt.generate.derive import (
     consequence,
     normal,
 )
+from superopt.ir.notation import show_rule, show_signature, show_terms
 from superopt.ir.rule import Condition, Rule, Signature
-from superopt.ir.text import show_rule, show_signature, show_terms
-from superopt.rulebook import CERTIFICATES, RulesError, beside, certified_rules, load_rules
+from superopt.rulebook.loading import CERTIFICATES, RulesError, beside, certified_rules, load_rules
 from verify.proofs import kernel_hash, load_certificates
 
 __all__ = ["rules_command"]

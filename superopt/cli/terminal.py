@@ -13,9 +13,9 @@ from typing import NoReturn, ParamSpec, TypeVar
 from rich.console import Console
 
 from superopt.onnx_io import ModelError
-from superopt.rulebook import RulesError
+from superopt.rulebook.loading import RulesError
 from superopt.runtime import InputError, RuntimeUnavailable
-from verify.second_opinion import SecondSolverMissing
+from verify.diagnose.second_opinion import SecondSolverMissing
 
 __all__ = ["NEGATIVE", "UNUSABLE", "Progress", "errors", "one_line_errors", "results"]
 

@@ -31,7 +31,7 @@ from superopt.evaluate import (
     standard,
 )
 from superopt.evaluate.standard import Array, Compute
-from superopt.ir.ops import replace
+from superopt.ir.infer import replace
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 

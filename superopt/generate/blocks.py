@@ -16,7 +16,7 @@ import numpy.typing as npt
 from superopt.generate.classes import ARITY, Classes, Ids, Rows
 from superopt.generate.field import Shape
 from superopt.generate.grammar import Use
-from superopt.ir.ops import IllTyped
+from superopt.ir.infer import IllTyped
 from superopt.ir.term import var
 from superopt.ir.types import TensorType
 

@@ -13,12 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from superopt.generate.classes import ARITY, Classes, Ids, leaves_of, mixed
-from superopt.generate.distinct import patterns
+from superopt.generate.deduplicate import patterns
 from superopt.generate.enumerator import Enumeration
 from superopt.generate.field import KERNELS
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.grammar import Family
-from superopt.ir.ops import make
+from superopt.ir.infer import make
 from superopt.ir.term import CLOSED_FORM, Term, topological
 
 __all__ = ["Equation", "conjectures", "occurrences", "operators", "variables"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from superopt.generate.candidates import Equation, operators
 from superopt.ir.dim import Dim, symbol
-from superopt.ir.ops import REAL_ATTRS, make
+from superopt.ir.infer import REAL_ATTRS, make
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, Term, map_terms, topological, var
-from superopt.operands import Schema
+from superopt.rulebook.variadic import Schema
 
 __all__ = ["NAMES", "REAL", "SIZED", "Draft", "Slot"]
 

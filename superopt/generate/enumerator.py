@@ -23,14 +23,14 @@ import numpy.typing as npt
 
 from superopt.generate.blocks import Block, Cells, renamed_apart
 from superopt.generate.classes import ARITY, Classes, Ids, Rows, mixed
-from superopt.generate.distinct import most_general
+from superopt.generate.deduplicate import most_general
 from superopt.generate.field import Array, Shape
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.forms import Forms, Keys
 from superopt.generate.grammar import Family
 from superopt.generate.graphs import KEYS, Graphs, Numbers
-from superopt.generate.laws import Laws
-from superopt.ir.ops import make
+from superopt.generate.known_rules import Laws
+from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
 

@@ -27,9 +27,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from superopt.generate.turns import Turns
-from verify.facts import solver_version
+from superopt.generate.rw_lock import Turns
 from verify.proofs import kernel_hash
+from verify.prove.facts import solver_version
 
 __all__ = ["Workers", "WorkersError", "cluster", "code_hash", "local"]
 

@@ -1,12 +1,12 @@
-"""Merging laws of two operands, tried and proven for more of them (see `superopt.operands`)."""
+"""Merging laws of two operands, tried and proven for more of them (see `superopt.rulebook.variadic`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from superopt.generate.trial import Trial
+from superopt.generate.sampling_check import Trial
 from superopt.ir.rule import Rule, Signature
-from superopt.operands import Schema, readings
+from superopt.rulebook.variadic import Schema, readings
 from verify.verdict import Proved, Verdict
 
 __all__ = ["extensions"]

@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from superopt.generate.candidates import Equation, variables
 from superopt.generate.draft import NAMES, REAL, SIZED, Draft, Slot
 from superopt.generate.padding import padded, shifted
-from superopt.generate.sized import sized
-from superopt.generate.trial import Trial
+from superopt.generate.sampling_check import Trial
+from superopt.generate.size_attributes import sized
 from superopt.ir.dim import symbol
 from superopt.ir.rule import Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term
-from superopt.operands import Schema
+from superopt.rulebook.variadic import Schema
 
 __all__ = ["ALTERNATIVES", "Schema", "generalise"]
 

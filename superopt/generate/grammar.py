@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from superopt.generate.field import Shape
-from superopt.ir.ops import OPS, IllTyped, OpSpec, make
+from superopt.ir.infer import make
+from superopt.ir.operator import OPERATORS, IllTyped, Operator
 from superopt.ir.term import Term
 
 __all__ = [
@@ -70,9 +71,9 @@ class Use:
     thin: bool = False  # may cut an axis of size 2, into parts that would broadcast
 
     @property
-    def spec(self) -> OpSpec:
+    def spec(self) -> Operator:
         """The operator's row of the table."""
-        return OPS[self.op]
+        return OPERATORS[self.op]
 
     def accepts(self, slot: int, weight: bool, folded: int, made_by: str, leaf: str) -> bool:
         """Whether such a value may be operand number `slot`; `leaf` is empty unless it is one."""

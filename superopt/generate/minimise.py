@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from superopt.generate.candidates import Equation, occurrences, operators, variables
 from superopt.generate.derive import ByFingerprint, Deriver, Step, normal
 from superopt.generate.fingerprints import Evaluator
-from superopt.ir.operators.recurrent import RECURRENT
-from superopt.ir.ops import OPS
+from superopt.ir.infer import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, AttrVar, Term, topological
+from superopt.ops.recurrent import RECURRENT
 
 __all__ = ["Cost", "Minimiser", "cost", "is_usable", "is_weak", "normal"]
 
@@ -277,4 +277,4 @@ def _is_algorithm(equation: Equation) -> bool:
 
 def _functions(terms: Iterable[Term]) -> set[str]:
     """Names of the operators below `terms` that ONNX does not have."""
-    return {t.op for t in topological(terms) if t.op in OPS and OPS[t.op].domain}
+    return {t.op for t in topological(terms) if t.op in OPERATORS and OPERATORS[t.op].domain}

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.draft import Draft, Slot
-from superopt.generate.trial import Trial
+from superopt.generate.sampling_check import Trial
 from superopt.ir.dim import Dim, symbol, symbols_of
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, topological

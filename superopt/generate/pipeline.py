@@ -14,12 +14,12 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeAlias
 
-from superopt.generate.counts import Counts, Summary
 from superopt.generate.executors import Workers, cluster, code_hash, local
 from superopt.generate.families import FAMILIES
 from superopt.generate.grammar import Family
-from superopt.generate.settle import Prover, Witness
+from superopt.generate.prove_conjectures import Prover, Witness
 from superopt.generate.shards import Shard, run
+from superopt.generate.stage_counts import Counts, Summary
 from superopt.generate.stages import Task, enumerated, merged, proven, settled
 from superopt.generate.store import Store, write_whole
 from verify.proofs import prove_at

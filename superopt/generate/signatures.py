@@ -12,7 +12,7 @@ from dataclasses import replace
 from superopt.generate.generalise import ALTERNATIVES
 from superopt.ir.rule import Signature, SignatureValue
 from superopt.ir.term import AttrVar
-from superopt.operands import Schema
+from superopt.rulebook.variadic import Schema
 
 __all__ = ["variations"]
 

@@ -13,22 +13,22 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from superopt.generate.candidates import Equation, conjectures
-from superopt.generate.counts import Counts
 from superopt.generate.enumerator import enumerate_family
 from superopt.generate.extend import extensions
-from superopt.generate.filtering import interpolated
 from superopt.generate.fingerprints import Evaluator
 from superopt.generate.grammar import Family
-from superopt.generate.occasions import Occasions
-from superopt.generate.settle import Kept, Prover, Settler, Witness, settle_order
-from superopt.generate.shifting import shifted
+from superopt.generate.minimal_filtering import interpolated
+from superopt.generate.prove_conjectures import Kept, Prover, Settler, Witness, settle_order
+from superopt.generate.sampling_check import Trial
 from superopt.generate.signatures import variations
-from superopt.generate.trial import Trial
+from superopt.generate.softmax_shift import shifted
+from superopt.generate.stage_counts import Counts
+from superopt.generate.used_signatures import Occasions
+from superopt.ir.notation import parse_rules, parse_terms, show_rule
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import topological
-from superopt.ir.text import parse_rules, parse_terms, show_rule
 from superopt.ir.types import tensor
-from superopt.operands import Schema
+from superopt.rulebook.variadic import Schema
 from verify.proofs import Certificate, prove_at, with_weakest
 from verify.verdict import Proved
 

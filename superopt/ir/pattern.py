@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
-from superopt.ir.operators.spec import IllTyped, Need, ignore
-from superopt.ir.ops import OPS, make
+from superopt.ir.infer import OPERATORS, make
+from superopt.ir.operator import IllTyped, Need, ignore
 from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, equal_attr, topological
 from superopt.ir.types import FLOAT_DTYPES
 
@@ -159,7 +159,7 @@ def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: 
         if not _is_literal(pattern):
             env = bindings.shape_env() if env is None else env
             attrs = {name: _fill(value, env) for name, value in pattern.attrs}
-        if pattern.op in OPS or pattern.op == "Out":
+        if pattern.op in OPERATORS or pattern.op == "Out":
             done[pattern] = make(pattern.op, inputs, attrs, dtype, need)
         else:
             done[pattern] = Term.of(pattern.op, inputs, attrs, pattern.types)

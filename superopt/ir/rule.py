@@ -16,8 +16,8 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias, Union
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
-from superopt.ir.operators.spec import IllTyped, Need, ignore
-from superopt.ir.ops import OPS, REAL_ATTRS
+from superopt.ir.infer import OPERATORS, REAL_ATTRS
+from superopt.ir.operator import IllTyped, Need, ignore
 from superopt.ir.pattern import Bindings, instantiate, pattern_names, sizes_in
 from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, equal_attr, map_terms, topological, var
 from superopt.ir.types import FLOAT_DTYPES, TensorType
@@ -194,7 +194,10 @@ class Rule:
         spots = [
             t
             for t in topological(self.lhs)
-            if t.op in OPS and OPS[t.op].commutative and len(t.inputs) == 2 and t.inputs[0] is not t.inputs[1]
+            if t.op in OPERATORS
+            and OPERATORS[t.op].commutative
+            and len(t.inputs) == 2
+            and t.inputs[0] is not t.inputs[1]
         ]
         seen: set[tuple[Term, ...]] = set()
         for choice in itertools.product((False, True), repeat=len(spots)):

@@ -52,7 +52,7 @@ CLOSED_FORM = frozenset({"Constant", "ConstantOfShape", "Dirac", "Eye", "Ones", 
 
 
 class Term:
-    """An interned operator application; create with `superopt.ir.ops.make`, `var` or `Term.of`.
+    """An interned operator application; create with `superopt.ir.infer.make`, `var` or `Term.of`.
 
     `attrs` is sorted by name and complete (defaults filled in). `types` has one entry an output,
     None where the type is not known (always, inside the patterns of rules).

@@ -9,7 +9,7 @@ import onnx
 from onnx import AttributeProto, helper
 
 from superopt.ir.term import Attr
-from superopt.onnx_io.bodies import attribute_graphs
+from superopt.onnx_io.subgraphs import attribute_graphs
 
 __all__ = ["RESERVED", "attribute_graphs_of", "pack", "unpack"]
 

@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, shape_inference
 from superopt.evaluate import dtype_name
 from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
-from superopt.onnx_io.bodies import subgraphs
+from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = ["SMALL", "check", "infer_types", "light_copy", "proven_shapes", "sizes_at", "tensor_type"]
 

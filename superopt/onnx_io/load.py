@@ -11,8 +11,8 @@ from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
 from onnx import external_data_helper
 
-from superopt.onnx_io.bodies import captured, subgraphs
 from superopt.onnx_io.model import ModelError
+from superopt.onnx_io.subgraphs import captured, subgraphs
 
 __all__ = ["load_proto", "reads", "sorted_nodes"]
 

@@ -13,7 +13,7 @@ from superopt.ir.dim import Size, Sizes
 from superopt.ir.term import Term
 from superopt.ir.trace import Trace
 from superopt.ir.types import TensorType
-from superopt.onnx_io.carry import carried, regions
+from superopt.onnx_io.provenance import carried, regions
 
 __all__ = ["Array", "Model", "ModelError"]
 

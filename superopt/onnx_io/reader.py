@@ -12,20 +12,20 @@ from google.protobuf.message import Message
 
 from superopt.evaluate import constant, dtype_name, evaluate, numpy_dtype
 from superopt.ir.dim import Size, Sizes
-from superopt.ir.ops import OPS, IllTyped, make
+from superopt.ir.infer import OPERATORS, IllTyped, make
 from superopt.ir.term import CLOSED_FORM, Attr, Term, Types, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io.attributes import pack
-from superopt.onnx_io.bodies import captured, local_names, subgraphs
-from superopt.onnx_io.canonical import NodeView, canonical
+from superopt.onnx_io.importers import NodeView, canonical
 from superopt.onnx_io.inference import check, infer_types, light_copy, proven_shapes, sizes_at
 from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
-from superopt.onnx_io.noop import RESHAPERS, is_noop
-from superopt.onnx_io.schedule import LEAVES
-from superopt.onnx_io.targets import in_numbers
+from superopt.onnx_io.no_ops import RESHAPERS, is_noop
+from superopt.onnx_io.node_order import LEAVES
+from superopt.onnx_io.reshape_targets import in_numbers
+from superopt.onnx_io.static_values import Values
+from superopt.onnx_io.subgraphs import captured, local_names, subgraphs
 from superopt.onnx_io.tensors import constant_value, from_proto
-from superopt.onnx_io.values import Values
 
 __all__ = ["FIRST_OPSET", "read_model"]
 
@@ -348,7 +348,7 @@ def opaque_name(node: onnx.NodeProto) -> str:
     """Name for the default domain, domain::Name for others; a name that the terms give a meaning is qualified too."""
     if node.domain not in _DEFAULT:
         return f"{node.domain}::{node.op_type}"
-    taken = node.op_type in OPS or node.op_type in CLOSED_FORM or node.op_type in ("Var", "Const", "Out")
+    taken = node.op_type in OPERATORS or node.op_type in CLOSED_FORM or node.op_type in ("Var", "Const", "Out")
     return f"ai.onnx::{node.op_type}" if taken else node.op_type
 
 

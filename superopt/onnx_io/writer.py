@@ -9,14 +9,14 @@ import onnx
 from onnx import SparseTensorProto, helper
 
 from superopt.evaluate import constant, evaluate, folded, numpy_dtype
-from superopt.ir.ops import OPS, replace
+from superopt.ir.infer import OPERATORS, replace
 from superopt.ir.term import Term
 from superopt.onnx_io.attributes import attribute_graphs_of, unpack
-from superopt.onnx_io.bodies import all_nodes, local_names, rename_captured
-from superopt.onnx_io.emit import emit
+from superopt.onnx_io.exporters import emit
 from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError
-from superopt.onnx_io.schedule import LEAVES, in_order
+from superopt.onnx_io.node_order import LEAVES, in_order
+from superopt.onnx_io.subgraphs import all_nodes, local_names, rename_captured
 from superopt.onnx_io.tensors import to_proto
 
 __all__ = ["write_model"]
@@ -93,7 +93,7 @@ class _Writer:
 
     def write(self) -> onnx.ModelProto:
         for term in self.order:
-            if term.op not in OPS:
+            if term.op not in OPERATORS:
                 self.bodies[term] = unpack(term.attrs)
                 for graph in attribute_graphs_of(self.bodies[term]):
                     self.avoid |= local_names(graph)
@@ -180,7 +180,7 @@ class _Writer:
         return self.name(constant(array, dtype, self.model.weights))
 
     def write_node(self, term: Term) -> None:
-        known = term.op in OPS
+        known = term.op in OPERATORS
         declared = len(term.inputs) if known else _integer(term, "declared", len(term.inputs))
         absent = () if known else _attr(term, "absent", ())
         assert isinstance(absent, tuple)

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
-from superopt.ir.text import show_rule
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.onnx_io import Model
 from superopt.optimizer.equations import show_equation

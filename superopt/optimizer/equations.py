@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from superopt.ir.notation import show_graph, show_rule
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
-from superopt.ir.text import show_graph, show_rule
 
 __all__ = ["show_equation"]
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.onnx_io import read_model
-from superopt.search.moves import Check, RuleSet
-from superopt.search.sites import count_sites
+from superopt.search.match.match_counts import count_sites
+from superopt.search.match.matcher import Check, RuleSet
 from verify.proofs import Certificate, ProofBook
 
 __all__ = ["RuleRank", "Ranking", "TraceError", "rank"]

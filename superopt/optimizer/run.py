@@ -15,17 +15,17 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.onnx_io import Model, bodies, read_reduced, save_model
 from superopt.optimizer.bodies import Inside, search_bodies
+from superopt.optimizer.candidate_check import Candidate, Outcome, Trial
 from superopt.optimizer.candidates import Found, Traces, candidates, explained, proof_of, rule_uses
 from superopt.optimizer.engine import COSTS, Request, find
 from superopt.optimizer.files import count_operators, keep_original, write_text
-from superopt.optimizer.judge import Judge
-from superopt.optimizer.preferred import Preferred, Way
-from superopt.optimizer.remembered import RememberedProofs
+from superopt.optimizer.proof_cache import RememberedProofs
 from superopt.optimizer.result import Difference, Latency, Refusal, Result
-from superopt.optimizer.timings import Timer
+from superopt.optimizer.strategies import Preferred, Way
+from superopt.optimizer.timing_cache import Timer
 from superopt.optimizer.trace_json import traces_to_json
-from superopt.optimizer.trial import Candidate, Outcome, Trial
-from superopt.rulebook import certified_rules
+from superopt.optimizer.validator import Judge
+from superopt.rulebook.loading import certified_rules
 from superopt.runtime import CannotRun, Target, Unfeedable, resolve_target, versions
 from superopt.search import Device, find_device
 from verify.proofs import Certificate, ProofBook

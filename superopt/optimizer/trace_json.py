@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from superopt.ir.notation import show_graph, show_signature
 from superopt.ir.term import Term
-from superopt.ir.text import show_graph, show_signature
 from superopt.ir.trace import Application, Rewrite, Step
 from superopt.optimizer.candidates import Traces
 from superopt.optimizer.equations import show_equation

@@ -9,9 +9,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from superopt.ir.notation import NotationError, parse_rule, show_rule, show_signature, show_terms
+from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
-from superopt.ir.text import NotationError, parse_rule, show_rule, show_signature, show_terms
 from superopt.report.data import (
     Candidate,
     Confirmation,
@@ -23,7 +24,6 @@ from superopt.report.data import (
     Totals,
 )
 from verify.proofs import Certificate, kernel_hash, line_hash
-from verify.semantics import SEMANTICS
 from verify.verdict import NUMERICS, Proved
 
 __all__ = ["ReportError", "collect"]
@@ -57,7 +57,7 @@ def collect(
         candidates=tuple(_candidates(beside("refused.jsonl"))),
         totals=tuple(_totals(family, [r for r in rules if r.family == family]) for family in families),
         classes={name: sum(rule.numerics == name for rule in rules) for name in NUMERICS},
-        tested=Tested(len(SEMANTICS)),
+        tested=Tested(len(OPERATORS)),
         stages=_stages(beside("summary.json")),
     )
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
+from superopt.ir.notation import show_terms
 from superopt.ir.term import CLOSED_FORM, Term, repr_attrs, topological
-from superopt.ir.text import show_terms
-from superopt.report.layout import Box, Edge, lay_out
+from superopt.report.drawing_layout import Box, Edge, lay_out
 
 __all__ = ["Drawing", "draw"]
 

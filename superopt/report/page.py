@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from superopt.ir.text import parse_terms
+from superopt.ir.notation import parse_terms
 from superopt.report.data import Report, RuleEntry
 from superopt.report.drawing import Drawing, draw
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from superopt.ir.text import parse_rule, show_terms
+from superopt.ir.notation import parse_rule, show_terms
 from superopt.report.page import environment
 
 __all__ = ["render_run"]

@@ -1,14 +1,14 @@
 """Cost-based backtracking search over proven rules, region by region."""
 
-from superopt.search.backtrack import EFFORTS
-from superopt.search.cost import AnalyticCost, CostModel
-from superopt.search.cost_cache import CostCache, default_path
-from superopt.search.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
-from superopt.search.driver import RegionTimer, search
-from superopt.search.measured import MeasuredCost
-from superopt.search.result import Gain, Progress, SearchResult, Untimed
-from superopt.search.tally import Attempts
-from superopt.search.timer import ModelTimer
+from superopt.search.cost.analytic import AnalyticCost, CostModel
+from superopt.search.cost.cache import CostCache, default_path
+from superopt.search.cost.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
+from superopt.search.cost.measured import MeasuredCost
+from superopt.search.cost.region_timer import ModelTimer
+from superopt.search.strategy.driver import RegionTimer, search
+from superopt.search.strategy.match_report import Attempts
+from superopt.search.strategy.region_search import EFFORTS
+from superopt.search.strategy.search_result import Gain, Progress, SearchResult, Untimed
 
 __all__ = [
     "CPU",

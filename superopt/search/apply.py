@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from superopt.ir.ops import remake, replace
+from superopt.ir.infer import remake, replace
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.term import Term, rebuild, topological
 from superopt.ir.trace import Rewrite, Step, Trace

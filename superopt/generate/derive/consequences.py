@@ -8,8 +8,8 @@ from types import MappingProxyType
 
 from superopt.generate.derive.instances import Instance, instances
 from superopt.generate.derive.search import Deriver, Step
+from superopt.ir.notation import show_signature
 from superopt.ir.rule import Condition, Rule, Signature
-from superopt.ir.text import show_signature
 
 __all__ = ["DERIVED", "NOT_DERIVED", "NO_INSTANCE", "Consequence", "Derivation", "consequence"]
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from superopt.generate.fingerprints import Evaluator
-from superopt.generate.trial import Trial
+from superopt.generate.sampling_check import Trial
 from superopt.ir.dim import Dim, Size, evaluate, symbols_of
-from superopt.ir.ops import IllTyped
+from superopt.ir.infer import IllTyped
+from superopt.ir.notation import show_signature
 from superopt.ir.pattern import Bindings, instantiate
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import Attr, AttrVar, Term, topological, var
-from superopt.ir.text import show_signature
 from superopt.ir.types import TensorType
 
 __all__ = ["Instance", "instances"]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from superopt.ir.ops import OPS, IllTyped
+from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, map_terms, topological
@@ -41,7 +41,7 @@ def normal(terms: tuple[Term, ...]) -> tuple[Term, ...]:
 
 
 def _ordered(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-    if len(inputs) == 2 and old.op in OPS and OPS[old.op].commutative:
+    if len(inputs) == 2 and old.op in OPERATORS and OPERATORS[old.op].commutative:
         first, second = inputs
         if first is not None and second is not None and second < first:
             inputs = (second, first)

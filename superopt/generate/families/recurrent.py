@@ -19,7 +19,7 @@ from superopt.generate.grammar import (
     transpose,
     unary,
 )
-from superopt.ir.operators.recurrent import RECURRENT as OPERATORS
+from superopt.ops.recurrent import RECURRENT as OPERATORS
 
 __all__ = ["RECURRENT"]
 

@@ -1,0 +1,121 @@
+"""Signatures to try for a rule that gives none."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator
+
+from superopt.ir.dim import symbols_of
+from superopt.ir.infer import REAL_ATTRS, IllTyped
+from superopt.ir.pattern import pattern_names
+from superopt.ir.rule import Rule, Signature, SignatureValue
+from superopt.ir.term import Attr, AttrVar, topological
+
+__all__ = ["SignatureNeeded", "natural_signatures"]
+
+_RANKS = range(5)
+_MOST_TRIED, _MOST_KEPT = 4096, 32
+
+_AXES: tuple[SignatureValue, ...] = (-1, -2, -3, -4)
+_FLAGS: tuple[SignatureValue, ...] = (0, 1)
+# Values of an attribute that is a variable, or has one as an item.
+_VALUES = {
+    "axis": _AXES,
+    "axes": _AXES,
+    "keepdims": _FLAGS,
+    "transA": _FLAGS,
+    "transB": _FLAGS,
+    "group": (None,),
+    "n": (None,),
+}
+# Lists whose items may be symbols; how long the list is must be known.
+_SYMBOLIC_ITEMS = frozenset({"pads", "strides", "dilations", "split", "starts", "ends", "steps", "shape"})
+
+
+class SignatureNeeded(ValueError):
+    """No signature can be guessed; the message says why, and what to add."""
+
+
+def natural_signatures(rule: Rule) -> tuple[Signature, ...]:
+    """All variables at one rank, 0 to 4, where both sides can be typed; where they never can, mixed ranks.
+
+    Sizes are symbolic; attribute variables stand for the values that need no knowledge of the rule (any real number,
+    any number of groups, flags, axes). At most 32: a verdict speaks of the signatures that it lists, and of no others.
+    Raises SignatureNeeded.
+    """
+    variables, attributes = ({*a, *b} for a, b in zip(pattern_names(rule.lhs), pattern_names(rule.rhs), strict=True))
+    values = _values(rule)
+    unknown = sorted({name.partition("[")[0] for name in attributes} - values.keys())
+    names = sorted(variables)
+    if unknown:
+        example = " ".join([*(f"{name}[_,_]" for name in names), *(f"{name}=..." for name in unknown)])
+        raise SignatureNeeded(f"needs a signature, such as `@ {example}`: no value is natural for {', '.join(unknown)}")
+    for choices in (_uniform, _mixed):
+        tried = itertools.islice(_signatures(names, choices(len(names)), values), _MOST_TRIED)
+        typed = tuple(itertools.islice((s for s in tried if _types(rule, s)), _MOST_KEPT))
+        if typed:
+            return typed
+    raise SignatureNeeded(
+        "needs a signature (`@ ...`): the sides cannot be typed with all variables at one rank, nor at mixed ranks,"
+        " of 0 to 4"
+    )
+
+
+def _uniform(variables: int) -> Iterator[tuple[int, ...]]:
+    return ((rank,) * variables for rank in (_RANKS if variables else (0,)))
+
+
+def _mixed(variables: int) -> Iterator[tuple[int, ...]]:
+    """Ranks that differ little first."""
+    for spread in _RANKS:
+        yield from (r for r in itertools.product(_RANKS, repeat=variables) if r and max(r) - min(r) == spread)
+
+
+def _signatures(
+    names: list[str], choices: Iterable[tuple[int, ...]], values: dict[str, tuple[SignatureValue, ...]]
+) -> Iterator[Signature]:
+    attrs = sorted(values)
+    for ranks in choices:
+        shapes = tuple((name, (None,) * rank) for name, rank in zip(names, ranks, strict=True))
+        for chosen in itertools.product(*(values[name] for name in attrs)):
+            yield Signature(shapes, tuple(zip(attrs, chosen, strict=True)))
+
+
+def _types(rule: Rule, signature: Signature) -> bool:
+    try:
+        rule.instantiate(signature)
+    except IllTyped:
+        return False
+    return True
+
+
+def _values(rule: Rule) -> dict[str, tuple[SignatureValue, ...]]:
+    """What each attribute variable that can be guessed may stand for; where it has several uses, the narrowest."""
+    found: dict[str, tuple[SignatureValue, ...]] = {}
+
+    def use(name: str, values: tuple[SignatureValue, ...]) -> None:
+        if ".shape" not in name and (found.get(name, (None,)) == (None,)):
+            found[name] = values
+
+    for term in topological((*rule.lhs, *rule.rhs)):
+        for attr, value in term.attrs:
+            if isinstance(value, AttrVar):
+                if attr in REAL_ATTRS:
+                    use(value.name, (value,))
+                elif attr in _VALUES:
+                    use(value.name, _VALUES[attr])
+            else:
+                for name in _symbols(value if isinstance(value, tuple) else (value,)):
+                    if attr in _VALUES:
+                        use(name, _VALUES[attr])
+                    elif attr in _SYMBOLIC_ITEMS:
+                        use(name, (None,))
+    return found
+
+
+def _symbols(items: tuple[Attr, ...]) -> Iterator[str]:
+    for item in items:
+        if isinstance(item, AttrVar):
+            yield item.name
+        elif not isinstance(item, (float, str, tuple)):
+            yield from symbols_of(item)

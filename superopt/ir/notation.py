@@ -1,0 +1,357 @@
+"""The one notation for rules and graphs, in files, tests, reports and errors.
+
+    Concat[axis=-1](MatMul(a, b), MatMul(a, c)) = MatMul(a, Concat[axis=-1](b, c)) @ a[_,_] b[_,_] c[_,_]
+
+Variables are bare names; attributes stand in brackets; `t.0` is output 0 of an operator with several;
+`_` is an absent optional input; several outputs are a parenthesised list. After `@` come the signatures
+at which the rule is proven, separated by `|`: per variable its sizes (`_` symbolic, or a literal; `x:int64[_]`
+for elements that are no real numbers), per attribute variable its value (`_` symbolic integer, `*` symbolic real).
+Attributes that are left out have ONNX's default where that does not depend on the rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+
+from superopt.ir.dim import Dim, Size, floor_div, symbol
+from superopt.ir.infer import completed, make
+from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
+from superopt.ir.term import Attr, AttrVar, Term, repr_attrs, topological, var
+from superopt.ir.types import TensorType
+
+__all__ = [
+    "NotationError",
+    "parse_condition",
+    "parse_rule",
+    "parse_rules",
+    "parse_signature",
+    "parse_terms",
+    "show_graph",
+    "show_rule",
+    "show_signature",
+    "show_term",
+    "show_terms",
+]
+
+
+class NotationError(ValueError):
+    """The text is not in the notation; the message names the place."""
+
+
+_TOKEN = re.compile(
+    r"""\s*(?:
+      (?P<float>-?(?:\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+|inf\b|nan\b))
+    | (?P<int>\d+)
+    | (?P<name>(?:[A-Za-z]\w*(?:\.[A-Za-z]\w*)*::\w+)|[A-Za-z]\w*|_)
+    | (?P<string>"(?:[^"\\]|\\.)*")
+    | (?P<mark>//|[][(),=.@|*+:-])
+    )""",
+    re.VERBOSE,
+)
+
+
+class _Reader:
+    def __init__(self, text: str, types: Mapping[str, TensorType] | None = None) -> None:
+        self.text, self.types = text, types or {}
+        self.tokens: list[tuple[str, str, int]] = []
+        self.at = 0
+        place = 0
+        while place < len(text.rstrip()):
+            found = _TOKEN.match(text, place)
+            if found is None:
+                raise NotationError(f"column {place + 1}: cannot read {text[place : place + 20]!r}")
+            kind = found.lastgroup or ""
+            self.tokens.append((kind, found.group(kind), found.start(kind)))
+            place = found.end()
+
+    def peek(self, ahead: int = 0) -> str:
+        return self.tokens[self.at + ahead][1] if self.at + ahead < len(self.tokens) else ""
+
+    def kind(self, ahead: int = 0) -> str:
+        return self.tokens[self.at + ahead][0] if self.at + ahead < len(self.tokens) else "end"
+
+    def take(self, wanted: str | None = None) -> str:
+        value = self.peek()
+        if self.at >= len(self.tokens) or (wanted is not None and value != wanted):
+            raise self.error(f"expected {wanted or 'more'}, found {value or 'the end'}")
+        self.at += 1
+        return value
+
+    def error(self, message: str) -> NotationError:
+        place = self.tokens[self.at][2] if self.at < len(self.tokens) else len(self.text)
+        return NotationError(f"column {place + 1}: {message}")
+
+    def terms(self) -> tuple[Term, ...]:
+        if self.peek() != "(":
+            return (self.term(),)
+        self.take("(")
+        found = [self.term()]
+        while self.peek() == ",":
+            self.take()
+            found.append(self.term())
+        self.take(")")
+        return tuple(found)
+
+    def term(self) -> Term:
+        if self.kind() != "name":
+            raise self.error(f"expected an operator or a variable, found {self.peek() or 'the end'}")
+        name = self.take()
+        if self.peek() not in ("[", "("):
+            return var(name, self.types.get(name))
+        attrs: dict[str, Attr] = {}
+        if self.peek() == "[":
+            self.take()
+            while self.peek() != "]":
+                key = self.take()
+                self.take("=")
+                attrs[key] = self.attr()
+                if self.peek() != "]":
+                    self.take(",")
+            self.take("]")
+        inputs: list[Term | None] = []
+        if self.peek() == "(":
+            self.take()
+            while self.peek() != ")":
+                if self.peek() == "_":
+                    self.take()
+                    inputs.append(None)
+                else:
+                    inputs.append(self.term())
+                if self.peek() != ")":
+                    self.take(",")
+            self.take(")")
+        try:
+            term = make(name, inputs, completed(name, attrs))
+        except KeyError as missing:
+            raise self.error(f"{name}: unknown operator or missing attribute {missing}") from None
+        while self.peek() == "." and self.kind(1) == "int":
+            self.take(".")
+            term = term.out(int(self.take()))
+        return term
+
+    def attr(self) -> Attr:
+        if self.kind() == "string":
+            return re.sub(r"\\(.)", r"\1", self.take()[1:-1])
+        if self.peek() == "[":
+            self.take()
+            items: list[Attr] = []
+            while self.peek() != "]":
+                items.append(self.attr() if self.kind() in ("string", "float") else self.size())
+                if self.peek() != "]":
+                    self.take(",")
+            self.take("]")
+            return tuple(items)
+        if self.kind() == "float":
+            return float(self.take())
+        value = self.size()
+        # A name by itself stands for a whole attribute value; a size of a variable (v.shape[0]) is a number.
+        if isinstance(value, Dim) and re.fullmatch(r"\w+(\.shape)?", str(value)):
+            return AttrVar(str(value))
+        return value
+
+    def size(self) -> Size:
+        value = self.product()
+        while self.peek() in ("+", "-"):
+            value = value + self.product() if self.take() == "+" else value - self.product()
+        return value
+
+    def product(self) -> Size:
+        value = self.factor()
+        while self.peek() in ("*", "//"):
+            value = value * self.factor() if self.take() == "*" else floor_div(value, self.factor())
+        return value
+
+    def factor(self) -> Size:
+        if self.peek() == "-":
+            self.take()
+            return -self.factor()
+        if self.peek() == "(":
+            self.take()
+            value = self.size()
+            self.take(")")
+            return value
+        if self.kind() == "int":
+            return int(self.take())
+        if self.kind() != "name":
+            raise self.error(f"expected a number or a name, found {self.peek() or 'the end'}")
+        name = self.take()
+        if self.peek() == "." and self.peek(1) == "shape":
+            self.take(".")
+            name += "." + self.take()
+        if self.peek() == "[":
+            self.take()
+            sign = "-" if self.peek() == "-" and self.take() else ""
+            name += f"[{sign}{self.take()}]"
+            self.take("]")
+        return symbol(name)
+
+    def signature(self) -> Signature:
+        shapes: list[tuple[str, tuple[int | None, ...]]] = []
+        attrs: list[tuple[str, SignatureValue]] = []
+        dtypes: list[tuple[str, str]] = []
+        while self.kind() == "name":
+            name = self.take()
+            if self.peek() == ":":
+                self.take()
+                dtypes.append((name, self.take()))
+            if self.peek() == "=":
+                self.take()
+                attrs.append((name, self.signature_value(name)))
+            else:
+                value = self.signature_value(name)
+                assert isinstance(value, tuple)
+                shapes.append((name, tuple(item if isinstance(item, int) else None for item in value)))
+        dtypes = [(name, dtype) for name, dtype in dtypes if dtype != "float"]
+        return Signature(tuple(sorted(shapes)), tuple(sorted(attrs, key=lambda item: item[0])), tuple(sorted(dtypes)))
+
+    def signature_value(self, name: str) -> SignatureValue:
+        if self.peek() == "_":
+            self.take()
+            return None
+        if self.peek() == "*":
+            self.take()
+            return AttrVar(name)
+        if self.peek() != "[":
+            return self.attr()
+        self.take()
+        items: list[Attr | None] = []
+        while self.peek() != "]":
+            if self.peek() == "_":
+                self.take()
+                items.append(None)
+            else:
+                items.append(self.attr())
+            if self.peek() != "]":
+                self.take(",")
+        self.take("]")
+        return tuple(items)
+
+    def end(self) -> None:
+        if self.at < len(self.tokens):
+            raise self.error(f"unexpected {self.peek()}")
+
+
+def parse_terms(text: str, types: Mapping[str, TensorType] | None = None) -> tuple[Term, ...]:
+    """One term, or a parenthesised list of terms; variables named in `types` get a type. Raises NotationError."""
+    reader = _Reader(text, types)
+    terms = reader.terms()
+    reader.end()
+    return terms
+
+
+def parse_signature(text: str) -> Signature:
+    """A signature as `show_signature` prints it. Raises NotationError."""
+    reader = _Reader(text)
+    signature = reader.signature()
+    reader.end()
+    return signature
+
+
+@lru_cache(maxsize=1 << 12)
+def parse_condition(text: str) -> Condition:
+    """A condition as it prints, `left == right` or `left <= right`. Raises NotationError."""
+    for relation in ("==", "<="):
+        left, found, right = text.partition(f" {relation} ")
+        if found:
+            sides = []
+            for side in (left, right):
+                reader = _Reader(side)
+                sides.append(reader.size())
+                reader.end()
+            return Condition(relation, sides[0], sides[1])
+    raise NotationError(f"no relation in {text!r}")
+
+
+def parse_rule(text: str) -> Rule:
+    """One rule. Raises NotationError."""
+    reader = _Reader(text)
+    lhs = reader.terms()
+    reader.take("=")
+    rhs = reader.terms()
+    signatures: list[Signature] = []
+    if reader.peek() == "@":
+        reader.take()
+        signatures.append(reader.signature())
+        while reader.peek() == "|":
+            reader.take()
+            signatures.append(reader.signature())
+    reader.end()
+    if len(lhs) != len(rhs):
+        raise NotationError(f"{len(lhs)} outputs on the left, {len(rhs)} on the right")
+    return Rule(lhs, rhs, tuple(signatures))
+
+
+def parse_rules(text: str, origin: str = "rules") -> list[Rule]:
+    """The rules of a file: one a line; blank lines and lines that begin with # are skipped."""
+    rules: list[Rule] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            try:
+                rules.append(parse_rule(line))
+            except ValueError as error:
+                raise NotationError(f"{origin}:{number}: {error}") from None
+    return rules
+
+
+def show_term(term: Term, names: Mapping[Term, str] | None = None) -> str:
+    """The term in the notation; terms in `names` print as their name."""
+    if names and term in names:
+        return names[term]
+    if term.op == "Var":
+        return str(term.attr("name"))
+    if term.op == "Out":
+        node = term.inputs[0]
+        assert node is not None
+        return f"{show_term(node, names)}.{term.attr('index')}"
+    attrs = f"[{repr_attrs(term.attrs)}]" if term.attrs else ""
+    inputs = ", ".join("_" if i is None else show_term(i, names) for i in term.inputs)
+    return f"{term.op}{attrs}" + (f"({inputs})" if term.inputs or not attrs else "")
+
+
+def show_terms(terms: Iterable[Term], names: Mapping[Term, str] | None = None) -> str:
+    """One term plainly, several as a parenthesised list."""
+    shown = [show_term(term, names) for term in terms]
+    return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
+
+
+def _show_value(value: SignatureValue) -> str:
+    if value is None:
+        return "_"
+    if isinstance(value, AttrVar):
+        return "*"
+    if isinstance(value, tuple):
+        return "[" + ",".join(_show_value(item) for item in value) + "]"
+    return repr_attrs([("", value)])[1:]
+
+
+def show_signature(signature: Signature) -> str:
+    """The signature as it stands after `@`."""
+    dtypes = {name: f":{dtype}" for name, dtype in signature.dtypes}
+    parts = [f"{name}{dtypes.get(name, '')}{_show_value(shape)}" for name, shape in signature.shapes]
+    return " ".join(parts + [f"{name}={_show_value(value)}" for name, value in signature.attrs])
+
+
+def show_rule(rule: Rule) -> str:
+    """The rule on one line, with its signatures; `parse_rule` reads it back."""
+    line = f"{show_terms(rule.lhs)} = {show_terms(rule.rhs)}"
+    if rule.signatures:
+        line += " @ " + " | ".join(map(show_signature, rule.signatures))
+    return line
+
+
+def show_graph(roots: Iterable[Term]) -> str:
+    """A graph as one assignment a line, shared terms once; constants and inputs with their types."""
+    roots = tuple(roots)
+    names: dict[Term, str] = {}
+    lines: list[str] = []
+    for term in topological(roots):
+        if term.op == "Var":
+            lines.append(f"input {term.attr('name')}: {term.type}")
+        elif term.op != "Out":
+            shown = show_term(term, names)
+            names[term] = f"t{len(names)}"
+            lines.append(f"{names[term]} = {shown}" + (f"  # {term.type}" if term.type else ""))
+    lines.append("return " + show_terms(roots, names))
+    return "\n".join(lines)

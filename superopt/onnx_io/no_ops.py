@@ -1,0 +1,159 @@
+"""Nodes that give back their first input, by their operator's definition at the types and attributes at hand.
+
+Sources: the operators' pages of the ONNX specification. A node of which that is not certain is none of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from superopt.evaluate import dtype_name
+from superopt.ir.dim import Size
+from superopt.onnx_io.importers.view import NodeView, Unreadable
+from superopt.onnx_io.static_values import Values
+
+__all__ = ["RESHAPERS", "is_noop"]
+
+# Operators that keep the elements and their order: where the shape is the same, nothing happens.
+RESHAPERS = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+
+_FAR = 2**31 - 1  # what files write for "to the end", or more
+
+
+def is_noop(view: NodeView, known: Values) -> bool:
+    """Whether the first output of the node (of the standard domain) is its first input."""
+    test = _TESTS.get(view.node.op_type)
+    if test is None or not view.inputs or view.inputs[0] is None:
+        return False
+    try:
+        return test(view, known)
+    except Unreadable:
+        return False
+
+
+def _always(view: NodeView, known: Values) -> bool:
+    return True
+
+
+def _single(view: NodeView, known: Values) -> bool:
+    return len(view.inputs) == 1
+
+
+def _dropout(view: NodeView, known: Values) -> bool:
+    """Not in training: before opset 12 there is none, from then on an input says so."""
+    mode = view.inputs[2] if view.opset >= 12 and len(view.inputs) > 2 else None
+    value = None if mode is None else view.value(mode)
+    return mode is None or (value is not None and value.size == 1 and not value.reshape(-1)[0])
+
+
+def _dtype(view: NodeView, index: int) -> str | None:
+    term = view.inputs[index] if index < len(view.inputs) else None
+    return None if term is None or term.type is None else term.type.dtype
+
+
+def _cast(view: NodeView, known: Values) -> bool:
+    try:
+        return dtype_name(view.integer("to", 0)) == _dtype(view, 0)
+    except ValueError:
+        return False
+
+
+def _cast_like(view: NodeView, known: Values) -> bool:
+    return _dtype(view, 0) is not None and _dtype(view, 0) == _dtype(view, 1)
+
+
+def _transpose(view: NodeView, known: Values) -> bool:
+    perm, shape = view.integers("perm"), known.shape(view.inputs[0])
+    if perm is None:
+        return shape is not None and len(shape) < 2
+    return perm == tuple(range(len(perm)))
+
+
+def _pad(view: NodeView, known: Values) -> bool:
+    """By nothing on all sides: then neither the mode nor the value matters."""
+    pads = view.parameters("pads", 1, 11)
+    return pads is not None and not any(pads)
+
+
+def _tile(view: NodeView, known: Values) -> bool:
+    repeats = view.list_input(1)
+    return repeats is not None and all(count == 1 for count in repeats)
+
+
+def _split(view: NodeView, known: Values) -> bool:
+    return view.outputs == 1
+
+
+def _elements(view: NodeView, known: Values, index: int) -> list[Size] | None:
+    term = view.inputs[index] if index < len(view.inputs) else None
+    found = None if term is None else known.sizes(term)
+    return None if found is None or found.ndim != 1 else list(found)
+
+
+def _expand(view: NodeView, known: Values) -> bool:
+    """To sizes that are each the input's own, or 1 (broadcasting goes both ways)."""
+    shape, wanted = known.shape(view.inputs[0]), _elements(view, known, 1)
+    if shape is None or wanted is None or len(wanted) > len(shape):
+        return False
+    own = shape[len(shape) - len(wanted) :]
+    return all(size == 1 or size == have for size, have in zip(wanted, own, strict=True))
+
+
+def _slice(view: NodeView, known: Values) -> bool:
+    """From 0 to the end or beyond, one by one."""
+    shape = known.shape(view.inputs[0])
+    if view.opset < 10:
+        starts, ends, axes, steps = view.integers("starts"), view.integers("ends"), view.integers("axes"), None
+    else:
+        starts, axes, steps = view.list_input(1), view.list_input(3), view.list_input(4)
+        found = _elements(view, known, 2)
+        ends = None if found is None else tuple(found)  # type: ignore[arg-type]
+    if shape is None or starts is None or ends is None or any(starts) or any(step != 1 for step in steps or ()):
+        return False
+    axes = tuple(range(len(starts))) if axes is None else axes
+    if not len(starts) == len(ends) == len(axes) or any(not -len(shape) <= axis < len(shape) for axis in axes):
+        return False
+    return all(_reaches(end, shape[axis]) for axis, end in zip(axes, ends, strict=True))
+
+
+def _reaches(end: Size, size: Size) -> bool:
+    if isinstance(end, int):
+        return end >= (size if isinstance(size, int) else _FAR)
+    return end == size
+
+
+_EXACT_AT_1 = frozenset({"align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"})
+
+
+def _resize(view: NodeView, known: Values) -> bool:
+    """To the size that is there. With these coordinates, element q is then at q."""
+    shape = known.shape(view.inputs[0])
+    if shape is None or 0 in shape or view.integer("antialias", 0) or view.integers("axes") is not None:
+        return False
+    if (
+        view.text("coordinate_transformation_mode", "half_pixel" if view.opset >= 11 else "asymmetric")
+        not in _EXACT_AT_1
+    ):
+        return False
+    term = view.inputs[2 if view.opset >= 11 else 1] if len(view.inputs) > (2 if view.opset >= 11 else 1) else None
+    scales = None if term is None else view.value(term)
+    if scales is not None and scales.size:
+        return scales.size == len(shape) and bool((scales == 1).all())
+    wanted = _elements(view, known, 3) if view.opset >= 11 and (term is None or scales is not None) else None
+    return wanted is not None and len(wanted) == len(shape) and all(a == b for a, b in zip(wanted, shape, strict=True))
+
+
+_TESTS: Mapping[str, Callable[[NodeView, Values], bool]] = {
+    "Identity": _always,
+    "Dropout": _dropout,
+    "Cast": _cast,
+    "CastLike": _cast_like,
+    "Transpose": _transpose,
+    "Pad": _pad,
+    "Tile": _tile,
+    "Split": _split,
+    "Expand": _expand,
+    "Slice": _slice,
+    "Resize": _resize,
+    **dict.fromkeys(("Concat", "Max", "Mean", "Min", "Sum"), _single),
+}

@@ -1,0 +1,58 @@
+"""Target shapes of which some sizes are symbols, as the numbers by which ONNX says the same.
+
+Reshape copies a size of its input where the target says 0, and infers the one that is -1; Expand keeps a size where
+the target says 1. So a shape that a model computes from Shape is often one list of numbers for all sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from superopt.ir.dim import Dim, Size, Sizes
+from superopt.ir.term import Term
+from superopt.onnx_io.importers import NodeView
+from superopt.onnx_io.static_values import Values
+
+__all__ = ["in_numbers"]
+
+
+def in_numbers(view: NodeView, known: Values) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+    """The second input of a Reshape or Expand as numbers, where its value is known in part and they say the same."""
+    if view.node.op_type not in ("Reshape", "Expand") or len(view.inputs) != 2:
+        return None
+    shape, term = known.shape(view.inputs[0]), view.inputs[1]
+    wanted: list[Size] | None = None
+    if shape is not None and isinstance(term, Term) and view.value(term) is None:
+        found = known.sizes(term)
+        wanted = None if found is None or found.ndim != 1 else list(found)
+    if shape is None or wanted is None:
+        return None
+    if view.node.op_type == "Expand":
+        target = _expand(shape, wanted)
+    else:
+        zero = view.opset >= 14 and any(a.name == "allowzero" and a.i for a in view.node.attribute)
+        target = _reshape(shape, wanted, copies=not zero)
+    return None if target is None else np.array(target, np.int64)
+
+
+def _reshape(shape: Sizes, wanted: Sequence[Size], copies: bool) -> list[int] | None:
+    """Copies of sizes that are at their place; else one inferred size, beside numbers that are not 0 (where a size may
+    be 0, none can be inferred)."""
+    copied = [0 if isinstance(s, Dim) and copies and k < len(shape) and shape[k] == s else s
+              for k, s in enumerate(wanted)]  # fmt: skip
+    numbers = [size for size in copied if isinstance(size, int)]
+    if len(numbers) == len(copied):
+        return numbers
+    if len(numbers) == len(copied) - 1 and all(size > 0 for size in numbers):
+        return [size if isinstance(size, int) else -1 for size in copied]
+    return None
+
+
+def _expand(shape: Sizes, wanted: Sequence[Size]) -> list[int] | None:
+    """1 where the size is the input's own."""
+    own = (None,) * (len(wanted) - len(shape)) + shape[max(len(shape) - len(wanted), 0) :]
+    kept = [1 if isinstance(size, Dim) and size == have else size for size, have in zip(wanted, own, strict=True)]
+    numbers = [size for size in kept if isinstance(size, int)]
+    return numbers if len(numbers) == len(kept) else None

@@ -1,0 +1,217 @@
+"""What is known of small tensors while a file is read: their numbers, or which sizes they hold.
+
+A shape that a model computes (Shape, Gather, Concat, arithmetic, Reshape) is known as far as the sizes are: element by
+element a number or a polynomial of symbolic sizes. What is computed here is what every runtime computes: integers,
+truth values, and of real numbers the operations that IEEE 754 rounds correctly (in float64 and rounded once more, which
+for these gives the same float32: Figueroa, "When is double rounding innocuous?", 1995).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx.reference import ReferenceEvaluator
+
+from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
+from superopt.ir.dim import Dim, Size, Sizes, floor_div
+from superopt.ir.infer import OPERATORS
+from superopt.ir.term import CLOSED_FORM, Term
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.onnx_io.attributes import unpack
+from superopt.onnx_io.inference import SMALL
+from superopt.onnx_io.model import Array
+from superopt.ops.logic import CASTABLE
+
+__all__ = ["Values"]
+
+_MOVES = frozenset(
+    {"Concat", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Slice", "Split", "Squeeze", "Tile", "Transpose",
+     "Unsqueeze", "Where"}
+)  # fmt: skip
+_ROUNDED = frozenset({"Abs", "Add", "Cast", "Ceil", "Div", "Equal", "Floor", "Greater", "GreaterOrEqual", "Less",
+                      "LessOrEqual", "Mul", "Neg", "Round", "Sqrt", "Sub"})  # fmt: skip
+_WHOLE = frozenset({"Add", "And", "Cast", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Max",
+                    "Min", "Mul", "Neg", "Not", "Or", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceSum", "Sub", "Sum",
+                    "Xor"})  # fmt: skip
+_POLYNOMIAL = frozenset({"Add", "Cast", "Div", "Equal", "Mul", "Neg", "ReduceProd", "ReduceSum", "Sub", "Sum"})
+# Without a definition in the terms, of integers and truth values only.
+_OTHERS = frozenset({"GatherElements", "GatherND", "Mod", "NonZero", "ScatterElements", "ScatterND"})
+_LEARNT = _OTHERS | {"Out", "Shape", "Size"}
+
+
+class Values:
+    """Numbers and sizes by term. Only what `learn` is told, or a constant, is known."""
+
+    def __init__(self, weights: dict[str, Array]) -> None:
+        self._weights = weights
+        self._known: dict[Term, Array] = {}
+        self.shapes: dict[Term, Sizes] = {}  # those that are certain
+
+    def shape(self, term: Term | None) -> Sizes | None:
+        """The shape of `term` where it is certain, not only what the file says."""
+        if term is not None and (term.op == "Const" or term.op in CLOSED_FORM) and term.type is not None:
+            return term.type.shape
+        return None if term is None else self.shapes.get(term)
+
+    def numbers(self, term: Term) -> Array | None:
+        """The value of `term`, in its element type, or None."""
+        if term.op == "Const":
+            return self._weights[str(term.attr("hash"))]
+        found = self._known.get(term)
+        if found is None and term.op in CLOSED_FORM and term.type is not None:
+            shape = term.type.concrete()
+            if shape is not None and math.prod(shape) <= SMALL:
+                found = evaluate([term], {}, {})[0].astype(numpy_dtype(term.type.dtype))
+                self._known[term] = found
+        return None if found is None or found.dtype == object else found
+
+    def sizes(self, term: Term) -> Array | None:
+        """The elements of a small tensor of integers as numbers and polynomials, or None."""
+        found = self._known.get(term)
+        found = self.numbers(term) if found is None else found
+        if found is None or found.dtype.kind not in "iubO" or found.size > SMALL or _text(term):
+            return None
+        return found.astype(object)
+
+    def learn(self, term: Term, opset: int) -> Array | None:
+        """The numbers that `term` is found to hold (in its element type), from those of its inputs; None where it is
+        not known, or only in part."""
+        type = term.type
+        if type is None or term in self._known or (term.op not in OPERATORS and term.op not in _LEARNT):
+            return self.numbers(term)
+        shape = type.concrete()
+        if math.prod(shape or ()) > SMALL or (shape is None and term.op not in _OTHERS):
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                found = self._found(term, opset)
+        except (ArithmeticError, KeyError, TypeError, ValueError, RuntimeError):
+            return None  # nothing is claimed of what cannot be computed
+        if found is None or found.shape != (found.shape if shape is None else shape) or found.size > SMALL:
+            return None
+        if found.dtype == object and not any(isinstance(size, Dim) for size in found.flat):
+            found = found.astype(numpy_dtype(type.dtype))
+        self._known[term] = found
+        return self.numbers(term)
+
+    def _found(self, term: Term, opset: int) -> Array | None:
+        if term.op in ("Shape", "Size"):
+            return self._of_shape(term)
+        node = term.inputs[0] if term.op == "Out" else term
+        assert node is not None
+        inputs = [i for i in node.inputs if i is not None]
+        if not inputs or len(inputs) < len(node.inputs):
+            return None
+        numbers = [self.numbers(i) for i in inputs]
+        if all(n is not None and n.size <= SMALL for n in numbers):
+            return self._computed(term, node, [n for n in numbers if n is not None], opset)
+        sizes = [self.sizes(i) for i in inputs]
+        if any(s is None for s in sizes) or term.type is None or term.type.dtype not in ("int64", "int32", "bool"):
+            return None
+        return _polynomials(term, node, [s for s in sizes if s is not None])
+
+    def _of_shape(self, term: Term) -> Array | None:
+        shape = self.shape(term.inputs[0])
+        if shape is None:
+            return None
+        if term.op == "Size":
+            return _objects([math.prod(shape)]).reshape(())
+        attrs = dict(term.attrs)
+        start, end = attrs.get("start", 0), attrs.get("end", len(shape))
+        return _objects(shape[start:end]) if isinstance(start, int) and isinstance(end, int) else None
+
+    def _computed(self, term: Term, node: Term, inputs: list[Array], opset: int) -> Array | None:
+        dtypes = {t.dtype for t in (*term.types, *(t for i in node.inputs if i is not None for t in i.types)) if t}
+        real = bool(dtypes & FLOAT_DTYPES)
+        if not dtypes <= CASTABLE or (real and not dtypes & FLOAT_DTYPES <= {"float", "double"}) or term.type is None:
+            return None
+        if node.op in _OTHERS and not real:
+            return _reference(node, inputs, opset)
+        if node.op not in (_MOVES | (_ROUNDED if real else _WHOLE)) or not can_evaluate(node):
+            return None
+        if node.op == "Div" and not real and not inputs[1].all():
+            return None
+        if node.op == "Cast" and real and not _casts(inputs[0], term.type.dtype):
+            return None
+        env = dict(zip((i for i in node.inputs if i is not None), inputs, strict=True))
+        return evaluate([term], env, {})[0].astype(numpy_dtype(term.type.dtype))
+
+
+def _text(term: Term) -> bool:
+    return term.type is None or term.type.dtype == "string"
+
+
+def _objects(sizes: Sequence[Size]) -> Array:
+    array = np.empty(len(sizes), dtype=object)
+    array[:] = sizes
+    return array
+
+
+def _casts(x: Array, to: str) -> bool:
+    """Whether all of `x` is in the range of `to`; outside it, runtimes differ."""
+    if to in FLOAT_DTYPES or to == "bool" or x.dtype.kind != "f":
+        return to in ("float", "double", "bool") or to not in FLOAT_DTYPES
+    ends = np.iinfo(numpy_dtype(to))
+    return bool(np.isfinite(x).all() and (np.trunc(x) >= ends.min).all() and (np.trunc(x) < float(ends.max)).all())
+
+
+def _reference(node: Term, inputs: list[Array], opset: int) -> Array | None:
+    names = [f"x{k}" for k in range(len(inputs))]
+    made = onnx.helper.make_node(node.op, names, ["y"])
+    made.attribute.extend(unpack(node.attrs))
+    if node.op == "Mod" and not inputs[1].all():
+        return None
+    graph = onnx.helper.make_graph(
+        [made],
+        "one",
+        [onnx.helper.make_tensor_value_info(n, onnx.helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+         for n, x in zip(names, inputs, strict=True)],
+        [onnx.ValueInfoProto(name="y")],
+    )  # fmt: skip
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    return np.asarray(ReferenceEvaluator(model).run(None, dict(zip(names, inputs, strict=True)))[0])  # type: ignore[index]
+
+
+def _polynomials(term: Term, node: Term, inputs: list[Array]) -> Array | None:
+    if node.op == "Div":
+        return np.asarray(np.vectorize(_quotient, otypes=[object])(*inputs))
+    if node.op == "Equal":
+        return np.asarray(np.vectorize(_equal, otypes=[bool])(*inputs))
+    if node.op == "Cast":
+        return inputs[0] if term.type is not None and term.type.dtype != "bool" else None
+    if node.op == "Where":
+        inputs[0] = inputs[0].astype(bool) if all(isinstance(v, (bool, int)) for v in inputs[0].flat) else inputs[0]
+        return np.where(*inputs) if inputs[0].dtype == bool else None
+    if node.op not in _MOVES | _POLYNOMIAL or not can_evaluate(node):
+        return None
+    # NumPy gives one element of an array of objects as the object.
+    return np.asarray(
+        evaluate([term], dict(zip((i for i in node.inputs if i is not None), inputs, strict=True)), {})[0]
+    )
+
+
+def _quotient(a: Size, b: Size) -> Size:
+    """Of a number that is not negative whatever the sizes are: there, rounding towards zero is rounding down."""
+    if not isinstance(b, int) or b < 1 or (isinstance(a, Dim) and not _natural(a)) or (isinstance(a, int) and a < 0):
+        raise ArithmeticError
+    return floor_div(a, b)
+
+
+def _equal(a: Size, b: Size) -> bool:
+    """Sizes are not negative, so no sum of products of them is equal to a negative number."""
+    if a == b:
+        return True
+    if isinstance(a, int) and isinstance(b, int):
+        return False
+    for one, other in ((a, b), (b, a)):
+        if isinstance(one, Dim) and _natural(one) and isinstance(other, int) and other < 0:
+            return False
+    raise ArithmeticError
+
+
+def _natural(size: Dim) -> bool:
+    """Whether `size` is a sum of products of sizes, none of them taken away."""
+    return all(count >= 0 and all(isinstance(atom, str) for atom in product) for product, count in size.terms)

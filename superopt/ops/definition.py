@@ -1,0 +1,79 @@
+"""What the definitions of operators share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from superopt.ir.dim import Size, Sizes
+from superopt.ir.term import AttrVar
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.ops.algebra import Algebra, Guard, at_least, below
+
+__all__ = [
+    "Definition", "NoSemantics", "Operand", "at_rank", "broadcast", "difference", "divide", "inside", "negative",
+    "number",
+]  # fmt: skip
+
+
+class NoSemantics(ValueError):
+    """The kernel does not know what this operator means."""
+
+    def __init__(self, op: str) -> None:
+        super().__init__(f"no semantics for {op}")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An input of an operator: its shape, its element type, and its scalar at an index."""
+
+    shape: Sizes
+    dtype: str
+    at: Callable[..., Any]
+
+    @property
+    def real(self) -> bool:
+        """Whether its elements stand for real numbers (else integers, or truth values as 0 and 1)."""
+        return self.dtype in FLOAT_DTYPES
+
+
+# (algebra, inputs with None where absent, attributes, output shape, output index) -> the scalar there.
+Definition: TypeAlias = Callable[[Algebra, list[Any], Mapping[str, Any], Sizes, Sizes], Any]
+
+
+def number(g: Algebra, value: Any) -> Any:
+    """An attribute as a scalar."""
+    return g.real(value.name) if isinstance(value, AttrVar) else g.constant(Fraction(value))
+
+
+def negative(g: Algebra, value: Any) -> Any:
+    """-value."""
+    return g.multiply(g.constant(Fraction(-1)), value)
+
+
+def difference(g: Algebra, left: Any, right: Any) -> Any:
+    """left - right."""
+    return g.add(left, negative(g, right))
+
+
+def divide(g: Algebra, left: Any, right: Any) -> Any:
+    """left / right, over the reals."""
+    return g.multiply(left, g.apply("reciprocal", right))
+
+
+def broadcast(x: Operand, index: Sizes) -> Any:
+    """x[..., i], aligned at the last axis; an axis of size 1 is read at 0."""
+    return x.at(*at_rank(x.shape, index))
+
+
+def at_rank(shape: Sizes, index: Sizes) -> Sizes:
+    """The last entries of `index` that a broadcast operand of this shape is read at."""
+    own = index[len(index) - len(shape) :]
+    return tuple(0 if size == 1 else i for size, i in zip(shape, own, strict=True))
+
+
+def inside(index: Size, start: Size, end: Size) -> list[Guard]:
+    """start <= index < end."""
+    return [at_least(index, start), below(index, end)]

@@ -1,0 +1,162 @@
+"""Operators that move, cut and join data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from superopt.ir.dim import Size, Sizes, ceil_div
+from superopt.ops.algebra import Algebra, Piece
+from superopt.ops.definition import inside, number
+from superopt.ops.typing import IllTyped, Need, axis_in, distinct_axes, need_at_most, need_equal, op
+
+__all__ = ["OPERATORS"]
+
+
+def _concat_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    axis = axis_in(attrs["axis"], len(shapes[0]))
+    total: Size = 0
+    for shape in shapes:
+        if len(shape) != len(shapes[0]):
+            raise IllTyped("Concat of different ranks")
+        for d, (size, first) in enumerate(zip(shape, shapes[0], strict=True)):
+            if d != axis:
+                need_equal(need, size, first)
+        total = total + shape[axis]
+    return ((*shapes[0][:axis], total, *shapes[0][axis + 1 :]),)
+
+
+def _split_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,) = shapes
+    axis, total = axis_in(attrs["axis"], len(x)), 0
+    for size in attrs["split"]:
+        need_at_most(need, 0, size)
+        total = total + size
+    need_equal(need, total, x[axis])
+    return tuple((*x[:axis], size, *x[axis + 1 :]) for size in attrs["split"])
+
+
+def _slice_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    shape = list(shapes[0])
+    distinct_axes(attrs["axes"], len(shape))
+    for axis, start, end, step in zip(attrs["axes"], attrs["starts"], attrs["ends"], attrs["steps"], strict=True):
+        d = axis_in(axis, len(shape))
+        if isinstance(step, int) and step < 0:
+            # Canonical: -1 <= end <= start < size.
+            need_at_most(need, -1, end)
+            need_at_most(need, end, start)
+            need_at_most(need, start + 1, shape[d])
+            shape[d] = ceil_div(start - end, -step)
+        else:
+            # Canonical: 0 <= start <= end <= size; a symbolic step is positive.
+            need_at_most(need, 1, step)
+            need_at_most(need, 0, start)
+            need_at_most(need, start, end)
+            need_at_most(need, end, shape[d])
+            shape[d] = ceil_div(end - start, step)
+    return (tuple(shape),)
+
+
+def _transpose_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,) = shapes
+    if sorted(attrs["perm"]) != list(range(len(x))):
+        raise IllTyped(f"perm {attrs['perm']} does not fit rank {len(x)}")
+    return (tuple(x[p] for p in attrs["perm"]),)
+
+
+def _pad_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,), pads = shapes, attrs["pads"]
+    if len(pads) != 2 * len(x):
+        raise IllTyped("Pad's pads do not fit its rank")
+    result = tuple(begin + size + end for begin, size, end in zip(pads[: len(x)], x, pads[len(x) :], strict=True))
+    for size in result:
+        need_at_most(need, 0, size)
+    return (result,)
+
+
+def _unsqueeze_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    rank = len(shapes[0]) + len(attrs["axes"])
+    places = {axis_in(axis, rank) for axis in attrs["axes"]}
+    if len(places) != len(attrs["axes"]):
+        raise IllTyped("Unsqueeze names an axis twice")
+    rest = iter(shapes[0])
+    return (tuple(1 if d in places else next(rest) for d in range(rank)),)
+
+
+def _squeeze_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,) = shapes
+    places = distinct_axes(attrs["axes"], len(x))
+    for d in places:
+        need_equal(need, x[d], 1)
+    return (tuple(size for d, size in enumerate(x) if d not in places),)
+
+
+def _concat(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x_j[i - offset_j] where offset_j <= i < offset_j + size_j along the axis."""
+    axis = attrs["axis"] % len(shape)
+    pieces: list[Piece] = []
+    offset: Size = 0
+    for x in xs:
+        own = (*i[:axis], i[axis] - offset, *i[axis + 1 :])
+        pieces.append((inside(own[axis], 0, x.shape[axis]), partial(x.at, *own)))
+        offset = offset + x.shape[axis]
+    return g.piecewise(pieces, None)
+
+
+def _split(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """Output j is x[i + split_0 + ... + split_(j-1)] along the axis (j comes as attribute `index`)."""
+    axis, offset = attrs["axis"] % len(shape), 0
+    for size in attrs["split"][: attrs["index"]]:
+        offset = offset + size
+    return xs[0].at(*i[:axis], i[axis] + offset, *i[axis + 1 :])
+
+
+def _slice(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x[start + i * step] along each named axis."""
+    own = list(i)
+    for axis, start, step in zip(attrs["axes"], attrs["starts"], attrs["steps"], strict=True):
+        own[axis] = start + own[axis] * step
+    return xs[0].at(*own)
+
+
+def _transpose(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """Output axis d is input axis perm[d]."""
+    own = list(i)
+    for d, p in enumerate(attrs["perm"]):
+        own[p] = i[d]
+    return xs[0].at(*own)
+
+
+def _pad(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x[i - begin] inside x, `value` elsewhere; negative pads crop."""
+    x, value, pads = xs[0], attrs["value"], attrs["pads"]
+    begins, ends = pads[: len(i)], pads[len(i) :]
+    own = tuple(j - begin for j, begin in zip(i, begins, strict=True))
+    # Where an axis is not padded, every index of the output is inside.
+    padded = [d for d, pair in enumerate(zip(begins, ends, strict=True)) if pair != (0, 0)]
+    conditions = [guard for d in padded for guard in inside(own[d], 0, x.shape[d])]
+    return g.piecewise([(conditions, lambda: x.at(*own))], number(g, value))
+
+
+def _unsqueeze(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """The new axes' indices are dropped."""
+    new = {axis % len(shape) for axis in attrs["axes"]}
+    return xs[0].at(*(j for d, j in enumerate(i) if d not in new))
+
+
+def _squeeze(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """The removed axes are read at 0."""
+    removed, rest = {axis % len(xs[0].shape) for axis in attrs["axes"]}, iter(i)
+    return xs[0].at(*(0 if d in removed else next(rest) for d in range(len(xs[0].shape))))
+
+
+OPERATORS = (
+    op("Concat", 1, None, "axis", shape=_concat_type, meaning=_concat),
+    op("Split", 1, 1, "axis split", shape=_split_type, outputs=lambda attrs: len(attrs["split"]), meaning=_split),
+    op("Slice", 1, 1, "axes ends starts steps", shape=_slice_type, meaning=_slice),
+    op("Transpose", 1, 1, "perm", shape=_transpose_type, meaning=_transpose),
+    op("Pad", 1, 1, "pads value=0.0", shape=_pad_type, meaning=_pad),
+    op("Unsqueeze", 1, 1, "axes", shape=_unsqueeze_type, meaning=_unsqueeze),
+    op("Squeeze", 1, 1, "axes", shape=_squeeze_type, meaning=_squeeze),
+)

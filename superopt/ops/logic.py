@@ -1,0 +1,129 @@
+"""Truth values, comparisons, and conversions between element types."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from superopt.ir.dim import Sizes
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.ops.algebra import Algebra
+from superopt.ops.definition import Definition, broadcast, difference, negative
+from superopt.ops.typing import IllTyped, boolean, op, same
+
+__all__ = ["CASTABLE", "OPERATORS"]
+
+# Element types that Cast is modelled between.
+CASTABLE = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float double".split()  # noqa: SIM905
+)
+
+
+def _truths(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """Truth values to a truth value."""
+    if same(dtypes, attrs, "bool") != "bool":
+        raise IllTyped("a truth value is needed")
+    return "bool"
+
+
+def _compared(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """Numbers or truth values of one type to a truth value; texts are not modelled."""
+    if "string" in dtypes:
+        raise IllTyped("comparison of texts")
+    return boolean(dtypes, attrs, default)
+
+
+def _selected(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """A truth value, and two inputs of the type of the output."""
+    _truths(dtypes[:1], attrs, default)
+    return same(dtypes[1:], attrs, default)
+
+
+def _cast_type(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    for dtype in (*dtypes, attrs["to"]):
+        if dtype is not None and dtype not in CASTABLE:
+            raise IllTyped(f"Cast between other element types than numbers: {dtype}")
+    return str(attrs["to"])
+
+
+# Bits of a magnitude that the type holds exactly: an integer's, or those of a float's significand.
+_BITS = {
+    "int8": 7, "int16": 15, "int32": 31, "int64": 63,
+    "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64,
+    "float16": 11, "float": 24, "double": 53,
+}  # fmt: skip
+
+
+def _where(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """X where the condition holds, else Y. Where-16."""
+    return g.choose(">", *(broadcast(x, i) for x in xs))
+
+
+def _not(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """1 - x. Not-1."""
+    return difference(g, g.constant(Fraction(1)), xs[0].at(*i))
+
+
+def _and(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """a b. And-7."""
+    return g.multiply(*(broadcast(x, i) for x in xs))
+
+
+def _or(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """a + b - a b. Or-7."""
+    a, b = (broadcast(x, i) for x in xs)
+    return g.add(a, b, negative(g, g.multiply(a, b)))
+
+
+def _xor(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """a + b - 2 a b. Xor-7."""
+    a, b = (broadcast(x, i) for x in xs)
+    return g.add(a, b, g.multiply(g.constant(Fraction(-2)), g.multiply(a, b)))
+
+
+def _comparison(relation: str, mirrored: bool = False) -> Definition:
+    """1 where a - b (mirrored: b - a) has the relation to 0, else 0.
+
+    Equal-19, Less-13, LessOrEqual-16, Greater-13, GreaterOrEqual-16.
+    """
+
+    def define(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+        a, b = (broadcast(x, i) for x in (reversed(xs) if mirrored else xs))
+        return g.choose(relation, difference(g, a, b), g.constant(Fraction(1)), g.constant(Fraction(0)))
+
+    return define
+
+
+def _cast(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """To bool: whether x is not 0. From a real to an integer: rounded towards zero. What the new type may not hold is
+    rounded (floats) or reduced modulo its range (integers); all else stays as it is. Cast-28.
+
+    A real outside the range of an integer type has no defined result.
+    """
+    x, to = xs[0], attrs["to"]
+    value = x.at(*i)
+    if x.dtype in ("bool", to):
+        return value
+    if to == "bool":
+        return g.choose("==", value, g.constant(Fraction(0)), g.constant(Fraction(1)))
+    if x.real and to not in FLOAT_DTYPES:
+        return g.apply(f"from_real_to_{to}", value)
+    if _BITS[x.dtype] <= _BITS[to] and (x.dtype.startswith("u") or not to.startswith("u")):
+        return value
+    return g.apply(f"to_{to}", value)
+
+
+OPERATORS = (
+    op("Where", 3, 3, dtype=_selected, meaning=_where),
+    op("Not", 1, 1, dtype=_truths, meaning=_not),
+    op("And", 2, 2, dtype=_truths, commutative=True, meaning=_and),
+    op("Or", 2, 2, dtype=_truths, commutative=True, meaning=_or),
+    op("Xor", 2, 2, dtype=_truths, commutative=True, meaning=_xor),
+    op("Equal", 2, 2, dtype=_compared, commutative=True, meaning=_comparison("==")),
+    op("Less", 2, 2, dtype=_compared, meaning=_comparison(">", mirrored=True)),
+    op("LessOrEqual", 2, 2, dtype=_compared, meaning=_comparison(">=", mirrored=True)),
+    op("Greater", 2, 2, dtype=_compared, meaning=_comparison(">")),
+    op("GreaterOrEqual", 2, 2, dtype=_compared, meaning=_comparison(">=")),
+    op("Cast", 1, 1, "to", dtype=_cast_type, meaning=_cast),
+)

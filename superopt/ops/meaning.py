@@ -1,0 +1,67 @@
+"""Reading terms in an algebra: the scalar at an index of a term, from the definitions of its operators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from superopt.ir.dim import Sizes
+from superopt.ir.operator import OPERATORS
+from superopt.ir.term import Term
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.ops.algebra import Algebra
+from superopt.ops.definition import NoSemantics, Operand
+
+__all__ = ["SELECTING", "Meaning", "NoSemantics"]
+
+# Operators that give one of the elements that they are given (or a number that they are given): all others compute, and
+# their integer results wrap around. Their definitions are formulas over all integers.
+SELECTING = frozenset(
+    {
+        "Cast", "Clip", "Concat", "ConstantOfShape", "DepthToSpace", "Dirac", "Expand", "Eye", "Flatten", "Gather",
+        "GlobalMaxPool", "Identity", "Max", "MaxPool", "Min", "Ones", "Pad", "ReduceMax", "ReduceMin", "Relu",
+        "Reshape", "Resize", "Sign", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Trilu",
+        "Unsqueeze", "Where", "Zeros",
+    }
+)  # fmt: skip
+
+
+class Meaning:
+    """Scalars of typed terms in one algebra, each (term, index) computed once."""
+
+    def __init__(self, algebra: Algebra) -> None:
+        self.algebra = algebra
+        self._known: dict[tuple[Term, Sizes], Any] = {}
+
+    def scalar(self, term: Term, index: Sizes) -> Any:
+        """The scalar of `term` at `index` (one entry an axis). Raises NoSemantics."""
+        key = (term, index)
+        if key not in self._known:
+            self._known[key] = self._define(term, index)
+        return self._known[key]
+
+    def _define(self, term: Term, index: Sizes) -> Any:
+        if term.op == "Var":
+            return self.algebra.access(str(term.attr("name")), index)
+        node, extra = term, {}
+        if term.op == "Out":
+            (inner,) = term.inputs
+            assert inner is not None
+            node, extra = inner, {"index": term.attr("index")}
+        if node.op not in OPERATORS:
+            raise NoSemantics(node.op)
+        operands = [None if x is None else self._operand(x) for x in node.inputs]
+        shape, dtype = _type(term)
+        value = OPERATORS[node.op].meaning(self.algebra, operands, {**dict(node.attrs), **extra}, shape, index)
+        if node.op not in SELECTING and dtype not in FLOAT_DTYPES and dtype != "bool":
+            return self.algebra.apply(f"to_{dtype}", value)
+        return value
+
+    def _operand(self, term: Term) -> Operand:
+        shape, dtype = _type(term)
+        return Operand(shape, dtype, lambda *index: self.scalar(term, tuple(index)))
+
+
+def _type(term: Term) -> tuple[Sizes, str]:
+    if term.type is None or term.type.shape is None:
+        raise NoSemantics(f"{term.op} of unknown shape")
+    return term.type.shape, term.type.dtype

@@ -1,0 +1,144 @@
+"""Reductions over named axes.
+
+Reductions over named axes: the operators' pages of the ONNX specification, `axes` and `keepdims` since 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from superopt.ir.dim import Size, Sizes
+from superopt.ops.algebra import Algebra
+from superopt.ops.definition import negative
+from superopt.ops.typing import IllTyped, Need, axis_in, distinct_axes, floats, need_at_most, numbers, op
+
+__all__ = ["OPERATORS", "average", "sum_over"]
+
+
+def _reduced(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,) = shapes
+    places = distinct_axes(attrs["axes"], len(x))
+    if attrs["keepdims"]:
+        return (tuple(1 if d in places else size for d, size in enumerate(x)),)
+    return (tuple(size for d, size in enumerate(x) if d not in places),)
+
+
+def _reduced_some(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    """For reductions that have no value over nothing at all, such as the largest element."""
+    (x,) = shapes
+    for axis in attrs["axes"]:
+        need_at_most(need, 1, x[axis_in(axis, len(x))])
+    return _reduced(shapes, attrs, need)
+
+
+def _composed(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    """For reductions that do more than reduce: over no axis they are not the identity, which is how that is written."""
+    if not attrs["axes"]:
+        raise IllTyped("a composed reduction over no axis")
+    return _reduced_some(shapes, attrs, need)
+
+
+def sum_over(g: Algebra, sizes: Sizes, body: Callable[..., Any]) -> Any:
+    """sum over all 0 <= k_d < sizes[d] of body(k_1, k_2, ...)."""
+    if not sizes:
+        return body()
+    return g.summation(sizes[0], lambda k: sum_over(g, sizes[1:], lambda *rest: body(k, *rest)))
+
+
+def average(g: Algebra, sizes: Sizes, body: Callable[..., Any]) -> Any:
+    """`sum_over` divided by the number of its terms."""
+    count: Size = 1
+    for size in sizes:
+        count = count * size
+    return g.multiply(sum_over(g, sizes, body), g.apply("reciprocal", g.size(count)))
+
+
+def _named(xs: list[Any], attrs: Mapping[str, Any], i: Sizes) -> tuple[Sizes, Callable[..., Any]]:
+    """The sizes of the named axes, and x at output index i as a function of the indices along those axes."""
+    x = xs[0]
+    axes, keep = {axis % len(x.shape) for axis in attrs["axes"]}, attrs["keepdims"]
+    rest = iter(j for d, j in enumerate(i) if not (keep and d in axes))
+    index: list[Size | None] = [None if d in axes else next(rest) for d in range(len(x.shape))]
+
+    def at(*k: Size) -> Any:
+        own = iter(k)
+        return x.at(*(next(own) if j is None else j for j in index))
+
+    return tuple(size for d, size in enumerate(x.shape) if d in axes), at
+
+
+def _reduce_sum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """sum x."""
+    return sum_over(g, *_named(xs, attrs, i))
+
+
+def _reduce_mean(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """(sum x) / n, of n elements."""
+    return average(g, *_named(xs, attrs, i))
+
+
+def _reduce_prod(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """product x."""
+
+    def over(sizes: Sizes, body: Callable[..., Any]) -> Any:
+        if not sizes:
+            return body()
+        return g.product(sizes[0], lambda k: over(sizes[1:], lambda *rest: body(k, *rest)))
+
+    return over(*_named(xs, attrs, i))
+
+
+def _reduce_max(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """max x; False < True (since 20)."""
+    sizes, at = _named(xs, attrs, i)
+    return g.supremum(sizes, lambda *k: [], at)
+
+
+def _reduce_min(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """-max -x."""
+    sizes, at = _named(xs, attrs, i)
+    return negative(g, g.supremum(sizes, lambda *k: [], lambda *k: negative(g, at(*k))))
+
+
+def _reduce_l1(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """sum |x|."""
+    sizes, at = _named(xs, attrs, i)
+    return sum_over(g, sizes, lambda *k: g.maximum([at(*k), negative(g, at(*k))]))
+
+
+def _reduce_sum_square(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """sum x * x."""
+    sizes, at = _named(xs, attrs, i)
+    return sum_over(g, sizes, lambda *k: g.multiply(at(*k), at(*k)))
+
+
+def _reduce_l2(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """sqrt(sum x * x)."""
+    return g.apply("sqrt", _reduce_sum_square(g, xs, attrs, shape, i))
+
+
+def _reduce_log_sum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """log(sum x)."""
+    return g.apply("log", _reduce_sum(g, xs, attrs, shape, i))
+
+
+def _reduce_log_sum_exp(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """log(sum exp(x))."""
+    sizes, at = _named(xs, attrs, i)
+    return g.apply("log", sum_over(g, sizes, lambda *k: g.apply("exp", at(*k))))
+
+
+OPERATORS = (
+    op("ReduceSum", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers, meaning=_reduce_sum),
+    op("ReduceProd", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers, meaning=_reduce_prod),
+    op("ReduceMax", 1, 1, "axes keepdims=1", shape=_reduced_some, meaning=_reduce_max),
+    op("ReduceMin", 1, 1, "axes keepdims=1", shape=_reduced_some, meaning=_reduce_min),
+    # Of integers ONNX does not say how a mean, a root or a logarithm is rounded.
+    op("ReduceMean", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=floats, meaning=_reduce_mean),
+    op("ReduceL1", 1, 1, "axes keepdims=1", shape=_composed, dtype=numbers, meaning=_reduce_l1),
+    op("ReduceL2", 1, 1, "axes keepdims=1", shape=_composed, dtype=floats, meaning=_reduce_l2),
+    op("ReduceSumSquare", 1, 1, "axes keepdims=1", shape=_composed, dtype=numbers, meaning=_reduce_sum_square),
+    op("ReduceLogSum", 1, 1, "axes keepdims=1", shape=_composed, dtype=floats, meaning=_reduce_log_sum),
+    op("ReduceLogSumExp", 1, 1, "axes keepdims=1", shape=_composed, dtype=floats, meaning=_reduce_log_sum_exp),
+)

@@ -1,0 +1,227 @@
+"""Scalar functions, element by element."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any
+
+from superopt.ir.dim import Sizes
+from superopt.ops.algebra import Algebra
+from superopt.ops.definition import Definition, broadcast, difference, divide, negative, number
+from superopt.ops.typing import IllTyped, Need, floats, need_equal, numbers, op
+
+__all__ = ["OPERATORS"]
+
+_TRUTH_OR_TEXT = frozenset({"bool", "string"})
+
+
+def _power(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """Of the base, which is real; the exponent may have another type."""
+    if dtypes[1] in _TRUTH_OR_TEXT:
+        raise IllTyped(f"exponent of type {dtypes[1]}")
+    return floats(dtypes[:1], attrs, default)
+
+
+def _prelu_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    """The slope broadcasts to x, and x to nothing."""
+    x, slope = shapes
+    if len(slope) > len(x):
+        raise IllTyped("PRelu's slope has more axes than its input")
+    for own, size in zip(slope, x[len(x) - len(slope) :], strict=True):
+        if own != 1:
+            need_equal(need, own, size)
+    return (tuple(x),)
+
+
+def _function(name: str) -> Definition:
+    """A function that stands for itself: Sqrt-13, Reciprocal-13, Exp-13, Log-13, Erf-13, Floor-13, Round-22."""
+    return lambda g, xs, attrs, shape, i: g.apply(name, xs[0].at(*i))
+
+
+def _literal(g: Algebra, numerator: int, denominator: int = 1) -> Any:
+    return g.constant(Fraction(numerator, denominator))
+
+
+def _minimum(g: Algebra, parts: Sequence[Any]) -> Any:
+    """min(a, b, ...) = -max(-a, -b, ...)."""
+    return negative(g, g.maximum([negative(g, part) for part in parts]))
+
+
+def _absolute(g: Algebra, x: Any) -> Any:
+    return g.maximum([x, negative(g, x)])
+
+
+def _clamped(g: Algebra, x: Any, low: Any, high: Any) -> Any:
+    """min(high, max(x, low)); a bound that is None is left out."""
+    x = x if low is None else g.maximum([x, low])
+    return x if high is None else _minimum(g, [x, high])
+
+
+def _hard_sigmoid_of(g: Algebra, x: Any, alpha: Any, beta: Any) -> Any:
+    """max(0, min(1, alpha * x + beta)), which is min(1, max(0, ...)) since 0 < 1."""
+    return _clamped(g, g.add(g.multiply(alpha, x), beta), _literal(g, 0), _literal(g, 1))
+
+
+def _exponential(g: Algebra, x: Any, alpha: Any) -> Any:
+    """x for x >= 0, alpha * (exp(x) - 1) for x < 0."""
+    below = g.multiply(alpha, difference(g, g.apply("exp", x), _literal(g, 1)))
+    return g.choose(">=", x, x, below)
+
+
+def _softplus_of(g: Algebra, x: Any) -> Any:
+    return g.apply("log", g.add(g.apply("exp", x), _literal(g, 1)))
+
+
+def _div(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """A / B; of integers, rounded towards zero. Div-14."""
+    left, right = (broadcast(x, i) for x in xs)
+    return divide(g, left, right) if xs[0].real else g.apply("truncated_quotient", left, right)
+
+
+def _pow(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """X ^ Y. Pow-15."""
+    return g.apply("power", *(broadcast(x, i) for x in xs))
+
+
+def _max(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """max(x0, x1, ...). Max-13."""
+    return g.maximum([broadcast(x, i) for x in xs])
+
+
+def _min(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """min(x0, x1, ...). Min-13."""
+    return _minimum(g, [broadcast(x, i) for x in xs])
+
+
+def _abs(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """max(x, -x). Abs-13."""
+    return _absolute(g, xs[0].at(*i))
+
+
+def _sign(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """[x > 0] - [-x > 0], where [] is 1 if true, else 0. Sign-13."""
+    x, yes, no = xs[0].at(*i), _literal(g, 1), _literal(g, 0)
+    return difference(g, g.choose(">", x, yes, no), g.choose(">", negative(g, x), yes, no))
+
+
+def _ceil(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """-floor(-x). Ceil-13."""
+    return negative(g, g.apply("floor", negative(g, xs[0].at(*i))))
+
+
+def _clip(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """min(bound_high, max(x, bound_low)), in this order; infinite bounds are none. Clip-13."""
+    low, high = attrs["bound_low"], attrs["bound_high"]
+    bounds = (None if bound == none else number(g, bound) for bound, none in ((low, -math.inf), (high, math.inf)))
+    return _clamped(g, xs[0].at(*i), *bounds)
+
+
+def _leaky_relu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x for x >= 0, alpha * x for x < 0. LeakyRelu-16."""
+    x = xs[0].at(*i)
+    return g.choose(">=", x, x, g.multiply(number(g, attrs["alpha"]), x))
+
+
+def _prelu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x for x >= 0, slope * x for x < 0. PRelu-16."""
+    x, slope = xs[0].at(*i), broadcast(xs[1], i)
+    return g.choose(">=", x, x, g.multiply(slope, x))
+
+
+def _hard_sigmoid(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """max(0, min(1, alpha * x + beta)). HardSigmoid-22."""
+    return _hard_sigmoid_of(g, xs[0].at(*i), number(g, attrs["alpha"]), number(g, attrs["beta"]))
+
+
+def _hard_swish(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x * max(0, min(1, x / 6 + 0.5)). HardSwish-22."""
+    x = xs[0].at(*i)
+    return g.multiply(x, _hard_sigmoid_of(g, x, _literal(g, 1, 6), _literal(g, 1, 2)))
+
+
+def _gelu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """0.5 * x * (1 + erf(x / sqrt(2))), or 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). Gelu-20."""
+    x = xs[0].at(*i)
+    if attrs["approximate"] == "tanh":
+        cubic = g.multiply(_literal(g, 44715, 1_000_000), g.multiply(x, g.multiply(x, x)))
+        factor = g.apply("sqrt", divide(g, _literal(g, 2), g.apply("pi")))
+        curve = g.apply("tanh", g.multiply(factor, g.add(x, cubic)))
+    else:
+        assert attrs["approximate"] == "none"
+        curve = g.apply("erf", divide(g, x, g.apply("sqrt", _literal(g, 2))))
+    return g.multiply(g.multiply(_literal(g, 1, 2), x), g.add(_literal(g, 1), curve))
+
+
+def _softplus(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """log(exp(x) + 1). Softplus-22."""
+    return _softplus_of(g, xs[0].at(*i))
+
+
+def _mish(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x * tanh(log(exp(x) + 1)). Mish-22."""
+    x = xs[0].at(*i)
+    return g.multiply(x, g.apply("tanh", _softplus_of(g, x)))
+
+
+def _elu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x for x >= 0, alpha * (exp(x) - 1) for x < 0. Elu-22."""
+    return _exponential(g, xs[0].at(*i), number(g, attrs["alpha"]))
+
+
+def _selu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """gamma * x for x > 0, gamma * (alpha * exp(x) - alpha) for x <= 0; both are 0 at 0. Selu-22."""
+    return g.multiply(number(g, attrs["gamma"]), _exponential(g, xs[0].at(*i), number(g, attrs["alpha"])))
+
+
+def _celu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)). Celu-28."""
+    x, alpha, zero = xs[0].at(*i), number(g, attrs["alpha"]), _literal(g, 0)
+    curve = g.multiply(alpha, difference(g, g.apply("exp", divide(g, x, alpha)), _literal(g, 1)))
+    return g.add(g.maximum([x, zero]), _minimum(g, [curve, zero]))
+
+
+def _thresholded_relu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x for x > alpha, else 0. ThresholdedRelu-22."""
+    x = xs[0].at(*i)
+    return g.choose(">", difference(g, x, number(g, attrs["alpha"])), x, _literal(g, 0))
+
+
+def _softsign(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x / (1 + |x|). Softsign-22."""
+    x = xs[0].at(*i)
+    return divide(g, x, g.add(_literal(g, 1), _absolute(g, x)))
+
+
+OPERATORS = (
+    op("Div", 2, 2, dtype=numbers, meaning=_div),
+    op("Pow", 2, 2, dtype=_power, meaning=_pow),
+    op("Min", 1, None, dtype=numbers, commutative=True, meaning=_min),
+    op("Max", 1, None, dtype=numbers, commutative=True, meaning=_max),
+    op("PRelu", 2, 2, shape=_prelu_type, elementwise=True, dtype=numbers, meaning=_prelu),
+    op("Abs", 1, 1, dtype=numbers, meaning=_abs),
+    op("Sign", 1, 1, dtype=numbers, meaning=_sign),
+    # An infinite bound is none.
+    op("Clip", 1, 1, "bound_high=inf bound_low=-inf", dtype=numbers, meaning=_clip),
+    op("Sqrt", 1, 1, dtype=floats, meaning=_function("sqrt")),
+    op("Reciprocal", 1, 1, dtype=floats, meaning=_function("reciprocal")),
+    op("Exp", 1, 1, dtype=floats, meaning=_function("exp")),
+    op("Log", 1, 1, dtype=floats, meaning=_function("log")),
+    op("Erf", 1, 1, dtype=floats, meaning=_function("erf")),
+    op("HardSwish", 1, 1, dtype=floats, meaning=_hard_swish),
+    op("Softplus", 1, 1, dtype=floats, meaning=_softplus),
+    op("Mish", 1, 1, dtype=floats, meaning=_mish),
+    op("Softsign", 1, 1, dtype=floats, meaning=_softsign),
+    op("Floor", 1, 1, dtype=floats, meaning=_function("floor")),
+    op("Ceil", 1, 1, dtype=floats, meaning=_ceil),
+    op("Round", 1, 1, dtype=floats, meaning=_function("round")),
+    # ONNX's defaults are float32 numbers, which are written here in full: 0.01, 0.2, and those of Selu.
+    op("LeakyRelu", 1, 1, "alpha=0.009999999776482582", dtype=floats, meaning=_leaky_relu),
+    op("HardSigmoid", 1, 1, "alpha=0.20000000298023224 beta=0.5", dtype=floats, meaning=_hard_sigmoid),
+    op("Gelu", 1, 1, "approximate=none", dtype=floats, meaning=_gelu),
+    op("Elu", 1, 1, "alpha=1.0", dtype=floats, meaning=_elu),
+    op("Selu", 1, 1, "alpha=1.6732631921768188 gamma=1.0507010221481323", dtype=floats, meaning=_selu),
+    op("Celu", 1, 1, "alpha=1.0", dtype=floats, meaning=_celu),
+    op("ThresholdedRelu", 1, 1, "alpha=1.0", dtype=floats, meaning=_thresholded_relu),
+)

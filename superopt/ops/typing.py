@@ -1,0 +1,167 @@
+"""Type rules that operators share, and `op`, which makes an operator's entry.
+
+A shape rule gives the output shapes from the input shapes, for known and symbolic sizes alike; it reports what it needs
+of symbolic sizes to `need`. Sources are the operators' pages of the ONNX specification and, for `broadcast_shapes`, its
+page "Broadcasting in ONNX" (multidirectional).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from superopt.ir.dim import Size, Sizes
+from superopt.ir.operator import DtypeRule, IllTyped, Need, Operator, ShapeRule, fits, ignore
+from superopt.ir.term import Attr
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.ops.definition import Definition
+
+__all__ = [
+    "DtypeRule", "IllTyped", "Need", "Operator", "ShapeRule", "axis_in", "boolean", "broadcast_shapes",
+    "broadcast_all", "distinct_axes", "fits", "floats", "ignore", "need_at_most", "need_equal", "numbers", "op", "same",
+    "signed",
+]  # fmt: skip
+
+
+def same(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """All inputs have one element type, and the outputs too; without inputs it is the default."""
+    known = {dtype for dtype in dtypes if dtype is not None}
+    if len(known) > 1:
+        raise IllTyped(f"element types {', '.join(sorted(known))} in one operator")
+    return known.pop() if known else default
+
+
+def floats(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """`same`, for operators that take real numbers only."""
+    dtype = same(dtypes, attrs, default)
+    if dtype not in FLOAT_DTYPES:
+        raise IllTyped(f"element type {dtype} where a real one is needed")
+    return dtype
+
+
+def numbers(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """`same`, for operators that take no truth values."""
+    dtype = same(dtypes, attrs, default)
+    if dtype in ("bool", "string"):
+        raise IllTyped(f"element type {dtype} where numbers are needed")
+    return dtype
+
+
+def signed(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """`numbers`, for operators that take numbers of both signs."""
+    dtype = numbers(dtypes, attrs, default)
+    if dtype.startswith("uint"):
+        raise IllTyped(f"element type {dtype} where numbers of both signs are needed")
+    return dtype
+
+
+def boolean(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """Inputs of one element type, a truth value as output."""
+    same(dtypes, attrs, default)
+    return "bool"
+
+
+def op(
+    name: str,
+    least: int,
+    most: int | None,
+    attrs: str = "",
+    *,
+    meaning: Definition,
+    shape: ShapeRule | None = None,
+    dtype: DtypeRule = same,
+    commutative: bool = False,
+    elementwise: bool = False,
+    outputs: Callable[[Mapping[str, Any]], int] | None = None,
+    domain: str = "",
+) -> Operator:
+    """The entry of an operator with `least` to `most` inputs (None: any number).
+
+    `attrs` lists attribute names, as `name=value` where ONNX has a default that does not depend on the rank. Without
+    `shape` the operator works element by element on operands that broadcast.
+    """
+    names: list[str] = []
+    defaults: dict[str, Attr] = {}
+    for word in attrs.split():
+        key, equals, value = word.partition("=")
+        names.append(key)
+        if equals:
+            defaults[key] = _literal(value)
+    return Operator(
+        name=name,
+        inputs=(least, most),
+        attrs=tuple(names),
+        shape_rule=shape or broadcast_all,
+        dtype_rule=dtype,
+        meaning=meaning,
+        commutative=commutative,
+        elementwise=elementwise or shape is None,
+        outputs=outputs or (lambda attrs: 1),
+        defaults=defaults,
+        domain=domain,
+    )
+
+
+def _literal(text: str) -> Attr:
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+def need_equal(need: Need, left: Size, right: Size) -> None:
+    """left == right; raises IllTyped where both are known and differ."""
+    if left == right:
+        return
+    if isinstance(left, int) and isinstance(right, int):
+        raise IllTyped(f"size {left} is not {right}")
+    need("==", left, right)
+
+
+def need_at_most(need: Need, left: Size, right: Size) -> None:
+    """left <= right; raises IllTyped where both are known and it does not hold."""
+    if isinstance(left, int) and isinstance(right, int):
+        if left > right:
+            raise IllTyped(f"size {left} is over {right}")
+    elif left != right:
+        need("<=", left, right)
+
+
+def broadcast_shapes(shapes: Sequence[Sizes], need: Need = ignore) -> Sizes:
+    """Multidirectional broadcasting: aligned at the last axis; sizes are equal, or one of them is 1.
+
+    A symbolic size is taken not to be broadcast: where two differ, `need` is told that they are equal.
+    """
+    result: list[Size] = []
+    for back in range(1, max(map(len, shapes), default=0) + 1):
+        size: Size = 1
+        for shape in shapes:
+            if back <= len(shape) and shape[-back] != 1:
+                if size == 1:
+                    size = shape[-back]
+                else:
+                    need_equal(need, size, shape[-back])
+        result.append(size)
+    return tuple(reversed(result))
+
+
+def axis_in(axis: int, rank: int) -> int:
+    """The axis counted from the front. Raises IllTyped outside [-rank, rank)."""
+    if not -rank <= axis < rank:
+        raise IllTyped(f"axis {axis} outside rank {rank}")
+    return axis % rank
+
+
+def distinct_axes(axes: Sequence[int], rank: int) -> set[int]:
+    """The axes counted from the front. Raises IllTyped where one is outside, or named twice."""
+    places = {axis_in(axis, rank) for axis in axes}
+    if len(places) != len(axes):
+        raise IllTyped(f"axes {list(axes)} name one twice")
+    return places
+
+
+def broadcast_all(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    """The shape rule of operators that work element by element on broadcast inputs."""
+    return (broadcast_shapes([shape for shape in shapes if shape is not None], need),)

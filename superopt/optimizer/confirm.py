@@ -1,0 +1,162 @@
+"""Counterexamples put to ONNX Runtime: both sides of a refuted equation as models, run on the same tensors.
+
+The kernel refutes by its own definitions. Here the runtime says whether it sees the difference as well; where it does
+not, the kernel's definitions are wrong.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import defs
+
+from superopt.evaluate import numpy_dtype
+from superopt.ir.dim import Dim, Size, evaluate
+from superopt.ir.operator import IllTyped
+from superopt.ir.pattern import Bindings, instantiate
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Attr, AttrVar, Term, topological, var
+from superopt.ir.types import TensorType
+from superopt.onnx_io import ModelError, new_model, write_model
+from superopt.runtime import CannotRun, Target, open_session
+from verify.verdict import Counterexample
+
+__all__ = ["AGREE", "CONFIRMED", "ONE_SIDE", "SHAPES", "UNKNOWN", "Confirmation", "confirm"]
+
+CONFIRMED, SHAPES, ONE_SIDE = "the values differ", "the types differ", "one side does not run"
+AGREE, UNKNOWN = "the sides agree", "cannot be run here"
+
+# The oldest operator set that is tried; newer ones where it lacks an operator.
+_OPSET = 17
+_DOMAINS = {"com.microsoft": 1}
+# What float32 may lose in the few operators of a rule, relative to the larger side.
+_NOISE = 1e-4
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What ONNX Runtime says of a counterexample: `outcome` is one of the constants above; `left` and `right` are what
+    it computes at the place of the counterexample (shapes where those differ), `reason` is why it cannot say."""
+
+    outcome: str
+    left: str = ""
+    right: str = ""
+    reason: str = ""
+
+    @property
+    def contradicts(self) -> bool:
+        """Whether the kernel calls different what ONNX Runtime finds equal."""
+        return self.outcome == AGREE
+
+    def __str__(self) -> str:
+        sides = f": left {self.left}, right {self.right}" if self.left else ""
+        if self.outcome in (CONFIRMED, SHAPES):
+            return f"confirmed by ONNX Runtime{sides}"
+        if self.outcome == AGREE:
+            return f"CONTRADICTED by ONNX Runtime, which finds both sides equal{sides}: an error of the kernel"
+        return f"not confirmed by ONNX Runtime, {self.outcome}: {self.reason}"
+
+
+def confirm(rule: Rule, signature: Signature, example: Counterexample) -> Confirmation:
+    """Runs both sides of `rule` in ONNX Runtime, without its optimizations, at the sizes and on the tensors of
+    `example`; where it has no tensors (the types differ), on ones."""
+    try:
+        bindings = _bindings(signature, example)
+        left = instantiate(rule.lhs, bindings, bindings.dtype() or "float")
+        feeds = {name: _array(term, example.tensors.get(name)) for name, term in bindings.terms.items()}
+    except (IllTyped, ValueError) as error:
+        return Confirmation(UNKNOWN, reason=f"the left side cannot be made: {error}")
+    try:
+        right = instantiate(rule.rhs, bindings, bindings.dtype() or "float")
+    except IllTyped as error:
+        ran = _run(left, feeds)
+        if isinstance(ran, str):
+            return Confirmation(UNKNOWN, reason=f"left: {ran}")
+        return Confirmation(ONE_SIDE, reason=f"the left side runs, the right side has no type ({error})")
+    a, b = _run(left, feeds), _run(right, feeds)
+    if isinstance(a, str) or isinstance(b, str):
+        failed = [f"{side}: {ran}" for side, ran in (("left", a), ("right", b)) if isinstance(ran, str)]
+        return Confirmation(ONE_SIDE if len(failed) == 1 else UNKNOWN, reason="; ".join(failed))
+    return _compared(np.asarray(a[example.output]), np.asarray(b[example.output]), example)
+
+
+def _compared(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], example: Counterexample) -> Confirmation:
+    if left.shape != right.shape:
+        return Confirmation(SHAPES, str(list(left.shape)), str(list(right.shape)))
+    if left.dtype != right.dtype:
+        return Confirmation(SHAPES, str(left.dtype), str(right.dtype))
+    try:
+        claimed = float(example.left), float(example.right)
+    except ValueError:  # the kernel says that the types differ, and they do not
+        return Confirmation(AGREE, str(list(left.shape)), str(list(right.shape)))
+    a, b = float(left[example.index]), float(right[example.index])
+    shown = f"{a:g}", f"{b:g}"
+    if _differ(a, b):
+        return Confirmation(CONFIRMED, *shown)
+    if np.isnan(claimed[1]):
+        return Confirmation(UNKNOWN, *shown, reason="over the reals the right side is undefined; the machine's is not")
+    if not _differ(*claimed):
+        return Confirmation(UNKNOWN, *shown, reason="the difference is too small for float32")
+    return Confirmation(AGREE, *shown)
+
+
+def _differ(a: float, b: float) -> bool:
+    if np.isfinite(a) and np.isfinite(b):
+        return abs(a - b) > _NOISE * max(abs(a), abs(b))
+    return not (a == b or (np.isnan(a) and np.isnan(b)))
+
+
+def _bindings(signature: Signature, example: Counterexample) -> Bindings:
+    """The leaves at the sizes of the counterexample. Raises ValueError where it leaves one open."""
+    symbolic = signature.bindings()
+    sizes: dict[str, Size] = dict(example.sizes)
+    terms: dict[str, Term] = {}
+    for name, term in symbolic.terms.items():
+        assert term.type is not None
+        type = term.type.with_sizes(sizes)
+        if type.concrete() is None:
+            raise ValueError(f"the size of {name} is left open")
+        terms[name] = var(name, type)
+    return Bindings(terms, {name: _filled(value, sizes, example.reals) for name, value in symbolic.attrs.items()})
+
+
+def _filled(value: Attr, sizes: Mapping[str, Size], reals: Mapping[str, float]) -> Attr:
+    if isinstance(value, tuple):
+        return tuple(_filled(item, sizes, reals) for item in value)
+    if isinstance(value, AttrVar):
+        if value.name not in reals:
+            raise ValueError(f"the value of {value.name} is left open")
+        return reals[value.name]
+    return evaluate(value, sizes) if isinstance(value, Dim) else value
+
+
+def _array(term: Term, values: object) -> np.ndarray[Any, Any]:
+    type = term.type
+    assert isinstance(type, TensorType)
+    dtype, shape = numpy_dtype(type.dtype), type.concrete()
+    assert shape is not None
+    return np.ones(shape, dtype) if values is None else np.array(values).astype(dtype).reshape(shape)
+
+
+def _run(outputs: tuple[Term, ...], feeds: Mapping[str, np.ndarray[Any, Any]]) -> list[Any] | str:
+    """The outputs, or why there are none."""
+    names = {str(term.attr("name")) for term in topological(outputs) if term.op == "Var"}
+    try:
+        session = open_session(_model(outputs), Target(), level="none")
+        return session.run({name: array for name, array in feeds.items() if name in names})
+    except (ModelError, CannotRun, onnx.checker.ValidationError) as error:
+        return " ".join(str(error).split())
+
+
+def _model(outputs: tuple[Term, ...]) -> onnx.ModelProto:
+    """One side as a model of the oldest operator set that has all of its operators. Raises ModelError."""
+    newest = defs.onnx_opset_version()
+    for opset in range(_OPSET, newest):
+        with contextlib.suppress(ModelError):
+            return write_model(new_model(outputs, opset=opset, extra_opsets=_DOMAINS))
+    return write_model(new_model(outputs, opset=newest, extra_opsets=_DOMAINS))

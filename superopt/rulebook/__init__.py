@@ -1,0 +1,1 @@
+"""Rules as files: loading, certificates, and rules of any number of operands."""

@@ -1,0 +1,1 @@
+"""Matching rules in a graph."""

@@ -1,0 +1,1 @@
+"""How the space of equal graphs is searched."""

@@ -1,0 +1,155 @@
+"""Unusable input: exactly one clear line on stderr, exit code 2, no traceback, no output file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import pytest
+from click.testing import CliRunner, Result
+from onnx import helper
+
+from superopt.cli import main, optimize_main
+from superopt.runtime import RuntimeUnavailable, resolve_target
+from tests.support.models import floats, lora, model
+from tests.support.paths import ROOT
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(lora().SerializeToString()[:-1000])
+
+
+def text(path: Path) -> None:
+    path.write_text("This is not a model.\n")
+
+
+def empty(path: Path) -> None:
+    path.touch()
+
+
+def missing(path: Path) -> None:
+    assert not path.exists()
+
+
+def directory(path: Path) -> None:
+    path.mkdir()
+
+
+def undefined_tensor(path: Path) -> None:
+    node = helper.make_node("Add", ["x", "nowhere"], ["y"])
+    onnx.save(model([node], [floats("x", 2)], [floats("y", 2)]), path)
+
+
+def cycle(path: Path) -> None:
+    nodes = [helper.make_node("Add", ["x", "b"], ["a"]), helper.make_node("Relu", ["a"], ["b"])]
+    onnx.save(model(nodes, [floats("x", 2)], [floats("b", 2)]), path)
+
+
+BAD = [truncated, text, empty, missing, directory, undefined_tensor, cycle]
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(optimize_main, list(map(str, arguments)))
+
+
+def assert_one_line(result: Result, *mentions: str) -> None:
+    assert result.exit_code == 2, result.output
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    assert result.stderr.count("\n") == 1
+    assert result.stderr.startswith("error: ")
+    assert len(result.stderr) > len("error: ") + 10
+    assert all(mention in result.stderr for mention in mentions), result.stderr
+
+
+@pytest.mark.parametrize("make", BAD)
+def test_bad_model(make: Callable[[Path], None], tmp_path: Path) -> None:
+    path, out = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    make(path)
+    assert_one_line(run(path, "-o", out), "model.onnx")
+    assert not out.exists()
+    assert [p.name for p in tmp_path.iterdir() if p != path] == []
+
+
+@pytest.mark.parametrize(
+    ("make", "mention"),
+    [
+        (missing, "no such file"),
+        (directory, "directory"),
+        (empty, "empty"),
+        (undefined_tensor, "nowhere"),
+        (cycle, "cycle"),
+    ],
+)
+def test_the_line_says_what_is_wrong(make: Callable[[Path], None], mention: str, tmp_path: Path) -> None:
+    make(tmp_path / "model.onnx")
+    assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx"), mention)
+
+
+def test_no_traceback_from_the_real_program(tmp_path: Path) -> None:
+    text(tmp_path / "model.onnx")
+    arguments = [sys.executable, "-c", "from superopt.cli import main; main()", "optimize"]
+    done = subprocess.run(
+        [*arguments, str(tmp_path / "model.onnx"), "-o", str(tmp_path / "out.onnx")],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+    )
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done.stderr
+
+
+def test_folder_of_output_is_missing(tmp_path: Path) -> None:
+    onnx.save(lora(), tmp_path / "model.onnx")
+    assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path / "none" / "out.onnx"), "none")
+
+
+def test_output_is_a_folder(tmp_path: Path) -> None:
+    onnx.save(lora(), tmp_path / "model.onnx")
+    assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path), str(tmp_path))
+
+
+def test_rules_are_missing(tmp_path: Path) -> None:
+    onnx.save(lora(), tmp_path / "model.onnx")
+    rules = tmp_path / "no.rules"
+    assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--rules", rules), "no.rules")
+
+
+def test_rules_are_not_in_the_notation(tmp_path: Path) -> None:
+    onnx.save(lora(), tmp_path / "model.onnx")
+    rules = tmp_path / "bad.rules"
+    rules.write_text("# fine\nMatMul(a, b = c\n")
+    assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--rules", rules), "bad.rules:2")
+
+
+@pytest.mark.parametrize("shape", ["z=1x3", "x=1x2x3", "x=5x65"])
+def test_shape_does_not_fit(shape: str, tmp_path: Path, lora_rules: Path) -> None:
+    onnx.save(lora("batch"), tmp_path / "model.onnx")
+    result = run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--shape", shape, "--rules", lora_rules)
+    assert_one_line(result, f"input {shape[0]}" if shape[0] == "x" else "'z'")
+
+
+def test_shape_is_not_a_shape(tmp_path: Path) -> None:
+    result = run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--shape", "x=1xbig")
+    assert result.exit_code == 2
+    assert "input=1x3x224x224" in result.stderr
+
+
+def test_cuda_is_asked_for_and_not_there(tmp_path: Path) -> None:
+    try:
+        resolve_target("cuda")
+    except RuntimeUnavailable:
+        onnx.save(lora(), tmp_path / "model.onnx")
+        assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--ep", "cuda"), "CUDA")
+        assert not (tmp_path / "out.onnx").exists()
+    else:
+        assert resolve_target("auto").provider == "cuda"
+
+
+def test_usage(tmp_path: Path) -> None:
+    assert run(tmp_path / "model.onnx").exit_code == 2
+    assert run("model.onnx", "-o", "out.onnx", "--ep", "tpu").exit_code == 2
+    assert CliRunner().invoke(main, ["nonsense"]).exit_code == 2

@@ -1,0 +1,148 @@
+"""What terms compute, against ONNX Runtime and onnx.reference, through the writer."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from superopt.evaluate import COMPUTE, JUMPS, MOVES, can_evaluate, evaluate, numpy_dtype
+from superopt.ir.infer import OPERATORS, make
+from superopt.ir.term import CLOSED_FORM, Term, topological, var
+from superopt.ir.types import FLOAT_DTYPES, tensor
+from superopt.onnx_io import new_model, read_model, write_model
+from superopt.onnx_io.model import ModelError
+from tests.support.runtime_oracle import session
+from tests.support.semantic_cases import CASES
+from tests.support.semantic_cases.constants import CONSTANTS
+from tests.support.semantic_cases.opsets import OPSETS, first_opset
+from tests.support.semantic_cases.terms import canonical, example, leaves, outputs_of
+
+
+def written(outputs: Sequence[Term], opset: int) -> onnx.ModelProto:
+    return write_model(new_model(outputs, opset=opset))
+
+
+def assert_close(got: Sequence[Any], expected: Sequence[np.ndarray], tolerance: float = 2e-5) -> None:
+    assert len(got) == len(expected)
+    for one, other in zip(map(np.asarray, got), expected, strict=True):
+        assert one.shape == other.shape
+        if other.dtype.kind == "f":
+            np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+        else:
+            np.testing.assert_array_equal(one, other)
+
+
+def test_tables_are_about_operators_of_the_table() -> None:
+    assert set(COMPUTE) <= set(OPERATORS)
+    assert set(CONSTANTS) == CLOSED_FORM <= set(COMPUTE)
+    assert set(COMPUTE) >= JUMPS | (MOVES - {"Out"})
+
+
+@pytest.mark.parametrize("op", sorted(COMPUTE))
+def test_against_runtime_and_reference(op: str) -> None:
+    for seed in range(20):
+        rng = random.Random(f"{op}{seed}")
+        case = example(op, rng)
+        outputs = outputs_of(op, case)
+        feeds = {f"x{k}": array for k, array in enumerate(case.arrays) if array is not None}
+        env = leaves(case)
+        assert all(map(can_evaluate, outputs))
+        ours = evaluate(outputs, env, {})
+        types = [term.type for term in outputs if term.type is not None]
+        assert [array.shape for array in ours] == [type.shape for type in types]
+        kept = [np.dtype(np.float64) if type.dtype in FLOAT_DTYPES else numpy_dtype(type.dtype) for type in types]
+        assert [array.dtype for array in ours] == kept
+        assert case.oracles
+        if "onnxruntime" in case.oracles:
+            opset = case.opset
+            if all(array.dtype == np.float32 for array in feeds.values()):  # others it has not at every opset
+                opset = rng.choice([o for o in OPSETS if o >= first_opset(op, case)])
+            results = session(written(outputs, opset)).run(None, feeds)
+            assert_close(results, ours, case.tolerance)
+        if "reference" in case.oracles:
+            reference = ReferenceEvaluator(written(outputs, case.opset))
+            assert_close(list(reference.run(None, feeds)), ours, case.tolerance)
+
+
+@pytest.mark.parametrize("op", sorted(OPERATORS))
+def test_written_operator_is_read_back(op: str) -> None:
+    """The writer's form of every operator, at every opset that can say it, is read as the same term."""
+    for seed in range(4):
+        case = example(op, random.Random(f"{op}{seed}"))
+        outputs, first = outputs_of(op, case), first_opset(op, case)
+        assert first <= case.opset
+        for opset in OPSETS:
+            if opset < first:
+                with pytest.raises(ModelError):
+                    written(outputs, opset)
+                continue
+            again = read_model(written(outputs, opset)).outputs
+            if op in CLOSED_FORM:
+                assert again[0].weight_only
+            elif op == "Gemm" and len(outputs[0].inputs) == 2 and opset < 11:
+                assert again[0].inputs[:2] == outputs[0].inputs  # an absent C is written as zero
+            elif op == "Sum" and opset < 8 and len({term.type for term in outputs[0].inputs if term is not None}) > 1:
+                assert {term.op for term in topological(again)} == {"Var", "Add"}  # broadcasting sums become additions
+            else:
+                assert again == canonical(op, case)
+
+
+@pytest.mark.parametrize("op", sorted(MOVES & set(CASES)))
+def test_what_moves_elements_gives_no_new_ones(op: str) -> None:
+    """So that folding it is exact: it needs no more digits than its inputs have."""
+    for seed in range(10):
+        case = example(op, random.Random(f"{op}{seed}"))
+        env = leaves(case)
+        old = {float(x) for array in env.values() for x in array.reshape(-1)} | {0.0, float(case.attrs.get("value", 0))}
+        for result in evaluate(outputs_of(op, case), env, {}):
+            assert set(map(float, result.reshape(-1))) <= old
+
+
+# A Cast to another real type rounds, by less than that type tells apart.
+@pytest.mark.parametrize("op", sorted(set(COMPUTE) - CLOSED_FORM - JUMPS - {"Cast"}))
+def test_functions_that_are_said_to_be_continuous_are(op: str) -> None:
+    """Away from what the cases avoid (division by zero), a small change of real inputs changes real outputs little."""
+    for seed in range(10):
+        case = example(op, random.Random(f"{op}{seed}"))
+        outputs, env = outputs_of(op, case), leaves(case)
+        if any(term.type is None or term.type.dtype not in FLOAT_DTYPES for term in outputs):
+            continue
+        near, draw = dict(env), np.random.default_rng(seed)
+        for term, array in list(env.items())[: 1 if op == "Pow" else None]:  # whole powers of negative numbers stay so
+            if array.dtype.kind == "f":
+                near[term] = array.astype(np.float64) + 1e-9 * draw.uniform(-1, 1, array.shape)
+        for one, other in zip(evaluate(outputs, env, {}), evaluate(outputs, near, {}), strict=True):
+            np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5)
+
+
+def test_shared_subterms_and_given_values_in_between() -> None:
+    x = var("x", tensor(2, 2))
+    product = make("MatMul", (x, x))
+    total = make("Add", (product, product))
+    value = np.array([[1.0, 2.0], [3.0, 4.0]])
+    assert_close(evaluate([total, product], {x: value}, {}), [2 * value @ value, value @ value])
+    assert_close(evaluate([total], {product: value}, {}), [2 * value])
+    with pytest.raises(KeyError):
+        evaluate([total], {}, {})
+
+
+def test_integers_stay_integers() -> None:
+    x = var("x", tensor(3, dtype="int8"))
+    (result,) = evaluate([make("Add", (x, x))], {x: np.array([1, 100, -128], np.int8)}, {})
+    assert result.dtype == np.int8
+    assert result.tolist() == [2, -56, 0]
+
+
+@pytest.mark.parametrize(("op", "weights"), [("LayerNormalization", 2), ("RMSNormalization", 1)])
+def test_axes_may_be_counted_from_either_end(op: str, weights: int) -> None:
+    terms = [var("x", tensor(3, 5)), *(var(f"w{k}", tensor(5)) for k in range(weights))]
+    rng = np.random.default_rng(0)
+    env = {term: rng.random(term.type.concrete()) for term in terms if term.type}
+    first, last = (evaluate((make(op, terms, {"axis": axis, "epsilon": 1e-5}),), env, {}) for axis in (1, -1))
+    np.testing.assert_array_equal(first[0], last[0])

@@ -1,0 +1,392 @@
+"""Derivations: what is found, that every step is one, and that nothing false is ever derived."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from superopt.cli.default_signatures import natural_signatures
+from superopt.generate.candidates import Equation
+from superopt.generate.derive import (
+    DERIVED,
+    NO_INSTANCE,
+    NOT_DERIVED,
+    ByFingerprint,
+    Certified,
+    Consequence,
+    Deriver,
+    Step,
+    consequence,
+    instances,
+    normal,
+)
+from superopt.generate.fingerprints import Evaluator
+from superopt.generate.grammar import Family, Variable
+from superopt.generate.minimise import Minimiser
+from superopt.ir.infer import IllTyped, replace
+from superopt.ir.notation import parse_rule, parse_terms, show_terms
+from superopt.ir.pattern import instantiate, match
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term, topological
+from superopt.ir.types import TensorType, tensor
+from superopt.rulebook.loading import certified_rules, load_rules
+from tests.support.paths import TESTS
+from verify.proofs import Certificate, certify
+
+FOREIGN = TESTS / "prover" / "foreign"
+
+ASSOCIATIVE = "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_]"
+TWICE = "Transpose[perm=p](Transpose[perm=p](a)) = a @ a[_,_] p=[1,0]"
+SPREAD = "Add(MatMul(a, b), MatMul(a, c)) = MatMul(a, Add(b, c)) @ a[_,_] b[_,_] c[_,_]"
+NOTHING = "Sub(a, a) = Zeros[shape=a.shape] @ a[_,_]"
+BRANCHES = (
+    "(MatMul(a, b), MatMul(a, c)) = (Split[axis=-1, split=[b.shape[-1], c.shape[-1]]](MatMul(a, Concat[axis=-1](b, c))"
+    ").0, Split[axis=-1, split=[b.shape[-1], c.shape[-1]]](MatMul(a, Concat[axis=-1](b, c))).1)"
+    " @ a[_,_] b[_,_] c[_,_]"
+)
+RULES = (ASSOCIATIVE, TWICE, SPREAD, NOTHING, BRANCHES)
+SQUARE: Mapping[str, TensorType] = {name: tensor(3, 3) for name in "abcd"}
+T = "Transpose[perm=[1, 0]]"
+
+
+def deriver(*rules: str, most: int = 20_000) -> Deriver:
+    """By certificates made on the spot."""
+    parsed = [parse_rule(rule) for rule in rules]
+    certificates = {rule.id: certificate(rule) for rule in parsed}
+    return Deriver(parsed, Certified(parsed, certificates), most)
+
+
+def certificate(rule: Rule) -> Certificate:
+    made, verdicts = certify(rule)
+    assert made is not None, verdicts
+    return made
+
+
+@pytest.fixture(scope="module")
+def few() -> Deriver:
+    return deriver(*RULES)
+
+
+@pytest.fixture(scope="module")
+def shipped() -> Deriver:
+    listed, certificates = certified_rules()
+    rules = [one.rule for one in listed]
+    return Deriver(rules, Certified(rules, certificates))
+
+
+def sides(text: str, types: Mapping[str, TensorType] = SQUARE) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+    left, right = text.split(" = ")
+    return parse_terms(left, types), parse_terms(right, types)
+
+
+def check(lhs: tuple[Term, ...], rhs: tuple[Term, ...], steps: Iterable[Step]) -> None:
+    """Every step is an instance of its rule, in its direction, and takes one graph to the next."""
+    here = normal(lhs)
+    for step in steps:
+        left, right = (step.old, step.new) if step.forward else (step.new, step.old)
+        assert is_instance(step.rule, left, right) or is_instance(step.rule.reversed(), right, left)
+        forth, back = dict(zip(step.old, step.new, strict=True)), dict(zip(step.new, step.old, strict=True))
+        assert normal(replace(here, forth)) == step.after or normal(replace(step.after, back)) == here
+        here = step.after
+    assert here == normal(rhs)
+
+
+def is_instance(rule: Rule, left: tuple[Term, ...], right: tuple[Term, ...]) -> bool:
+    for variant in rule.commuted() if rule.applicable else ():
+        for order in itertools.permutations(range(len(left))):
+            bindings = match([variant.lhs[k] for k in order], left)
+            if bindings is not None:
+                with contextlib.suppress(IllTyped):
+                    made = instantiate([variant.rhs[k] for k in order], bindings, bindings.dtype() or "float")
+                    if normal(made) == right:
+                        return True
+    return False
+
+
+@pytest.mark.parametrize(
+    ("equation", "steps"),
+    [
+        ("MatMul(a, b) = MatMul(a, b)", 0),
+        ("Add(a, MatMul(b, Add(c, d))) = Add(MatMul(b, Add(d, c)), a)", 0),  # operands in another order
+        ("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", 1),
+        ("MatMul(a, MatMul(b, c)) = MatMul(MatMul(a, b), c)", 1),
+        ("Relu(MatMul(MatMul(a, a), b)) = Relu(MatMul(a, MatMul(a, b)))", 1),
+        ("Add(MatMul(a, c), MatMul(a, b)) = MatMul(a, Add(b, c))", 1),
+        (f"MatMul(MatMul(a, b), {T}({T}(c))) = MatMul(a, MatMul(b, c))", 2),
+        (f"a = {T}({T}({T}({T}(a))))", 2),
+        ("MatMul(MatMul(MatMul(a, b), c), d) = MatMul(a, MatMul(b, MatMul(c, d)))", 2),
+        ("Zeros[shape=[3, 3]] = Sub(MatMul(a, MatMul(b, c)), MatMul(MatMul(a, b), c))", 2),
+        (f"Mul({T}({T}(a)), Relu({T}({T}(a)))) = Mul(a, Relu(a))", 1),  # one value at two places
+        ("(MatMul(MatMul(a, b), c), Relu(d)) = (MatMul(a, MatMul(b, c)), Relu(d))", 1),
+    ],
+)
+def test_derived(few: Deriver, equation: str, steps: int) -> None:
+    lhs, rhs = sides(equation)
+    found = few.derive(lhs, rhs)
+    assert found is not None
+    check(lhs, rhs, found)
+    assert len(found) == steps
+    assert few.derive(lhs, rhs, steps) is not None
+    if steps:
+        assert few.derive(lhs, rhs, steps - 1) is None
+
+
+@pytest.mark.parametrize(
+    "equation",
+    [
+        "MatMul(a, b) = MatMul(b, a)",
+        "Add(Add(a, b), c) = Add(a, Add(b, c))",
+        f"{T}(a) = a",
+        "a = b",
+        "Sub(a, b) = Zeros[shape=[3, 3]]",
+        "(MatMul(MatMul(a, b), c), a) = (MatMul(a, MatMul(b, c)), b)",
+        "(MatMul(a, b), a) = (a, MatMul(a, b))",
+    ],
+)
+def test_not_derived(few: Deriver, equation: str) -> None:
+    assert few.derive(*sides(equation)) is None
+
+
+def test_directions_are_told(few: Deriver) -> None:
+    for text, directions in (
+        ("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", [True]),
+        ("MatMul(a, MatMul(b, c)) = MatMul(MatMul(a, b), c)", [False]),
+        ("Zeros[shape=[3, 3]] = Sub(a, a)", [False]),  # found from the right only: the zeros do not say of what
+        (f"{T}({T}(a)) = Add(a, Sub(b, b))", None),
+    ):
+        found = few.derive(*sides(text))
+        assert (None if found is None else [step.forward for step in found]) == directions
+
+
+def test_what_assumes_a_defined_left_side_is_not_used_backwards() -> None:
+    one_way = deriver("Mul(Div(x, y), y) = x @ x[_,_] y[_,_]")
+    lhs, rhs = sides("Relu(Mul(Div(a, b), b)) = Relu(a)")
+    assert one_way.derive(lhs, rhs) is not None
+    assert one_way.derive(rhs, lhs) is None
+    between = sides("Mul(Div(a, b), b) = Mul(Div(a, c), c)")
+    assert one_way.derive(*between) is None
+
+
+def test_a_certificate_speaks_for_its_signatures_only(few: Deriver) -> None:
+    ranks = {name: tensor(2, 3, 3) for name in "abc"}
+    lhs, rhs = sides("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", ranks)
+    assert few.derive(lhs, rhs) is None
+    rule = parse_rule(ASSOCIATIVE)
+    assert Deriver([rule], Certified([rule], {rule.id: certificate(rule)}, anew=True)).derive(lhs, rhs) is not None
+
+
+def test_conditions_must_hold() -> None:
+    rule = "Slice[axes=[-1], ends=to, starts=[0], steps=[1]](Concat[axis=-1](x, y)) = x @ x[_,_] y[_,_] to=[_]"
+    only, types = deriver(rule), {"x": tensor(2, 3), "y": tensor(2, 3), "z": tensor(2, 6)}
+    cut = "Slice[axes=[-1], ends=[{}], starts=[0], steps=[1]]({}) = x"
+    assert only.derive(*sides(cut.format(3, "Concat[axis=-1](x, y)"), types)) is not None
+    assert only.derive(*sides(cut.format(4, "Concat[axis=-1](x, y)"), types)) is None
+    assert only.derive(*sides(cut.format(3, "z"), types)) is None
+
+
+def test_rules_of_several_outputs(few: Deriver) -> None:
+    types = {"a": tensor(2, 3), "b": tensor(3, 4), "c": tensor(3, 5)}
+    merged = "Split[axis=-1, split=[{}, {}]](MatMul(a, Concat[axis=-1]({}, {})))"
+    forth, back = merged.format(4, 5, "b", "c"), merged.format(5, 4, "c", "b")
+    for text in (
+        f"(MatMul(a, b), MatMul(a, c)) = ({forth}.0, {forth}.1)",
+        f"(MatMul(a, b), MatMul(a, c)) = ({back}.1, {back}.0)",  # outputs in the other order
+        f"({forth}.0, {forth}.1) = (MatMul(a, b), MatMul(a, c))",
+    ):
+        lhs, rhs = sides(text, types)
+        found = few.derive(lhs, rhs)
+        assert found is not None and len(found) == 1
+        check(lhs, rhs, found)
+    assert few.derive(*sides(f"MatMul(a, b) = {forth}.0", types)) is None
+    lhs, rhs = sides(f"(MatMul(a, {T}({T}(b))), MatMul(a, c)) = ({forth}.0, {forth}.1)", types)
+    found = few.derive(lhs, rhs)
+    assert found is not None and len(found) == 2
+    check(lhs, rhs, found)
+
+
+def test_steps_of_several_outputs_are_counted_together(few: Deriver) -> None:
+    lhs, rhs = sides(f"({T}({T}(a)), MatMul(MatMul(a, b), c)) = (a, MatMul(a, MatMul(b, c)))")
+    found = few.derive(lhs, rhs, 2)
+    assert found is not None and len(found) == 2
+    check(lhs, rhs, found)
+    assert few.derive(lhs, rhs, 1) is None
+
+
+def test_no_graph_between_fails_the_test_that_is_given(few: Deriver) -> None:
+    lhs, rhs = sides("MatMul(MatMul(MatMul(a, b), c), d) = MatMul(a, MatMul(b, MatMul(c, d)))")
+    found = few.derive(lhs, rhs)
+    assert found is not None
+    other = few.derive(lhs, rhs, passes=lambda terms: terms != found[0].after)
+    assert other is not None and all(step.after != found[0].after for step in other)
+    assert few.derive(lhs, rhs, passes=lambda terms: False) is None
+
+
+def test_steps_forward_are_found_from_the_graph_before() -> None:
+    collapsing = deriver("Mul(a, Zeros[shape=z]) = Zeros[shape=z] @ a[_,_] z=[_,_]", TWICE)
+    lhs, rhs = sides("Add(Mul(a, Zeros[shape=[3, 3]]), b) = Add(Zeros[shape=[3, 3]], b)")
+    assert collapsing.derive(lhs, rhs, forward=True) is not None
+    assert collapsing.derive(rhs, lhs, forward=True) is None
+    assert collapsing.derive(rhs, lhs) is not None
+    peak = sides("Mul(a, Zeros[shape=[3, 3]]) = Mul(b, Zeros[shape=[3, 3]])")
+    assert collapsing.derive(*peak) is not None
+    assert collapsing.derive(*peak, forward=True) is None
+    lhs, rhs = sides(f"Relu({T}({T}({T}({T}(a))))) = Relu(a)")
+    assert collapsing.derive(lhs, rhs, forward=True) is not None
+    assert collapsing.derive(rhs, lhs, forward=True) is None
+
+
+MATRICES = Family("f", tuple(Variable(name, (2, 2), "a") for name in "abc"), (), 1)
+
+
+def minimiser(*rules: str) -> Minimiser:
+    made = Minimiser(Evaluator(0))
+    for rule in rules:
+        made.add(parse_rule(rule))
+    return made
+
+
+def equation(text: str) -> Equation:
+    return Equation(*sides(text, {v.name: tensor(*v.shape) for v in MATRICES.variables}), MATRICES)
+
+
+def test_what_merges_products_is_kept_though_both_halves_follow() -> None:
+    halves = [
+        "Split[axis=i, split=n](Concat[axis=i](x, y)).0 = x",
+        "Split[axis=i, split=n](Concat[axis=i](x, y)).1 = y",
+        "Split[axis=i, split=n](MatMul(a, t)).0 = MatMul(a, Split[axis=i, split=n](t).0)",
+        "Split[axis=i, split=n](MatMul(a, t)).1 = MatMul(a, Split[axis=i, split=n](t).1)",
+    ]
+    merged = "Split[axis=-1, split=[2, 2]](MatMul(a, Concat[axis=-1](b, c)))"
+    for text in (f"{merged}.0 = MatMul(a, b)", f"{merged}.1 = MatMul(a, c)"):
+        assert minimiser(*halves).derivable(equation(text))
+    both = equation(f"(MatMul(a, b), MatMul(a, c)) = ({merged}.0, {merged}.1)")
+    assert not minimiser(*halves).derivable(both)
+    assert minimiser(*halves, BRANCHES).derivable(both)
+
+
+def test_two_graphs_that_lead_down_to_one_need_no_rule() -> None:
+    collapsing = minimiser("Add(Sub(a, b), b) = a")
+    assert collapsing.derivable(equation("Neg(Add(Sub(a, b), b)) = Neg(Add(Sub(a, c), c))"))
+    assert not collapsing.derivable(equation("Neg(Add(Sub(a, b), b)) = Neg(Add(Sub(b, c), c))"))
+
+
+def test_rules_come_and_go() -> None:
+    equation = sides(f"MatMul(MatMul(a, b), {T}({T}(c))) = MatMul(a, MatMul(b, c))")
+    rules = [parse_rule(rule) for rule in (ASSOCIATIVE, TWICE)]
+    growing = Deriver([], ByFingerprint(Evaluator(0)))
+    assert growing.derive(*equation) is None
+    growing.add(rules[0])
+    assert growing.derive(*equation) is None
+    growing.add(rules[1])
+    assert growing.derive(*equation) is not None
+    assert growing.derive(*equation, without=rules[0]) is None
+    growing.remove(rules[1])
+    assert growing.derive(*equation) is None
+    growing.add(rules[1])
+    growing.forget()
+    assert growing.derive(*equation) is not None
+
+
+def test_what_was_asked_before_does_not_matter(few: Deriver) -> None:
+    lhs, rhs = sides("MatMul(MatMul(MatMul(a, b), c), d) = MatMul(a, MatMul(b, MatMul(c, d)))")
+    for _ in range(2):
+        first, second = (deriver(*RULES).derive(lhs, rhs) for _ in range(2))
+        assert first == second
+        assert [step.after for step in few.derive(lhs, rhs) or ()] == [step.after for step in first or ()]
+
+
+def test_a_search_ends_at_its_bound() -> None:
+    narrow = deriver(ASSOCIATIVE, most=3)
+    long = "MatMul(MatMul(MatMul(a, b), c), MatMul(MatMul(d, b), a)) = MatMul(a, MatMul(b, MatMul(c, MatMul(d, d))))"
+    assert narrow.derive(*sides(long)) is None
+    assert narrow.cut == 1
+
+
+def test_steepest_descent() -> None:
+    down = Deriver([parse_rule(TWICE)], ByFingerprint(Evaluator(0)))
+    (term,) = normal(parse_terms(f"Add({T}({T}({T}({T}(a)))), b)", SQUARE))
+    assert show_terms([down.descend(term, lambda t: float(sum(1 for _ in topological((t,)))))]) in (
+        "Add(a, b)",
+        "Add(b, a)",
+    )
+
+
+def test_instances_have_different_sizes_where_they_may() -> None:
+    rule = parse_rule(ASSOCIATIVE)
+    one, other = instances(rule, rule.signatures[0])
+    for made in (one, other):
+        assert made.sizes["a.shape[1]"] == made.sizes["b.shape[0]"]
+        sizes = [made.sizes[name] for name in ("a.shape[0]", "a.shape[1]", "b.shape[1]", "c.shape[1]")]
+        assert len(set(sizes)) == 4 and min(sizes) > 1
+    assert not any(one.sizes[name] == other.sizes[name] for name in one.sizes)
+    assert instances(rule, rule.signatures[0]) == [one, other]
+
+
+@pytest.mark.parametrize(
+    ("rule", "count"),
+    [
+        ("Relu(Relu(x)) = Relu(x) @ x[1,2]", 1),  # nothing to choose
+        ("Transpose[perm=[1, 0]](x) = x @ x[_,_]", 2),
+        ("Concat[axis=-1](x, y) = Concat[axis=-2](x, y) @ x[_,_] y[_,_]", 0),
+        ("Cast[to=\"float\"](x) = Cast[to=\"float\"](x) @ x:int64[_]", 2),
+        (
+            "Conv[dilations=d, group=g, pads=p, strides=s](x, w) = Conv[dilations=d, group=g, pads=p, strides=s](x, w)"
+            " @ x[_,_,_,_] w[_,_,_,_] d=[_,_] g=_ p=[_,_,_,_] s=[_,_]",
+            2,
+        ),
+    ],
+)  # fmt: skip
+def test_instances_are_found_where_there_are_any(rule: str, count: int) -> None:
+    parsed = parse_rule(rule)
+    made = instances(parsed, parsed.signatures[0])
+    assert len(made) == count
+    for one in made:
+        assert all(a.types == b.types for a, b in zip(one.lhs, one.rhs, strict=True))
+
+
+def test_a_rule_follows_at_all_its_signatures_or_not(few: Deriver) -> None:
+    def ask(text: str, steps: int = 4) -> Consequence:
+        rule = parse_rule(text)
+        return consequence(few, rule, rule.signatures or natural_signatures(rule), steps)
+
+    law = "MatMul(MatMul(MatMul(a, b), c), d) = MatMul(a, MatMul(b, MatMul(c, d))) @ a[_,_] b[_,_] c[_,_] d[_,_]"
+    found = ask(law)
+    assert (found.outcome, found.steps, len(found.derivations)) == (DERIVED, 2, 2)
+    short = ask(law, 1)
+    assert (short.outcome, short.steps) == (NOT_DERIVED, None)
+    assert "no derivation of at most 1 steps at a[_,_] b[_,_] c[_,_] d[_,_] with a.shape[" in short.reason
+    assert ask(law + " | a[_,_,_] b[_,_,_] c[_,_,_] d[_,_,_]").outcome == NOT_DERIVED
+    assert ask("Concat[axis=-1](x, y) = Concat[axis=-2](x, y) @ x[_,_] y[_,_]").outcome == NO_INSTANCE
+
+
+def test_shipped_rules_follow_from_themselves(shipped: Deriver) -> None:
+    _, certificates = certified_rules()
+    for rule in load_rules():
+        conditions = {at: proved.conditions for at, proved in certificates[rule.id].proofs}
+        assert consequence(shipped, rule, rule.signatures, 1, conditions).outcome == DERIVED, rule.id
+        shipped.forget()
+
+
+@pytest.mark.parametrize("name", ["tensat", "taso"])
+def test_nothing_false_follows_from_shipped_rules(shipped: Deriver, name: str) -> None:
+    for rule in load_rules(FOREIGN / f"{name}.false.rules"):
+        found = consequence(shipped, rule, rule.signatures)
+        assert all(derivation.steps is None for derivation in found.derivations), rule.id
+        assert found.outcome != DERIVED
+        shipped.forget()
+
+
+def test_much_of_what_others_publish_follows_from_shipped_rules(shipped: Deriver) -> None:
+    outcomes = []
+    for rule in load_rules(FOREIGN / "tensat.true.rules"):
+        found = consequence(shipped, rule, rule.signatures)
+        for derivation in found.derivations:
+            if derivation.steps is not None:
+                check(derivation.instance.lhs, derivation.instance.rhs, derivation.steps)
+        outcomes.append(found.outcome)
+        shipped.forget()
+    assert NO_INSTANCE not in outcomes
+    assert outcomes.count(DERIVED) > len(outcomes) / 2

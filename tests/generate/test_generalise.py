@@ -1,0 +1,94 @@
+"""What becomes of attributes: the most general rule is found, and no more general one."""
+
+from __future__ import annotations
+
+import pytest
+
+from superopt.generate.candidates import Equation
+from superopt.generate.fingerprints import Evaluator
+from superopt.generate.generalise import generalise
+from superopt.generate.grammar import Family, Variable
+from superopt.generate.sampling_check import Trial
+from superopt.ir.notation import parse_terms, show_rule
+from superopt.ir.types import tensor
+
+ONE = "dilations=[1, 1], group=1"
+STILL = "strides=[1, 1]"
+CONV = "Conv[dilations=dl, group=g"
+# Left side, right side, shapes of the variables (those of weights in capitals), and the rule.
+CASES = {
+    "strides of a Conv and of a Conv on it are two variables, of a 1 x 1 Conv before it one": (
+        f"Conv[{ONE}, pads=[0, 0, 0, 0], strides=[2, 2]](Conv[{ONE}, pads=[1, 1, 1, 1], {STILL}](x, W), U)",
+        f"Conv[{ONE}, pads=[0, 0, 0, 0], {STILL}](Conv[{ONE}, pads=[1, 1, 1, 1], strides=[2, 2]](x, W), U)",
+        {"x": (1, 2, 4, 4), "W": (2, 2, 3, 3), "U": (2, 2, 1, 1)},
+        f"Conv[dilations=dl2, group=g, pads=[0, 0, 0, 0], strides=st2]({CONV}, pads=p, strides=st](x, W), U) = "
+        f"Conv[dilations=dl2, group=g, pads=[0, 0, 0, 0], strides=st]({CONV}, pads=p, strides=st2](x, W), U)",
+    ),
+    "a smaller kernel is padded by what its Conv is padded less": (
+        f"Add(Conv[{ONE}, pads=[0, 0, 0, 0], {STILL}](x, U), Conv[{ONE}, pads=[1, 1, 1, 1], {STILL}](x, W))",
+        f"Conv[{ONE}, pads=[1, 1, 1, 1], {STILL}](x, Add(W, Pad[pads=[0, 0, 1, 1, 0, 0, 1, 1], value=0.0](U)))",
+        {"x": (1, 2, 4, 4), "W": (2, 2, 3, 3), "U": (2, 2, 1, 1)},
+        "Add(Conv[dilations=[1, 1], group=g, pads=p, strides=st](x, U), "
+        "Conv[dilations=[1, 1], group=g, pads=q, strides=st](x, W)) = "
+        "Conv[dilations=[1, 1], group=g, pads=q, strides=st](x, Add(W, "
+        "Pad[pads=[0, 0, -p[0] + q[0], -p[1] + q[1], 0, 0, -p[2] + q[2], -p[3] + q[3]], value=0.0](U)))",
+    ),
+    "what a Pad adds is added to the pads": (
+        f"Conv[{ONE}, pads=[0, 0, 0, 0], {STILL}](Pad[pads=[0, 0, 1, 1, 0, 0, 1, 1], value=0.0](x), W)",
+        f"Conv[{ONE}, pads=[1, 1, 1, 1], {STILL}](x, W)",
+        {"x": (1, 2, 4, 4), "W": (2, 2, 3, 3)},
+        f"{CONV}, pads=p, strides=st](Pad[pads=[0, 0, a0, a1, 0, 0, a2, a3], value=0.0](x), W) = "
+        f"{CONV}, pads=[a0 + p[0], a1 + p[1], a2 + p[2], a3 + p[3]], strides=st](x, W)",
+    ),
+    "a Conv of single points is left of any window, but its own pads are none": (
+        f"AveragePool[count_include_pad=0, dilations=[1, 1], kernel_shape=[2, 2], pads=[0, 0, 0, 0], strides=[2, 2]]"
+        f"(Conv[{ONE}, pads=[0, 0, 0, 0], {STILL}](x, U))",
+        f"Conv[{ONE}, pads=[0, 0, 0, 0], {STILL}](AveragePool[count_include_pad=0, dilations=[1, 1], "
+        "kernel_shape=[2, 2], pads=[0, 0, 0, 0], strides=[2, 2]](x), U)",
+        {"x": (1, 2, 4, 4), "U": (2, 2, 1, 1)},
+        "AveragePool[count_include_pad=c, dilations=dl2, kernel_shape=k, pads=p, strides=st]"
+        "(Conv[dilations=dl, group=g, pads=[0, 0, 0, 0], strides=[1, 1]](x, U)) = "
+        "Conv[dilations=dl, group=g, pads=[0, 0, 0, 0], strides=[1, 1]]"
+        "(AveragePool[count_include_pad=c, dilations=dl2, kernel_shape=k, pads=p, strides=st](x), U)",
+    ),
+    "an axis that only one place can have is no variable": (
+        "Split[axis=-1, split=[2, 4]](MatMul(x, W)).0",
+        "MatMul(x, Split[axis=-1, split=[2, 4]](W).0)",
+        {"x": (3, 5), "W": (5, 6)},
+        "Split[axis=-1, split=n](MatMul(x, W)).0 = MatMul(x, Split[axis=-1, split=n](W).0)",
+    ),
+    "a function's parameter is that of the fused operator, by another name": (
+        f"LeakyRelu[alpha=0.25](Conv[{ONE}, pads=[1, 1, 1, 1], {STILL}](x, W))",
+        f'FusedConv[activation="LeakyRelu", activation_alpha=0.25, {ONE}, pads=[1, 1, 1, 1], {STILL}](x, W)',
+        {"x": (1, 2, 4, 4), "W": (2, 2, 3, 3)},
+        f"LeakyRelu[alpha=alpha]({CONV}, pads=p, strides=st](x, W)) = "
+        'FusedConv[activation="LeakyRelu", activation_alpha=alpha, activation_beta=0.0, dilations=dl, group=g, '
+        "pads=p, strides=st](x, W)",
+    ),
+    "a shape that is written down: sizes of variables, or else a variable": (
+        "Relu(Reshape[shape=[6, 5]](x))",
+        "Reshape[shape=[6, 5]](Relu(x))",
+        {"x": (2, 3, 5)},
+        "Relu(Reshape[allowzero=0, shape=z](x)) = Reshape[allowzero=0, shape=z](Relu(x))",
+    ),
+    "and where it is determined, sizes": (
+        "Reshape[shape=[2, 3, 7]](MatMul(Reshape[shape=[6, 5]](x), W))",
+        "MatMul(x, W)",
+        {"x": (2, 3, 5), "W": (5, 7)},
+        "Reshape[allowzero=0, shape=[x.shape[-3], x.shape[-2], W.shape[-1]]]"
+        "(MatMul(Reshape[allowzero=0, shape=[x.shape[-2]*x.shape[-3], x.shape[-1]]](x), W)) = MatMul(x, W)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rule(name: str) -> None:
+    left, right, shapes, rule = CASES[name]
+    types = {variable: tensor(*shape) for variable, shape in shapes.items()}
+    variables = tuple(Variable(v, shape, v, v.isupper()) for v, shape in shapes.items())
+    family = Family("x", variables, (), 2, lifts="conv" if len(shapes["x"]) == 4 else "")
+    evaluator = Evaluator(0)
+    equation = Equation(parse_terms(left, types), parse_terms(right, types), family)
+    found = generalise(equation, Trial(evaluator, 0))
+    assert found is not None
+    assert show_rule(found.rule) == rule

@@ -1,0 +1,339 @@
+"""Forms that nodes take in the opsets, and the one form that terms have; ONNX Runtime judges both sides."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper, parser
+
+from superopt.ir.infer import OPERATORS
+from superopt.ir.term import CLOSED_FORM, Term
+from superopt.onnx_io import new_model, read_model, write_model
+from tests.support.runtime_oracle import round_trip
+from tests.support.semantic_cases import CASES
+from tests.support.semantic_cases.opsets import first_version
+from tests.support.semantic_cases.terms import canonical, outputs_of
+
+WEIGHTS = (
+    "int64[2] a02 = {0, 2}, int64[0] none = {}, int64[6] pads = {0, 1, 0, 2, 0, 3}, float v = {1.5}, "
+    "int64[1] i1 = {1}, int64[2] i25 = {2, 5}, int64[1] i2 = {2}, int64[1] top = {9223372036854775807}, "
+    "int64[1] im1 = {-1}, int64[3] split = {1, 3, 0}, int64[1] low = {-9223372036854775808}"
+)
+
+
+def parsed(body: str, opset: int) -> onnx.ModelProto:
+    return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {body}')
+
+
+def read(model: onnx.ModelProto) -> Term:
+    """The term that makes the graph's first output; the model is checked to survive a round trip."""
+    round_trip(model)
+    term = read_model(model).outputs[0]
+    return term.inputs[0] if term.op == "Out" and term.inputs[0] is not None else term
+
+
+def shown(term: Term) -> str:
+    return f"{term.op} " + " ".join(f"{name}={value}" for name, value in term.attrs)
+
+
+@pytest.mark.parametrize(
+    ("opset", "node", "expected"),
+    [
+        (7, "Squeeze<axes = [0, 2]>(x)", "Squeeze axes=(-3, -1)"),
+        (7, "Squeeze(x)", "Squeeze axes=(-3, -1)"),
+        (13, "Squeeze(x)", "Squeeze axes=(-3, -1)"),
+        (13, "Squeeze(x, a02)", "Squeeze axes=(-3, -1)"),
+        (7, "Unsqueeze<axes = [0, 4]>(x)", "Unsqueeze axes=(-5, -1)"),
+        (11, "Unsqueeze<axes = [-1, 0]>(x)", "Unsqueeze axes=(-5, -1)"),
+        (13, "Unsqueeze(x, a02)", "Unsqueeze axes=(-5, -3)"),
+        (7, "Transpose(x)", "Transpose perm=(2, 1, 0)"),
+        (7, "Transpose<perm = [0, 2, 1]>(x)", "Transpose perm=(0, 2, 1)"),
+        (7, "ReduceSum(x)", "ReduceSum axes=(-3, -2, -1) keepdims=1"),
+        (7, "ReduceSum<axes = [1], keepdims = 0>(x)", "ReduceSum axes=(-2,) keepdims=0"),
+        (13, "ReduceSum<keepdims = 0>(x, a02)", "ReduceSum axes=(-3, -1) keepdims=0"),
+        (13, "ReduceSum(x)", "ReduceSum axes=(-3, -2, -1) keepdims=1"),
+        (13, "ReduceSum(x, none)", "ReduceSum axes=(-3, -2, -1) keepdims=1"),
+        (13, "ReduceSum<noop_with_empty_axes = 1>(x, none)", "Identity "),
+        (7, "Concat<axis = 1>(x, x)", "Concat axis=-2"),
+        (11, "Concat<axis = -1>(x, x)", "Concat axis=-1"),
+        (7, "Pad<pads = [0, 1, 0, 2, 0, 3]>(x)", "Pad pads=(0, 1, 0, 2, 0, 3) value=0.0"),
+        (7, "Pad<pads = [0, 1, 0, 2, -1, 3], value = 2.5>(x)", "Pad pads=(0, 1, 0, 2, -1, 3) value=2.5"),
+        (7, 'Pad<pads = [0, 1, 0, 0, 1, 0], mode = "reflect">(x)', "ai.onnx::Pad mode=reflect pads=(0, 1, 0, 0, 1, 0)"),
+        (11, "Pad(x, pads)", "Pad pads=(0, 1, 0, 2, 0, 3) value=0.0"),
+        (13, "Pad(x, pads, v)", "Pad pads=(0, 1, 0, 2, 0, 3) value=1.5"),
+        (18, "Pad(x, i25, v, i1)", "Pad pads=(0, 2, 0, 0, 5, 0) value=1.5"),
+        (18, "Pad(x, i25, , i1)", "Pad pads=(0, 2, 0, 0, 5, 0) value=0.0"),
+        (
+            7,
+            "Slice<starts = [1, 0], ends = [3, 1], axes = [1, 0]>(x)",
+            "Slice axes=(-3, -2) ends=(1, 3) starts=(0, 1) steps=(1, 1)",
+        ),
+        (
+            7,
+            "Slice<starts = [0, -2], ends = [9, 1000]>(x)",
+            "Slice axes=(-3, -2) ends=(1, 4) starts=(0, 2) steps=(1, 1)",
+        ),
+        (13, "Slice(x, i1, top, i1, i2)", "Slice axes=(-2,) ends=(4,) starts=(1,) steps=(2,)"),
+        (13, "Slice(x, im1, top, i1)", "Slice axes=(-2,) ends=(4,) starts=(3,) steps=(1,)"),
+        (13, "Slice(x, i2, i1, i1)", "Slice axes=(-2,) ends=(2,) starts=(2,) steps=(1,)"),
+        (13, "Slice(x, top, i1, i1, im1)", "Slice axes=(-2,) ends=(1,) starts=(3,) steps=(-1,)"),
+        (13, "Slice(x, im1, low, i1, im1)", "Slice axes=(-2,) ends=(-1,) starts=(3,) steps=(-1,)"),
+        (13, "Slice(x, i2, i2, i1, im1)", "Slice axes=(-2,) ends=(2,) starts=(2,) steps=(-1,)"),
+        (13, "Slice(x, im1, top, i1, im1)", "ai.onnx::Slice "),  # the specification and ONNX Runtime disagree
+        (13, "Gemm(m, m)", "Gemm alpha=1.0 beta=1.0 transA=0 transB=0"),
+        (13, "Gemm<alpha = 0.1, transB = 1>(m, m)", f"Gemm alpha={float(np.float32(0.1))} beta=1.0 transA=0 transB=1"),
+        (13, "Sum(x)", "Sum "),
+    ],
+)
+def test_forms(opset: int, node: str, expected: str) -> None:
+    body = f"g (float[1, 4, 1] x, float[3, 3] m) => (float[] y) <{WEIGHTS}> {{ y = {node} }}"
+    assert shown(read(parsed(body, opset))) == expected
+
+
+@pytest.mark.parametrize(
+    ("opset", "node", "expected"),
+    [
+        (7, "y, z, u = Split<axis = 1, split = [1, 2, 3]>(x)", "Split axis=-2 split=(1, 2, 3)"),
+        (7, "y, z, u = Split<axis = 1>(x)", "Split axis=-2 split=(2, 2, 2)"),
+        (13, "y, z, u = Split<axis = -2>(x)", "Split axis=-2 split=(2, 2, 2)"),
+        (13, "y, z, u = Split<axis = 1>(x, s)", "Split axis=-2 split=(1, 2, 3)"),
+        (18, "y, z, u = Split<axis = 2, num_outputs = 3>(x)", "Split axis=-1 split=(3, 3, 1)"),
+        (18, "y, z, u = Split<axis = 0>(x, at)", "ai.onnx::Split axis=0"),
+    ],
+)
+def test_split(opset: int, node: str, expected: str) -> None:
+    body = (
+        "g (float[3, 6, 7] x) => (float[] y, float[] z, float[] u) <int64[3] s = {1, 2, 3}, int64[3] one = {1, 1, 1}>"
+    )
+    model = parsed(f"{body} {{ at = Abs(one) {node} }}", opset)
+    assert shown(read(model)) == expected
+
+
+def test_split_of_a_size_that_is_not_known() -> None:
+    model = parsed("g (float[n, 4] x) => (float[a, 4] y, float[b, 4] z) { y, z = Split<axis = 0>(x) }", 13)
+    assert read(model).op == "ai.onnx::Split"
+
+
+def test_slice_of_a_size_that_is_not_known() -> None:
+    weights = "int64[1] a = {0}, int64[1] b = {1}"
+    model = parsed(f"g (float[n, 4] x) => (float[m, 4] y) <{weights}> {{ y = Slice(x, a, b, a) }}", 13)
+    assert read(model).op == "ai.onnx::Slice"
+    model = parsed(f"g (float[n, 4] x) => (float[n, 1] y) <{weights}> {{ y = Slice(x, a, b, b) }}", 13)
+    assert shown(read(model)) == "Slice axes=(-1,) ends=(1,) starts=(0,) steps=(1,)"
+
+
+def test_concat_of_a_rank_that_is_not_known() -> None:
+    model = parsed("g (float[] x) => (float[] y) { y = Concat<axis = 0>(x, x) }", 13)
+    assert read_model(model).outputs[0].op == "ai.onnx::Concat"
+
+
+CONV = [
+    ("Conv(x, w)", "Conv dilations=(1, 1) group=1 pads=(0, 0, 0, 0) strides=(1, 1)"),
+    ("Conv(x, w, bias)", "Conv dilations=(1, 1) group=1 pads=(0, 0, 0, 0) strides=(1, 1)"),
+    ("Conv<kernel_shape = [3, 2], pads = [1, 0, 2, 3]>(x, w)", "Conv dilations=(1, 1) group=1 pads=(1, 0, 2, 3) "
+     "strides=(1, 1)"),
+    ("Conv<group = 2, strides = [2, 1], dilations = [2, 2]>(x, half)", "Conv dilations=(2, 2) group=2 "
+     "pads=(0, 0, 0, 0) strides=(2, 1)"),
+    ('Conv<auto_pad = "VALID", strides = [2, 2]>(x, w)', "Conv dilations=(1, 1) group=1 pads=(0, 0, 0, 0) "
+     "strides=(2, 2)"),
+    ('Conv<auto_pad = "SAME_UPPER">(x, w)', "Conv dilations=(1, 1) group=1 pads=(1, 0, 1, 1) strides=(1, 1)"),
+    ('Conv<auto_pad = "SAME_LOWER">(x, w)', "Conv dilations=(1, 1) group=1 pads=(1, 1, 1, 0) strides=(1, 1)"),
+    ('Conv<auto_pad = "SAME_UPPER", strides = [3, 2]>(x, w)', "Conv dilations=(1, 1) group=1 pads=(0, 0, 1, 0) "
+     "strides=(3, 2)"),
+    ('Conv<auto_pad = "SAME_LOWER", strides = [2, 3]>(x, w)', "Conv dilations=(1, 1) group=1 pads=(1, 1, 0, 0) "
+     "strides=(2, 3)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("node", "expected"), CONV)
+@pytest.mark.parametrize("opset", [7, 11, 21])
+def test_conv(opset: int, node: str, expected: str) -> None:
+    inputs = "float[1, 4, 8, 10] x, float[6, 4, 3, 2] w, float[6, 2, 3, 2] half, float[6] bias"
+    term = read(parsed(f"g ({inputs}) => (float[1, 6, a, b] y) {{ y = {node} }}", opset))
+    assert shown(term) == expected
+
+
+@pytest.mark.parametrize("node", ["Concat<axis = -3>(x, x)", "Split<axis = -3>(x)", "Squeeze(x, a)", "ReduceSum(x, a)"])
+def test_axes_are_written_from_the_front(node: str) -> None:
+    """ONNX Runtime keeps its blocked layout through a Concat on axis 1, and leaves it for one on axis -3."""
+    written = round_trip(parsed(f"g (float[2, 1, 4, 4] x) => (float[] y) <int64[1] a = {{-3}}> {{ y = {node} }}", 17))
+    axes = [a.i for n in written.graph.node for a in n.attribute if a.name == "axis"]
+    axes += [n for t in written.graph.initializer for n in numpy_helper.to_array(t).tolist()]
+    assert set(axes) == {1}
+
+
+def test_conv_that_pads_by_a_size_that_is_not_known() -> None:
+    body = "(float[1, 1, h, 8] x, float[1, 1, 3, 3] w) => (float[1, 1, h, 8] y) "
+    body += '{ y = Conv<auto_pad = "SAME_UPPER">(x, w) }'
+    assert read(parsed(f"g {body}", 11)).op == "ai.onnx::Conv"
+    assert read(parsed(f"g {body.replace('h, 8', '7, 8')}", 11)).op == "Conv"
+
+
+NORM = "float[2, 3, 4] x, float[3] s, float[3] b, float[3] m, float[3] v"
+
+
+@pytest.mark.parametrize(
+    ("opset", "attributes", "outputs", "known"),
+    [
+        (7, "epsilon = 0.5", "y", True),
+        (9, "", "y", True),
+        (14, "momentum = 0.5", "y", True),
+        (15, "training_mode = 0", "y", True),
+        (15, "training_mode = 1", "y, a, c", False),
+    ],
+)
+def test_batch_normalization(opset: int, attributes: str, outputs: str, known: bool) -> None:
+    attributes = f"<{attributes}>" if attributes else ""
+    model = parsed(
+        f"g ({NORM}) => (float[2, 3, 4] y) {{ {outputs} = BatchNormalization{attributes}(x, s, b, m, v) }}", opset
+    )
+    feeds = {value.name: np.ones([d.dim_value for d in value.type.tensor_type.shape.dim], np.float32)
+             for value in model.graph.input}  # fmt: skip
+    round_trip(model, feeds)
+    term = read_model(model).outputs[0]
+    if known:
+        epsilon = 0.5 if "epsilon" in attributes else float(np.float32(1e-5))
+        assert shown(term) == f"BatchNormalization epsilon={epsilon}"
+    else:
+        assert term.inputs[0] is not None
+        assert term.inputs[0].op == "ai.onnx::BatchNormalization"
+
+
+def test_operators_of_opsets_before_7_stay_as_they_are() -> None:
+    node = helper.make_node("Add", ["x", "b"], ["y"], broadcast=1, axis=0)
+    infos = [helper.make_tensor_value_info(n, 1, s) for n, s in (("x", [2, 3]), ("b", [2]), ("y", [2, 3]))]
+    graph = helper.make_graph([node], "g", infos[:2], infos[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 6)], ir_version=3)
+    term = read_model(model).outputs[0]
+    assert shown(term) == "ai.onnx::Add axis=0 broadcast=1"
+
+
+@pytest.mark.parametrize("op", sorted(op for op in CASES if first_version(op) > 7))
+def test_an_operator_that_is_newer_than_the_opset_stays_as_it_is(op: str) -> None:
+    """ONNX Runtime may know it all the same; what terms say of the opset's operators would have to be written in it."""
+    case = CASES[op](random.Random(0))
+    model = write_model(new_model(outputs_of(op, case), opset=max(case.opset, first_version(op))))
+    (node,) = model.graph.node
+    assert (node.op_type, node.domain) == (op, "")
+    assert read_model(model).outputs == canonical(op, case)
+    model.opset_import[0].version = first_version(op) - 1
+    terms = read_model(model)
+    assert terms.outputs[0].op == f"ai.onnx::{op}"
+    assert terms.complaint is not None
+    assert list(write_model(terms).graph.node) == [node]
+
+
+def test_hard_swish_came_with_opset_14() -> None:
+    for opset, op in ((13, "ai.onnx::HardSwish"), (14, "HardSwish")):
+        terms = read_model(parsed("g (float[2] x) => (float[2] y) { y = HardSwish(x) }", opset))
+        assert terms.outputs[0].op == op
+        assert [node.op_type for node in write_model(terms).graph.node] == ["HardSwish"]
+
+
+def test_an_operator_that_the_opset_has_no_more_stays_as_it_is() -> None:
+    """Upsample went with opset 10; ONNX Runtime still takes it."""
+    body = "g (float[1, 1, 2, 2] x) => (float[1, 1, 4, 4] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample(x, s) }"
+    assert read_model(parsed(body, 9)).outputs[0].op == "Resize"
+    assert read_model(parsed(body, 10)).outputs[0].op == "Upsample"
+
+
+@pytest.mark.parametrize(
+    ("opset", "node"),
+    [
+        (13, "Squeeze(x, {})"),
+        (13, "Unsqueeze(x, {})"),
+        (13, "ReduceSum(x, {})"),
+        (18, "ReduceMax(x, {})"),
+        (13, "Slice(x, {}, l)"),
+        (13, "Slice(x, l, {})"),
+        (13, "Slice(x, l, l, {})"),
+        (13, "Slice(x, l, l, l, {})"),
+        (18, "Pad(x, pair, , {})"),
+        (13, "Reshape(x, {})"),
+        (13, "Expand(x, {})"),
+        (13, "Tile(v, {})"),
+        (13, "Split(x, {})"),
+    ],
+)
+def test_a_scalar_is_no_list(opset: int, node: str) -> None:
+    """Where ONNX wants a list, be it of one, a scalar is for the runtime to judge."""
+    weights, op = "int64 n = {1}, int64[1] l = {1}, int64[2] pair = {1, 1}", node.partition("(")[0]
+    body = f"g (float[1, 1] x, float[1] v) => (float[] y) <{weights}> {{ y = {node} }}"
+    for name, wanted in (("l", op), ("n", f"ai.onnx::{op}")):
+        assert read_model(parsed(body.replace("{}", name), opset)).outputs[0].op == wanted
+
+
+def test_the_shape_of_a_constant_is_no_scalar() -> None:
+    for value, constant in (("int64[1] n = {1}", True), ("int64 n = {1}", False)):
+        body = f"g (float[1] x) => (float[] y) <{value}> {{ z = ConstantOfShape(n) y = Add(x, z) }}"
+        added = read_model(parsed(body, 13)).outputs[0].inputs[1]
+        assert added is not None
+        assert (added.op in ("Const", "Zeros")) == constant
+
+
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ("Gather(x, {n})", "Gather axis=-2 indices={n}"),
+        ("Trilu(x, {n})", "Trilu k=1 upper=1"),
+        ("CumSum(x, {n})", "CumSum axis=-1 exclusive=0 reverse=0"),
+    ],
+)
+def test_a_scalar_where_it_is_one(node: str, expected: str) -> None:
+    for name, value in (("n", "1"), ("l", "(1,)")):
+        weights = "int64 n = {1}, int64[1] l = {1}"
+        body = f"g (float[2, 3] x) => (float[] y) <{weights}> {{ y = {node.replace('{n}', name)} }}"
+        assert shown(read(parsed(body, 14))) == expected.replace("{n}", value)
+
+
+def test_sizes_that_do_not_fit_are_left_to_the_runtime() -> None:
+    model = parsed("g (float[2, 3] x) => (float[] y) { y = MatMul(x, x) }", 13)
+    assert read_model(model).outputs[0].op == "ai.onnx::MatMul"
+
+
+@pytest.mark.parametrize("op", sorted(set(OPERATORS) - CLOSED_FORM))
+def test_operators_without_any_input_are_left_to_the_runtime(op: str) -> None:
+    model = parsed("g (float[2, 3] x) => (float[] y) { y = Relu(x) }", 17)
+    model.graph.node[0].op_type = op
+    del model.graph.node[0].input[:]
+    terms = read_model(model)
+    assert terms.outputs[0].op == f"ai.onnx::{op}"
+    assert terms.complaint is not None or op in ("Concat", "Sum")
+
+
+def test_broadcast_of_symbolic_sizes_is_not_guessed() -> None:
+    """n may be 1 and m not: the sum's first size is neither."""
+    model = parsed("g (float[n, 2] x, float[m, 2] z) => (float[k, 2] y) { y = Add(x, z) }", 13)
+    term = read(model)
+    assert term.op == "Add"
+    assert term.type is not None
+    assert term.type.shape is not None
+    assert str(term.type.shape[0]) not in ("n", "m")
+
+
+def test_sizes_at_given_shapes() -> None:
+    model = parsed("g (float[n, c, h, w] x) => (float[n, p] y) { t = Flatten(x) u = Relu(x) y = Neg(t) }", 13)
+    terms = read_model(model, {"x": (2, 3, 4, 5)})
+    assert terms.sizes | {"n": 2, "c": 3, "h": 4, "w": 5} == terms.sizes
+    output = terms.outputs[0].type
+    assert output is not None
+    assert output.concrete() is None  # the terms serve every size
+    assert terms.concrete(output).concrete() == (2, 60)
+
+
+@pytest.mark.parametrize("name", ["?", "-1", "None", "unknown"])
+def test_a_size_that_is_called_unknown_is_not_equal_to_another_one(name: str) -> None:
+    """Paddle, for one, calls every size that it does not know `?`."""
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["y"]), helper.make_node("Relu", ["z"], ["w"])],
+        "g",
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [name, 3]) for n in "xz"],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, [name, 3]) for n in "yw"],
+    )
+    first, second = read_model(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])).inputs
+    assert first.type is not None
+    assert second.type is not None
+    assert first.type.shape != second.type.shape

@@ -1,0 +1,134 @@
+"""Each operator's definition in the kernel against ONNX Runtime and onnx.reference, at random attributes and shapes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from fractions import Fraction
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import helper
+from onnx.reference import ReferenceEvaluator
+
+from superopt.evaluate import can_evaluate, dtype_name, evaluate
+from superopt.ir.infer import make
+from superopt.ir.operator import OPERATORS
+from superopt.ir.term import CLOSED_FORM, Term, var
+from superopt.ir.types import FLOAT_DTYPES, TensorType, tensor
+from superopt.onnx_io import new_model, write_model
+from superopt.ops.meaning import Meaning
+from tests.support.semantic_cases import CASES, Case
+from verify.diagnose.numeric import Numeric
+
+
+def _outputs(op: str, case: Case) -> list[Term]:
+    term = make(op, [None if a is None else _leaf(k, a) for k, a in enumerate(case.arrays)], case.attrs)
+    return [term.out(k) for k in range(len(term.types))] if len(term.types) > 1 or op == "Split" else [term]
+
+
+def _leaf(position: int, array: np.ndarray) -> Term:
+    dtype = dtype_name(int(helper.np_dtype_to_tensor_dtype(array.dtype)))
+    return var(f"x{position}", TensorType(dtype, array.shape))
+
+
+def _leaves(case: Case) -> dict[Term, np.ndarray]:
+    return {_leaf(k, a): a for k, a in enumerate(case.arrays) if a is not None}
+
+
+def _by_definition(outputs: list[Term], case: Case) -> list[np.ndarray]:
+    lookups = {f"x{k}": (lambda place, a=a: float(a[place])) for k, a in enumerate(case.arrays) if a is not None}
+    meaning = Meaning(Numeric(lookups, {}))
+    results = []
+    for output in outputs:
+        shape = _shape(output)
+        result = np.zeros(shape)
+        for place in itertools.product(*map(range, shape)):
+            result[place] = meaning.scalar(output, place)
+        results.append(result)
+    return results
+
+
+def _shape(term: Term) -> tuple[int, ...]:
+    assert term.type is not None
+    shape = term.type.concrete()
+    assert shape is not None
+    return shape
+
+
+def _check(op: str, seed: int) -> None:
+    case = CASES[op](random.Random(f"{op} {seed}"))
+    outputs = _outputs(op, case)
+    written = write_model(new_model(outputs, opset=case.opset, extra_opsets={"com.microsoft": 1}))
+    feeds = {f"x{k}": a for k, a in enumerate(case.arrays) if a is not None}
+    results = []
+    if "onnxruntime" in case.oracles:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 3
+        session = onnxruntime.InferenceSession(written.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        results.append(session.run(None, feeds))
+    if "reference" in case.oracles:
+        results.append(ReferenceEvaluator(written).run(None, feeds))
+    if all(can_evaluate(output) for output in outputs):  # what folds weights means the same
+        results.append(evaluate(outputs, _leaves(case), {}))
+    assert results, "nobody was asked"
+    mine = _by_definition(outputs, case)
+    for oracle in results:
+        for output, ours, theirs in zip(outputs, mine, oracle, strict=True):
+            said = f"{op} {case.attrs} {[None if a is None else a.shape for a in case.arrays]}"
+            assert ours.shape == np.shape(theirs), said
+            assert output.type is not None
+            if output.type.dtype in FLOAT_DTYPES:
+                np.testing.assert_allclose(ours, theirs, rtol=case.tolerance, atol=case.tolerance, err_msg=said)
+            else:
+                np.testing.assert_array_equal(ours, theirs, err_msg=said)
+
+
+def test_every_operator_of_the_table_has_a_definition_and_cases() -> None:
+    assert set(OPERATORS) == set(OPERATORS)
+    assert set(CASES) == set(OPERATORS) - CLOSED_FORM
+
+
+@pytest.mark.parametrize("op", sorted(CASES))
+def test_definition_agrees_with_the_oracles(op: str) -> None:
+    for seed in range(15):
+        _check(op, seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("op", sorted(CASES))
+def test_definition_agrees_with_the_oracles_at_length(op: str) -> None:
+    for seed in range(15, 215):
+        _check(op, seed)
+
+
+def test_constants_in_closed_form() -> None:
+    meaning = Meaning(Numeric({}, {}))
+
+    def array(term: Term) -> np.ndarray:
+        assert term.type is not None
+        shape = term.type.concrete()
+        assert shape is not None
+        return np.array([meaning.scalar(term, place) for place in itertools.product(*map(range, shape))]).reshape(shape)
+
+    assert np.array_equal(array(make("Zeros", (), {"shape": (2, 3)})), np.zeros((2, 3)))
+    assert np.array_equal(array(make("Ones", (), {"shape": (2,)})), np.ones(2))
+    assert np.array_equal(array(make("Eye", (), {"n": 3})), np.eye(3))
+
+
+@pytest.mark.parametrize(("channels", "group", "kernel"), [(4, 1, 3), (4, 2, 3), (3, 3, 1), (6, 2, 5)])
+def test_conv_with_a_dirac_kernel_is_the_identity(channels: int, group: int, kernel: int) -> None:
+    shape = (channels, channels // group, kernel, kernel)
+    attrs = {"dilations": (1, 1), "group": group, "pads": (kernel // 2,) * 4, "strides": (1, 1)}
+    x = np.random.default_rng(0).standard_normal((1, channels, 4, 3))
+    term = make("Conv", (var("x", tensor(*x.shape)), make("Dirac", (), {"group": group, "shape": shape})), attrs)
+    meaning = Meaning(Numeric({"x": lambda place: float(x[place])}, {}))
+    for place in itertools.product(*map(range, x.shape)):
+        assert meaning.scalar(term, place) == x[place]
+
+
+def test_numbers_are_exact_fractions() -> None:
+    assert Numeric({}, {}).constant(Fraction(1, 4)) == 0.25

@@ -1,0 +1,141 @@
+"""Verdicts of earlier runs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from superopt.ir.notation import parse_rule
+from superopt.ir.rule import Signature
+from superopt.onnx_io import ModelError
+from superopt.optimizer import optimize
+from superopt.optimizer.candidates import Found
+from superopt.optimizer.engine import Request
+from superopt.optimizer.proof_cache import RememberedProofs
+from superopt.rulebook.loading import load_rules
+from tests.support.models import lora
+from verify import proofs
+from verify.proofs import Certificate
+from verify.verdict import Proved, Unknown
+
+TRUE = parse_rule("Add(x, y) = Add(y, x) @ x[_,_] y[_,_]")
+FALSE = parse_rule("Sub(x, y) = Sub(y, x) @ x[_,_] y[_,_]")
+
+
+@pytest.fixture
+def unable(monkeypatch: pytest.MonkeyPatch) -> None:
+    def prove_at(*_: object) -> None:
+        raise AssertionError("proven again")
+
+    monkeypatch.setattr(proofs, "prove_at", prove_at)
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Path:
+    path = tmp_path / "verdicts.sqlite"
+    book = RememberedProofs(path=path)
+    assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+    assert not isinstance(book.verdict(FALSE, FALSE.signatures[0]), Proved)
+    return path
+
+
+def test_nothing_is_proven_twice(known: Path, unable: None) -> None:
+    book = RememberedProofs(path=known)
+    assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+    assert isinstance(book.verdict(FALSE, FALSE.signatures[0]), Unknown)
+
+
+def test_a_remembered_proof_answers_for_the_reversed_equation(known: Path, unable: None) -> None:
+    """As it did in the run that found it, and therefore did not note the reversed one."""
+    book = RememberedProofs(path=known)
+    proved = book.verdict(TRUE, TRUE.signatures[0])
+    assert TRUE.reversed().id != TRUE.id
+    assert book.verdict(TRUE.reversed(), TRUE.signatures[0]) == proved
+
+
+def test_proofs_at_any_signature_are_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sizes of an attribute, z[1], are in none that is written in a file of rules."""
+    rule = parse_rule("Expand[shape=z](Expand[shape=[z[1], b.shape[-1]]](b)) = Expand[shape=z](b)")
+    signature = Signature((("b", (None, None)),), (("z", (2, 3, 4)), ("z[1]", 3)))
+    proved = RememberedProofs(path=tmp_path / "verdicts.sqlite").verdict(rule, signature)
+    assert isinstance(proved, Proved)
+    monkeypatch.setattr(proofs, "prove_at", lambda *_: pytest.fail("proven again"))
+    assert RememberedProofs(path=tmp_path / "verdicts.sqlite").verdict(rule, signature) == proved
+
+
+def test_what_a_certificate_proves_is_not_proven_again(known: Path, tmp_path: Path, unable: None) -> None:
+    with pytest.raises(AssertionError, match="proven again"):
+        RememberedProofs(path=tmp_path / "other.sqlite").verdict(TRUE, TRUE.signatures[0])
+    proved = RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0])
+    assert isinstance(proved, Proved)
+    certificates = {TRUE.id: Certificate.of(TRUE, [(TRUE.signatures[0], proved)])}
+    book = RememberedProofs(certificates, path=tmp_path / "other.sqlite")
+    assert book.verdict(TRUE, TRUE.signatures[0]) == book.verdict(TRUE.reversed(), TRUE.signatures[0]) == proved
+
+
+def test_a_certificate_that_does_not_answer_for_the_reverse_is_not_asked_again(
+    known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that assumes its own left side defined says nothing of the reversed equation."""
+    proved = RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0])
+    assert isinstance(proved, Proved)
+    one_way = replace(proved, defined_left=True)
+    certificates = {TRUE.id: Certificate.of(TRUE, [(TRUE.signatures[0], one_way)])}
+    path = tmp_path / "other.sqlite"
+    first = RememberedProofs(certificates, path=path).verdict(TRUE.reversed(), TRUE.signatures[0])
+    monkeypatch.setattr(proofs, "prove_at", lambda *_: pytest.fail("proven again"))
+    assert RememberedProofs(certificates, path=path).verdict(TRUE.reversed(), TRUE.signatures[0]) == first
+
+
+def test_another_kernel_proves_again(known: Path, unable: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("superopt.optimizer.proof_cache.kernel_hash", lambda: "another")
+    with pytest.raises(AssertionError, match="proven again"):
+        RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0])
+
+
+def test_a_file_that_cannot_be_used_is_as_good_as_none(tmp_path: Path) -> None:
+    path = tmp_path / "verdicts.sqlite"
+    path.write_bytes(b"no database" * 100)
+    book = RememberedProofs(path=path)
+    assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+
+
+def test_what_is_proven_now_is_known_apart_from_what_an_earlier_run_says(known: Path, unable: None) -> None:
+    book = RememberedProofs(path=known)
+    assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+    with pytest.raises(AssertionError, match="proven again"):
+        book.own.verdict(TRUE, TRUE.signatures[0])
+
+
+def test_proofs_that_cannot_be_repeated_are_forgotten(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proofs, "prove_at", lambda *_: Unknown("too hard today"))
+    book = RememberedProofs(path=known)
+    assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+    book.own.verdict(TRUE, TRUE.signatures[0])
+    book.correct()
+    assert isinstance(RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0]), Unknown)
+
+
+def test_the_search_relies_on_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # without any earlier run
+    asked = []
+
+    def finder(request: Request) -> Found:
+        with monkeypatch.context() as here:
+            here.setattr(proofs, "prove_at", lambda *_: pytest.fail("proven again"))
+            for rule in load_rules(None)[:50]:
+                asked.extend(request.book.verdict(rule, signature) for signature in rule.signatures)
+        return Found()
+
+    optimize(lora(), ep="cpu", finder=finder)
+    assert len(asked) >= 50 and all(isinstance(verdict, Proved) for verdict in asked)
+
+
+def test_a_model_that_cannot_be_read_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "bad.onnx").write_bytes(b"no model")
+    with pytest.raises(ModelError):
+        optimize(tmp_path / "bad.onnx", ep="cpu")
+    assert not (tmp_path / "cache").exists()

@@ -1,0 +1,116 @@
+"""What an earlier run has timed: the same again for the same two files, and for no others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from superopt.optimizer import optimize
+from superopt.optimizer import timing_cache as timings
+from superopt.optimizer.timing_cache import RememberedTimings
+from superopt.optimizer.validator import Judge
+from superopt.runtime import Feeds, Target, Timing
+from superopt.search import CostCache
+from tests.support.models import lora
+
+CPU = Target("cpu", 1)
+FEEDS = {"x": np.ones((2, 3), np.float32)}
+
+
+class Timer:
+    """Counts how often it is asked; each answer is another one."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
+        self.calls += 1
+        ratio = 1.0 + self.calls / 10
+        return Timing(ratio, 1.0, ratio, 1.05, 1.6, ratio, 1.0, 7, "cpu")
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "costs.sqlite"
+
+
+def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
+    timer = Timer()
+    first = RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0)
+    again = RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0)
+    assert timer.calls == 1 and not first.remembered and again.remembered
+    assert again == Timing(**{**vars(first), "remembered": True})
+    assert again.seconds == first.seconds > 0  # what it took then
+
+
+def test_no_file_is_left_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[CostCache] = []
+    monkeypatch.setattr(timings, "CostCache", lambda path: opened.append(CostCache(path)) or opened[-1])
+    for _ in range(2):
+        RememberedTimings(Timer(), CPU, path)(b"one", b"other", FEEDS, 5.0)
+    assert opened and all(cache.problem is None and cache._connection is None for cache in opened)
+
+
+def test_measured_anew_on_demand_and_then_remembered(path: Path) -> None:
+    timer = Timer()
+    RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0)
+    anew = RememberedTimings(timer, CPU, path, anew=True)(b"one", b"other", FEEDS, 5.0)
+    assert timer.calls == 2 and not anew.remembered
+    assert RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0).ratio == anew.ratio
+
+
+def test_other_files_inputs_conditions_or_seconds_are_measured(path: Path) -> None:
+    timer = Timer()
+    zeros, flat = {"x": np.zeros((2, 3), np.float32)}, {"x": np.ones(6, np.float32)}
+    words = [{"x": np.array(word, dtype=object)} for word in (["a"], ["b"])]
+    for target, original, candidate, feeds, seconds in [
+        (CPU, b"one", b"other", FEEDS, 5.0),
+        (CPU, b"two", b"other", FEEDS, 5.0),
+        (CPU, b"one", b"third", FEEDS, 5.0),
+        (CPU, b"one", b"other", zeros, 5.0),
+        (CPU, b"one", b"other", flat, 5.0),
+        (CPU, b"one", b"other", FEEDS, 10.0),
+        (Target("cpu", 2), b"one", b"other", FEEDS, 5.0),
+        *[(CPU, b"one", b"other", word, 5.0) for word in words],
+    ]:
+        assert not RememberedTimings(timer, target, path)(original, candidate, feeds, seconds).remembered
+    assert timer.calls == 9
+    assert RememberedTimings(timer, CPU, path)(b"one", b"other", words[1], 5.0).remembered
+
+
+def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None:
+    weights = numpy_helper.from_array(np.ones((64, 64), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "outside",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 64))],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 64))],
+        [weights],
+    )
+    model = tmp_path / "model.onnx"
+    onnx.save_model(
+        helper.make_model(graph), model, save_as_external_data=True, location="weights.bin", size_threshold=0
+    )
+    timer = Timer()
+    RememberedTimings(timer, CPU, path)(model, b"other", FEEDS, 5.0)
+    assert RememberedTimings(timer, CPU, path)(model, b"other", FEEDS, 5.0).remembered
+    data = bytearray((tmp_path / "weights.bin").read_bytes())
+    data[5] ^= 1
+    (tmp_path / "weights.bin").write_bytes(data)
+    assert not RememberedTimings(timer, CPU, path)(model, b"other", FEEDS, 5.0).remembered
+
+
+def test_the_same_run_has_the_same_result(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timer = Timer()
+    monkeypatch.setattr(Judge, "_interleaved", lambda self, *arguments: timer(*arguments))
+    first, again = (optimize(lora(), rules=lora_rules, ep="cpu", threads=1, budget=5.0) for _ in range(2))
+    assert first.changed and again.changed and first.latency is not None and again.latency is not None
+    assert not first.latency.remembered and again.latency.remembered and first.latency.ratio == again.latency.ratio
+    assert first.proto is not None and again.proto is not None
+    assert first.proto.SerializeToString() == again.proto.SerializeToString()
+    measured = optimize(lora(), rules=lora_rules, ep="cpu", threads=1, budget=5.0, remeasure=True)
+    assert measured.latency is not None and not measured.latency.remembered

@@ -1,0 +1,67 @@
+"""The wheel, installed with its dependencies into an empty virtual environment, works away from the checkout."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import onnx
+import pytest
+
+from tests.support.models import branches
+from tests.support.paths import ROOT
+
+
+def run(*command: str | Path, cwd: Path) -> str:
+    """Standard output; nothing of this process's Python settings is inherited."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=600
+    )
+    assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder, cwd=ROOT)
+    return next(folder.glob("*.whl"))
+
+
+def test_wheel_holds_rules_and_kernel(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    shipped = {f"superopt/rules/{path.relative_to(ROOT / 'rules')}" for path in (ROOT / "rules").rglob("*.rules")}
+    assert shipped
+    files = [path for package in ("superopt", "verify") for path in (ROOT / package).rglob("*.py")]
+    sources = {path.relative_to(ROOT).as_posix() for path in files}
+    assert sources >= {"superopt/ops/__init__.py", "verify/prove/__init__.py", "superopt/cli/__init__.py"}
+    assert shipped | sources | {"superopt/rules/certificates.jsonl"} <= names
+    assert {f"superopt/report/page/{name}" for name in ("report.html", "style.css", "script.js")} <= names
+    assert not [name for name in names if name.startswith(("tests/", "scripts/", "rules/"))]
+
+
+@pytest.mark.slow
+def test_optimizes_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "venv", with_pip=True, symlinks=os.name != "nt")
+    scripts = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")
+    away = tmp_path / "away"
+    away.mkdir()
+    run(scripts / "python", "-m", "pip", "install", "-q", "--no-compile", wheel, cwd=away)
+    onnx.save(branches(), away / "model.onnx")
+    arguments = ("model.onnx", "-o", "fast.onnx", "--ep", "cpu", "--budget", "20", "--json")
+    result = json.loads(run(scripts / "optimize", *arguments, cwd=away))
+    assert result["changed"], result
+    assert sum(result["operators_after"].values()) < sum(result["operators_before"].values())
+    assert result["proof"]["steps"] > 0
+    onnx.checker.check_model(away / "fast.onnx", full_check=True)
+    assert run(scripts / "superopt", "rules", cwd=away).count("\n") > 10
+    place = run(
+        scripts / "python", "-c", "import superopt, verify; print(superopt.__file__, verify.__file__)", cwd=away
+    )
+    assert str(ROOT) not in place

@@ -1,0 +1,38 @@
+"""What is measured in a slow minute compares with what is measured in a quick one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from superopt.ir.infer import make
+from superopt.ir.term import var
+from superopt.ir.types import tensor
+from superopt.runtime import Target
+from superopt.runtime.reference import reference_seconds
+from superopt.search import CostCache, MeasuredCost
+from superopt.search.cost import measured
+
+RELU = make("Relu", (var("x", tensor(64, 64)),))
+
+
+def test_the_reference_takes_time() -> None:
+    assert 1e-6 < reference_seconds() < 1.0
+
+
+@pytest.mark.parametrize("slow", [1.0, 3.0])
+def test_a_slow_minute_changes_no_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slow: float) -> None:
+    """The first cost is measured in a quick minute, the second one in a minute in which all takes `slow` as long."""
+    pace = 1.0
+
+    def samples(run: object, clock: object, reference: Callable[[], float]) -> list[tuple[float, float]]:
+        return [(pace * 5e-5 + noise, pace * 2e-4 + noise) for noise in (1e-3, 0.0, 1e-4)]
+
+    monkeypatch.setattr(measured, "reference_seconds", lambda: 2e-4)
+    monkeypatch.setattr(measured, "_samples", samples)
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    assert cost._seconds([RELU], {}) == pytest.approx(5e-5)
+    pace = slow
+    assert cost._seconds([RELU], {}) == pytest.approx(5e-5)

@@ -1,0 +1,260 @@
+"""The instrument: feeds that models accept, tolerances that mean something, fair timing, no silent fallback."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from onnx import TensorProto, helper
+
+from superopt.runtime import (
+    InputError,
+    InputSpec,
+    RuntimeUnavailable,
+    Target,
+    Tolerance,
+    Unfeedable,
+    compare,
+    derive_tolerance,
+    feed_candidates,
+    fix_shapes,
+    input_specs,
+    open_session,
+    parse_shape,
+    resolve_target,
+    spread,
+    time_contest,
+    time_interleaved,
+    time_models,
+    worst_of,
+)
+from superopt.runtime import sessions as sessions_module
+from superopt.runtime import timing as timing_module
+from superopt.runtime.timing import median_interval
+from tests.support.models import floats, lora, model, weights
+
+TIGHT = Tolerance(depth=10, length=100)
+
+
+@given(st.text("abc:/.=_", min_size=1), st.lists(st.integers(0, 4096), max_size=6))
+def test_shapes_read_back(name: str, sizes: list[int]) -> None:
+    assert parse_shape(f"{name}={'x'.join(map(str, sizes))}") == (name, tuple(sizes))
+
+
+@pytest.mark.parametrize("text", ["", "x", "=1x2", "x=1x", "x=-1", "x=1x2y", "x= 1"])
+def test_shapes_that_are_none(text: str) -> None:
+    with pytest.raises(InputError, match="1x3x224x224"):
+        parse_shape(text)
+
+
+def test_equal_symbols_get_equal_sizes() -> None:
+    specs = [InputSpec("a", 1, (None, 4), ("batch", None)), InputSpec("b", 1, (None, None), ("batch", "other"))]
+    shapes, notices = fix_shapes(specs, {"a": (7, 4)})
+    assert shapes == {"a": (7, 4), "b": (7, 1)}
+    assert len(notices) == 1
+    assert "b[other]" in notices[0]
+
+
+def test_unknown_rank_needs_a_shape() -> None:
+    spec = InputSpec("a", 1, None)
+    with pytest.raises(Unfeedable, match="a"):
+        fix_shapes([spec], {})
+    assert fix_shapes([spec], {"a": (2,)})[0] == {"a": (2,)}
+
+
+def test_inputs_with_defaults_are_left_out() -> None:
+    proto = lora()
+    proto.graph.input.append(floats("W", 64, 64))
+    assert [spec.name for spec in input_specs(proto)] == ["x"]
+
+
+def test_feeds_depend_on_seed_index_and_name_only() -> None:
+    one, other = InputSpec("a", TensorProto.FLOAT, (3,)), InputSpec("b", TensorProto.FLOAT, (3,))
+    shapes = {"a": (3,), "b": (3,)}
+    both = next(feed_candidates([one, other], shapes, 5, 0))
+    assert np.array_equal(next(feed_candidates([one], shapes, 5, 0))["a"], both["a"])
+    assert not np.array_equal(both["a"], both["b"])
+    assert not np.array_equal(next(feed_candidates([one], shapes, 6, 0))["a"], both["a"])
+    assert not np.array_equal(next(feed_candidates([one], shapes, 5, 1))["a"], both["a"])
+
+
+NUMERIC = [
+    TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16, TensorProto.INT8,
+    TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL, TensorProto.COMPLEX64,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("elem_type", [*NUMERIC, TensorProto.STRING])
+def test_every_element_type_is_drawn(elem_type: int) -> None:
+    for feeds in feed_candidates([InputSpec("a", elem_type, (2, 3))], {"a": (2, 3)}, 0, 0):
+        assert feeds["a"].dtype == helper.tensor_dtype_to_np_dtype(elem_type)
+        assert feeds["a"].shape == (2, 3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, ml_dtypes.bfloat16])
+def test_tolerance_grows_with_roundoff_and_depth(dtype: Any) -> None:
+    tight, loose = (Tolerance(d, d).relative(np.dtype(dtype)) for d in (4, 400))
+    assert 0 < tight < loose < 1
+    assert Tolerance(4, 4, own=0.3).relative(np.dtype(dtype)) >= 0.3
+
+
+def test_derived_depth_and_length() -> None:
+    tolerance = derive_tolerance(lora(size=64, rank=16))
+    assert tolerance.depth == 5  # two MatMuls, Add, Relu, and the output
+    assert 64 + 64 <= tolerance.length <= 64 + 64 + 3
+
+
+def test_rounding_of_real_models_is_within_tolerance() -> None:
+    """Both orders of multiplication in float32, many sizes: always within, and not by more than a hundred times."""
+    rng = np.random.default_rng(0)
+    for size in (8, 64, 256):
+        x, a, b = (rng.standard_normal((size, size)).astype(np.float32) for _ in range(3))
+        found = compare([(x @ a) @ b], [x @ (a @ b)], Tolerance(2, 2 * size))
+        assert found.ok, found
+        assert found.worst > 0.01
+
+
+def test_real_differences_are_found() -> None:
+    a = np.linspace(-1, 1, 100, dtype=np.float32)
+    assert compare([a], [a], TIGHT).ok
+    assert not compare([a], [a * np.float32(1.001)], TIGHT).ok
+    assert not compare([a], [a.astype(np.float64)], TIGHT).ok
+    assert not compare([a], [a[:99]], TIGHT).ok
+    assert not compare([a], [a, a], TIGHT).ok
+    assert not compare([a, a], [a, -a], TIGHT).ok
+    assert compare([a, a], [a, -a], TIGHT).output == 1
+
+
+@pytest.mark.parametrize(("bad", "same"), [(np.nan, np.nan), (np.inf, np.inf), (-np.inf, -np.inf)])
+def test_specials_must_agree(bad: float, same: float) -> None:
+    a = np.array([1.0, 2.0], np.float32)
+    with_bad = np.array([1.0, bad], np.float32)
+    assert not compare([a], [with_bad], TIGHT).ok
+    assert not compare([with_bad], [a], TIGHT).ok
+    assert compare([with_bad], [np.array([1.0, same], np.float32)], TIGHT).ok
+    assert not compare([np.array([1.0, np.inf], np.float32)], [np.array([1.0, -np.inf], np.float32)], TIGHT).ok
+
+
+def test_integers_are_equal_unless_the_original_is_not_itself() -> None:
+    a, b = np.arange(100), np.arange(100)
+    b[3] += 1
+    assert not compare([a], [b], TIGHT).ok
+    assert compare([a], [b], spread(TIGHT, [a], [b])).ok
+    assert not compare([a], [b + 1], spread(TIGHT, [a], [b])).ok
+
+
+def test_spread_widens_the_tolerance() -> None:
+    a = np.ones(4, np.float32)
+    widened = spread(TIGHT, [a], [a + np.float32(0.1)])
+    assert compare([a], [a + np.float32(0.2)], widened).ok
+    assert not compare([a], [a + np.float32(1.0)], widened).ok
+
+
+def test_strings_sequences_and_empty_outputs() -> None:
+    words, empty = np.array(["a", "b"], dtype=object), np.zeros((0, 3), np.float32)
+    assert compare([words, [empty, words], empty], [words, [empty, words], empty], TIGHT).ok
+    assert not compare([words], [np.array(["a", "c"], dtype=object)], TIGHT).ok
+    assert not compare([[empty]], [[empty, empty]], TIGHT).ok
+    assert worst_of([]).ok
+
+
+def test_faster_is_measured_as_faster() -> None:
+    def work(size: int) -> float:
+        return sum(float(i) for i in range(size))
+
+    timing = time_interleaved(lambda: work(40000), lambda: work(10000), budget_s=0.3, cpu_clock=True)
+    assert 2.5 < timing.ratio < 6
+    assert timing.low <= timing.ratio <= timing.high
+    assert timing.before > timing.after > 0
+
+
+def test_other_work_on_the_machine_changes_no_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(0)
+
+    class Clock:
+        now = 0.0
+
+        def process_time(self) -> float:
+            return self.now
+
+        perf_counter = process_time
+
+    clock = Clock()
+
+    def run(seconds: float) -> None:
+        clock.now += seconds + (rng.expovariate(1.0) if rng.random() < 0.5 else 0.0)
+
+    monkeypatch.setattr(timing_module, "time", clock)
+    timing = time_interleaved(lambda: run(1.0), lambda: run(0.8), budget_s=40.0, cpu_clock=True)
+    assert timing.ratio == pytest.approx(1.25)
+    assert timing.low <= timing.ratio <= timing.high
+    standings = time_contest([lambda: lambda: run(1.0), lambda: lambda: run(0.8)], budget_s=400.0, cpu_clock=True)
+    assert standings[1].timing.ratio == pytest.approx(1.25)
+    assert standings[1].timing.after == pytest.approx(0.8)
+
+
+def test_budget_holds() -> None:
+    start = time.perf_counter()
+    time_interleaved(lambda: time.sleep(0.01), lambda: time.sleep(0.01), budget_s=0.1, cpu_clock=False, least=2)
+    assert time.perf_counter() - start < 2
+
+
+@given(st.lists(st.floats(0.5, 2.0), min_size=1, max_size=200))
+def test_interval_holds_the_median(values: list[float]) -> None:
+    low, high = median_interval(values)
+    assert min(values) <= low <= float(np.median(values)) <= high <= max(values)
+
+
+@pytest.mark.filterwarnings("ignore:Specified provider")
+def test_silent_fallback_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ONNX Runtime that has no CUDA gives a session on the CPU, and says nothing."""
+    monkeypatch.setitem(sessions_module._PROVIDERS, "cuda", "NoSuchExecutionProvider")
+    with pytest.raises((RuntimeUnavailable, sessions_module.CannotRun)):
+        open_session(lora(), Target("cuda", 1))
+    with pytest.raises(RuntimeUnavailable, match="CUDA"):
+        resolve_target("cuda")
+    assert resolve_target("auto") == Target("cpu", 1)
+
+
+def test_targets() -> None:
+    assert resolve_target("cpu", 4) == Target("cpu", 4)
+    with pytest.raises(ValueError, match="tpu"):
+        resolve_target("tpu")
+    with pytest.raises(ValueError, match="-1"):
+        resolve_target("cpu", -1)
+
+
+def test_both_levels_run() -> None:
+    proto = model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        [floats("x", 2, 3)],
+        [floats("y", 2, 4)],
+        [("w", weights(3, 4))],
+    )
+    onnx.checker.check_model(proto)
+    x = np.ones((2, 3), np.float32)
+    results = [open_session(proto, Target(), level=level).run({"x": x})[0] for level in ("all", "none")]
+    np.testing.assert_allclose(*results, rtol=1e-6)
+
+
+def test_what_is_made_second_gains_nothing_by_it() -> None:
+    """Of two equal sessions the one opened second tends to be faster; here it is, by a quarter."""
+    made: list[int] = []
+
+    def make() -> Callable[[], object]:
+        made.append(len(made))
+        size = 30_000 if len(made) % 2 else 24_000
+        return lambda: sum(range(size))
+
+    timing = time_models(make, make, budget_s=0.4, cpu_clock=True)
+    assert len(made) % 4 == 0
+    assert timing.low < 1 < timing.high
+    assert 0.9 < timing.ratio < 1.1

@@ -1,0 +1,223 @@
+"""What the search of one region finds."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from superopt.ir.infer import make
+from superopt.ir.notation import parse_rule, parse_terms
+from superopt.ir.pattern import Bindings
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Term, var
+from superopt.ir.types import tensor
+from superopt.rulebook.loading import load_rules
+from superopt.search.cost.analytic import AnalyticCost
+from superopt.search.cost.graph_cost import GraphCost
+from superopt.search.match.matcher import Check, CheckCache, Matcher, RuleSet
+from superopt.search.strategy.context import Shared
+from superopt.search.strategy.region_search import RegionSearch
+from superopt.search.strategy.regions import canonical
+from tests.support.search_graphs import Graphs, image, operators
+from tests.support.search_rules import RULES, believe
+
+RULE_SET = RuleSet(RULES)
+_CUT = "Slice[axes=[1], ends=e, starts=s, steps=[1]]"
+PARTS = RuleSet([parse_rule(f"{_CUT}(MatMul(a, b)) = MatMul(a, {_CUT}(b))")])
+
+
+def searched(
+    *outputs: Term,
+    rules: RuleSet = RULE_SET,
+    check: Check = believe,
+    alpha: float = 2.0,
+    limit: int = 700,
+    focus: frozenset[Term] | None = None,
+) -> RegionSearch:
+    shared = Shared(Matcher(rules), CheckCache(check), GraphCost(AnalyticCost()))
+    search = RegionSearch(outputs, shared, alpha=alpha, limit=limit, focus=focus)
+    while not search.exhausted:
+        search.improve()
+    return search
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_a_depthwise_block_of_mobileone_becomes_one_conv(scale: bool) -> None:
+    block = Graphs().mobileone(image(), 8, 3, 8, 4, scale)
+    assert operators(searched(block).best.outputs) == ["Conv", "Relu"]
+
+
+def test_a_pointwise_block_of_mobileone_becomes_one_conv() -> None:
+    block = Graphs().mobileone(image(), 8, 1, 1, 4, False)
+    assert operators(searched(block).best.outputs) == ["Conv", "Relu"]
+
+
+def test_layers_with_adapters_become_one_product_each() -> None:
+    """That the adapter's sum goes into the bias of the other product is a gain, too, and the end of it: the factor and
+    the transposed weights, which keep the two from being one, have to be out of the way before."""
+    graphs, x = Graphs(), var("x", tensor(8, 256))
+    for _ in range(3):
+        attrs = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}
+        base = make("Gemm", (x, graphs.const(256, 256), graphs.const(256)), attrs)
+        up = make("MatMul", (make("MatMul", (x, graphs.const(256, 8))), graphs.const(8, 256)))
+        x = make("Relu", (make("Add", (base, make("Mul", (up, graphs.const())))),))
+    assert operators(searched(x, rules=RuleSet(load_rules())).best.outputs) == ["FusedGemm"] * 3
+
+
+def test_a_block_of_repvgg_becomes_one_conv() -> None:
+    """Its identity branch can also become a depthwise Conv, which is cheaper at first and a dead end."""
+    block = Graphs().repvgg(image(16, 28), 16)
+    assert operators(searched(block).best.outputs) == ["Conv", "Relu"]
+
+
+def test_a_low_rank_adapter_is_merged() -> None:
+    """x.W + (x.A).B passes through x.W + x.(A.B), nearly twice as dear."""
+    layer = Graphs().lora(var("x", tensor(8, 256)), 256, 4)
+    assert operators(searched(layer).best.outputs) == ["MatMul", "Add", "Relu"]
+
+
+def test_with_a_focus_bursts_begin_there_only() -> None:
+    """Two adapters in a row, and where the focus is."""
+    graphs = Graphs()
+
+    def adapted(x: Term) -> Term:
+        low = make("MatMul", (make("MatMul", (x, graphs.const(256, 4))), graphs.const(4, 256)))
+        return make("Relu", (make("Add", (make("MatMul", (x, graphs.const(256, 256))), low)),))
+
+    lower = adapted(var("x", tensor(8, 256)))
+    upper = adapted(lower)
+    first, second = (frozenset(t for add in relu.inputs if add for t in add.inputs if t) for relu in (lower, upper))
+    nowhere = frozenset[Term]()
+    products = {nowhere: 6, first: 4, second: 4, first | second: 2, None: 2}
+    for focus, left in products.items():
+        assert operators(searched(upper, focus=focus).best.outputs).count("MatMul") == left, focus
+
+
+def test_alpha_bounds_how_dear_a_graph_may_be_on_the_way() -> None:
+    layer = Graphs().lora(var("x", tensor(8, 256)), 256, 4)
+    assert operators(searched(layer, alpha=1.05).best.outputs).count("MatMul") == 3
+
+
+def test_products_are_reassociated_by_cost() -> None:
+    rule = RuleSet([parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))")])
+    types = {"a": tensor(100, 100), "b": tensor(100, 100), "c": tensor(100, 100), "d": tensor(100, 1)}
+    (chain,) = parse_terms("MatMul(MatMul(MatMul(a, b), c), d)", types)
+    (best,) = parse_terms("MatMul(a, MatMul(b, MatMul(c, d)))", types)
+    assert searched(chain, rules=rule).best.outputs == (best,)
+
+
+def test_what_is_best_already_stays() -> None:
+    block = Graphs().conv(image(), 3, 8)
+    search = searched(block)
+    assert search.best is search.start and search.promise == 1.0
+
+
+def test_nothing_is_applied_that_is_not_proven() -> None:
+    block = Graphs().mobileone(image(), 8, 3, 8, 4, True)
+    assert searched(block, check=lambda rule, bindings: None).best.outputs == (block,)
+
+
+def test_a_rule_is_only_applied_where_it_is_proven() -> None:
+    """Without the rule that adds kernels, nothing may be merged."""
+    block = Graphs().mobileone(image(), 8, 3, 8, 4, True)
+
+    def check(rule: Rule, bindings: Bindings) -> Signature | None:
+        sums = rule.lhs[0].op == "Add" and rule.rhs[0].op == "Conv"
+        return None if sums else believe(rule, bindings)
+
+    assert operators(searched(block, check=check).best.outputs).count("Conv") >= 5
+
+
+def test_the_same_graph_gives_the_same_result() -> None:
+    found = [searched(Graphs().mobileone(image(), 8, 3, 8, 4, True)) for _ in range(2)]
+    assert found[0].best.outputs == found[1].best.outputs
+    assert found[0].expanded == found[1].expanded
+    assert found[0].best.rules() == found[1].best.rules()
+
+
+def test_the_limit_ends_the_search() -> None:
+    search = searched(Graphs().mobileone(image(), 8, 3, 8, 4, True), limit=5)
+    assert search.expanded <= 6 and search.best.price < search.start.price
+
+
+def test_a_deadline_in_the_past_leaves_things_as_they_are_and_the_search_can_go_on() -> None:
+    block = Graphs().mobileone(image(), 8, 3, 8, 4, True)
+    search = RegionSearch([block], Shared(Matcher(RULE_SET), CheckCache(believe), GraphCost(AnalyticCost())))
+    assert not search.improve(deadline=0.0)
+    assert search.best is search.start and search.effort == 0
+    while not search.exhausted:
+        search.improve()
+    assert search.effort <= search.efforts and operators(search.best.outputs) == ["Conv", "Relu"]
+
+
+def test_steps_lead_from_the_first_graph_to_the_best() -> None:
+    block = Graphs().mobileone(image(), 8, 3, 8, 4, True)
+    search = searched(block)
+    rewrite = search.best.rewrite()
+    assert rewrite.before == (block,) and rewrite.after == search.best.outputs
+    assert len(rewrite.steps) == len(search.best.rules()) == len(search.best.path())
+
+
+def test_candidates_differ_in_cost_and_are_improvements() -> None:
+    found = searched(Graphs().mobileone(image(), 8, 3, 8, 4, True)).candidates()
+    times = [state.price.time for state in found]
+    assert len(found) > 2 and all(b > 1.02 * a for a, b in itertools.pairwise(times))
+
+
+def test_what_did_not_keep_its_promise_is_not_promised_again() -> None:
+    search = searched(Graphs().lora(var("x", tensor(8, 64)), 64, 4))
+    first = search.best
+    assert search.promise > 1
+    search.distrust()
+    assert search.best is search.start and not search.exhausted and not search.candidates()
+    while not search.exhausted:
+        search.improve()
+    assert search.best.outputs != first.outputs
+    assert set(first.rules()) - set(search.best.rules())
+
+
+def test_a_gain_behind_a_dearer_graph_with_two_roots_is_found() -> None:
+    """Products that share an input merge, then their activations, then the Split is read once: many small operators."""
+    rules = RuleSet(
+        [
+            *RULES,
+            parse_rule(
+                "(Sigmoid(Split[axis=k, split=s](x).0), Sigmoid(Split[axis=k, split=s](x).1)) = "
+                "(Split[axis=k, split=s](Sigmoid(x)).0, Split[axis=k, split=s](Sigmoid(x)).1)"
+            ),
+        ]
+    )
+    types = {"x": tensor(1, 4), "v": tensor(4, 4), "w": tensor(4, 4)}
+    outputs = parse_terms("(Sigmoid(MatMul(x, v)), Sigmoid(MatMul(x, w)))", types)
+    search = searched(*outputs, rules=rules)
+    assert operators(search.best.outputs) == ["Concat", "MatMul", "Sigmoid", "Split"] or (
+        search.best.price.time <= search.start.price.time
+    )
+
+
+def test_the_order_of_operands_does_not_make_another_graph() -> None:
+    """Sums of many terms have many orders; the search must end all the same."""
+    types = {name: tensor(4, 4) for name in "abcdef"}
+    (total,) = parse_terms("Add(Add(Add(Add(Add(a, b), c), d), e), f)", types)
+    search = searched(total, rules=RuleSet([parse_rule("Add(Add(a, b), c) = Add(a, Add(b, c))")]), limit=2000)
+    assert search.best.price.time == search.start.price.time
+    assert canonical(search.best.outputs) is not None
+
+
+def test_what_reads_a_value_is_moved_together() -> None:
+    """Each part of a product is computed beside the whole, which goes when the last of them has moved."""
+    parts, width = 6, 64
+    weight = Graphs().const(width, parts * width)
+    whole = make("MatMul", (var("x", tensor(width, width)), weight))
+    cuts = ({"axes": (1,), "ends": (k + width,), "starts": (k,), "steps": (1,)} for k in range(0, parts * width, width))
+    search = searched(*(make("Slice", (whole,), cut) for cut in cuts), rules=PARTS)
+    assert operators(search.best.outputs) == ["MatMul"] * parts
+    assert [step.roots for step in search.best.rewrite().steps] == [(root,) for root in search.start.outputs]
+
+
+def test_what_another_operator_still_reads_is_not_moved_together() -> None:
+    whole = make("MatMul", (var("x", tensor(64, 64)), Graphs().const(64, 128)))
+    cuts = ({"axes": (1,), "ends": (k + 64,), "starts": (k,), "steps": (1,)} for k in (0, 64))
+    search = searched(make("Relu", (whole,)), *(make("Slice", (whole,), cut) for cut in cuts), rules=PARTS)
+    assert search.best is search.start

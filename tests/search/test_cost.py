@@ -1,0 +1,324 @@
+"""Cost models, and what a graph costs."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from superopt.ir.dim import symbol
+from superopt.ir.infer import make, replace
+from superopt.ir.term import Attr, Term, var
+from superopt.ir.types import TensorType, tensor
+from superopt.rulebook.loading import load_rules
+from superopt.runtime import Target, Timing
+from superopt.search import CPU, AnalyticCost, CostCache, Device, MeasuredCost, ModelTimer
+from superopt.search.cost.graph_cost import GraphCost
+from superopt.search.cost.incremental import Changeable
+from superopt.search.cost.microbench import Unmeasurable, concrete
+from superopt.search.match.graph_index import View
+from superopt.search.match.matcher import Matcher, RuleSet
+from tests.support.search_graphs import Graphs, image
+from tests.support.search_rules import RULES
+
+ANALYTIC = AnalyticCost()
+
+
+def price(*outputs: Term) -> float:
+    """Seconds of the operators; constants, a few of which are in one of two equal graphs only, are read beside them."""
+    cost = GraphCost(ANALYTIC)
+    whole = cost.price(outputs)
+    return (whole.time - cost.reading(whole.weight_bytes)) * 1e-12
+
+
+def test_copies_cost() -> None:
+    copies: dict[str, dict[str, Attr]] = {
+        "Transpose": {"perm": (0, 2, 3, 1)},
+        "Split": {"axis": -3, "split": (4, 4)},
+        "Pad": {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0},
+    }
+    for op, attrs in copies.items():
+        assert ANALYTIC.cost(make(op, (image(),), attrs)) > CPU.overhead + 1e-9
+
+
+def test_what_depends_on_weights_only_is_free() -> None:
+    graphs = Graphs()
+    product = make("MatMul", (graphs.const(64, 64), graphs.const(64, 64)))
+    assert ANALYTIC.cost(product) == 0.0
+    x = var("x", tensor(8, 64))
+    assert price(make("MatMul", (x, product))) == pytest.approx(price(make("MatMul", (x, graphs.const(64, 64)))))
+
+
+def test_a_larger_folded_weight_is_dearer() -> None:
+    graphs = Graphs()
+    x = var("x", tensor(1, 256))
+    small = make("MatMul", (make("MatMul", (x, graphs.const(256, 4))), graphs.const(4, 256)))
+    large = make("MatMul", (x, make("MatMul", (graphs.const(256, 4), graphs.const(4, 256)))))
+    assert price(large) > price(small)
+    assert GraphCost(ANALYTIC).price([large]).weight_bytes > GraphCost(ANALYTIC).price([small]).weight_bytes
+
+
+def test_what_the_runtime_fuses_is_free() -> None:
+    graphs = Graphs()
+    conv = graphs.conv(image(), 3, 8)
+    normed = graphs.norm(conv)
+    assert price(normed) == price(conv) == price(make("Relu", (normed,))) == price(make("Sigmoid", (conv,)))
+    assert price(graphs.norm(image())) > 0
+    assert price(make("Relu", (normed,)), conv) > price(conv)  # another user: it cannot be fused
+
+
+def test_bias_after_a_product_is_half_an_add() -> None:
+    graphs = Graphs()
+    weight, bias = graphs.const(64, 64), graphs.const(64)
+    for x in (var("x", tensor(8, 64)), var("y", tensor(2, 8, 64))):
+        product = make("MatMul", (x, weight))
+        biased = make("Add", (product, bias))
+        alone = price(make("Add", (var("z", product.type), bias)))
+        assert price(biased) == pytest.approx(price(product) + alone / 2)
+    assert price(make("Relu", (biased,))) > price(biased)
+    flat = make("MatMul", (var("x", tensor(8, 64)), weight))
+    biased = make("Add", (flat, bias))
+    assert price(make("Relu", (biased,))) == price(biased)
+    attrs = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
+    assert price(make("Gemm", (var("x", tensor(8, 64)), weight, bias), attrs)) == pytest.approx(price(biased), rel=0.1)
+
+
+def test_a_factor_of_a_product_is_free() -> None:
+    graphs = Graphs()
+    product = make("MatMul", (var("x", tensor(4, 8, 16)), var("y", tensor(4, 16, 8))))
+    factor = graphs.const()
+    for op, operands in (("Mul", (product, factor)), ("Mul", (factor, product)), ("Div", (product, factor))):
+        assert price(make(op, operands)) == price(product)
+    assert price(make("Div", (factor, product))) > price(product)
+
+
+def test_a_sum_before_a_normalization_becomes_the_skip_kernel() -> None:
+    graphs = Graphs()
+    x, y = var("x", tensor(1, 8, 64)), var("y", tensor(1, 8, 64))
+    scale, shift = graphs.const(64), graphs.const(64)
+    attrs = {"axis": -1, "epsilon": 1e-5}
+    total = make("Add", (x, y))
+    norm = make("LayerNormalization", (total, scale, shift), attrs)
+    assert price(norm) == price(make("SkipLayerNormalization", (x, y, scale, shift), {"epsilon": 1e-5}))
+    alone = price(make("LayerNormalization", (x, scale, shift), attrs))
+    assert price(norm, total) == pytest.approx(price(total) + alone)  # another user: it stays
+    blocked = make("LayerNormalization", (make("Sum", (x, y)), scale, shift), attrs)
+    assert price(blocked) < price(norm)  # the kernel is slower than what it replaces
+
+
+@pytest.mark.parametrize("order", range(4))
+def test_gelu_in_parts_is_gelu(order: int) -> None:
+    graphs = Graphs()
+    x = var("x", tensor(8, 64))
+    one = make("Ones", (), {"shape": ()})
+    root, half = graphs.const(), graphs.const()
+    erf = make("Add", (make("Erf", (make("Div", (x, root)),)), one))
+    parts = make("Mul", (x, half)) if order > 1 else make("Mul", (erf, x) if order else (x, erf))
+    gelu = make("Mul", ((erf, parts) if order == 3 else (parts, erf)) if order > 1 else (parts, half))
+    assert price(gelu) == price(make("Gelu", (x,), {"approximate": "none"}))
+    assert price(gelu, erf) > price(gelu)  # another user: it stays as it is
+
+
+def test_neutral_operators_are_free_but_counted() -> None:
+    x = image()
+    relu = make("Relu", (x,))
+    same = make("Identity", (make("Add", (relu, make("Zeros", (), {"shape": ()}))),))
+    assert price(same) == price(relu)
+    assert GraphCost(ANALYTIC).price([same]) > GraphCost(ANALYTIC).price([relu])
+
+
+def test_a_shared_term_is_paid_once() -> None:
+    relu = make("Relu", (image(),))
+    assert price(make("Sigmoid", (relu,)), relu) == pytest.approx(price(make("Sigmoid", (relu,))))
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 4), st.booleans(), st.sampled_from([1, 3]), st.integers(0, 3))
+def test_the_price_of_a_move_is_the_price_of_its_result(branches: int, scale: bool, kernel: int, steps: int) -> None:
+    outputs: tuple[Term, ...] = (Graphs().mobileone(image(), 8, kernel, 8, branches, scale),)
+    costs, matcher = GraphCost(ANALYTIC), Matcher(RuleSet(RULES))
+    for step in range(steps + 1):
+        graph = Changeable(costs, View(outputs))
+        matches = list(matcher.matches(graph.view))
+        for match in matches:
+            result = replace(outputs, dict(zip(match.roots, match.results, strict=True)))
+            assert graph.price(match.roots, match.results) == costs.price(result)
+        if matches:
+            chosen = matches[(7 * step) % len(matches)]
+            outputs = replace(outputs, dict(zip(chosen.roots, chosen.results, strict=True)))
+
+
+@cache
+def shipped() -> Matcher:
+    return Matcher(RuleSet(load_rules()))
+
+
+def transformer_block(x: Term) -> Term:
+    """What the runtime makes kernels of several operators of, and what it does not, as some values are used twice."""
+    graphs = Graphs()
+    ones, divisor, half = make("Ones", (), {"shape": ()}), graphs.const(), graphs.const()
+    projected = make("Add", (make("MatMul", (x, graphs.const(8, 8))), graphs.const(8)))
+    norm = {"axis": -1, "epsilon": 1e-5}
+    y = make("LayerNormalization", (make("Add", (projected, x)), graphs.const(8), graphs.const(8)), norm)
+    erf = make("Add", (make("Erf", (make("Div", (y, divisor)),)), ones))
+    gelu = make("Mul", (make("Mul", (y, erf)), half))
+    scaled = make("Mul", (make("MatMul", (gelu, graphs.const(8, 8))), half))
+    both = make("Add", (make("Add", (scaled, y)), make("Relu", (make("Relu", (projected,)),))))
+    return make("LayerNormalization", (both, graphs.const(8), graphs.const(8)), norm)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.integers(0, 10**6), max_size=6), st.booleans())
+def test_the_price_of_a_move_is_exact_where_kernels_change(choices: list[int], twice: bool) -> None:
+    x = var("x", tensor(2, 4, 8))
+    outputs: tuple[Term, ...] = (transformer_block(transformer_block(x)) if twice else transformer_block(x),)
+    costs = GraphCost(ANALYTIC)
+    for choice in [*choices, 0]:
+        graph = Changeable(costs, View(outputs))
+        matches = list(shipped().matches(graph.view))
+        for match in matches:
+            result = replace(outputs, dict(zip(match.roots, match.results, strict=True)))
+            estimated, exact = graph.price(match.roots, match.results), costs.price(result)
+            # Terms above the roots that come to equal others are counted twice.
+            assert estimated == exact if estimated.nodes == exact.nodes else estimated.nodes > exact.nodes
+        chosen = matches[choice % len(matches)]
+        outputs = replace(outputs, dict(zip(chosen.roots, chosen.results, strict=True)))
+
+
+def test_a_faster_device_costs_less() -> None:
+    conv = Graphs().conv(image(), 3, 8)
+    fast = Device(dense=1e13, scalar=1e13, bandwidth=1e12, overhead=1e-7)
+    assert AnalyticCost(fast).cost(conv) < AnalyticCost(CPU).cost(conv)
+    assert AnalyticCost(CPU, threads=4).cost(conv) < AnalyticCost(CPU).cost(conv)
+
+
+def test_measured_costs_are_remembered(tmp_path: Path) -> None:
+    conv = Graphs().conv(image(16, 28), 3, 16)
+    first = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    seconds = first.cost(conv)
+    assert 1e-7 < seconds < 0.1 and first.counts.measured == 1
+    again = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    # Another weight of the same type is the same cost.
+    assert again.cost(Graphs().conv(image(16, 28), 3, 16)) == seconds
+    assert (again.counts.measured, again.counts.cached) == (0, 1)
+    other = MeasuredCost(Target("cpu", 2), cache=CostCache(tmp_path / "costs.sqlite"), budget_s=-1.0)
+    other.cost(conv)
+    assert other.counts.cached == 0  # another target is another key
+
+
+def test_operators_of_all_kinds_can_be_measured(tmp_path: Path) -> None:
+    graphs = Graphs()
+    x, m = image(4, 6), var("m", tensor(3, 4))
+    gemm = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}
+    terms = [
+        graphs.norm(x),
+        make("Concat", (x, x), {"axis": -3}),
+        make("Split", (x,), {"axis": -3, "split": (1, 3)}),
+        make("Slice", (x,), {"axes": (-1,), "starts": (1,), "ends": (3,), "steps": (1,)}),
+        make("Transpose", (x,), {"perm": (0, 2, 3, 1)}),
+        make("Pad", (x,), {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0}),
+        make("Squeeze", (x,), {"axes": (-4,)}),
+        make("Unsqueeze", (x,), {"axes": (-1,)}),
+        make("ReduceSum", (x,), {"axes": (-1,), "keepdims": 1}),
+        make("Gemm", (m, graphs.const(5, 4), graphs.const(5)), gemm),
+        make("MatMul", (m, m_t := var("n", tensor(4, 3)))),
+        make("Mul", (m, m)),
+        make("Sum", (m, m, m)),
+        make("Sub", (m, graphs.const())),
+        make("Add", (m, make("Zeros", (), {"shape": (3, 4)}))),
+    ]
+    assert m_t.type is not None
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    assert all(0 < cost.cost(term) < 0.1 for term in terms)
+    assert cost.counts.estimated == 0
+
+
+def test_half_precision_is_measured_or_estimated(tmp_path: Path) -> None:
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    assert cost.cost(make("Relu", (var("x", tensor(4, 4, dtype="float16")),))) > 0
+
+
+def test_what_cannot_be_measured_is_estimated(tmp_path: Path) -> None:
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    dynamic = make("Relu", (var("x", TensorType("float", (symbol("n"), 4))),))
+    assert cost.cost(dynamic) == ANALYTIC.cost(dynamic)
+    assert cost.counts.estimated == 1
+    opaque = Term.of("Hardmax", (image(),), {"axis": -1}, image().types)
+    assert cost.cost(opaque) == ANALYTIC.cost(opaque)
+    sized = MeasuredCost(Target("cpu", 1), sizes={"n": 3}, cache=CostCache(tmp_path / "costs.sqlite"))
+    sized.cost(dynamic)
+    assert sized.counts.measured == 1
+
+
+def test_what_would_fill_the_memory_is_estimated(tmp_path: Path) -> None:
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    large = make("Mul", (Graphs().const(512, 1280, 1, 1), image(1280, 28)))
+    assert cost.cost(large) == ANALYTIC.cost(large)
+    assert (cost.counts.measured, cost.counts.estimated) == (0, 1)
+
+
+def test_no_time_to_measure_means_estimates_scaled_by_what_was_measured(tmp_path: Path) -> None:
+    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    small, large = (make("Relu", (var("x", tensor(size, 64)),)) for size in (64, 128))
+    ratio = cost.cost(small) / ANALYTIC.cost(small)
+    cost.budget_s = 0.0
+    assert cost.cost(large) == pytest.approx(ratio * ANALYTIC.cost(large))
+    assert (cost.counts.measured, cost.counts.estimated) == (1, 1)
+
+
+def test_regions_are_timed_as_models(tmp_path: Path) -> None:
+    graphs = Graphs()
+    x = image(8, 28)
+    slow, fast = graphs.repvgg(x, 8), make("Relu", (graphs.conv(x, 3, 8),))
+    rng = np.random.default_rng(0)
+    weights = {}
+    for k in range(1, 40):
+        weights[f"c{k}"] = rng.random(tuple(_shapes(slow, fast).get(f"c{k}", (1,)))).astype(np.float32)
+    timer = ModelTimer(Target("cpu", 1), weights, budget_s=0.1)
+    gain = timer((slow,), (fast,))
+    assert gain is not None and gain.ratio > 1 and 0 < gain.low <= gain.ratio
+
+
+@pytest.mark.parametrize(("columns", "sample_s"), [(64, 0.01), (8192, 0.05)])
+def test_samples_are_longer_where_weights_are_fetched_anew(
+    monkeypatch: pytest.MonkeyPatch, columns: int, sample_s: float
+) -> None:
+    heard: list[float] = []
+
+    def listening(*makers: object, sample_s: float, **options: object) -> Timing:
+        heard.append(sample_s)
+        return Timing(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1, "cpu")
+
+    monkeypatch.setattr("superopt.search.cost.region_timer.time_models", listening)
+    weight = Term.of("Const", (), {"hash": "w"}, (tensor(512, columns),))
+    product = make("MatMul", (var("x", tensor(1, 512)), weight))
+    assert ModelTimer(Target("cpu", 1), {})((product,), (product,)) is not None
+    assert heard == [sample_s]
+
+
+def _shapes(*outputs: Term) -> dict[str, tuple[int, ...]]:
+    shapes = {}
+    for term in View(outputs).terms:
+        if term.op == "Const":
+            assert term.type is not None
+            shapes[str(term.attr("hash"))] = term.type.concrete() or ()
+    return shapes
+
+
+def test_a_region_that_cannot_run_by_itself_is_not_timed() -> None:
+    x = var("x", TensorType("float", (symbol("n"), 4)))
+    timer = ModelTimer(Target("cpu", 1), {})
+    assert timer((make("Relu", (x,)),), (make("Relu", (x,)),)) is None
+    sized = ModelTimer(Target("cpu", 1), {}, sizes={"n": 2}, budget_s=0.05)
+    assert sized((make("Relu", (x,)),), (make("Relu", (x,)),)) is not None
+
+
+def test_sizes_must_be_known_and_positive() -> None:
+    assert concrete(TensorType("float", (symbol("n") + 1, 2)), {"n": 3}) == tensor(4, 2)
+    for type in (None, TensorType("float", None), TensorType("float", (symbol("n"),)), tensor(0, 3)):
+        with pytest.raises(Unmeasurable):
+            concrete(type, {})

@@ -1,0 +1,45 @@
+"""The search's own time: what it did, unless the clock says that nobody would wait so long."""
+
+from __future__ import annotations
+
+import pytest
+
+from superopt.search.strategy import effort_budget as meter
+from superopt.search.strategy.effort_budget import Meter
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(meter, "time", clock)
+    return clock
+
+
+def test_only_what_is_done_counts(clock: Clock) -> None:
+    work = Meter(budget_s=10.0)
+    clock.now += 15.0  # with proofs, or something else on the machine
+    assert work.spent_s == 0.0 and not work.over
+    work.expand(terms=20, moves=10)
+    small = work.spent_s
+    work.expand(terms=40, moves=20)
+    assert 0 < small < work.spent_s - small < 2 * small
+    while not work.over:
+        work.expand(40, 20)
+    assert 10.0 <= work.spent_s < 10.1
+
+
+def test_nobody_waits_for_ever(clock: Clock) -> None:
+    measured = 0.0
+    work = Meter(budget_s=10.0, measuring=lambda: measured)
+    clock.now += 30.0
+    measured = 25.0
+    assert work.clock_s == 5.0 and not work.over
+    clock.now += 30.0
+    assert work.over and work.spent_s == float("inf")

@@ -1,0 +1,324 @@
+"""GRU and LSTM: what the kernel proves of them, the rules that the generator finds, and unrolled cells rolled up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from superopt.evaluate import evaluate
+from superopt.generate.pipeline import choose, generate
+from superopt.ir.infer import make
+from superopt.ir.notation import parse_rules, show_rule
+from superopt.ir.rule import Signature
+from superopt.ir.term import Term, topological, var
+from superopt.ir.trace import Trace
+from superopt.ir.types import tensor
+from superopt.rulebook.chain import StepLaw, step_law
+from superopt.rulebook.loading import certified_rules, load_rules
+from superopt.search.apply import apply_trace
+from superopt.search.strategy.recurrent_layers import Recurrences
+from verify.proofs import ProofBook, prove_at
+from verify.replay import replay
+from verify.verdict import Proved, Refuted, Verdict
+
+_OPERATORS = ("GRU[linear_before_reset=0]", "GRU[linear_before_reset=1]", "LSTM")
+
+
+def _verdict(text: str) -> Verdict:
+    (rule,) = parse_rules(text)
+    return prove_at(rule, rule.signatures[0])
+
+
+def _states(op: str) -> str:
+    return "hc" if op == "LSTM" else "h"
+
+
+def _applied(op: str, x: str, *states: str, bias: str = "b") -> str:
+    return f"{op}({x}, w, r, {bias}, {', '.join(states or _states(op))})"
+
+
+def _second(op: str) -> str:
+    """On the states that the first has left."""
+    return _applied(op, "q", *(f"{_applied(op, 'p')}.{k + 1}" for k in range(len(_states(op)))))
+
+
+def _both(op: str, order: str = "p, q") -> str:
+    return _applied(op, f"Concat[axis=-3]({order})")
+
+
+def _sizes(op: str, steps: str) -> str:
+    states = " ".join(f"{state}[1,_,_]" for state in _states(op))
+    return f"p[{steps},_,_] q[{steps},_,_] w[1,_,_] r[1,_,_] b[1,_] {states}"
+
+
+@pytest.mark.parametrize("op", _OPERATORS)
+def test_two_sequences_of_any_length_are_one(op: str) -> None:
+    both = _both(op)
+    split = f"Split[axis=-4, split=[p.shape[-3], q.shape[-3]]]({both}.0)"
+    left = f"({_applied(op, 'p')}.0, {_second(op)}.0, {_second(op)}.1)"
+    verdict = _verdict(f"{left} = ({split}.0, {split}.1, {both}.1) @ {_sizes(op, '_')}")
+    assert isinstance(verdict, Proved)
+    assert verdict.numerics == "reassociating"
+
+
+@pytest.mark.parametrize("op", _OPERATORS)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda op: f"{_second(op)}.1 = {_both(op, 'q, p')}.1",
+        lambda op: f"{_applied(op, 'q')}.1 = {_both(op)}.1",
+        lambda op: f"Squeeze[axes=[-3]]({_second(op)}.0) = {_applied(op, 'q')}.1",
+    ],
+)
+def test_what_is_not_so_is_refuted(op: str, wrong: Callable[[str], str]) -> None:
+    assert isinstance(_verdict(f"{wrong(op)} @ {_sizes(op, '1')}"), Refuted)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        f"{_second('LSTM')}.1 = {_both('LSTM')}.2",
+        f"{_applied('LSTM', 'q', _applied('LSTM', 'p') + '.1', 'c')}.1 = {_both('LSTM')}.1",
+        f"{_applied('LSTM', 'p')}.1 = {_applied('LSTM', 'p', 'c', 'h')}.1",
+        f"Squeeze[axes=[-3]]({_applied('LSTM', 'p')}.0) = {_applied('LSTM', 'p')}.2",
+    ],
+)
+def test_two_states_are_not_mixed_up(wrong: str) -> None:
+    assert isinstance(_verdict(f"{wrong} @ {_sizes('LSTM', '1')}"), Refuted)
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_what_is_reset_before_is_not_what_is_reset_after(steps: int) -> None:
+    """But where a state of zeros without a bias is."""
+    after, before, _ = _OPERATORS
+    sizes = _sizes(after, str(steps))
+    assert isinstance(_verdict(f"{_applied(after, 'p')}.1 = {_applied(before, 'p')}.1 @ {sizes}"), Refuted)
+    zeros = "Zeros[shape=[1, p.shape[-2], r.shape[-1]]]"
+    left, right = (f"{_applied(op, 'p', zeros, bias='_')}.1" for op in (after, before))
+    verdict = _verdict(f"{left} = {right} @ p[{steps},_,_] w[1,_,_] r[1,_,_]")
+    assert isinstance(verdict, Proved if steps == 1 else Refuted)
+
+
+def test_one_step_of_lstm_is_what_onnx_defines() -> None:
+    """Without a bias, with gates of one matrix each: i, o, f, c in this order."""
+    w = [f"Split[axis=-2, split=[n, n, n, n]](w).{k}" for k in range(4)]
+    z = [f"MatMul(Squeeze[axes=[-3]](x), Transpose[perm=[1, 0]](Squeeze[axes=[-3]]({part})))" for part in w]
+    zero = "Zeros[shape=[1, x.shape[-2], n]]"
+    step = f"LSTM(x, w, Zeros[shape=[1, 4 * n, n]], _, {zero}, {zero})"
+    state = f"Mul(Sigmoid({z[0]}), Tanh({z[3]}))"
+    sizes = "x[1,_,_] w[1,_,_] n=_"
+    assert isinstance(_verdict(f"Squeeze[axes=[-3]]({step}.2) = {state} @ {sizes}"), Proved)
+    assert isinstance(_verdict(f"Squeeze[axes=[-3]]({step}.1) = Mul(Sigmoid({z[1]}), Tanh({state})) @ {sizes}"), Proved)
+    wrong = f"Mul(Sigmoid({z[2]}), Tanh({z[3]}))"
+    assert isinstance(_verdict(f"Squeeze[axes=[-3]]({step}.2) = {wrong} @ {sizes}"), Refuted)
+
+
+@pytest.mark.parametrize("after", [0, 1])
+def test_one_step_of_gru_is_what_onnx_defines(after: int) -> None:
+    """With gates z, r, h in this order, in W, R and B, whose first half is W's."""
+
+    def part(of: str, k: int, parts: int = 3) -> str:
+        return f"Split[axis=-2, split=[{', '.join('n' * parts)}]]({of}).{k}"
+
+    def product(x: str, of: str, k: int, bias: int) -> str:
+        matrix = f"Transpose[perm=[1, 0]](Squeeze[axes=[-3]]({part(of, k)}))"
+        return f"Add(MatMul({x}, {matrix}), Squeeze[axes=[-1]]({part('Unsqueeze[axes=[-1]](b)', bias, 6)}))"
+
+    def step(z: int, r: int) -> str:
+        read = [product("x", "w", k, k) for k in range(3)]
+        kept = [product("h", "r", k, k + 3) for k in range(3)]
+        update, reset = (f"Sigmoid(Add({read[k]}, {kept[k]}))" for k in (z, r))
+        left = f"Mul({reset}, {kept[2]})" if after else product(f"Mul({reset}, h)", "r", 2, 5)
+        return f"Add(Mul(Sub(Ones[shape=[]], {update}), Tanh(Add({read[2]}, {left}))), Mul({update}, h))"
+
+    x, h, b = "Unsqueeze[axes=[-3]](x)", "Unsqueeze[axes=[-3]](h)", "Unsqueeze[axes=[-2]](b)"
+    made = f"Squeeze[axes=[-3]](GRU[linear_before_reset={after}]({x}, w, r, {b}, {h}).1)"
+    sizes = "x[_,_] h[_,_] w[1,_,_] r[1,_,_] b[_] n=_"
+    assert isinstance(_verdict(f"{made} = {step(0, 1)} @ {sizes}"), Proved)
+    assert isinstance(_verdict(f"{made} = {step(1, 0)} @ {sizes}"), Refuted)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("generated") / "rules"
+    generate(out, families=choose(["recurrent"]))
+    return out
+
+
+@pytest.mark.parametrize(("op", "cells"), [("GRU", [2]), ("LSTM", [2, 8])])
+def test_the_family_gives_cells_and_steps(folder: Path, op: str, cells: list[int]) -> None:
+    """Of GRU as PyTorch writes it; of LSTM, of both states together, with gates of one sum and each by itself."""
+    listed, _ = certified_rules(folder)
+    rules = [rule for entry in listed for rule in (entry.rule, entry.rule.reversed())]
+    applied = "GRU[linear_before_reset=l]" if op == "GRU" else op
+    before, after, both = _applied(applied, "p"), _second(applied), _both(applied)
+    (law,) = parse_rules(f"{after}.1 = {both}.1")
+    assert law in rules
+    last = range(1, 1 + len(_states(op)))
+    left, right = (", ".join(f"{state}.{k}" for k in last) for state in (after, both))
+    (law,) = parse_rules(
+        f"({left}, {before}.1) = ({right}, Split[axis=-3, split=[1, 1]](Squeeze[axes=[-3]]({both}.0)).0)"
+    )
+    assert law in rules
+    found = [rule for rule in rules if op in _operators(rule.rhs) and "Sigmoid" in _operators(rule.lhs)]
+    assert sorted(sum(t.op in ("Gemm", "MatMul") for t in topological(cell.lhs)) for cell in found) == cells
+    assert all(_operators(cell.rhs).count(op) == 1 and len(cell.lhs) == len(_states(op)) for cell in found)
+
+
+def _operators(terms: tuple[Term, ...]) -> list[str]:
+    return [term.op for term in topological(terms)]
+
+
+def _law(folder: Path, op: str) -> StepLaw:
+    laws = [law for rule in load_rules(folder) if (law := step_law(rule)) is not None and law.first.op == op]
+    return max(laws, key=lambda law: len(law.rule.lhs))
+
+
+@pytest.mark.parametrize(("op", "attrs"), [("GRU", (("l", 0),)), ("GRU", (("l", 1),)), ("LSTM", ())])
+@pytest.mark.parametrize("n", [3, 20, 100])
+def test_a_law_of_many_steps_is_proven_on_the_spot(
+    folder: Path, op: str, attrs: tuple[tuple[str, int], ...], n: int
+) -> None:
+    last = [(n - 1, 2)] if op == "LSTM" else []
+    rule = _law(folder, op).of(n, [*last, *((k, 1) for k in range(n))])
+    assert rule is not None
+    names = sorted({str(t.attr("name")) for t in topological(rule.lhs) if t.op == "Var"})
+    shapes = tuple((name, (1, None) if name == "b" else (1, None, None)) for name in names)
+    assert isinstance(prove_at(rule, Signature(shapes, attrs)), Proved)
+
+
+@pytest.mark.parametrize(
+    ("axis", "part", "whole", "sizes"),
+    [
+        (-3, "Split[axis=-3, split={ones}](x).{k}", "x", "{n},_,_"),
+        (-3, "Unsqueeze[axes=[-3]](Gather[axis=-3, indices={k}](x))", "x", "{n},_,_"),
+        (-3, "Unsqueeze[axes=[-3]](Gather[axis=-2, indices={k}](x))", "Transpose[perm=[1, 0, 2]](x)", "_,{n},_"),
+        (
+            -2,
+            "Unsqueeze[axes=[-2]](Squeeze[axes=[-3]](Split[axis=-3, split={ones}](x).{k}))",
+            "Transpose[perm=[1, 0, 2]](x)",
+            "{n},_,_",
+        ),
+    ],
+)
+@pytest.mark.parametrize("n", [3, 100, 200])
+def test_what_is_cut_into_steps_and_put_together_is_what_it_was(
+    n: int, axis: int, part: str, whole: str, sizes: str
+) -> None:
+    """Or that transposed. Cases lie within each other as deep as the logarithm of their number."""
+    parts = [part.format(ones=[1] * n, k=k) for k in range(n)]
+    where = f"= {whole} @ x[{sizes.format(n=n)}]"
+    assert isinstance(_verdict(f"Concat[axis={axis}]({', '.join(parts)}) {where}"), Proved)
+    parts[n // 3], parts[n // 2] = parts[n // 2], parts[n // 3]
+    if n == 100:
+        assert isinstance(_verdict(f"Concat[axis={axis}]({', '.join(parts)}) {where}"), Refuted)
+
+
+_FORMS = ("LSTM", "LSTM xh", "LSTM hx", "GRU")
+
+
+class _Layer:
+    """A layer of cells written out as one of the forms: LSTM gate by gate, or with all gates in one sum of products of
+    "xh" or, as PyTorch exports its cells, "hx"; GRU as PyTorch exports it."""
+
+    def __init__(self, form: str, number: int, inputs: int, hidden: int) -> None:
+        self.form, self.number, self.inputs, self.hidden = form, number, inputs, hidden
+
+    def step(self, x: Term, h: Term, c: Term) -> tuple[Term, Term]:
+        """The states after it."""
+        if self.form == "GRU":
+            return self._gru(x, h), c
+        new = make("Mul", (self._gate("Sigmoid", "i", x, h), self._gate("Tanh", "g", x, h)))
+        c = make("Add", (make("Mul", (self._gate("Sigmoid", "f", x, h), c)), new))
+        return make("Mul", (self._gate("Sigmoid", "o", x, h), make("Tanh", (c,)))), c
+
+    def _gru(self, x: Term, h: Term) -> Term:
+        (xr, xz, xn), (hr, hz, hn) = (
+            [make("Split", (product,), {"axis": -1, "split": (self.hidden,) * 3}).out(k) for k in range(3)]
+            for product in self._products(x, h, 3)
+        )
+        r, z = make("Sigmoid", (make("Add", (hr, xr)),)), make("Sigmoid", (make("Add", (hz, xz)),))
+        n = make("Tanh", (make("Add", (xn, make("Mul", (hn, r)))),))
+        return make("Add", (make("Mul", (make("Sub", (h, n)), z)), n))
+
+    def _gate(self, op: str, name: str, x: Term, h: Term) -> Term:
+        form, hidden = self.form.removeprefix("LSTM").strip(), self.hidden
+        if form:
+            products = dict(zip("xh", self._products(x, h, 4), strict=True))
+            parts = make("Split", (make("Add", [products[of] for of in form]),), {"axis": -1, "split": (hidden,) * 4})
+            return make(op, (parts.out("ifgo".index(name)),))
+        w, u = (self._constant(f"{k}{name}", n, hidden) for k, n in (("w", self.inputs), ("u", hidden)))
+        total = make("Add", (make("MatMul", (x, w)), make("MatMul", (h, u))))
+        return make(op, (make("Add", (total, self._constant(f"b{name}", hidden))),))
+
+    def _products(self, x: Term, h: Term, gates: int) -> tuple[Term, Term]:
+        rows, attrs = gates * self.hidden, {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}
+        read = make("Gemm", (x, self._constant("w", rows, self.inputs), self._constant("b", rows)), attrs)
+        return read, make("Gemm", (h, self._constant("u", rows, self.hidden), self._constant("d", rows)), attrs)
+
+    def _constant(self, name: str, *shape: int) -> Term:
+        return Term.of("Const", (), {"hash": f"{name}{self.number}"}, (tensor(*shape),))
+
+
+def _unrolled(values: list[Term], form: str, layers: int, inputs: int, hidden: int) -> list[Term]:
+    """The state after each step of the last of some layers, which reads `values` of one row."""
+    for number in range(layers):
+        layer = _Layer(form, number, hidden if number else inputs, hidden)
+        h = c = var("start", tensor(1, hidden))
+        after = []
+        for x in values:
+            h, c = layer.step(x, h, c)
+            after.append(h)
+        values = after
+    return values
+
+
+def _rolled_up(folder: Path, given: Term) -> tuple[Term, ...]:
+    """What the rules make of it, which is replayed and computes the same."""
+    book = ProofBook({})
+    rules = [*load_rules(folder), *(r for r in load_rules() if show_rule(r).startswith("Concat[axis=i](Split["))]
+    known, outputs, traces = Recurrences(rules), (given,), list[Trace]()
+    while (trace := known.trace(outputs, book.check)) is not None:
+        traces.append(trace)
+        outputs = apply_trace(outputs, trace)
+    replayed: tuple[Term, ...] = (given,)
+    for trace in traces:
+        replayed = replay(replayed, trace, book)
+    assert replayed == outputs
+    draw = np.random.default_rng(0)
+    leaves = [t for t in topological((given,)) if t.op in ("Const", "Var")]
+    env = {t: draw.standard_normal(t.type.concrete() or ()) for t in leaves if t.type is not None}
+    (before,), (after,) = evaluate((given,), env, {}), evaluate(outputs, env, {})
+    np.testing.assert_allclose(after, before, rtol=1e-12)
+    return outputs
+
+
+@pytest.mark.parametrize("form", _FORMS)
+@pytest.mark.parametrize("layers", [1, 2])
+def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, form: str) -> None:
+    sequence = [var(f"x{t}", tensor(1, 4)) for t in range(3)]
+    outputs = _rolled_up(folder, _unrolled(sequence, form, layers, 4, 5)[-1])
+    assert _operators(outputs).count(form.split()[0]) == layers
+    left = {t.op for t in topological(outputs) if not t.weight_only}
+    assert not {"Sigmoid", "Gemm", "MatMul", "Split"} & left
+
+
+@pytest.mark.parametrize("form", _FORMS)
+def test_no_operator_is_made_that_the_model_may_not_have(folder: Path, form: str) -> None:
+    cell = tuple(_unrolled([var("x", tensor(1, 4))], form, 1, 4, 5))
+    op, rules, check = form.split()[0], load_rules(folder), ProofBook({}).check
+    assert Recurrences(rules, lambda made: made == op).trace(cell, check) is not None
+    assert Recurrences(rules, lambda made: made != op).trace(cell, check) is None
+
+
+@pytest.mark.parametrize("form", ["LSTM hx", "GRU"])
+def test_sequences_with_the_batch_first_are_transposed(folder: Path, form: str) -> None:
+    x = var("x", tensor(1, 3, 4))
+    steps = [make("Gather", (x,), {"axis": -2, "indices": k}) for k in range(3)]
+    shown = [make("Unsqueeze", (h,), {"axes": (-2,)}) for h in _unrolled(steps, form, 1, 4, 5)]
+    outputs = _rolled_up(folder, make("Concat", shown, {"axis": -2}))
+    left = sorted(t.op for t in topological(outputs) if not t.weight_only and t.op not in ("Out", "Var"))
+    assert left == sorted([form.split()[0], "Squeeze", "Transpose", "Transpose", *left[4:]])

@@ -1,0 +1,53 @@
+"""Rules that other systems publish, and near misses of them: what is true is proved, what is false refuted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from superopt.ir.notation import parse_rules, show_rule
+from superopt.ir.rule import Rule
+from tests.support.paths import TESTS
+from verify.proofs import prove_at
+from verify.prove.prover import Proved, Refuted, Unknown
+
+FOLDER = TESTS / "prover" / "foreign"
+FILES = sorted(FOLDER.glob("*.rules"))
+
+
+def _rules(path: Path) -> list[Rule]:
+    return parse_rules(path.read_text(), path.name)
+
+
+def _undecided(path: Path, rules: list[Rule]) -> list[str]:
+    """Rules that are neither proved nor refuted; no verdict may contradict the file."""
+    undecided = []
+    for rule in rules:
+        for signature in rule.signatures:
+            verdict = prove_at(rule, signature)
+            if isinstance(verdict, Unknown):
+                undecided.append(show_rule(rule))
+            elif path.name.endswith(".true.rules"):
+                assert isinstance(verdict, Proved), show_rule(rule)
+            else:
+                assert isinstance(verdict, Refuted), show_rule(rule)
+                assert verdict.counterexample is not None, show_rule(rule)
+    return undecided
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_a_sample(path: Path) -> None:
+    rules = _rules(path)[::8]
+    assert len(_undecided(path, rules)) <= 0.1 * len(rules) + 1
+
+
+@pytest.mark.slow
+def test_at_most_two_percent_are_undecided() -> None:
+    undecided, count = [], 0
+    for path in FILES:
+        rules = _rules(path)
+        count += len(rules)
+        undecided += _undecided(path, rules)
+    assert count >= 1000
+    assert len(undecided) <= 0.02 * count, "\n".join(undecided)

@@ -1,0 +1,37 @@
+"""Rewrites that released optimizers got wrong, and their guarded versions: one case a file in prover/known_false."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from superopt.ir.notation import parse_rule
+from superopt.optimizer.confirm import CONFIRMED, ONE_SIDE, SHAPES, confirm
+from tests.support.paths import TESTS
+from verify.proofs import prove_at
+from verify.prove.prover import Proved, Refuted
+
+CASES = sorted((TESTS / "prover" / "known_false").glob("*.json"))
+
+
+@pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
+def test_verdict(path: Path) -> None:
+    case = json.loads(path.read_text())
+    rule = parse_rule(f"{case['source']} = {case['target']} @ {case['signature']}")
+    for signature in rule.signatures:
+        verdict = prove_at(rule, signature)
+        if case["expected"] == "proved":
+            assert isinstance(verdict, Proved), verdict
+        else:
+            assert isinstance(verdict, Refuted), verdict
+            assert verdict.counterexample is not None
+            assert confirm(rule, signature, verdict.counterexample).outcome in (CONFIRMED, SHAPES, ONE_SIDE)
+
+
+def test_every_family_has_a_refuted_and_a_guarded_case() -> None:
+    expected: dict[int, set[str]] = {number: set() for number in range(1, 14)}
+    for path in CASES:
+        expected[int(path.stem[:2])].add(json.loads(path.read_text())["expected"])
+    assert all(found == {"refuted", "proved"} for found in expected.values())

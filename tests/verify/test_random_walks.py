@@ -1,0 +1,201 @@
+"""Random graphs, rewritten at random by all shipped rules wherever the kernel allows it: values must not change.
+
+This drives matching, signatures, conditions and proofs made on the spot together, at sizes and attributes that nobody
+chose: sizes of 1 that broadcast, vectors as matrices, odd strides, groups. `superopt.evaluate` is the judge.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from functools import cache
+
+import numpy as np
+import pytest
+
+from superopt.evaluate import evaluate
+from superopt.ir.dim import symbol, symbols_of
+from superopt.ir.infer import IllTyped, make, replace
+from superopt.ir.notation import show_graph, show_rule
+from superopt.ir.pattern import instantiate
+from superopt.ir.rule import Condition, Rule
+from superopt.ir.term import Attr, Term, var
+from superopt.ir.types import tensor
+from superopt.rulebook.loading import load_rules, shipped_rules
+from superopt.search.match.graph_index import View
+from superopt.search.match.matcher import Matcher, RuleSet
+from tests.verify.test_mutation import concrete
+from verify.proofs import ProofBook, load_certificates
+from verify.prove.prover import Proved
+
+UNARY = ["Neg", "Relu", "Sigmoid", "Tanh", "Identity"]
+
+
+@cache
+def rules() -> list[Rule]:
+    return load_rules(None)
+
+
+@cache
+def rule_set() -> RuleSet:
+    return RuleSet(rules())
+
+
+@cache
+def book() -> ProofBook:
+    return ProofBook(load_certificates(shipped_rules() / "certificates.jsonl"))
+
+
+def shape(term: Term) -> tuple[int, ...]:
+    assert term.type is not None
+    found = term.type.concrete()
+    assert found is not None
+    return found
+
+
+def leaves(rng: random.Random) -> list[Term]:
+    """Inputs whose sizes are often equal and often 1, so that much fits together."""
+    n, c, h = rng.choice([1, 2]), rng.choice([1, 2, 3]), rng.choice([3, 4])
+    m, k = rng.choice([1, 2, 3]), rng.choice([2, 3])
+    shapes = [(n, c, h, h), (n, c, h, h), (c, c, 3, 3), (c, c, 1, 1), (c, 1, 3, 3), (c, c, 3, 3), (c,), (c,)]
+    shapes += [(m, k), (m, k), (k, k), (k, m), (n, m, k), (k,), (1, k), (m, 1), (1,), (), (c, 1, 1), (1, c, 1, 1)]
+    found = [var(f"v{i}", tensor(*s, dtype="double")) for i, s in enumerate(shapes)]
+    constants: list[tuple[str, dict[str, Attr]]] = [
+        ("Zeros", {"shape": (m, k)}), ("Zeros", {"shape": ()}), ("Ones", {"shape": (k,)}), ("Eye", {"n": k}),
+        ("Zeros", {"shape": (c,)}), ("Dirac", {"group": c, "shape": (c, 1, 3, 3)}), ("Ones", {"shape": (c, 1, 1, 1)}),
+    ]  # fmt: skip
+    return found + [make(op, (), attrs, dtype="double") for op, attrs in constants]
+
+
+def grown(pool: list[Term], rng: random.Random) -> list[Term]:
+    """One more operator over values of the pool: its outputs. Raises IllTyped where what was drawn does not fit."""
+    x, y, z = (rng.choice(pool) for _ in range(3))
+    rank = len(shape(x))
+    kind = rng.choice(
+        ["unary", "binary", "binary", "matmul", "matmul", "gemm", "layout", "split", "conv", "conv", "bn"]
+    )
+    if kind == "unary":
+        return [make(rng.choice(UNARY), (x,))]
+    if kind == "binary":
+        return [make(rng.choice(["Add", "Sub", "Mul", "Sum"]), (x, y))]
+    if kind == "matmul":
+        return [make("MatMul", (x, y))]
+    if kind == "gemm":
+        attrs: dict[str, Attr] = {"alpha": rng.choice([1.0, 0.5]), "beta": rng.choice([1.0, 2.0])}
+        attrs |= {"transA": rng.randint(0, 1), "transB": rng.randint(0, 1)}
+        return [make("Gemm", (x, y, z) if rng.random() < 0.5 else (x, y), attrs)]
+    if kind == "conv":
+        pads = tuple(rng.choice([(0, 0, 0, 0), (1, 1, 1, 1), (0, 1, 2, 1)]))
+        strides = rng.choice([(1, 1), (1, 1), (2, 2), (1, 2)])
+        data = rng.choice([t for t in pool if len(shape(t)) == 4])
+        kernel = rng.choice([t for t in pool if len(shape(t)) == 4])
+        group = max(1, shape(data)[1] // shape(kernel)[1])
+        conv_attrs: dict[str, Attr] = {"dilations": (1, 1), "group": group, "pads": pads, "strides": strides}
+        bias = rng.choice([t for t in pool if len(shape(t)) == 1])
+        return [make("Conv", (data, kernel, bias) if rng.random() < 0.5 else (data, kernel), conv_attrs)]
+    if kind == "bn":
+        data = rng.choice([t for t in pool if len(shape(t)) >= 2])
+        fits = [t for t in pool if shape(t) == shape(data)[1:2] and t.op == "Var"]
+        if not fits:
+            raise IllTyped("no parameters")
+        return [make("BatchNormalization", (data, *(rng.choice(fits) for _ in range(4))), {"epsilon": 0.25})]
+    if rank == 0:
+        raise IllTyped("a scalar has no axis")
+    axis = rng.randrange(-rank, 0)
+    size = shape(x)[axis]
+    if kind == "split":
+        first = rng.randint(0, size)
+        node = make("Split", (x,), {"axis": axis, "split": (first, size - first)})
+        return [node.out(0), node.out(1)] if 0 < first < size else []
+    how = rng.choice(["Concat", "Transpose", "Pad", "Slice", "Unsqueeze", "Squeeze", "ReduceSum"])
+    if how == "Concat":
+        return [make("Concat", (x, y), {"axis": axis})]
+    if how == "Transpose":
+        return [make("Transpose", (x,), {"perm": tuple(rng.sample(range(rank), rank))})]
+    if how == "Pad":
+        return [make("Pad", (x,), {"pads": tuple(rng.choice([0, 0, 1]) for _ in range(2 * rank)), "value": 0.0})]
+    if how == "Slice":
+        start = rng.randrange(size)
+        where: dict[str, Attr] = {"axes": (axis,), "starts": (start,), "ends": (rng.randint(start + 1, size),)}
+        return [make("Slice", (x,), where | {"steps": (1,)})]
+    if how == "ReduceSum":
+        return [make("ReduceSum", (x,), {"axes": (axis,), "keepdims": rng.randint(0, 1)})]
+    return [make(how, (x,), {"axes": (axis,)})]
+
+
+def graph(rng: random.Random, operators: int) -> tuple[Term, ...]:
+    pool = leaves(rng)
+    least = len(pool)
+    for _ in range(1000):
+        if len(pool) >= least + operators:
+            break
+        try:
+            made = grown(pool, rng)
+        except IllTyped:
+            continue
+        pool += [
+            t for t in made if np.prod(shape(t)) <= 2000 and len(shape(t)) <= 4
+        ] * 2  # new values come up more often
+    return tuple(dict.fromkeys(t for t in pool[least:] if not t.weight_only)) or (pool[0],)
+
+
+def instance(rng: random.Random) -> tuple[Term, ...]:
+    """A side of a shipped rule at sizes and symbolic attributes drawn at random from those that its proof allows."""
+    rule = rng.choice(rules())
+    signature = rng.choice(rule.signatures)
+    verdict = book().verdict(rule, signature)
+    assert isinstance(verdict, Proved)
+    drawn: tuple[Condition, ...] = ()
+    symbols = sorted({name for c in verdict.conditions for side in (c.left, c.right) for name in symbols_of(side)})
+    for name in rng.sample(symbols, min(4, len(symbols))):
+        wanted = (*drawn, Condition("==", symbol(name), rng.choice([1, 1, 2, 3])))
+        if concrete(signature, verdict.conditions + wanted, 8, 1) is not None:
+            drawn = wanted
+    bindings = concrete(signature, verdict.conditions + drawn, 8, 1)
+    assert bindings is not None
+    return instantiate(rng.choice([rule.lhs, rule.rhs]), bindings, "double")
+
+
+def walk(seed: int, steps: int, used: Counter[str]) -> None:
+    rng = random.Random(seed)
+    outputs = instance(rng) if seed % 3 else graph(rng, 12)
+    values = np.random.default_rng(seed)
+    env = {t: values.uniform(0.5, 1.5, shape(t)) for t in View(outputs).terms if t.op == "Var"}
+    expected = evaluate(outputs, env, {})
+    matcher = Matcher(rule_set())
+    for _ in range(steps):
+        found = list(matcher.matches(View(outputs)))
+        rng.shuffle(found)
+        found.sort(key=lambda move: used[move.variant.origin])  # rules that have hardly been used first
+        for move in found[:40]:
+            if book().check(move.variant.rule, move.bindings) is not None:
+                before = outputs
+                outputs = replace(outputs, dict(zip(move.roots, move.results, strict=True)))
+                used[move.variant.origin] += 1
+                break
+        else:
+            return
+        for got, wanted in zip(evaluate(outputs, env, {}), expected, strict=True):
+            assert got.shape == wanted.shape
+            if np.isfinite(wanted).all():
+                scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
+                assert np.allclose(got, wanted, rtol=1e-7, atol=1e-7 * scale), (
+                    f"{show_rule(move.variant.rule)}\nwith {move.bindings}\nin {show_graph(before)}"
+                )
+        if len(View(outputs).terms) > 150:
+            return
+
+
+def test_random_walks_keep_values() -> None:
+    used: Counter[str] = Counter()
+    for seed in range(60):
+        walk(seed, 20, used)
+    assert len(used) > 80
+
+
+@pytest.mark.slow
+def test_long_random_walks_keep_values() -> None:
+    used: Counter[str] = Counter()
+    for seed in range(1000, 1400):
+        walk(seed, 25, used)
+    assert len(used) > 180

@@ -1,0 +1,99 @@
+"""Replay accepts a trace of proven steps and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import replace as altered
+
+import pytest
+
+from superopt.ir.notation import parse_rule, parse_terms
+from superopt.ir.pattern import instantiate, match
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term
+from superopt.ir.trace import Application, Rewrite, Step, Trace
+from superopt.ir.types import tensor
+from verify.proofs import ProofBook
+from verify.replay import ReplayError, replay
+
+TYPES = {"x": tensor(2, 3), "w": tensor(3, 4), "u": tensor(4, 5), "y": tensor(2, 3)}
+ASSOCIATE = parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_]")
+
+
+def _region() -> tuple[Term, ...]:
+    return parse_terms("MatMul(MatMul(x, w), u)", TYPES)
+
+
+def _rewrite(rule: Rule = ASSOCIATE) -> Rewrite:
+    before = _region()
+    bindings = match(rule.lhs, before)
+    assert bindings is not None
+    return Rewrite(before, (Step(rule, rule.signatures[0], before),), instantiate(rule.rhs, bindings, "float"))
+
+
+def _application(rewrite: Rewrite, **leaves: str) -> Application:
+    named = {"x": "x", "w": "w", "u": "u", **leaves}
+    pairs = ((parse_terms(a, TYPES)[0], parse_terms(b, TYPES)[0]) for a, b in named.items())
+    return Application(rewrite, tuple(pairs))
+
+
+def test_a_proven_step_is_replayed_everywhere_it_is_applied() -> None:
+    graph = parse_terms("(Relu(MatMul(MatMul(x, w), u)), Neg(MatMul(MatMul(Relu(y), w), u)))", TYPES)
+    trace = Trace((_application(_rewrite()), _application(_rewrite(), x="Relu(y)")))
+    expected = parse_terms("(Relu(MatMul(x, MatMul(w, u))), Neg(MatMul(Relu(y), MatMul(w, u))))", TYPES)
+    assert replay(graph, trace, ProofBook()) == expected
+
+
+def test_applications_may_build_on_each_other() -> None:
+    types = {**TYPES, "w": tensor(3, 3), "u": tensor(3, 3)}
+    before = parse_terms("MatMul(MatMul(x, w), u)", types)
+    after = parse_terms("MatMul(x, MatMul(w, u))", types)
+    rewrite = Rewrite(before, (Step(ASSOCIATE, ASSOCIATE.signatures[0], before),), after)
+    leaf = {name: parse_terms(name, types)[0] for name in "xwu"}
+    inner = Application(rewrite, tuple((leaf[n], leaf[n]) for n in "xwu"))
+    middle = parse_terms("Relu(MatMul(MatMul(x, w), u))", types)[0]
+    outer = Application(rewrite, ((leaf["x"], middle), (leaf["w"], leaf["w"]), (leaf["u"], leaf["u"])))
+    graph = parse_terms("MatMul(MatMul(Relu(MatMul(MatMul(x, w), u)), w), u)", types)
+    expected = parse_terms("MatMul(Relu(MatMul(x, MatMul(w, u))), MatMul(w, u))", types)
+    assert replay(graph, Trace((inner, outer)), ProofBook()) == expected
+
+
+def test_a_false_rule_is_refused() -> None:
+    types = {"x": tensor(3, 3), "w": tensor(3, 3)}
+    rule = parse_rule("MatMul(a, b) = MatMul(b, a) @ a[_,_] b[_,_]")
+    before, after = parse_terms("MatMul(x, w)", types), parse_terms("MatMul(w, x)", types)
+    leaves = tuple((leaf, leaf) for leaf in before[0].inputs if leaf is not None)
+    trace = Trace((Application(Rewrite(before, (Step(rule, rule.signatures[0], before),), after), leaves),))
+    with pytest.raises(ReplayError, match="not proven"):
+        replay(before, trace, ProofBook())
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: altered(r, after=parse_terms("MatMul(x, MatMul(w, Neg(u)))", TYPES)), "do not end"),
+        (lambda r: altered(r, steps=()), "do not end"),
+        (lambda r: altered(r, before=parse_terms("Neg(MatMul(MatMul(x, w), Neg(u)))", TYPES)), "not in the graph"),
+        (lambda r: altered(r, steps=r.steps * 2), "not in the graph"),
+        (lambda r: altered(r, steps=(altered(r.steps[0], rule=ASSOCIATE.reversed()),)), "does not match"),
+    ],
+)
+def test_a_tampered_trace_is_refused(change, message) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ReplayError, match=message):
+        replay(_region(), Trace((_application(change(_rewrite())),)), ProofBook())
+
+
+def test_a_leaf_must_have_the_type_of_what_it_stands_for() -> None:
+    wrong = parse_terms("z", {"z": tensor(7, 3)})[0]
+    pairs = [(a, wrong if a.attrs[0][1] == "x" else b) for a, b in _application(_rewrite()).leaves]
+    with pytest.raises(ReplayError, match="type"):
+        replay(_region(), Trace((Application(_rewrite(), tuple(pairs)),)), ProofBook())
+
+
+def test_a_region_that_is_not_in_the_graph_is_refused() -> None:
+    with pytest.raises(ReplayError, match="not in the graph"):
+        replay(_region(), Trace((_application(_rewrite(), x="Neg(y)"),)), ProofBook())
+
+
+def test_the_same_place_cannot_be_rewritten_twice() -> None:
+    with pytest.raises(ReplayError, match="twice"):
+        replay(_region(), Trace((_application(_rewrite()), _application(_rewrite()))), ProofBook())

@@ -1,0 +1,146 @@
+"""Counterexamples: small sizes that satisfy the facts, random integers in the tensors, both sides evaluated."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Mapping
+
+from superopt.ir.dim import Size, evaluate
+from superopt.ir.infer import IllTyped
+from superopt.ir.term import AttrVar, Term, topological
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.ops.meaning import Meaning
+from verify.diagnose.numeric import Numeric
+from verify.functions import FUNCTIONS
+from verify.prove.facts import Facts
+from verify.prove.specialize import resized
+from verify.verdict import Counterexample
+
+__all__ = ["differ", "find_counterexample"]
+
+# (largest, smallest) size, and whether sizes are drawn at random: a solver's own choice is often the same for all.
+_TRIES = ((4, 2, False), (4, 1, False), (5, 2, True), (5, 2, True), (4, 1, True), (9, 2, False))
+_MOST_ELEMENTS = 400
+
+# Ways to fill tensors. Whole numbers first, where both sides are exact; then what shows rounding, range and domain.
+_REALS: tuple[Callable[[random.Random], float], ...] = (
+    lambda rng: float(rng.randint(1, 5)),
+    lambda rng: float(rng.randint(-3, 5)),
+    lambda rng: rng.randint(-10, 10) / 4,
+    lambda rng: rng.choice([-1, 1]) * (rng.randint(8192, 81920) + 0.125),
+)
+_INTEGERS: tuple[Callable[[random.Random], float], ...] = (
+    lambda rng: rng.randint(1, 5),
+    lambda rng: rng.randint(-7, 7),
+    lambda rng: rng.randint(-300, 300),
+    lambda rng: rng.randint(-(1 << 63), 1 << 63),
+)
+
+
+def find_counterexample(
+    left: tuple[Term, ...], right: tuple[Term, ...], env: Mapping[str, Size], facts: Facts, seed: int = 0
+) -> Counterexample | None:
+    """Sizes and values at which the sides differ, or None where a few tries find none."""
+    rng = random.Random(seed)
+
+    def draw(name: str) -> int:
+        return rng.randint(1, 4)
+
+    for most, least, drawn in _TRIES:
+        model = facts.model(most, least, draw if drawn else None)
+        if model is None:
+            continue
+        sizes = {**{name: evaluate(size, {**model}) for name, size in env.items()}, **model}
+        for style in range(len(_REALS)):
+            try:
+                found = differ(left, right, {n: s for n, s in sizes.items() if isinstance(s, int)}, style, rng)
+            except IllTyped:  # a size of the right side is left open: nothing to compare
+                return None
+            if found is not None:
+                return found
+    return None
+
+
+def differ(
+    left: tuple[Term, ...], right: tuple[Term, ...], sizes: dict[str, int], style: int, rng: random.Random
+) -> Counterexample | None:
+    """A difference between the sides at given sizes, tensors filled in the `style`-th way. Raises IllTyped where a size
+    is left open."""
+    left = resized(left, sizes)
+    try:
+        right = resized(right, sizes)
+    except IllTyped as error:
+        return Counterexample(sizes, {}, {}, 0, (), "well-typed", f"ill-typed ({error})")
+    tensors: dict[str, dict[tuple[int, ...], float]] = {}
+    reals: dict[str, float] = {}
+    for term in topological(left + right):
+        if term.op == "Var":
+            shape = _shape(term)
+            if math.prod(shape) > 4096:
+                return None
+            elements = itertools.product(*map(range, shape))
+            draw = _draw(term, style)
+            tensors[str(term.attr("name"))] = {place: draw(rng) for place in elements}
+        for _, value in term.attrs:
+            if isinstance(value, AttrVar):
+                reals.setdefault(value.name, rng.choice([0.5, 1.5, 2.0, 3.0] if style < 2 else [-2.0, -0.5, 0.0, 1.5]))
+    meaning = Meaning(Numeric({name: values.__getitem__ for name, values in tensors.items()}, reals))
+    # Where casts round, a real sum rounded later or earlier is no difference that a rule could be blamed for.
+    tolerance = 1e-6 if any(t.op == "Cast" for t in topological(left + right)) else 1e-9
+    worst, found = tolerance, None
+    for output, (a, b) in enumerate(zip(left, right, strict=True)):
+        if a.type is not None and b.type is not None and a.type.dtype != b.type.dtype:
+            return Counterexample(sizes, {}, {}, output, (), f"type {a.type}", f"type {b.type}")
+        shape = _shape(a)
+        if shape != _shape(b):
+            return Counterexample(sizes, {}, {}, output, (), f"shape {list(shape)}", f"shape {list(_shape(b))}")
+        places = list(itertools.product(*map(range, shape)))
+        for place in places if len(places) <= _MOST_ELEMENTS else rng.sample(places, _MOST_ELEMENTS):
+            x, y = meaning.scalar(a, place), meaning.scalar(b, place)
+            if math.isnan(x):
+                return None  # the left side is undefined: nothing is claimed
+            distance = _distance(x, y)
+            if distance > worst:
+                nested = {name: _nested(values) for name, values in tensors.items()}
+                worst = distance
+                found = Counterexample(sizes, nested, reals, output, place, f"{x:g}", f"{y:g}")
+    return found
+
+
+def _distance(left: float, right: float) -> float:
+    """The difference relative to the larger side. Nothing is claimed where a side is too large for a float; where the
+    right side is undefined they differ."""
+    if isinstance(left, int) and isinstance(right, int):
+        return math.inf if left != right else 0.0
+    if math.isinf(left) or math.isinf(right):
+        return 0.0
+    return math.inf if math.isnan(right) else abs(left - right) / max(1.0, abs(left), abs(right))
+
+
+def _draw(term: Term, style: int) -> Callable[[random.Random], float]:
+    dtype = "float" if term.type is None else term.type.dtype
+    if dtype in FLOAT_DTYPES:
+        return _REALS[style]
+    if dtype == "bool":
+        return lambda rng: rng.randint(0, 1)
+    wrap = FUNCTIONS[f"to_{dtype}"]
+    return lambda rng: wrap(_INTEGERS[style](rng))
+
+
+def _shape(term: Term) -> tuple[int, ...]:
+    shape = None if term.type is None else term.type.concrete()
+    if shape is None:
+        raise IllTyped(f"the shape of {term.op} is not determined by the left side")
+    return shape
+
+
+def _nested(values: dict[tuple[int, ...], float]) -> object:
+    """Values by index as nested lists."""
+    if () in values:
+        return values[()]
+    groups: dict[int, dict[tuple[int, ...], float]] = {}
+    for place, value in values.items():
+        groups.setdefault(place[0], {})[place[1:]] = value
+    return [_nested(group) for group in groups.values()]

@@ -1,0 +1,97 @@
+"""Scalars as numbers, at known sizes: for tests of the definitions and for counterexamples."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+
+from superopt.ir.dim import Size, Sizes
+from superopt.ops.algebra import Guard, Table
+from verify.functions import FUNCTIONS
+
+__all__ = ["Numeric", "holds"]
+
+
+def holds(relation: str, value: float | Fraction) -> bool:
+    """`value` against 0."""
+    return {">": value > 0, ">=": value >= 0, "==": value == 0}[relation]
+
+
+def _spoilt(parts: Sequence[float]) -> float | None:
+    """NaN or infinity where one of the parts is."""
+    if all(isinstance(part, int) or math.isfinite(part) for part in parts):
+        return None
+    return math.nan if any(map(math.isnan, parts)) else math.inf
+
+
+class Numeric:
+    """NaN stands for what is undefined, an infinity for what a float cannot hold, of which nothing is claimed.
+
+    Integers stay integers, so that integer arithmetic is exact.
+
+    `tensors` maps a name to a lookup from index to value, `reals` an attribute to its value."""
+
+    def __init__(self, tensors: Mapping[str, Callable[[tuple[int, ...]], float]], reals: Mapping[str, float]) -> None:
+        self._tensors, self._reals = tensors, reals
+
+    def constant(self, value: Fraction) -> float:
+        return value.numerator if value.denominator == 1 else float(value)
+
+    def real(self, name: str) -> float:
+        return self._reals[name]
+
+    def size(self, value: Size) -> float:
+        assert isinstance(value, int)
+        return value
+
+    def access(self, tensor: str, index: Sizes) -> float:
+        return self._tensors[tensor](tuple(i for i in index if isinstance(i, int)))
+
+    def entry(self, table: Table, index: Sizes) -> float:
+        return self.constant(table[tuple(i for i in index if isinstance(i, int))])
+
+    def add(self, *parts: float) -> float:
+        if all(isinstance(part, int) for part in parts):
+            return sum(parts)  # exact, however large
+        return _spoilt(parts) or math.fsum(parts)
+
+    def multiply(self, left: float, right: float) -> float:
+        return _spoilt((left, right)) or left * right
+
+    def apply(self, function: str, *arguments: float) -> float:
+        return _spoilt(arguments) or FUNCTIONS[function](*arguments)
+
+    def choose(self, relation: str, value: float, yes: float, no: float) -> float:
+        return _spoilt((value,)) or (yes if holds(relation, value) else no)
+
+    def maximum(self, parts: Sequence[float]) -> float:
+        return _spoilt(parts) or max(parts)
+
+    def summation(self, size: Size, body: Callable[[Size], float]) -> float:
+        assert isinstance(size, int)
+        return self.add(*(body(k) for k in range(size)))
+
+    def product(self, size: Size, body: Callable[[Size], float]) -> float:
+        assert isinstance(size, int)
+        parts = [body(k) for k in range(size)]
+        return _spoilt(parts) or math.prod(parts)
+
+    def supremum(self, sizes: Sizes, conditions: Callable[..., Sequence[Guard]], body: Callable[..., float]) -> float:
+        ranges = [range(size) for size in sizes if isinstance(size, int)]
+        assert len(ranges) == len(sizes)
+        places = [k for k in itertools.product(*ranges) if all(c.decided() for c in conditions(*k))]
+        return self.maximum([body(*k) for k in places]) if places else math.inf
+
+    def where(self, conditions: Sequence[Guard], body: Callable[[], float]) -> float:
+        return body() if all(c.decided() for c in conditions) else 0.0
+
+    def piecewise(
+        self, pieces: Sequence[tuple[Sequence[Guard], Callable[[], float]]], otherwise: float | None
+    ) -> float:
+        chosen = next((body for conditions, body in pieces if all(c.decided() for c in conditions)), None)
+        if chosen is not None:
+            return chosen()
+        assert otherwise is not None
+        return otherwise

@@ -1,0 +1,88 @@
+"""A second opinion on Z3's answers: each query that a proof relied on, put to cvc5 as SMT-LIB 2 text.
+
+Nothing here bears on what counts as proven. It is a check on the one part of the kernel that is not ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from verify.prove.facts import Script
+
+__all__ = ["Opinion", "SecondSolverMissing", "ask_cvc5", "cvc5_version", "second_opinion"]
+
+# Tried in this order until one decides. Products of unknowns: no one strategy settles all of them.
+_STRATEGIES: tuple[dict[str, str], ...] = (
+    {},
+    {"decision": "justification"},
+    {"simplification": "none"},
+    {"nl-ext-tplanes": "true", "decision": "justification"},
+)
+
+# cvc5's own count of work for one strategy, not a clock: the same answers on a slow machine and on a busy one.
+_RESOURCES = 1_000_000
+
+
+class SecondSolverMissing(RuntimeError):
+    """cvc5 is not installed."""
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """How many queries were put to the second solver, on how many it agreed and had no answer, and the scripts of
+    those that it finds satisfiable."""
+
+    queries: int
+    agreed: int
+    undecided: int
+    contradicted: tuple[str, ...] = ()
+
+
+def cvc5_version() -> str:
+    """Name and version of the second solver. Raises SecondSolverMissing."""
+    try:
+        import cvc5
+    except ImportError as error:
+        raise SecondSolverMissing("cvc5 is not installed; try: pip install 'superopt[second-opinion]'") from error
+    return f"cvc5 {cvc5.__version__}"
+
+
+def ask_cvc5(script: str) -> str:
+    """cvc5's answer to one script: `sat`, `unsat` or `unknown`. Raises RuntimeError where it cannot read the script."""
+    answer = "unknown"
+    for strategy in _STRATEGIES:
+        answer = _ask(script, strategy)
+        if answer != "unknown":
+            break
+    return answer
+
+
+def second_opinion(queries: Iterable[Script], ask: Callable[[str], str] = ask_cvc5) -> Opinion:
+    """What `ask` says of queries that Z3 found unsatisfiable; equal ones are asked once."""
+    scripts = [query.script() for query in dict.fromkeys(queries)]
+    answers = [ask(script) for script in scripts]
+    return Opinion(
+        len(scripts),
+        answers.count("unsat"),
+        sum(answer not in ("unsat", "sat") for answer in answers),
+        tuple(script for script, answer in zip(scripts, answers, strict=True) if answer == "sat"),
+    )
+
+
+def _ask(script: str, strategy: dict[str, str]) -> str:
+    import cvc5
+
+    solver = cvc5.Solver(cvc5.TermManager())
+    for name, value in {"incremental": "false", "rlimit": str(_RESOURCES), **strategy}.items():
+        solver.setOption(name, value)
+    parser = cvc5.InputParser(solver)
+    parser.setStringInput(cvc5.InputLanguage.SMT_LIB_2_6, script, "query")
+    symbols = parser.getSymbolManager()
+    said = ""
+    while not (command := parser.nextCommand()).isNull():
+        said += command.invoke(solver, symbols)
+    answer = said.partition(" ")[0].strip()  # "unknown (RESOURCEOUT)"
+    if answer not in ("sat", "unsat", "unknown"):
+        raise RuntimeError(f"cvc5 cannot answer: {said.strip()}")
+    return answer

@@ -1,0 +1,63 @@
+"""Whether a proof's guards are as weak as can be: what happens at sizes where all conditions hold but one guard.
+
+A guard says what the right side's typing needs, so where it fails the sides should not both be typed and equal. This is
+told by examples; nothing is rewritten because of it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+from superopt.ir.dim import Dim, symbols_of
+from superopt.ir.infer import IllTyped
+from superopt.ir.rule import Condition
+from superopt.ir.term import Term, topological
+from superopt.ops.algebra import Guard, at_least, equal
+from verify.diagnose.counterexample import differ
+from verify.prove.facts import Facts
+from verify.verdict import Proved
+
+__all__ = ["weakest"]
+
+Terms = tuple[Term, ...]
+
+
+def weakest(left: Terms, right: Terms, proved: Proved) -> bool | None:
+    """True: at every example where one guard fails the sides differ. False: at one they agree, so a weaker guard would
+    do. None: no example was found for some guard."""
+    found = {agrees for guard in proved.guards for agrees in [_needless(left, right, proved, guard)]}
+    if True in found:
+        return False
+    return None if None in found else True
+
+
+def _needless(left: Terms, right: Terms, proved: Proved, guard: Condition) -> bool | None:
+    """Whether the sides agree at some sizes at which only `guard` fails; None where there are no such sizes."""
+    sizes = {s for t in topological(left) if t.op == "Var" and t.type and t.type.shape for s in t.type.shape}
+    base = [at_least(size, 1) for size in sorted(sizes, key=str)]
+    base += [Guard(c.relation, c.right - c.left) for c in proved.conditions if c != guard]
+    answers: list[bool] = []
+    for case in _failing(guard):
+        point = Facts([*base, *case]).model(most=6, least=1)
+        if point is not None:
+            answers.append(_agree(left, right, point))
+    return any(answers) if answers else None
+
+
+def _failing(guard: Condition) -> Iterator[list[Guard]]:
+    """Ways in which the guard fails: by much, and where one of the sizes is 1 (which ONNX would broadcast)."""
+    value = guard.right - guard.left
+    contraries = [Guard("<=", -value - 1)] + ([Guard("<=", value - 1)] if guard.relation == "==" else [])
+    ones = [equal(Dim((((name,), 1),)), 1) for name in sorted(symbols_of(value)) if ".shape" in name]
+    for contrary in contraries:
+        yield [contrary]
+        yield from ([contrary, one] for one in ones)
+
+
+def _agree(left: Terms, right: Terms, point: dict[str, int]) -> bool:
+    rng = random.Random(0)
+    try:
+        return all(differ(left, right, point, style, rng) is None for style in (0, 1))
+    except IllTyped:
+        return False

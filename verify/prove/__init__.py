@@ -1,0 +1,1 @@
+"""The prover: decides that two terms are equal for all sizes."""

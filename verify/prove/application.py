@@ -1,0 +1,256 @@
+"""A function applied to sums: what it is whatever is known of the arguments.
+
+Laws that rest on the application being defined are in `verify.prove.laws`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from verify.functions import FUNCTIONS
+from verify.prove.sums import (
+    ONE,
+    Access,
+    Apply,
+    Choice,
+    Factor,
+    Maximum,
+    Product,
+    Quantity,
+    Real,
+    Sum,
+    children,
+    number_in,
+    only_factor,
+    single,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from verify.prove.symbolic import Symbolic
+
+__all__ = ["ODD", "apply", "is_partial"]
+
+# Wrapping to an integer type: bits, least and greatest value.
+INTEGERS: Mapping[str, tuple[int, int, int]] = {
+    **{f"to_int{n}": (n, -(1 << (n - 1)), (1 << (n - 1)) - 1) for n in (8, 16, 32, 64)},
+    **{f"to_uint{n}": (n, 0, (1 << n) - 1) for n in (8, 16, 32, 64)},
+}
+# Rounding to a real type: the element types that it leaves as they are.
+REPRESENTS: Mapping[str, frozenset[str]] = {
+    "to_float16": frozenset({"float16", "bool", "int8", "uint8"}),
+    "to_float": frozenset({"float", "float16", "bfloat16", "bool", "int8", "uint8", "int16", "uint16"}),
+    "to_double": frozenset(
+        {"double", "float", "float16", "bfloat16", "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32"}
+    ),
+}
+# From a real to an integer type. What the type does not hold has no defined result.
+FROM_REAL: Mapping[str, str] = {name.replace("to_", "from_real_to_"): name for name in INTEGERS}
+# f(-x) = -f(x)
+ODD = frozenset({"tanh", "erf"})
+# Functions with whole values.
+_WHOLE = frozenset({"floor", "round", "truncate", "truncated_quotient", *INTEGERS, *FROM_REAL})
+# Functions that are not defined for all reals.
+_PARTIAL = frozenset({"reciprocal", "log", "sqrt", "power", "truncated_quotient"})
+_INVERSE = {"log": "exp"}  # f(g(x)) = x for all x
+
+
+def apply(g: Symbolic, function: str, *arguments: Sum) -> Sum:
+    """f(arguments), with what holds whatever is known of the arguments."""
+    if function == "power":
+        return _power(g, *arguments)
+    if function == "truncated_quotient" and number_in(arguments[1]) == 1:
+        return arguments[0]
+    if g.unfolded and function in ("sigmoid", "tanh"):
+        return _by_exp(g, function, arguments[0])
+    if function in INTEGERS:
+        return _wrapped(g, function, arguments[0])
+    if function in FROM_REAL:
+        return _from_real(g, function, arguments[0])
+    if function in REPRESENTS:
+        return _rounded(g, function, arguments[0])
+    if function in ("floor", "round", "truncate") and _whole(arguments[0]):
+        return arguments[0]
+    if function == "floor":  # floor(x + n) = floor(x) + n
+        whole = tuple(p for p in arguments[0] if _whole((p,)))
+        if whole:
+            return g.add(apply(g, "floor", tuple(p for p in arguments[0] if p not in whole)), whole)
+    if len(arguments) == 1:
+        (argument,) = arguments
+        only = argument[0] if len(argument) == 1 and not (argument[0].binders or argument[0].guards) else None
+        if function == "reciprocal" and only is not None and only.coefficient:
+            # 1/(c*f*g) = 1/c * 1/f * 1/g
+            inverse = tuple(Apply("reciprocal", (single(f),)) for f in only.factors)
+            return (Product(1 / only.coefficient, inverse),)
+        if function == "exp" and not argument:
+            return g.constant(ONE)
+        if function in ("tanh", "erf", "sqrt") and not argument:
+            return ()
+        if function == "sigmoid" and not argument:
+            return g.constant(Fraction(1, 2))
+        if function in ODD and len(argument) == 1 and argument[0].coefficient < 0:
+            minus: Sum = (Product(-ONE),)
+            return g.multiply(minus, apply(g, function, g.multiply(minus, argument)))
+        if only is not None:
+            known = _of_one(g, function, only)
+            if known is not None:
+                return known
+    return single(Apply(function, arguments))
+
+
+def _of_one(g: Symbolic, function: str, only: Product) -> Sum | None:
+    """f(c * factors) where that is another sum."""
+    if not only.factors:
+        root = _root(only.coefficient) if function == "sqrt" else None
+        if root is not None:
+            return g.constant(root)
+        if function == "log" and only.coefficient == 1:
+            return g.constant(Fraction(0))
+        if function == "truncate":
+            return g.constant(Fraction(math.trunc(only.coefficient)))
+        return g.constant(Fraction(math.floor(only.coefficient))) if function == "floor" else None
+    first = only.factors[0]
+    plain = only.coefficient == 1 and len(only.factors) == 1 and isinstance(first, Apply)
+    if plain and isinstance(first, Apply) and first.function == _INVERSE.get(function):
+        return first.arguments[0]
+    if function == "sqrt" and plain and isinstance(first, Apply) and first.function == "exp":
+        return apply(g, "exp", g.multiply(g.constant(Fraction(1, 2)), first.arguments[0]))
+    return None
+
+
+def _by_exp(g: Symbolic, function: str, x: Sum) -> Sum:
+    """sigmoid(x) = 1/(1 + exp(-x)), tanh(x) = 1 - 2/(1 + exp(2*x))."""
+    one = g.constant(ONE)
+    inside = g.multiply(((Product(Fraction(-1 if function == "sigmoid" else 2))),), x)
+    below = apply(g, "reciprocal", g.add(one, apply(g, "exp", inside)))
+    return below if function == "sigmoid" else g.add(one, g.multiply((Product(Fraction(-2)),), below))
+
+
+def _power(g: Symbolic, base: Sum, exponent: Sum) -> Sum:
+    """x**n by multiplication for small n, x**(n/2) by roots; any other exponent is left open."""
+    number = number_in(exponent)
+    if number is None or (2 * number).denominator != 1 or abs(number) > 4:
+        return single(Apply("power", (base, exponent)))
+    twice = int(abs(2 * number))
+    result = g.constant(ONE)
+    for _ in range(twice // 2):
+        result = g.multiply(result, base)
+    if twice % 2:
+        result = g.multiply(result, apply(g, "sqrt", base))
+    return apply(g, "reciprocal", result) if number < 0 else result
+
+
+def _wrapped(g: Symbolic, function: str, argument: Sum) -> Sum:
+    """wrap(wrap(a) * b + c) = wrap(a * b + c): sums and products may be taken first, and wrapped at the end.
+
+    An element of a tensor of the type, and a number of it, is what it is.
+    """
+    bits, low, high = INTEGERS[function]
+    if any(p.coefficient.denominator != 1 for p in argument):
+        return single(Apply(function, (argument,)))
+    opened: Sum = ()
+    for product in argument:
+        parts: Sum = (replace(product, factors=()),)
+        whole = _whole((product,))  # half of what wraps is not what half of it wraps to
+        for factor in product.factors:
+            opens = whole and isinstance(factor, Apply) and _bits(factor.function) >= bits
+            parts = g.multiply(parts, factor.arguments[0] if opens and isinstance(factor, Apply) else single(factor))
+        opened = g.add(opened, parts)
+    number = number_in(opened)
+    if number is not None and low <= number <= high:
+        return g.constant(number)
+    if _held_within(opened, low, high):
+        return opened
+    return single(Apply(function, (opened,)))
+
+
+def _from_real(g: Symbolic, function: str, argument: Sum) -> Sum:
+    """An element of an integer type that the new one holds, or such a number, is what it is."""
+    _, low, high = INTEGERS[FROM_REAL[function]]
+    number = number_in(argument)
+    if number is not None and low <= math.trunc(number) <= high:
+        return g.constant(Fraction(math.trunc(number)))
+    if _held_within(argument, low, high):
+        return argument
+    return single(Apply(function, (argument,)))
+
+
+def _rounded(g: Symbolic, function: str, argument: Sum) -> Sum:
+    """Rounding to a real type: x, where x has the type;  round(-x) = -round(x);  round(max(x, y)) =
+    max(round(x), round(y)), as rounding is monotone."""
+    number = number_in(argument)
+    if number is not None and Fraction(FUNCTIONS[function](float(number))) == number:
+        return argument
+    if len(argument) != 1 or argument[0] != Product(argument[0].coefficient, argument[0].factors[:1]):
+        return single(Apply(function, (argument,)))
+    (only,) = argument
+    factor = only.factors[0] if only.factors else None
+    minus = (Product(-ONE),)
+    if only.coefficient == -1 and factor is not None:
+        return g.multiply(minus, _rounded(g, function, single(factor)))
+    if only.coefficient == 1:
+        if factor == Real("0") or (isinstance(factor, Access) and factor.dtype in REPRESENTS[function]):
+            return argument
+        if isinstance(factor, Apply) and factor.function == function:
+            return argument
+        if isinstance(factor, Choice):
+            yes, no = (_rounded(g, function, part) for part in (factor.yes, factor.no))
+            return g.choose(factor.relation, factor.value, yes, no)
+        if isinstance(factor, Maximum) and not any(a.guards for a in factor.alternatives if not a.binders):
+            return g.of_alternatives(
+                tuple(replace(a, value=_rounded(g, function, a.value)) for a in factor.alternatives)
+            )
+    return single(Apply(function, (argument,)))
+
+
+def is_partial(factor: Factor) -> bool:
+    """Whether a function in it is not defined everywhere."""
+    if isinstance(factor, Apply) and factor.function in _PARTIAL:
+        return True
+    return any(is_partial(f) for _, _, total in children(factor) for p in total for f in p.factors)
+
+
+def _whole(total: Sum) -> bool:
+    """Whether the form shows that the value is an integer."""
+
+    def whole(factor: Factor) -> bool:
+        if isinstance(factor, Apply):
+            return factor.function in _WHOLE
+        return isinstance(factor, Quantity) or (isinstance(factor, Access) and f"to_{factor.dtype}" in INTEGERS)
+
+    return all(p.coefficient.denominator == 1 and all(map(whole, p.factors)) for p in total)
+
+
+def _held_within(total: Sum, low: int, high: int) -> bool:
+    """Whether it is one element, or wrapped value, of a type between these bounds."""
+    element = only_factor(total)
+    held = None if element is None else _held(element)
+    return held is not None and low <= held[0] and held[1] <= high
+
+
+def _held(factor: Factor) -> tuple[int, int] | None:
+    """The least and the greatest value, where they are those of an integer type."""
+    if isinstance(factor, Access):
+        if factor.truth:
+            return 0, 1
+        name = f"to_{factor.dtype}"
+    elif isinstance(factor, Apply):
+        name = factor.function.replace("from_real_to_", "to_")
+    else:
+        return None
+    return INTEGERS[name][1:] if name in INTEGERS else None
+
+
+def _bits(function: str) -> int:
+    return INTEGERS[function][0] if function in INTEGERS else 0
+
+
+def _root(value: Fraction) -> Fraction | None:
+    """The rational square root, where there is one."""
+    if value < 0:
+        return None
+    root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
+    return root if root * root == value else None

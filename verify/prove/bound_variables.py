@@ -1,0 +1,256 @@
+"""Bound variables: solving for them, splitting them into digits, and doing without them.
+
+All steps keep the set of points: a variable with one value is replaced by it, an index that is divided becomes
+quotient and remainder (mixed radix), and a variable that only guards mention is projected away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from superopt.ir.dim import Dim, Quotient, Size, floor_div, symbol, symbols_of
+from superopt.ops.algebra import Guard, at_least, below
+from verify.prove.facts import Facts
+from verify.prove.substitution import Moved
+from verify.prove.sums import Access, Entry, Factor, Quantity, Sum, children, quotients_of
+
+__all__ = [
+    "Digits", "Limits", "bound_inside", "digits", "free", "inhabited", "limits", "mentioned", "mentioned_by",
+    "one_point", "projected", "quotients_in", "solve", "strided", "vanishing", "within",
+]  # fmt: skip
+
+
+def solve(value: Size, names: Sequence[str]) -> Iterator[tuple[str, Size]]:
+    """(k, e) with value == 0 exactly where k == e, for a k of `names` that stands alone with factor 1 or -1 (once a
+    factor of all of `value` is taken out)."""
+    if isinstance(value, Dim):
+        value = floor_div(value, math.gcd(*(coefficient for _, coefficient in value.terms)))
+    if isinstance(value, Dim):
+        for monomial, coefficient in value.terms:
+            if len(monomial) == 1 and monomial[0] in names and abs(coefficient) == 1:
+                name = str(monomial[0])
+                rest = value - coefficient * symbol(name)
+                if name not in symbols_of(rest):
+                    yield name, -coefficient * rest
+
+
+def _tightened(value: Size) -> Size:
+    """0 <= g * v + c holds exactly where 0 <= v + floor(c / g)."""
+    if not isinstance(value, Dim):
+        return value
+    return floor_div(value, math.gcd(*(coefficient for monomial, coefficient in value.terms if monomial)))
+
+
+def strided(names: Sequence[str], total: Sum) -> tuple[str, int] | None:
+    """An index of `names` and a stride: some guard says k * stride + ... == index, of a bound variable k."""
+    for product in total:
+        for guard in product.guards:
+            value = guard.value
+            if guard.relation == "==" and isinstance(value, Dim):
+                steps = [abs(c) for monomial, c in value.terms if monomial and monomial[0] in product.binders]
+                for name in names:
+                    if _coefficient(value, name) is not None and any(step > 1 for step in steps):
+                        return name, max(steps)
+    return None
+
+
+def one_point(binders: Sequence[str], guards: Sequence[Guard]) -> tuple[str, Size] | None:
+    """A bound variable that the guards give one value: v == 0, or both 0 <= v and 0 <= -v."""
+    lows = {_tightened(g.value) for g in guards if g.relation == "<="}
+    for guard in guards:
+        value = guard.value if guard.relation == "==" else _tightened(guard.value)
+        if guard.relation == "==" or -value in lows:
+            found = next(solve(value, binders), None)
+            if found is not None:
+                return found
+    return None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The guards that mention k: lowers <= k < uppers where k stands alone, and the others."""
+
+    lowers: tuple[Size, ...]
+    uppers: tuple[Size, ...]
+    others: tuple[Guard, ...]
+
+
+def limits(name: str, guards: Iterable[Guard]) -> Limits:
+    """The guards on the bound variable `name`."""
+    lowers: list[Size] = []
+    uppers: list[Size] = []
+    others: list[Guard] = []
+    for guard in guards:
+        if name not in symbols_of(guard.value):
+            continue
+        coefficient = _coefficient(guard.value, name)
+        rest = guard.value - (coefficient or 0) * symbol(name)
+        if guard.relation == "<=" and coefficient == 1:
+            lowers.append(-rest)
+        elif guard.relation == "<=" and coefficient == -1:
+            uppers.append(rest + 1)
+        else:
+            others.append(guard)
+    return Limits(tuple(lowers), tuple(uppers), tuple(others))
+
+
+def _coefficient(value: Size, name: str) -> int | None:
+    """1 or -1 where the symbol stands alone with that factor, and nowhere else."""
+    for monomial, coefficient in value.terms if isinstance(value, Dim) else ():
+        if monomial == (name,) and abs(coefficient) == 1 and name not in symbols_of(value - coefficient * symbol(name)):
+            return coefficient
+    return None
+
+
+def projected(name: str, guards: Sequence[Guard]) -> tuple[Guard, ...] | None:
+    """Guards that hold exactly where some integer k satisfies `guards` (Fourier-Motzkin; exact, as k has factor 1).
+
+    None where k does not stand alone.
+    """
+    found = limits(name, guards)
+    if found.others or not found.lowers or not found.uppers:
+        return None
+    kept = [g for g in guards if name not in symbols_of(g.value)]
+    return (*kept, *(below(low, high) for low in found.lowers for high in found.uppers))
+
+
+def inhabited(facts: Facts, binders: Sequence[str], guards: Sequence[Guard]) -> bool:
+    """Whether it is shown that the guards hold at some value of the bound variables."""
+    left: Sequence[Guard] = guards
+    for name in reversed(binders):
+        found = projected(name, left)
+        if found is None:
+            return False
+        left = found
+    return all(facts.entails(g) for g in left)
+
+
+def mentioned(factors: Iterable[Factor]) -> frozenset[str]:
+    """Index symbols in factors."""
+    found: set[str] = set()
+    for factor in factors:
+        if isinstance(factor, (Access, Entry)):
+            found.update(*(symbols_of(i) for i in factor.index))
+        elif isinstance(factor, Quantity):
+            found |= symbols_of(factor.size)
+        for _, guards, total in children(factor):
+            found.update(*(symbols_of(g.value) for g in guards))
+            found |= mentioned_by(total)
+    return frozenset(found)
+
+
+def mentioned_by(total: Sum) -> frozenset[str]:
+    """Index symbols in a sum."""
+    found: set[str] = set()
+    for product in total:
+        found |= mentioned(product.factors)
+        found.update(*(symbols_of(g.value) for g in product.guards))
+    return frozenset(found)
+
+
+def free(total: Sum) -> frozenset[str]:
+    """Index symbols in a sum that it does not bind."""
+    found: set[str] = set()
+    for product in total:
+        inner = set().union(*(symbols_of(g.value) for g in product.guards))
+        for factor in product.factors:
+            if isinstance(factor, (Access, Entry)):
+                inner |= set().union(*(symbols_of(i) for i in factor.index))
+            elif isinstance(factor, Quantity):
+                inner |= symbols_of(factor.size)
+            for binders, guards, part in children(factor):
+                inside = free(part).union(*(symbols_of(g.value) for g in guards))
+                inner |= inside - set(binders)
+        found |= inner - set(product.binders)
+    return frozenset(found)
+
+
+def quotients_in(total: Sum, guards: Iterable[Guard] = ()) -> Iterator[Quotient]:
+    """All quotients of sizes and indices, innermost first."""
+    for guard in guards:
+        yield from quotients_of(guard.value)
+    for product in total:
+        for guard in product.guards:
+            yield from quotients_of(guard.value)
+        for factor in product.factors:
+            if isinstance(factor, (Access, Entry)):
+                for index in factor.index:
+                    yield from quotients_of(index)
+            elif isinstance(factor, Quantity):
+                yield from quotients_of(factor.size)
+            for _, inner, part in children(factor):
+                yield from quotients_in(part, inner)
+
+
+@dataclass(frozen=True)
+class Digits:
+    """k = quotient * d + remainder - rest, with 0 <= remainder < d."""
+
+    name: str
+    quotient: str
+    remainder: str
+    moved: Moved
+    denominator: Size
+    rest: Size
+
+    def guards(self, guards: Iterable[Guard]) -> tuple[Guard, ...]:
+        """The guards in terms of the digits: lows and highs that d divides speak of the quotient alone."""
+        q, r = symbol(self.quotient), symbol(self.remainder)
+        found = [at_least(r, 0), below(r, self.denominator)]
+        for guard in guards:
+            coefficient = _coefficient(guard.value, self.name) if guard.relation == "<=" else None
+            edge: Size | None = None
+            if coefficient is not None:
+                rest = guard.value - coefficient * symbol(self.name)
+                low = -rest if coefficient == 1 else rest + 1  # low <= k, or k < low
+                edge = self.moved.size(low + self.rest)
+                exact = floor_div(edge, self.denominator)
+                edge = exact if exact * self.denominator == edge else None
+            if edge is None:
+                found.append(Guard(guard.relation, self.moved.size(guard.value)))
+            else:
+                found.append(at_least(q, edge) if coefficient == 1 else below(q, edge))
+        return tuple(found)
+
+
+def digits(names: Sequence[str], quotients: Iterable[Quotient], fresh: Callable[[], str]) -> Digits | None:
+    """For a quotient floor((k + rest) / d) with k one of `names`: k as quotient * d + remainder - rest."""
+    for found in quotients:
+        inner = symbols_of(found.denominator)
+        for name in names:
+            if name in inner or _coefficient(found.numerator, name) != 1:
+                continue
+            rest = found.numerator - symbol(name)
+            q, r = fresh(), fresh()
+            value = symbol(q) * found.denominator + symbol(r) - rest
+            return Digits(name, q, r, Moved({name: value}, {found: symbol(q)}), found.denominator, rest)
+    return None
+
+
+def vanishing(facts: Facts, quotients: Iterable[Quotient]) -> dict[Quotient, Size]:
+    """Quotients that are shown to be 0: 0 <= n < d."""
+    found: dict[Quotient, Size] = {}
+    for quotient in dict.fromkeys(quotients):
+        n, d = quotient.numerator, quotient.denominator
+        if all(map(facts.easily_entails, within(n, d))):
+            found[quotient] = 0
+    return found
+
+
+def within(numerator: Size, denominator: Size) -> tuple[Guard, Guard]:
+    """0 <= n < d: floor(n / d) is 0."""
+    return at_least(numerator, 0), below(numerator, denominator)
+
+
+def bound_inside(total: Sum) -> frozenset[str]:
+    """Names that are bound somewhere in a sum."""
+    found: set[str] = set()
+    for product in total:
+        found.update(product.binders)
+        for factor in product.factors:
+            for binders, _, part in children(factor):
+                found.update(binders)
+                found |= bound_inside(part)
+    return frozenset(found)

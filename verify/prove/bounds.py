@@ -1,0 +1,148 @@
+"""What is decided of guards without a solver: by points where they hold, and by the ranges of single symbols.
+
+A point shows that something is not so, and is an answer to no other question. A range is an interval argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from superopt.ir.dim import Dim, Quotient, Size, evaluate, symbol, symbols_of
+from superopt.ops.algebra import Guard
+
+__all__ = ["Ranges", "Witness", "completed", "satisfies", "simple_points"]
+
+# Values of symbols at which some guards hold.
+Witness: TypeAlias = Mapping[str, int]
+
+
+class Ranges:
+    """Between which numbers each symbol is, by those guards that say no more than that."""
+
+    def __init__(self, guards: Iterable[Guard]) -> None:
+        self._lower: dict[str, int] = {}
+        self._upper: dict[str, int] = {}
+        for g in guards:
+            names = symbols_of(g.value)
+            if g.relation != "<=" or len(names) != 1:
+                continue
+            (name,) = names
+            least, most = symbol(name) - g.value, symbol(name) + g.value  # 0 <= name - least, 0 <= most - name
+            if isinstance(least, int):
+                self._lower[name] = max(least, self._lower.get(name, least))
+            elif isinstance(most, int):
+                self._upper[name] = min(most, self._upper.get(name, most))
+
+    @property
+    def empty(self) -> bool:
+        """Whether some symbol would have to be above its upper bound."""
+        return any(name in self._upper and self._upper[name] < bound for name, bound in self._lower.items())
+
+    def entail(self, guard: Guard) -> bool:
+        """Whether the guard is shown to hold wherever the symbols are in their ranges."""
+        below = self._not_negative(guard.value)
+        return below and (guard.relation == "<=" or self._not_negative(-guard.value))
+
+    def ends(self, names: Collection[str], guards: Sequence[Guard]) -> list[Witness]:
+        """Points at the ends of the ranges of all `names`, where `guards` hold there."""
+        if not all(name in self._lower or name in self._upper for name in names):
+            return []
+        points = {**self._upper, **self._lower}, {**self._lower, **self._upper}
+        return [point for point in points if satisfies(point, guards)]
+
+    def _not_negative(self, value: Size) -> bool:
+        """0 <= value because every symbol is at its lower bound plus something, and no coefficient is negative; or
+        because each symbol of a linear value is at the end of its range that makes the value smallest, or better."""
+        if not isinstance(value, Dim) or any(isinstance(atom, Quotient) for atom in value.atoms()):
+            return False
+        names = symbols_of(value)
+        if names <= self._lower.keys():
+            shifted = evaluate(value, {name: symbol(name) + self._lower[name] for name in names})
+            if isinstance(shifted, int):
+                return shifted >= 0
+            if all(coefficient >= 0 for _, coefficient in shifted.terms):
+                return True
+        least = 0
+        for monomial, coefficient in value.terms:
+            if len(monomial) > 1:
+                return False
+            end = (self._lower if coefficient > 0 else self._upper).get(str(monomial[0])) if monomial else 1
+            if end is None:
+                return False
+            least += coefficient * end
+        return least >= 0
+
+
+def satisfies(point: Witness, guards: Iterable[Guard]) -> bool:
+    """Whether all guards hold at a point. False where it lacks one of their symbols, or divides by less than 1."""
+    for guard in guards:
+        value = _at(guard.value, point)
+        if value is None or not (value == 0 if guard.relation == "==" else value >= 0):
+            return False
+    return True
+
+
+def simple_points(names: Iterable[str], guards: Sequence[Guard], least: int, most: int) -> Iterator[Witness]:
+    """Points at which guards often hold: all sizes alike, and where a product of some has to be a number (c x y = n),
+    these its factors. Sizes are between `least` and `most`, all else is 1 if no product."""
+    names = list(names)
+    factors = {name: size for guard in guards for name, size in _factors(guard, most)}
+    for size in (2, 4, 6):
+        point = {name: size if ".shape" in name else 1 for name in names}
+        for wanted in (point, point | factors) if factors else (point,):
+            if all(least <= wanted[name] <= most for name in names if ".shape" in name):
+                yield wanted
+
+
+def _factors(guard: Guard, most: int) -> Iterator[tuple[str, int]]:
+    """What the symbols may be where the guard says that their product is a number, about as large as each other;
+    nothing where a prime factor is above `most`."""
+    terms = dict(guard.value.terms) if guard.relation == "==" and isinstance(guard.value, Dim) else {}
+    number = -terms.pop((), 0)
+    if len(terms) != 1:
+        return
+    ((monomial, coefficient),) = terms.items()
+    names = [atom for atom in monomial if isinstance(atom, str)]
+    if len(set(names)) < len(monomial) or number % coefficient or number // coefficient < 1:
+        return
+    left, primes = number // coefficient, list[int]()
+    for divisor in range(2, most + 1):
+        while left % divisor == 0:
+            primes.append(divisor)
+            left //= divisor
+    sizes = [1] * len(names)
+    for prime in reversed(primes):
+        sizes[sizes.index(min(sizes))] *= prime
+    if left == 1:
+        yield from zip(names, sizes, strict=True)
+
+
+def _at(value: Size, point: Witness) -> int | None:
+    if isinstance(value, int):
+        return value
+    total = 0
+    for monomial, coefficient in value.terms:
+        for atom in monomial:
+            if isinstance(atom, str):
+                if atom not in point:
+                    return None
+                coefficient *= point[atom]
+            else:
+                n, d = _at(atom.numerator, point), _at(atom.denominator, point)
+                if n is None or d is None or d < 1:
+                    return None
+                coefficient *= n // d
+        total += coefficient
+    return total
+
+
+def completed(point: Witness, guards: Sequence[Guard]) -> Witness:
+    """The point with values for the symbols that only `guards` mention: each the least that its own guards allow."""
+    result = dict(point)
+    for guard in guards:
+        for name in sorted(symbols_of(guard.value) - result.keys()):
+            # 0 <= k + rest, with k alone on the left of each low
+            rests = [_at(other.value, {**result, name: 0}) for other in guards if other.relation == "<="]
+            result[name] = max([0, *(-rest for rest in rests if rest is not None and rest < 0)])
+    return result

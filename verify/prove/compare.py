@@ -1,0 +1,337 @@
+"""Equality of two sums, for all sizes and indices that satisfy the facts.
+
+    1. split into cases on guards that mention no bound variable,
+    2. bring both sides into normal form,
+    3. match the products: equal factors, and a bijection of the bound variables under which the guards are equivalent;
+       the coefficients of what matches must agree; a range that lies in another is cut out of it,
+    4. where that fails, split on a truth value, a choice or a maximum that mentions no bound variable; without such a
+       split ask whether the difference is 0 by the signs of the cases; at last multiply by a denominator.
+Every proposal is checked: a bad one costs an `Unknown`, never a wrong `Proved`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from superopt.ir.dim import symbols_of
+from superopt.ops.algebra import Guard
+from verify.prove.assumptions import DEFINED, Everywhere, Given, Sign, partial_applications
+from verify.prove.bijection import POINTWISE, bijective, kind, kinds, propose
+from verify.prove.bound_variables import inhabited, mentioned, mentioned_by, projected
+from verify.prove.facts import Effort, Facts, Shared
+from verify.prove.floating import COMMUTATIVE
+from verify.prove.matching import Matching
+from verify.prove.normal_form import Normaliser
+from verify.prove.real_queries import RealQuery
+from verify.prove.signs import Signs
+from verify.prove.substitution import Moved
+from verify.prove.sums import (
+    ONE,
+    Access,
+    Apply,
+    Bound,
+    Choice,
+    Factor,
+    Maximum,
+    Product,
+    Quantity,
+    Real,
+    Repeated,
+    Sum,
+    children,
+    single,
+)
+from verify.prove.symbolic import Symbolic
+
+__all__ = ["Comparison"]
+
+_MOST_SIGNS = 12  # cases within cases
+_DEEPEST = 30  # comparisons within comparisons
+_MANY = 8  # guards: more are split in halves
+
+
+@dataclass(frozen=True)
+class _Split:
+    """Cases, of which one holds at every point."""
+
+    cases: tuple[Sign, ...]
+
+
+class Comparison:
+    """Compares sums that were made by one `Symbolic` algebra. Raises Effort after `limit` steps."""
+
+    def __init__(self, algebra: Symbolic, limit: int = 6000) -> None:
+        self._algebra = algebra
+        self._left = limit
+        self._signs = Signs(self.same_factor, self._instance, self._observe)
+        self._normal = Normaliser(algebra, self._signs, self._step)
+        self._matching = Matching(algebra, self._normal, self, self._step)
+        self._shared: Shared | None = None
+        self._instances: dict[tuple[object, ...], Bound] = {}
+        self._depth = 0
+        self.cases = 0
+        self.defined_left = False  # whether the proof uses that the left side is defined
+
+    def equal_outputs(self, facts: Facts, left: Sum, right: Sum, defined: Iterable[Everywhere]) -> bool:
+        """Whether left = right, and the right side is defined, where the left side is defined.
+
+        `defined` says that of all elements of all outputs. In careful mode it is not used: there an element must be
+        equal whatever the others are.
+        """
+        self._shared = facts.shared
+        own = dict.fromkeys(partial_applications(left, branches=False))
+        needed = dict.fromkeys(partial_applications(right, branches=True))
+        given = Given(facts, (), tuple(own) if self._algebra.careful else (*own, *defined))
+        # In the branches too: there nothing is assumed, but laws are used that hold of what is defined.
+        self.defined_left = self.defined_left or bool(needed) or any(partial_applications(left, branches=True))
+        if any(need not in own and not self._is_defined(given, *need) for need in needed):
+            return False
+        if self._algebra.careful:  # equal also where the left side is not defined
+            given = Given(facts)
+        return self.equal(given, left, right)
+
+    def _is_defined(self, given: Given, relation: str, everywhere: Bound) -> bool:
+        here = given.extended(everywhere.guards)
+        if relation == DEFINED:
+            return here.facts.inconsistent() or self._signs.defined(
+                here, self._normal.simplified(here, everywhere.value)
+            )
+        if here.facts.inconsistent() or self._signs.of_sum(here, everywhere.value) == ">":
+            return True
+        return self._signs.holds(here, Sign(relation, self._normal.simplified(here, everywhere.value)))
+
+    def equal(self, given: Given, left: Sum, right: Sum) -> bool:
+        """Whether left = right is shown wherever `given` holds."""
+        self._step()
+        if left == right or given.facts.inconsistent():
+            return True
+        self._depth += 1
+        try:
+            if self._depth > _DEEPEST:
+                raise Effort("comparison")
+            return self._equal(given, left, right)
+        finally:
+            self._depth -= 1
+
+    def _equal(self, given: Given, left: Sum, right: Sum) -> bool:
+        if self._algebra.tabulated:  # written out, sums have too many guards for cases, and the same ones on both sides
+            minus: Sum = (Product(-ONE),)
+            return not self._normal.simplified(given, left + self._algebra.multiply(minus, right))
+        free = _free_guards(left + right)
+        if len(free) > _MANY:  # halves, each without the other's products: n cases lie log n deep, not n
+            left, right = self._normal.simplified(given, left), self._normal.simplified(given, right)
+            free = _free_guards(left + right)
+            free = free[len(free) // 2 :] + free[: len(free) // 2]
+        for guard in free:
+            if given.facts.entails(guard) or given.facts.refutes(guard):
+                continue
+            if guard.relation == "==":  # e == 0, e < 0, e > 0
+                cases = [guard, Guard("<=", -guard.value - 1), Guard("<=", guard.value - 1)]
+            else:
+                cases = [guard, guard.negated()]
+            self.cases += len(cases)
+            return all(self.equal(given.extended([case]), left, right) for case in cases)
+        left, right = self._normal.simplified(given, left), self._normal.simplified(given, right)
+        undecided = (g for g in _free_guards(left + right) if not given.facts.entails(g))
+        if any(not given.facts.refutes(g) for g in undecided):
+            return self.equal(given, left, right)  # elimination of bound variables freed a guard
+        return self._matching.matched(given, left, right) or self.by_cases(given, left, right)
+
+    def same_factor(self, given: Given, left: Factor, right: Factor) -> bool:
+        """Whether two factors are shown to be equal."""
+        if left == right:
+            return True
+        match left, right:
+            case Access(), Access():
+                same = left.tensor == right.tensor and len(left.index) == len(right.index)
+                return same and all(
+                    a == b or given.facts.entails(Guard("==", a - b))
+                    for a, b in zip(left.index, right.index, strict=True)
+                )
+            case Quantity(), Quantity():
+                return given.facts.entails(Guard("==", left.size - right.size))
+            case Apply(), Apply():
+                if left.function != right.function or len(left.arguments) != len(right.arguments):
+                    return False
+                orders = [right.arguments, right.arguments[::-1]] if left.function in COMMUTATIVE else [right.arguments]
+                return any(
+                    all(self.equal(given, a, b) for a, b in zip(left.arguments, order, strict=True)) for order in orders
+                )
+            case Repeated(), Repeated():
+                return self._same_bound(given, left.over, right.over)
+            case Real(), Real():
+                return False
+        if {kind(left), kind(right)} != {POINTWISE}:
+            return False
+        return self.structurally(given, left, right) or self.by_cases(given, single(left), single(right))
+
+    def structurally(self, given: Given, left: Factor, right: Factor) -> bool:
+        """Whether two choices or maxima are equal part by part."""
+        if left == right:
+            return True
+        if isinstance(left, Maximum) and isinstance(right, Maximum):
+            sides = (left.alternatives, right.alternatives)
+            return all(
+                any(self._same_bound(given, a, b) for b in theirs)
+                for ours, theirs in (sides, sides[::-1])
+                for a in ours
+            )
+        if isinstance(left, Choice) and isinstance(right, Choice) and left.relation == right.relation:
+            parts = zip((left.value, left.yes, left.no), (right.value, right.yes, right.no), strict=True)
+            return all(self.equal(given, a, b) for a, b in parts)
+        return False
+
+    def _same_bound(self, given: Given, left: Bound, right: Bound) -> bool:
+        """The same values over bound variables, by a bijection."""
+        self._step()
+        if len(left.binders) != len(right.binders) or (not left.value) != (not right.value):
+            return False
+        if set(left.binders) & given.facts.names:
+            left = self._algebra.renamed_bound(left)
+        if set(right.binders) & (given.facts.names | set(left.binders)):
+            right = self._algebra.renamed_bound(right)
+        mapping = propose([(left.value, right.value)], left.binders, right.binders)
+        if mapping is None or not bijective(mapping, left.binders, right.binders):
+            return False
+        env = Moved(mapping)
+        return self._matching.guards_agree(given, left.guards, env.guards(right.guards)) and self.equal(
+            given.extended(left.guards), left.value, env.sum(self._algebra, right.value)
+        )
+
+    def _instance(self, given: Given, everywhere: Bound, value: Sum) -> bool:
+        """Whether `value` is one of those of a bound."""
+        self._step()
+        less = replace(given, defined=())  # what is being asked must not be an answer
+        key = (given.facts, given.signs, everywhere)
+        if key not in self._instances:
+            over = self._algebra.renamed_bound(everywhere)
+            inside = self._normal.simplified(less.extended(over.guards), over.value)
+            self._instances[key] = _without_idle(replace(over, value=inside))
+        over = self._instances[key]
+        if {tuple(kinds(p.factors)) for p in value} != {tuple(kinds(p.factors)) for p in over.value}:
+            return False
+        mapping = propose([(value, over.value)], (), over.binders)
+        if mapping is None:
+            return False
+        env = Moved(mapping)
+        if not all(given.facts.entails(g) for g in env.guards(over.guards)):
+            return False
+        theirs = env.sum(self._algebra, over.value) if over.binders else over.value
+        return value == theirs or self._matching.matched(less, value, self._normal.simplified(less, theirs))
+
+    # cases
+
+    def by_cases(self, given: Given, left: Sum, right: Sum) -> bool:
+        """left = right in every case of some split, or by the signs that are given."""
+        self._step()
+        split = next(_splits(self._algebra, left + right), None)
+        if split is not None and len(given.signs) < _MOST_SIGNS:
+            self.cases += len(split.cases)
+            for sign in split.cases:
+                here = given.assuming(Sign(sign.relation, self._normal.simplified(given, sign.value)))
+                if here is given or not (self._signs.contradictory(here) or self.equal(here, left, right)):
+                    return False
+            return True
+        if given.signs:
+            for sign in given.signs:  # x >= 0 and x <= 0: x is 0
+                zero = Sign("==", sign.value)
+                if sign.relation == ">=" and zero not in given.signs and self._signs.holds(given, zero):
+                    here = given.assuming(zero)
+                    if here.values != given.values:
+                        return self.equal(here, left, right)
+            if not self._algebra.careful:  # the solver lets summands cancel
+                minus = self._algebra.multiply((Product(-ONE),), right)
+                difference = self._normal.simplified(given, self._algebra.add(left, minus))
+                if self._signs.holds(given, Sign("==", difference)):
+                    return True
+        return not self._algebra.careful and self._by_denominator(given, left, right)
+
+    def _by_denominator(self, given: Given, left: Sum, right: Sum) -> bool:
+        """left = right where left * f = right * f, for a denominator f of either: it is not 0 where it is one."""
+        for product in left + right:
+            if not inhabited(given.facts, product.binders, product.guards):
+                continue  # under a sum over nothing it need not be defined
+            for factor in product.factors:
+                if isinstance(factor, Apply) and factor.function == "reciprocal":
+                    if set(product.binders) & mentioned((factor,)):
+                        continue
+                    (below,) = factor.arguments
+                    self.cases += 1
+                    return self.equal(given, *(self._times(total, factor, below) for total in (left, right)))
+        return False
+
+    def _times(self, total: Sum, factor: Factor, below: Sum) -> Sum:
+        result: list[Product] = []
+        for product in total:
+            if factor in product.factors:
+                factors = list(product.factors)
+                factors.remove(factor)
+                result.append(replace(product, factors=tuple(factors)))
+            else:
+                result += self._algebra.multiply((product,), below)
+        return tuple(result)
+
+    def _observe(self, query: RealQuery) -> None:
+        if self._shared is not None and self._shared.observer is not None:
+            self._shared.observer(query)
+
+    def _step(self) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise Effort("comparison")
+
+
+def _without_idle(bound: Bound) -> Bound:
+    """The same values without the bound variables that they do not depend on."""
+    used = mentioned_by(bound.value)
+    for name in bound.binders:
+        guards = projected(name, bound.guards) if name not in used else None
+        if guards is not None:
+            bound = Bound(tuple(b for b in bound.binders if b != name), guards, bound.value)
+    return bound
+
+
+def _free_guards(total: Sum, bound: frozenset[str] = frozenset()) -> list[Guard]:
+    """Undecided guards, those inside factors too, that mention no bound variable."""
+    found: dict[Guard, None] = {}
+
+    def visit(binders: tuple[str, ...], guards: tuple[Guard, ...], inside: Sum, outer: frozenset[str]) -> None:
+        inner = outer | set(binders)
+        found.update((g, None) for g in guards if g.decided() is None and not symbols_of(g.value) & inner)
+        for product in inside:
+            visit(product.binders, product.guards, (), inner)
+            within = inner | set(product.binders)
+            for factor in product.factors:
+                for more, conditions, part in children(factor):
+                    visit(more, conditions, part, within)
+
+    visit((), (), total, bound)
+    return list(found)
+
+
+def _splits(algebra: Symbolic, total: Sum, bound: frozenset[str] = frozenset()) -> Iterator[_Split]:
+    """Truth values, choices and maxima that depend on no bound variable, innermost first."""
+    for product in total:
+        inner = bound | set(product.binders)
+        for factor in product.factors:
+            for more, _, part in children(factor):
+                yield from _splits(algebra, part, inner | set(more))
+            if mentioned((factor,)) & inner:
+                continue
+            value = single(factor)
+            if isinstance(factor, Access) and factor.truth:
+                yield _Split((Sign("==", (*value, Product(-ONE))), Sign("==", value)))
+            elif isinstance(factor, Choice):
+                sign = Sign(factor.relation, factor.value)
+                yield _Split((sign, sign.negated()))
+            elif isinstance(factor, Maximum) and len(factor.alternatives) > 1:
+                first, second = (_value(a) for a in factor.alternatives[:2])
+                sign = Sign(">=", algebra.add(first, algebra.multiply((Product(-ONE),), second)))
+                yield _Split((sign, sign.negated()))
+
+
+def _value(alternative: Bound) -> Sum:
+    if alternative.binders or alternative.guards:
+        return single(Maximum((alternative,)))
+    return alternative.value

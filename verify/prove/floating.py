@@ -1,0 +1,147 @@
+"""Scalars as trees of rounded operations: what is equal here is equal bit for bit in IEEE arithmetic.
+
+Only operators that move data, or whose result IEEE 754 determines (one correctly rounded operation, a comparison, a
+sign), may occur: nothing is assumed of how a runtime evaluates the others. No law of arithmetic is used but that sums
+and products of two commute. Data that is moved is what `piecewise` and `access` say, as in proofs over the reals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from superopt.ir.dim import Size, Sizes
+from superopt.ir.term import Term, topological
+from superopt.ops.algebra import Guard, Piece, Table
+from verify.prove.sums import Apply, Product, Sum, only_factor, single
+from verify.prove.symbolic import Symbolic
+
+__all__ = ["COMMUTATIVE", "Floating", "Inexact", "rounds_exactly"]
+
+# IEEE 754-2019, section 5: these operations have one right result. Max and Min are not among them: of two zeros of
+# different signs ONNX Runtime takes the one or the other, depending on their place in the tensor.
+_DETERMINED = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Abs", "Relu", "Sqrt", "Where"})
+_MAXIMA = frozenset({"Abs", "Relu"})
+_MOVES = frozenset(
+    {
+        "Concat", "ConstantOfShape", "DepthToSpace", "Expand", "Eye", "Flatten", "Gather", "Identity", "Ones", "Out",
+        "Pad", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze", "Var",
+        "Zeros",
+    }
+)  # fmt: skip
+
+
+# IEEE addition and multiplication do not depend on the order of their two operands.
+COMMUTATIVE = frozenset({"plus", "times"})
+
+
+class Inexact(Exception):
+    """A sum of several products: its order is not fixed."""
+
+
+def rounds_exactly(terms: Iterable[Term]) -> bool:
+    """Whether only operators occur whose results IEEE arithmetic determines.
+
+    What Relu and Abs make of a zero they do not make alike, though both are defined by `maximum`: only one may occur.
+    """
+    found = {term.op for term in topological(terms)}
+    negative_zero = any(_is_negative_zero(value) for term in topological(terms) for _, value in term.attrs)
+    return found <= _DETERMINED | _MOVES and len(found & _MAXIMA) <= 1 and not negative_zero
+
+
+def _is_negative_zero(value: object) -> bool:
+    """-0.0, which as a number is 0."""
+    return isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
+
+
+class Floating:
+    """Each operation is a function that nothing is known about, but for the order of two summands or factors.
+
+    The scalars are sums of `self.sums`: one product of one factor, in pieces where data comes from several places.
+    """
+
+    def __init__(self, dtypes: Mapping[str, str]) -> None:
+        self.sums = Symbolic(dtypes, careful=True)
+
+    def constant(self, value: Fraction) -> Sum:
+        return _tree(f"constant {value}")
+
+    def real(self, name: str) -> Sum:
+        return _tree(f"attribute {name}")
+
+    def size(self, value: Size) -> Sum:
+        raise Inexact
+
+    def access(self, tensor: str, index: Sizes) -> Sum:
+        return self.sums.access(tensor, index)
+
+    def entry(self, table: Table, index: Sizes) -> Sum:
+        raise Inexact
+
+    def add(self, *parts: Sum) -> Sum:
+        if len(parts) > 2:
+            raise Inexact
+        return parts[0] if len(parts) == 1 else _tree("plus", *parts)
+
+    def multiply(self, left: Sum, right: Sum) -> Sum:
+        return _tree("times", left, right)
+
+    def apply(self, function: str, *arguments: Sum) -> Sum:
+        return _tree(f"rounded {function}", *arguments)
+
+    def choose(self, relation: str, value: Sum, yes: Sum, no: Sum) -> Sum:
+        return _tree(f"choose {relation}", value, yes, no)
+
+    def maximum(self, parts: Sequence[Sum]) -> Sum:
+        """max(max(x, c), c) is max(x, c), whatever is done about NaN and about zeros of two signs."""
+        first, *rest = parts
+        inner = only_factor(first)
+        if isinstance(inner, Apply) and inner.function == "maximum" and inner.arguments[1:] == tuple(rest):
+            return first
+        return _tree("maximum", *parts)
+
+    def supremum(self, sizes: Sizes, conditions: Callable[..., Sequence[Guard]], body: Callable[..., Sum]) -> Sum:
+        raise Inexact
+
+    def summation(self, size: Size, body: Callable[[Size], Sum]) -> Sum:
+        raise Inexact
+
+    def product(self, size: Size, body: Callable[[Size], Sum]) -> Sum:
+        raise Inexact
+
+    def where(self, conditions: Sequence[Guard], body: Callable[[], Sum]) -> Sum:
+        raise Inexact
+
+    def piecewise(self, pieces: Sequence[Piece], otherwise: Sum | None) -> Sum:
+        """The pieces side by side, each under its conditions; `otherwise` under the contrary of each in turn."""
+        found: list[Product] = []
+        rest: list[tuple[Guard, ...]] = [()]
+        for conditions, body in pieces:
+            open_ones = tuple(c for c in conditions if c.decided() is not True)
+            if all(c.decided() is not False for c in open_ones):
+                found += [Product(p.coefficient, p.factors, p.binders, open_ones + p.guards) for p in body()]
+            if otherwise:  # there are as many as two to the power of the pieces
+                rest = [(*done, *more) for done in rest for more in _contraries(open_ones)]
+        found += [
+            Product(p.coefficient, p.factors, p.binders, done + p.guards) for done in rest for p in otherwise or ()
+        ]
+        return tuple(p for p in found if all(g.decided() is not False for g in p.guards))
+
+
+def _tree(name: str, *arguments: Sum) -> Sum:
+    return single(Apply(name, arguments))
+
+
+def _contraries(conditions: Sequence[Guard]) -> list[tuple[Guard, ...]]:
+    """Exclusive cases that together are the contrary of all conditions holding."""
+    cases: list[tuple[Guard, ...]] = []
+    before: tuple[Guard, ...] = ()
+    for guard in conditions:
+        if guard.relation == "==":
+            sides = [Guard("<=", -guard.value - 1), Guard("<=", guard.value - 1)]
+        else:
+            sides = [guard.negated()]
+        cases += [(*before, side) for side in sides]
+        before = (*before, guard)
+    return cases

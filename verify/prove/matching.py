@@ -1,0 +1,198 @@
+"""Matching products one to one: equal factors, and a bijection of the bound variables.
+
+The bijection is read off the index expressions (a proposal, `verify.prove.bijection`); that it is one, that guards
+agree and that indices are equal is then checked. A range that lies in another is cut out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Protocol
+
+from superopt.ir.dim import Size
+from superopt.ops.algebra import Guard
+from verify.prove.assumptions import Given
+from verify.prove.bijection import POINTWISE, bijective, kind, kinds, moved_factor, pairings, propose
+from verify.prove.normal_form import Normaliser
+from verify.prove.substitution import Moved
+from verify.prove.sums import ONE, Factor, Product, Sum
+from verify.prove.symbolic import Symbolic
+
+__all__ = ["Matching"]
+
+# Coefficients of what matches: positive and negative ones of the left side, and of the right side.
+Count = tuple[Fraction, Fraction, Fraction, Fraction]
+
+
+class Comparing(Protocol):
+    """Who knows whether factors are equal."""
+
+    def same_factor(self, given: Given, left: Factor, right: Factor) -> bool: ...
+    def structurally(self, given: Given, left: Factor, right: Factor) -> bool: ...
+    def by_cases(self, given: Given, left: Sum, right: Sum) -> bool: ...
+
+
+class Matching:
+    """Matches the products of sums of one algebra. `step` is called for each attempt."""
+
+    def __init__(self, algebra: Symbolic, normal: Normaliser, comparing: Comparing, step: Callable[[], None]) -> None:
+        self._algebra, self._normal, self._comparing, self._step = algebra, normal, comparing, step
+
+    def matched(self, given: Given, left: Sum, right: Sum) -> bool:
+        """Whether all coefficients agree, product by product."""
+        zero = Fraction(0)
+        classes: list[tuple[Product, Count]] = []
+
+        def same(one: Product, other: Product) -> bool:
+            return self.same(given, one, other)
+
+        for side, total in enumerate((left, right)):
+            for product in total:
+                place = 2 * side + (product.coefficient < 0)
+                counts = [zero] * 4
+                counts[place] = product.coefficient
+                own = (counts[0], counts[1], counts[2], counts[3])
+                _collect(classes, product, own, same)
+        open_ones = [(p, c) for p, c in classes if not self._settled(c)]
+        while open_ones:
+            cut = next(
+                (
+                    (i, j, pieces)
+                    for i, (whole, _) in enumerate(open_ones)
+                    for j, (part, _) in enumerate(open_ones)
+                    if i != j and (pieces := self._cut(given, whole, part)) is not None
+                ),
+                None,
+            )
+            if cut is None:
+                return False
+            i, j, pieces = cut
+            (_, many), (part, few) = open_ones[i], open_ones[j]
+            rest = [pair for k, pair in enumerate(open_ones) if k not in (i, j)]
+            rest.append((part, _sum(many, few)))
+            for piece in pieces:
+                _collect(rest, piece, _scaled(many, piece.coefficient), same)
+            open_ones = [(p, c) for p, c in rest if not self._settled(c)]
+        return True
+
+    def _settled(self, count: Count) -> bool:
+        more, less, other_more, other_less = count
+        if self._algebra.careful:
+            return more == other_more and less == other_less
+        return more + less == other_more + other_less
+
+    def _cut(self, given: Given, whole: Product, part: Product) -> list[Product] | None:
+        """`whole` without `part`, where `part` has the same factors over a smaller range."""
+        if not whole.binders or len(whole.binders) != len(part.binders):
+            return None
+        whole, part = self._opened(given, whole), self._opened(given, part)
+        for mapping, pairing in self._mappings(whole, part):
+            inside = given.extended(part.guards)
+            # The bijection maps the bound variables of `whole` to those of `part`: `whole` in terms of the latter.
+            env = Moved(mapping)
+            moved_guards = env.guards(whole.guards)
+            if not all(inside.facts.entails(g) for g in moved_guards):
+                continue
+            moved = [moved_factor(self._algebra, f, mapping) for f in whole.factors]
+            if not self._factors_agree(inside, part.factors, moved, pairing, whole.factors):
+                continue
+            pieces: list[Product] = []
+            conditions: tuple[Guard, ...] = ()
+            rest = Product(ONE, tuple(moved), part.binders)
+            for guard in part.guards:
+                if guard.relation != "<=":
+                    return None
+                guards = (*moved_guards, *conditions, guard.negated())
+                pieces += self._normal.simplified(given, (replace(rest, guards=guards),))
+                conditions = (*conditions, guard)
+            return pieces
+        return None
+
+    def _mappings(self, of: Product, over: Product) -> Iterator[tuple[dict[str, Size], list[tuple[Factor, Factor]]]]:
+        """Bijections that give the bound variables of one product in terms of the other's, with the factors paired."""
+        if set(of.binders) & set(over.binders):
+            return
+        if kinds(of.factors) != kinds(over.factors):
+            return
+        for pairing in pairings(over.factors, of.factors):
+            self._step()
+            mapping = propose(pairing, over.binders, of.binders)
+            if mapping is not None and bijective(mapping, over.binders, of.binders):
+                yield mapping, pairing
+
+    def same(self, given: Given, left: Product, right: Product) -> bool:
+        """left = right but for their coefficients, by a bijection of bound variables."""
+        self._step()
+        if len(left.binders) != len(right.binders):
+            return False
+        if kinds(left.factors) != kinds(right.factors):
+            return False
+        left, right = self._opened(given, left), self._opened(given, right)
+        if set(left.binders) & set(right.binders):
+            right = self._algebra.renamed(right)
+        inside = given.extended(left.guards)
+        for pairing in pairings(left.factors, right.factors):
+            self._step()
+            mapping = propose(pairing, left.binders, right.binders)
+            if mapping is None or not bijective(mapping, left.binders, right.binders):
+                continue
+            moved = [moved_factor(self._algebra, f, mapping) for f in right.factors]
+            if self.guards_agree(given, left.guards, Moved(mapping).guards(right.guards)) and self._factors_agree(
+                inside, left.factors, moved, pairing, right.factors
+            ):
+                return True
+        return False
+
+    def _opened(self, given: Given, product: Product) -> Product:
+        """The product over bound variables that the facts do not speak of."""
+        return self._algebra.renamed(product) if set(product.binders) & given.facts.names else product
+
+    def guards_agree(self, given: Given, left: tuple[Guard, ...], right: tuple[Guard, ...]) -> bool:
+        inside_left, inside_right = given.facts.extended(left), given.facts.extended(right)
+        return all(inside_left.entails(g) for g in right) and all(inside_right.entails(g) for g in left)
+
+    def _factors_agree(
+        self,
+        given: Given,
+        left: Sequence[Factor],
+        right: Sequence[Factor],
+        pairing: Sequence[tuple[Factor, Factor]],
+        before: Sequence[Factor],
+    ) -> bool:
+        """Whether the factors are equal: `pairing` pairs those of `left` with `before`, which `right` is in new terms.
+
+        Choices and maxima are compared together, as one product.
+        """
+        moved = dict(zip(map(id, before), right, strict=True))
+        plain = [(a, moved[id(b)]) for a, b in pairing if kind(a) != POINTWISE]
+        if not all(self._comparing.same_factor(given, a, b) for a, b in plain):
+            return False
+        ours, theirs = (tuple(f for f in side if kind(f) == POINTWISE) for side in (left, right))
+        if len(ours) == len(theirs) and all(
+            self._comparing.structurally(given, a, moved[id(b)]) for a, b in pairing if kind(a) == POINTWISE
+        ):
+            return True
+        return self._comparing.by_cases(given, (Product(ONE, ours),), (Product(ONE, theirs),))
+
+
+def _sum(one: Count, other: Count) -> Count:
+    a, b, c, d = (x + y for x, y in zip(one, other, strict=True))
+    return a, b, c, d
+
+
+def _scaled(count: Count, by: Fraction) -> Count:
+    """The counts of c * product; a negative c makes positive coefficients negative."""
+    a, b, c, d = (abs(by) * x for x in count)
+    return (a, b, c, d) if by > 0 else (-b, -a, -d, -c)
+
+
+def _collect(
+    classes: list[tuple[Product, Count]], product: Product, count: Count, same: Callable[[Product, Product], bool]
+) -> None:
+    for k, (other, so_far) in enumerate(classes):
+        if same(other, product):
+            classes[k] = (other, _sum(so_far, count))
+            return
+    classes.append((product, count))

@@ -1,0 +1,340 @@
+"""The prover: two tuples of typed terms with symbolic sizes -> Proved, Refuted or Unknown.
+
+Obligation: left side well-typed, and guards  =>  right side well-typed, same shapes, same values.
+What the right side's typing needs beyond what the left side's gives becomes a guard.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+from superopt.ir.dim import Dim, Size, Sizes, evaluate, symbol, symbols_of
+from superopt.ir.infer import OPERATORS, REAL_ATTRS, IllTyped, infer
+from superopt.ir.rule import Condition
+from superopt.ir.term import Term, topological
+from superopt.ops.algebra import Algebra, Guard, at_least, below
+from superopt.ops.meaning import Meaning, NoSemantics
+from verify.diagnose.counterexample import find_counterexample
+from verify.prove.assumptions import Everywhere, partial_applications
+from verify.prove.bound_variables import digits, quotients_in, strided
+from verify.prove.compare import Comparison
+from verify.prove.facts import Effort, Facts, Observer, Shared
+from verify.prove.floating import Floating, Inexact, rounds_exactly
+from verify.prove.recurrence import apart, in_steps
+from verify.prove.roundings import roundings
+from verify.prove.specialize import resized
+from verify.prove.substitution import Moved
+from verify.prove.sums import Bound, Sum, quotients_of
+from verify.prove.symbolic import Symbolic
+from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
+
+__all__ = ["Proved", "Refuted", "Unknown", "Verdict", "prove"]
+
+Terms = tuple[Term, ...]
+_FRAMES = 10_000
+_QUESTIONS = 2_000  # put to the solver in one reading; the longest proof known asks 1,432
+
+
+def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdict:
+    """Whether `left` and `right` (typed terms over the same `Var` leaves, one an output) are equal for all sizes.
+
+    Symbols of sizes range over all integers from 1; symbols of integer attributes over what typing allows.
+    `observer` hears the queries behind the verdict, see `verify.prove.facts.Observer`; it has no say in it.
+    """
+    if any(_unbounded(term) for term in topological(left + right)):
+        return Unknown("a real attribute is no finite number (a symbolic one is `*`)")
+    try:
+        needs = _needs(left)
+    except IllTyped as error:
+        return Unknown(f"the left side is ill-typed: {error}")
+    except NoSemantics as error:
+        return Unknown(str(error))
+    typed = env = _solved(needs)
+    try:
+        first_left, first_right = resized(left, env), resized(right, env)
+        left_facts = _facts(_needs(first_left), first_left + first_right, observer)
+        guards = _missing(left_facts, first_left, first_right)
+        known = _solved(guards)
+        if any(isinstance(size, int) for size in known.values()):
+            return _only_at_special_sizes(left, right, typed, left_facts)
+        env = {**{name: evaluate(size, known) for name, size in env.items()}, **known}
+        last_left, last_right = resized(left, env), resized(right, env)
+        solved = [Condition(c.relation, evaluate(c.left, env), evaluate(c.right, env)) for c in guards]
+        facts = _facts(_needs(last_left) + _needs(last_right) + solved, last_left + last_right, observer)
+    except IllTyped as error:
+        return Refuted(f"the right side is ill-typed: {error}", _where_left_is_typed(left, right, typed))
+    except NoSemantics as error:
+        return Unknown(str(error))
+    whole = last_left + last_right
+    last_left, last_right = apart(in_steps(last_left), in_steps(last_right))
+    try:
+        positive = _positive(last_left, last_right, facts)
+    except NoSemantics as error:
+        return Unknown(str(error))
+    facts = facts.extended(map(_guard, positive))
+    guards += positive
+    conditions = tuple(dict.fromkeys(needs + guards))
+    if not facts.satisfiable(most=64, least=2):
+        return _only_at_special_sizes(left, right, typed, left_facts)
+    proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right, whole))
+    if proof is not None:
+        return replace(proof, conditions=conditions, guards=tuple(guards))
+    counterexample = find_counterexample(left, right, env, facts)
+    if counterexample is not None:
+        return Refuted("the values differ", counterexample)
+    proof, reason = _first(last_left, last_right, facts, [_unfolded(last_left + last_right)])
+    return Unknown(reason) if proof is None else replace(proof, conditions=conditions, guards=tuple(guards))
+
+
+# A class of numerics, the algebra of its proofs, and the one of the sums that are compared.
+Reading: TypeAlias = tuple[str, Algebra, Symbolic]
+
+
+def _readings(terms: Terms, whole: Terms) -> list[Reading]:
+    """From the strictest class of numerics on, as far as the operators of `whole` have one result."""
+    dtypes = _dtypes(terms)
+    if any(term.op == "Constant" for term in topological(whole)):  # what its numbers add up to is known place by place
+        tabulated = Symbolic(dtypes, tabulated=True)
+        return [("real-only", tabulated, tabulated)]
+    careful, symbolic, floating = Symbolic(dtypes, careful=True), Symbolic(dtypes), Floating(dtypes)
+    found: list[Reading] = [("reassociating", careful, careful), ("real-only", symbolic, symbolic)]
+    if rounds_exactly(whole):
+        found.insert(0, ("exact", floating, floating.sums))
+    return found
+
+
+def _unfolded(terms: Terms) -> Reading:
+    """What is tried where the others fail, and no counterexample shows why."""
+    algebra = Symbolic(_dtypes(terms), unfolded=True)
+    return "real-only", algebra, algebra
+
+
+def _dtypes(terms: Terms) -> dict[str, str]:
+    return {
+        str(t.attr("name")): t.type.dtype
+        for t in topological(terms)
+        if t.op == "Var" and t.type is not None and t.type.dtype != "float"
+    }
+
+
+def _first(left: Terms, right: Terms, facts: Facts, readings: Iterable[Reading]) -> tuple[Proved | None, str]:
+    """The first proof that succeeds, or why none does."""
+    # The comparison has limits of its own, which count: where Python gives up depends on who calls.
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
+    try:
+        return _first_of(left, right, facts, readings)
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _first_of(left: Terms, right: Terms, facts: Facts, readings: Iterable[Reading]) -> tuple[Proved | None, str]:
+    reason = ""
+    for numerics, algebra, sums in readings:
+        comparison = Comparison(sums)
+        facts.shared.allow(_QUESTIONS)
+        try:
+            defined = _defined(algebra, sums, left)
+            pairs = zip(left, right, strict=True)
+            equal = all(_same_output(algebra, sums, comparison, facts, a, b, defined) for a, b in pairs)
+        except Effort:
+            equal, reason = False, "the comparison grew too large"
+        except Inexact:
+            continue
+        else:
+            reason = "the normal forms do not match"
+        finally:
+            facts.shared.allow(None)
+        if equal:
+            rounded = None if numerics == "exact" else (roundings(left), roundings(right))
+            return Proved((), (), comparison.cases + len(left), numerics, rounded, comparison.defined_left), ""
+    return None, reason
+
+
+def _where_left_is_typed(left: Terms, right: Terms, env: Mapping[str, Size]) -> Counterexample | None:
+    """Sizes at which the left side is well-typed, and what the right side is there."""
+    typed = resized(left, env)
+    return find_counterexample(left, right, env, _facts(_needs(typed), typed, None))
+
+
+def _unbounded(term: Term) -> bool:
+    """Whether a real attribute is infinite, NaN, or a size (Clip has no bound where that is infinite)."""
+    floats = [v for _, v in term.attrs if isinstance(v, float)]
+    infinite = any(map(math.isinf, floats)) and term.op != "Clip"
+    return (
+        infinite
+        or any(map(math.isnan, floats))
+        or any(name in REAL_ATTRS and isinstance(v, Dim) for name, v in term.attrs)
+    )
+
+
+def _only_at_special_sizes(left: Terms, right: Terms, env: Mapping[str, Size], left_facts: Facts) -> Verdict:
+    """A guard that pins a size to a number is no law for all sizes (a signature may have that number as a literal)."""
+    shown = find_counterexample(left, right, env, left_facts)
+    return Refuted("the sides agree in shape at special sizes only", shown) if shown else Unknown("vacuous guards")
+
+
+def _defined(algebra: Algebra, sums: Symbolic, left: Terms) -> list[Everywhere]:
+    """What holds if every element of every output is defined."""
+    found: list[Everywhere] = []
+    for term in left:
+        assert term.type is not None and term.type.shape is not None
+        place = _place(term)
+        names = tuple(str(i) for i in place if not isinstance(i, int))
+        bounds = tuple(_bounds(place, term.type.shape))
+        for relation, one in dict.fromkeys(partial_applications(Meaning(algebra).scalar(term, place), branches=False)):
+            every = Bound((*names, *one.binders), (*bounds, *one.guards), one.value)
+            found.append((relation, sums.renamed_bound(every)))
+    return found
+
+
+def _bounds(place: Sizes, shape: Sizes) -> list[Guard]:
+    return [g for i, size in zip(place, shape, strict=True) if size != 1 for g in (at_least(i, 0), below(i, size))]
+
+
+def _same_output(
+    algebra: Algebra,
+    sums: Symbolic,
+    comparison: Comparison,
+    facts: Facts,
+    left: Term,
+    right: Term,
+    defined: list[Everywhere],
+) -> bool:
+    assert left.type is not None and left.type.shape is not None
+    place = _place(left)
+    bounds = _bounds(place, left.type.shape)
+    meaning = Meaning(algebra)
+    sides = meaning.scalar(left, place), meaning.scalar(right, place)
+    # An index of the output that some Reshape divides is written as quotient and remainder.
+    names = [f"i!{d}" for d in range(len(place))]
+    guards = facts.extended(bounds).guards
+    while split := digits(names, quotients_in(sides[0] + sides[1]), sums.fresh):
+        guards = split.guards(guards)
+        sides = split.moved.sum(sums, sides[0]), split.moved.sum(sums, sides[1])
+        names = [name for name in names if name != split.name] + [split.quotient, split.remainder]
+    return all(
+        comparison.equal_outputs(facts.rebuilt(here), *parts, defined)
+        for here, parts in _residues(sums, names, guards, sides)
+    )
+
+
+def _residues(
+    sums: Symbolic, names: list[str], guards: Sequence[Guard], sides: tuple[Sum, Sum]
+) -> Iterator[tuple[Sequence[Guard], tuple[Sum, Sum]]]:
+    """i = q * s + 0, ..., i = q * s + s - 1 one by one, for an index i of the output that is a stride s apart."""
+    found = strided(names, sides[0] + sides[1]) if sums.tabulated else None
+    if found is None:
+        yield guards, sides
+        return
+    name, stride = found
+    quotient = sums.fresh()
+    for rest in range(stride):
+        moved = Moved({name: symbol(quotient) * stride + rest})
+        parts = moved.sum(sums, sides[0]), moved.sum(sums, sides[1])
+        yield from _residues(sums, [quotient, *(n for n in names if n != name)], moved.guards(guards), parts)
+
+
+def _needs(terms: Terms) -> list[Condition]:
+    """What the typing of `terms` needs of symbolic sizes. Raises IllTyped or NoSemantics."""
+    found: dict[Condition, None] = {}
+
+    def need(relation: str, left: Size, right: Size) -> None:
+        found[Condition(relation, left, right)] = None
+
+    for term in topological(terms):
+        if term.op in OPERATORS:
+            infer(term.op, term.inputs, dict(term.attrs), "float" if term.type is None else term.type.dtype, need)
+        elif term.op not in ("Var", "Out"):
+            raise NoSemantics(term.op)
+    return list(found)
+
+
+def _missing(facts: Facts, left: Terms, right: Terms) -> list[Condition]:
+    """Conditions of the right side's typing, and of equal shapes, that `facts` do not imply."""
+    wanted = _needs(right)
+    for a, b in zip(left, right, strict=True):
+        if a.type is None or a.type.shape is None or b.type is None or b.type.shape is None:
+            raise IllTyped(f"the sides have types {a.type} and {b.type}")
+        if a.type.dtype != b.type.dtype or len(a.type.shape) != len(b.type.shape):
+            raise IllTyped(f"the sides have types {a.type} and {b.type}")
+        wanted += [Condition("==", m, n) for m, n in zip(a.type.shape, b.type.shape, strict=True) if m != n]
+    missing: list[Condition] = []
+    for condition in wanted:
+        guard = _guard(condition)
+        if guard.decided() is False:
+            raise IllTyped(f"{condition} does not hold")
+        if not facts.entails(guard):
+            missing.append(condition)
+            facts = facts.extended([guard])
+    return missing
+
+
+def _positive(left: Terms, right: Terms, facts: Facts) -> list[Condition]:
+    """That what sizes and indices are divided by is at least 1, where the facts do not say so.
+
+    What they say of a quotient may be used once what it divides by is known: else it is true of them only where they
+    mean something.
+    """
+    meaning = Meaning(Symbolic(_dtypes(left + right)))
+    met = [q for g in facts.guards for q in quotients_of(g.value)]
+    for term in left + right:
+        met += quotients_in(meaning.scalar(term, _place(term)))
+    for term in topological(left + right):
+        met += [q for type in term.types if type is not None for s in type.shape or () for q in quotients_of(s)]
+    open_ones = dict.fromkeys(q.denominator for q in met)
+    known: set[Size] = set()
+    while True:
+        plain = facts.rebuilt(g for g in facts.guards if all(q.denominator in known for q in quotients_of(g.value)))
+        shown = {
+            d
+            for d in open_ones
+            if all(q.denominator in known for q in quotients_of(d)) and plain.entails(at_least(d, 1))
+        }
+        if not shown:
+            return [Condition("<=", 1, d) for d in open_ones]
+        known |= shown
+        open_ones = {d: None for d in open_ones if d not in shown}
+
+
+def _place(term: Term) -> tuple[Size, ...]:
+    """An index of the output: i!0, i!1, ..., and 0 where there is no other."""
+    assert term.type is not None and term.type.shape is not None
+    return tuple(0 if size == 1 else symbol(f"i!{d}") for d, size in enumerate(term.type.shape))
+
+
+def _guard(condition: Condition) -> Guard:
+    return Guard(condition.relation, condition.right - condition.left)
+
+
+def _facts(conditions: Iterable[Condition], terms: Terms, observer: Observer | None) -> Facts:
+    """The conditions, and that every size is at least 1."""
+    guards = [_guard(condition) for condition in conditions]
+    sizes = dict.fromkeys(
+        size for t in topological(terms) if t.op == "Var" and t.type and t.type.shape for size in t.type.shape
+    )
+    return Facts([at_least(size, 1) for size in sizes] + guards, Shared(observer))
+
+
+def _solved(conditions: Iterable[Condition]) -> dict[str, Size]:
+    """A substitution that makes as many of the equations as possible hold by construction."""
+    env: dict[str, Size] = {}
+    for condition in conditions:
+        if condition.relation != "==":
+            continue
+        value = evaluate(condition.right, env) - evaluate(condition.left, env)
+        if not isinstance(value, Dim):
+            continue
+        for monomial, coefficient in value.terms:
+            name = monomial[0] if len(monomial) == 1 else None
+            if isinstance(name, str) and abs(coefficient) == 1:
+                rest = -coefficient * (value - coefficient * symbol(name))
+                if name not in symbols_of(rest):
+                    env = {known: evaluate(size, {name: rest}) for known, size in env.items()}
+                    env[name] = rest
+                    break
+    return env

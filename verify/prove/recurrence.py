@@ -1,0 +1,67 @@
+"""Recurrent operators as functions: over a sequence in parts, and of equal operands.
+
+Of each all that is used here is that its states go from step to step, whatever the step is. For one of two states:
+
+    Y, Y_h, Y_c = LSTM(Concat[axis=0](x1, x2), s)    is    y1, s1 = LSTM(x1, s);  y2, s2 = LSTM(x2, s1);
+                                                           Y = Concat[axis=0](y1, y2);  Y_h, Y_c = s2
+    and over one step Y = Y_h, with one axis more.
+
+It holds of parts of any length, which is all that is known of sequences of symbolic length. An application that is
+found on both sides has one value, so in its place may stand a variable: what is proven of all its values is true of it.
+That keeps proofs as long as a step, where the definition written out grows with a power of the steps.
+"""
+
+from __future__ import annotations
+
+from superopt.ir.infer import make, remake, replace
+from superopt.ir.term import Term, map_terms, topological, var
+from superopt.ops.recurrent import RECURRENT
+
+__all__ = ["apart", "in_steps"]
+
+_TIME = 0  # the axis of steps, of X and of Y
+
+Terms = tuple[Term, ...]
+
+
+def in_steps(terms: Terms) -> Terms:
+    """Equal typed terms, in which no recurrent operator reads a Concat along time."""
+
+    def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        if old.op == "Out" and (node := inputs[0]) is not None and node.op in RECURRENT:
+            return _output(node, int(str(old.attr("index"))))
+        return remake(old, inputs)
+
+    return map_terms(terms, build)
+
+
+def _output(node: Term, index: int) -> Term:
+    """An output of a recurrent operator, in steps."""
+    x = node.inputs[0]
+    assert x is not None and x.type is not None and x.type.shape is not None
+    if x.op != "Concat" or int(str(x.attr("axis"))) % len(x.type.shape) != _TIME:
+        one = x.type.shape[_TIME] == 1
+        return make("Unsqueeze", (node.out(1),), {"axes": (-3,)}) if one and not index else node.out(index)
+    inputs, parts, places = list(node.inputs), list[Term](), RECURRENT[node.op].places
+    for part in x.inputs:
+        inputs[0] = part
+        step = make(node.op, inputs, dict(node.attrs))
+        for output, place in enumerate(places, 1):
+            inputs[place] = _output(step, output)
+        parts.append(_output(step, 0))
+    if index:
+        last = inputs[places[index - 1]]
+        assert last is not None
+        return last
+    return parts[0] if len(parts) == 1 else make("Concat", parts, {"axis": -4})
+
+
+def apart(left: Terms, right: Terms) -> tuple[Terms, Terms]:
+    """Both sides with a variable for each output of a recurrent operator that is found on both."""
+    common = set(_outputs(left)) & set(_outputs(right))
+    new = {out: var(f"{out.op}!{k}", out.type) for k, out in enumerate(sorted(common))}
+    return replace(left, new), replace(right, new)
+
+
+def _outputs(terms: Terms) -> list[Term]:
+    return [t for t in topological(terms) if t.op == "Out" and t.inputs[0] is not None and t.inputs[0].op in RECURRENT]

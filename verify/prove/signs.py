@@ -1,0 +1,260 @@
+"""Whether a scalar is positive, not negative, zero or not zero: by its form, by what is given, or by Z3."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TypeAlias
+
+from superopt.ops.algebra import at_least
+from verify.prove.assumptions import DEFINED, Given, Sign
+from verify.prove.bound_variables import inhabited
+from verify.prove.real_queries import Constraint, Polynomial, RealQuery, refuted
+from verify.prove.sums import (
+    Access,
+    Apply,
+    Bound,
+    Choice,
+    Factor,
+    Maximum,
+    Product,
+    Quantity,
+    Repeated,
+    Sum,
+    number_in,
+    single,
+)
+
+__all__ = ["Signs"]
+
+ONE = Fraction(1)
+# Functions with all values above 0, and those with all values strictly between two bounds.
+_POSITIVE = frozenset({"exp", "sigmoid", "pi"})
+_BETWEEN = {"sigmoid": (0, 1), "tanh": (-1, 1), "erf": (-1, 1)}
+
+# Equality of two factors, under what is given.
+Same: TypeAlias = Callable[[Given, Factor, Factor], bool]
+# Whether a value is among those of a bound, which has a property everywhere.
+Instance: TypeAlias = Callable[[Given, Bound, Sum], bool]
+
+
+class Signs:
+    """Answers are kept. `observe` hears the queries that Z3 found unsatisfiable."""
+
+    def __init__(self, same: Same, instance: Instance, observe: Callable[[RealQuery], None]) -> None:
+        self.same, self._instance, self._observe = same, instance, observe
+        self._known: dict[tuple[object, ...], bool] = {}
+
+    def holds(self, given: Given, sign: Sign) -> bool:
+        """Whether `sign` is shown to hold. False means "not shown"."""
+        sign = Sign(sign.relation, _nonzero(sign.value))
+        number = number_in(sign.value)
+        if number is not None:
+            return {">": number > 0, ">=": number >= 0, "==": number == 0, "!=": number != 0}[sign.relation]
+        form = self.of_sum(given, sign.value)
+        if form == ">" and sign.relation != "==":
+            return True
+        if form == ">=" and sign.relation == ">=":
+            return True
+        if sign in given.signs or (sign.relation == ">=" and Sign(">", sign.value) in given.signs):
+            return True
+        key = (given.facts, given.signs, given.defined, sign)
+        if key not in self._known:
+            self._known[key] = False  # while it is being decided
+            self._known[key] = (
+                self._by_definedness(given, sign) or self._by_parts(given, sign) or self._by_solver(given, sign)
+            )
+        return self._known[key]
+
+    def contradictory(self, given: Given) -> bool:
+        """Whether the signs that are given are shown to contradict each other."""
+        return bool(given.signs) and self._by_solver(given, None)
+
+    def defined(self, given: Given, power: Sum) -> bool:
+        """Whether a power is one that is given as defined."""
+        return self._by_definedness(given, Sign(DEFINED, power))
+
+    def _is_given(self, given: Given, sign: Sign) -> bool:
+        form = self.of_sum(given, sign.value)
+        return form == ">" or form == sign.relation or self._by_definedness(given, sign)
+
+    def _by_definedness(self, given: Given, sign: Sign) -> bool:
+        if sign.relation == "==":
+            return False
+        enough = {"!=": ("!=", ">"), ">=": (">=", ">"), ">": (">",), DEFINED: (DEFINED,)}[sign.relation]
+        return any(
+            relation in enough and self._instance(given, everywhere, sign.value)
+            for relation, everywhere in given.defined
+        )
+
+    def _by_parts(self, given: Given, sign: Sign) -> bool:
+        """A product is positive, or not zero, if its factors are;  sqrt(f) > 0 for f > 0;  1/f is never 0."""
+        if len(sign.value) != 1 or sign.relation == "==" or sign.value[0].binders or sign.value[0].guards:
+            return False
+        (product,) = sign.value
+        if sign.relation != "!=" and product.coefficient < 0:
+            return False
+        if product != Product(ONE, product.factors[:1]):
+            return all(self.holds(given, Sign(sign.relation, single(factor))) for factor in product.factors)
+        match product.factors[0]:
+            case Apply("sqrt", (argument,)):
+                return sign.relation == ">=" or self.holds(given, Sign(">", argument))
+            case Apply("reciprocal", (argument,)):
+                return self.holds(given, Sign("!=" if sign.relation == "!=" else ">", argument))
+            case Maximum(alternatives) if sign.relation != "!=":
+                free = [a.value for a in alternatives if not a.binders and not a.guards]
+                if any(self.holds(given, Sign(sign.relation, value)) for value in free):
+                    return True
+                some = any(inhabited(given.facts, a.binders, a.guards) for a in alternatives)
+                return some and all(
+                    self.holds(given.extended(a.guards), Sign(sign.relation, a.value)) for a in alternatives
+                )
+        return False
+
+    # by form
+
+    def of_sum(self, given: Given, total: Sum) -> str | None:
+        """ ">" or ">=" where the form shows it."""
+        found = [self._of_product(given, p) for p in _nonzero(total)]
+        if not found or any(sign is None for sign in found):
+            return None if found else ">="
+        return ">" if ">" in found else ">="
+
+    def _of_product(self, given: Given, product: Product) -> str | None:
+        if product.coefficient < 0:
+            return None
+        here = given.extended(product.guards) if product.guards else given
+        signs: list[str] = []
+        for factor, times in Counter(product.factors).items():
+            sign = self.of_factor(here, factor)
+            if sign is None and times % 2:
+                return None
+            signs.append(">=" if sign is None else sign)
+        if ">=" in signs:
+            return ">="
+        if (product.binders or product.guards) and not inhabited(given.facts, product.binders, product.guards):
+            return ">="
+        return ">"
+
+    def of_factor(self, given: Given, factor: Factor) -> str | None:
+        """The same for a factor."""
+        match factor:
+            case Apply(function, _) if function in _POSITIVE:
+                return ">"
+            case Apply("sqrt", (argument,)):
+                return ">" if self.of_sum(given, argument) == ">" else ">="
+            case Apply("reciprocal", (argument,)):
+                return self.of_sum(given, argument)
+            case Quantity(size):
+                if given.facts.entails(at_least(size, 1)):
+                    return ">"
+                return ">=" if given.facts.entails(at_least(size, 0)) else None
+            case Access(_, _, "bool"):
+                return ">="
+            case Choice(_, _, yes, no):
+                both = {self.of_sum(given, yes), self.of_sum(given, no)}
+                return None if None in both else ">=" if ">=" in both else ">"
+            case Maximum(alternatives):
+                free = [self.of_sum(given, a.value) for a in alternatives if not a.binders and not a.guards]
+                if free:
+                    return ">" if ">" in free else ">=" if ">=" in free else None
+                if not any(inhabited(given.facts, a.binders, a.guards) for a in alternatives):
+                    return None  # nothing at all may be smaller than everything
+                every = {self.of_sum(given.extended(a.guards), a.value) for a in alternatives}
+                return None if None in every else ">=" if ">=" in every else ">"
+            case Repeated(over):
+                return self.of_sum(given.extended(over.guards), over.value)
+        return None
+
+    # by solver
+
+    def _by_solver(self, given: Given, sign: Sign | None) -> bool:
+        """unsat(given signs and not sign), over atoms that are factors, or whole products over bound variables."""
+        atoms = _Atoms(given, self.same)
+        constraints = [Constraint(s.relation, atoms.polynomial(s.value)) for s in given.signs]
+        constraints += [
+            Constraint(relation, atoms.polynomial(everywhere.value))
+            for relation, everywhere in given.defined
+            if relation != DEFINED and not everywhere.binders and all(given.facts.entails(g) for g in everywhere.guards)
+        ]
+        if sign is not None:
+            constraints.append(Constraint(sign.relation, atoms.polynomial(sign.value)).negated())
+        number = 0
+        while number < len(atoms.found):  # more may be found on the way
+            constraints += self._about(given, atoms, number)
+            number += 1
+        query = RealQuery(tuple(constraints))
+        answer = refuted(query, given.facts.shared.context)
+        if answer:
+            self._observe(query)
+        return answer
+
+    def _about(self, given: Given, atoms: _Atoms, number: int) -> list[Constraint]:
+        """What the form of an atom says of it."""
+        unknown: Polynomial = ((ONE, (number,)),)
+        atom = atoms.found[number]
+        factor = atom.factors[0] if len(atom.factors) == 1 and not (atom.binders or atom.guards) else None
+        if isinstance(factor, Access) and factor.truth:
+            return [Constraint("truth", unknown)]
+        found: list[Constraint] = []
+        if isinstance(factor, Apply) and factor.function in _BETWEEN:
+            low, high = _BETWEEN[factor.function]
+            found.append(Constraint(">", (*unknown, (Fraction(-low), ()))))
+            found.append(Constraint(">", ((-ONE, (number,)), (Fraction(high), ()))))
+        if isinstance(factor, Apply) and factor.function == "exp":
+            # exp(x) >= 1 + x, and so for -x: 1 >= (1 - x) * exp(x)
+            x = atoms.polynomial(factor.arguments[0])
+            minus = tuple((-coefficient, unknowns) for coefficient, unknowns in x)
+            found.append(Constraint(">=", (*unknown, (-ONE, ()), *minus)))
+            found.append(Constraint(">=", ((ONE, ()), (-ONE, (number,)), *((c, (*names, number)) for c, names in x))))
+        if isinstance(factor, Apply) and factor.function in ("reciprocal", "sqrt"):
+            relation = "!=" if factor.function == "reciprocal" else ">="
+            # Somewhere it stands; whether it is defined here is another question.
+            if self._is_given(given, Sign(relation, factor.arguments[0])):
+                x = atoms.polynomial(factor.arguments[0])
+                if relation == "!=":  # x * 1/x = 1
+                    found.append(Constraint("==", ((-ONE, ()), *((c, (*names, number)) for c, names in x))))
+                else:  # sqrt(x) * sqrt(x) = x
+                    found.append(Constraint("==", ((ONE, (number, number)), *((-c, names) for c, names in x))))
+        for alternative in factor.alternatives if isinstance(factor, Maximum) else ():
+            if not alternative.binders and not alternative.guards:
+                value = atoms.polynomial(alternative.value)
+                found.append(Constraint(">=", (*unknown, *((-c, names) for c, names in value))))
+        sign = self._of_product(given, atom)
+        if sign is not None:
+            found.append(Constraint(sign, unknown))
+        return found
+
+
+class _Atoms:
+    """Numbers for what a solver sees as unknowns; equal ones get the same number."""
+
+    def __init__(self, given: Given, same: Same) -> None:
+        self._given, self._same = given, same
+        self.found: list[Product] = []
+
+    def polynomial(self, total: Sum) -> Polynomial:
+        """The sum over the atoms' numbers."""
+        return tuple((p.coefficient, self._unknowns(p)) for p in total)
+
+    def _unknowns(self, product: Product) -> tuple[int, ...]:
+        if product.binders or product.guards:
+            return (self._number(Product(ONE, product.factors, product.binders, product.guards)),)
+        return tuple(self._number(Product(ONE, (factor,))) for factor in product.factors)
+
+    def _number(self, atom: Product) -> int:
+        for number, other in enumerate(self.found):
+            if other == atom:
+                return number
+            one, two = atom.factors, other.factors
+            simple = not (atom.binders or atom.guards or other.binders or other.guards)
+            if simple and self._same(self._given, one[0], two[0]):
+                return number
+        self.found.append(atom)
+        return len(self.found) - 1
+
+
+def _nonzero(total: Sum) -> Sum:
+    """Without the products that are only a reminder of a function that must be defined."""
+    return tuple(p for p in total if p.coefficient)

@@ -1,0 +1,220 @@
+"""The algebra of sums of guarded products: distribution, linearity and the exchange of sums hold by construction."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+
+from superopt.ir.dim import Dim, Size, Sizes, symbol
+from superopt.ops.algebra import Guard, Piece, Table, at_least, below
+from verify.diagnose.numeric import holds
+from verify.prove.application import apply, is_partial
+from verify.prove.substitution import Moved
+from verify.prove.sums import (
+    ONE,
+    Access,
+    Bound,
+    Choice,
+    Entry,
+    Maximum,
+    Product,
+    Quantity,
+    Real,
+    Repeated,
+    Sum,
+    number_in,
+    only_factor,
+    single,
+)  # fmt: skip
+
+__all__ = ["FEW", "Symbolic"]
+
+FEW = 4  # values, that a sum over them is written out
+
+
+class Symbolic:
+    """`dtypes` names the tensors that are not "float", with their element types.
+
+    `careful`: zero is a number that nothing is known about, so that no proof rests on x * 0 = 0; what is proven then
+    holds term by term, in another order (`verify.verdict.NUMERICS`).
+    `unfolded`: Sigmoid and Tanh by their definitions through exp, and sums over a few values written out.
+    `tabulated`: there are tables of numbers; sums over a few values are written out once no table is left.
+    """
+
+    def __init__(
+        self,
+        dtypes: Mapping[str, str] | None = None,
+        careful: bool = False,
+        unfolded: bool = False,
+        tabulated: bool = False,
+    ) -> None:
+        self._count = itertools.count()
+        self._dtypes = dtypes or {}
+        self.careful, self.unfolded, self.tabulated = careful, unfolded, tabulated
+
+    def fresh(self) -> str:
+        """A binder's name that no other binder of this algebra has."""
+        return f"k!{next(self._count)}"
+
+    def constant(self, value: Fraction) -> Sum:
+        if not value and self.careful:
+            return single(Real("0"))
+        return (Product(value),) if value else ()
+
+    def real(self, name: str) -> Sum:
+        return single(Real(name))
+
+    def size(self, value: Size) -> Sum:
+        """Each monomial is a product of quantities, so that sizes multiply and add as numbers do."""
+        if isinstance(value, int):
+            return self.constant(Fraction(value))
+        return tuple(
+            Product(Fraction(coefficient), tuple(Quantity(Dim((((atom,), 1),))) for atom in monomial))
+            for monomial, coefficient in value.terms
+        )
+
+    def access(self, tensor: str, index: Sizes) -> Sum:
+        return single(Access(tensor, index, self._dtypes.get(tensor, "float")))
+
+    def entry(self, table: Table, index: Sizes) -> Sum:
+        place = tuple(k for k in index if isinstance(k, int))
+        if len(place) == len(index):
+            return self.constant(table[place])
+        return single(Entry(table, index))
+
+    def add(self, *parts: Sum) -> Sum:
+        return tuple(itertools.chain.from_iterable(parts))
+
+    def multiply(self, left: Sum, right: Sum) -> Sum:
+        """(sum of a) * (sum of b) = sum of all a * b, binders kept apart.
+
+        A function that may be undefined is evaluated also where the other side is nothing, or 0 by its guards: a
+        product with coefficient 0 is a reminder of that.
+        """
+        products = [self._product(a, b) for a in left for b in right]
+        reminders: dict[Product, None] = {}
+        for side, other in ((left, right), (right, left)):
+            if not other or any(p.guards for p in other):
+                for p in side:
+                    partial = tuple(filter(is_partial, p.factors))
+                    if partial:
+                        reminders[Product(Fraction(0), partial, p.binders, p.guards)] = None
+        return (*products, *reminders)
+
+    def _product(self, a: Product, b: Product) -> Product:
+        if set(a.binders) & set(b.binders):
+            b = self.renamed(b)
+        return Product(a.coefficient * b.coefficient, a.factors + b.factors, a.binders + b.binders, a.guards + b.guards)
+
+    def renamed(self, product: Product) -> Product:
+        """The same sum over fresh binders."""
+        names = {binder: self.fresh() for binder in product.binders}
+        env = Moved({old: symbol(new) for old, new in names.items()})
+        return Product(
+            product.coefficient,
+            tuple(env.factor(self, f) for f in product.factors),
+            tuple(names.values()),
+            env.guards(product.guards),
+        )
+
+    def renamed_bound(self, bound: Bound) -> Bound:
+        """The same values over fresh binders."""
+        names = {binder: self.fresh() for binder in bound.binders}
+        env = Moved({old: symbol(new) for old, new in names.items()})
+        return Bound(tuple(names.values()), env.guards(bound.guards), env.sum(self, bound.value))
+
+    def apply(self, function: str, *arguments: Sum) -> Sum:
+        return apply(self, function, *arguments)
+
+    def choose(self, relation: str, value: Sum, yes: Sum, no: Sum) -> Sum:
+        """A choice that is open; truth values of a truth value are itself."""
+        number = number_in(value)
+        if number is not None:
+            return yes if holds(relation, number) else no
+        if yes == no:
+            return yes
+        return single(Choice(relation, value, yes, no))
+
+    def maximum(self, parts: Sequence[Sum]) -> Sum:
+        """max(max(a, b), c) = max(a, b, c); of numbers only the largest is kept."""
+        alternatives: dict[Bound, None] = {}
+        largest: Fraction | None = None
+        for part in parts:
+            number = number_in(part)
+            if number is not None:
+                largest = number if largest is None else max(largest, number)
+            else:
+                alternatives.update(dict.fromkeys(_flattened(Bound((), (), part))))
+        if largest is not None:
+            alternatives[Bound((), (), self.constant(largest))] = None
+        return self.of_alternatives(tuple(alternatives))
+
+    def of_alternatives(self, alternatives: tuple[Bound, ...]) -> Sum:
+        """max of all; of one value, that value."""
+        if len(alternatives) == 1 and not alternatives[0].binders and not alternatives[0].guards:
+            return alternatives[0].value
+        return single(Maximum(alternatives))
+
+    def supremum(self, sizes: Sizes, conditions: Callable[..., Sequence[Guard]], body: Callable[..., Sum]) -> Sum:
+        names = [None if size == 1 else self.fresh() for size in sizes]
+        place = [0 if name is None else symbol(name) for name in names]
+        bounds = [
+            g for k, size in zip(place, sizes, strict=True) if size != 1 for g in (at_least(k, 0), below(k, size))
+        ]
+        guards = tuple(g for g in (*bounds, *conditions(*place)) if g.decided() is not True)
+        value = body(*place)
+        return self.of_alternatives(tuple(_flattened(Bound(tuple(n for n in names if n), guards, value))))
+
+    def summation(self, size: Size, body: Callable[[Size], Sum]) -> Sum:
+        """Binds a fresh k with 0 <= k < size; a sum over one value is that value."""
+        if size == 1:
+            return body(0)
+        if self.unfolded and isinstance(size, int) and size <= FEW:
+            return self.add(*(body(k) for k in range(size)))
+        name = self.fresh()
+        k = symbol(name)
+        bounds = (at_least(k, 0), below(k, size))
+        return tuple(Product(p.coefficient, p.factors, (name, *p.binders), bounds + p.guards) for p in body(k))
+
+    def product(self, size: Size, body: Callable[[Size], Sum]) -> Sum:
+        if size == 1:
+            return body(0)
+        name = self.fresh()
+        k = symbol(name)
+        value = body(k)
+        inner = only_factor(value)
+        if isinstance(inner, Repeated):  # a product of products is one
+            over = inner.over
+            return single(
+                Repeated(Bound((name, *over.binders), (at_least(k, 0), below(k, size), *over.guards), over.value))
+            )
+        return single(Repeated(Bound((name,), (at_least(k, 0), below(k, size)), value)))
+
+    def where(self, conditions: Sequence[Guard], body: Callable[[], Sum]) -> Sum:
+        open_ones = tuple(c for c in conditions if c.decided() is None)
+        if any(c.decided() is False for c in conditions):
+            return ()
+        return tuple(Product(p.coefficient, p.factors, p.binders, open_ones + p.guards) for p in body())
+
+    def piecewise(self, pieces: Sequence[Piece], otherwise: Sum | None) -> Sum:
+        """sum of [c_j] * body_j, and otherwise * (1 - sum of [c_j])."""
+        bodies = [self.where(conditions, body) for conditions, body in pieces]
+        if not otherwise:
+            return self.add(*bodies)
+        rest = otherwise
+        minus = (Product(-ONE),)
+        gone = [self.multiply(minus, self.where(conditions, lambda: rest)) for conditions, _ in pieces]
+        return self.add(*bodies, otherwise, *gone)
+
+
+def _flattened(bound: Bound) -> Iterator[Bound]:
+    """max over k of max over j is max over k and j."""
+    inner = only_factor(bound.value)
+    if isinstance(inner, Maximum):
+        for alternative in inner.alternatives:
+            yield from _flattened(
+                Bound(bound.binders + alternative.binders, bound.guards + alternative.guards, alternative.value)
+            )
+    else:
+        yield bound
