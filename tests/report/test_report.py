@@ -253,7 +253,7 @@ def test_what_onnx_runtime_said_is_shown(tmp_path: Path) -> None:
 
 
 def test_what_is_said_of_the_tests_is_so(report: Report, page: str) -> None:
-    tests = (TESTS / "test_verify_semantics.py").read_text(encoding="utf-8")
+    tests = (TESTS / "ops" / "test_semantics.py").read_text(encoding="utf-8")
     assert f"range({CASES})" in tests and f"range({CASES}, {CASES + SLOW_CASES})" in tests
     assert report.tested.operators == len(OPERATORS)
     assert f"{len(OPERATORS) * CASES:,} in all" in page
