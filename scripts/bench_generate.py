@@ -18,10 +18,10 @@ import sys
 import tempfile
 import time
 
-from superopt.generate.blocks import Cells
-from superopt.generate.enumerator import enumerate_family
-from superopt.generate.fingerprints import Evaluator
-from superopt.generate.forms import Forms
+from superopt.generate.enumeration.blocks import Cells
+from superopt.generate.enumeration.enumerator import enumerate_family
+from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.enumeration.linear_fingerprints import Forms
 from superopt.generate.grammar import Family, Use, binary, concat, inputs, transpose, unary
 
 

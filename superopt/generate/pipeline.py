@@ -14,14 +14,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeAlias
 
-from superopt.generate.executors import Workers, cluster, code_hash, local
 from superopt.generate.families import FAMILIES
 from superopt.generate.grammar import Family
-from superopt.generate.prove_conjectures import Prover, Witness
-from superopt.generate.shards import Shard, run
+from superopt.generate.prove.prove_conjectures import Prover, Witness
+from superopt.generate.run.dask_cluster import cluster
+from superopt.generate.run.processes import local
+from superopt.generate.run.shards import Shard, run
+from superopt.generate.run.store import Store, write_whole
+from superopt.generate.run.workers import Workers, code_hash
 from superopt.generate.stage_counts import Counts, Summary
 from superopt.generate.stages import Task, enumerated, merged, proven, settled
-from superopt.generate.store import Store, write_whole
 from verify.proofs import prove_at
 
 __all__ = ["UnknownFamily", "choose", "generate"]

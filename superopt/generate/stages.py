@@ -12,18 +12,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from superopt.generate.candidates import Equation, conjectures
-from superopt.generate.enumerator import enumerate_family
-from superopt.generate.extend import extensions
-from superopt.generate.fingerprints import Evaluator
+from superopt.generate.conjectures.equal_pairs import conjectures
+from superopt.generate.conjectures.equation import Equation
+from superopt.generate.conjectures.minimal_filtering import interpolated
+from superopt.generate.conjectures.softmax_shift import shifted
+from superopt.generate.enumeration.enumerator import enumerate_family
+from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.generalise.sampling_check import Trial
 from superopt.generate.grammar import Family
-from superopt.generate.minimal_filtering import interpolated
-from superopt.generate.prove_conjectures import Kept, Prover, Settler, Witness, settle_order
-from superopt.generate.sampling_check import Trial
-from superopt.generate.signatures import variations
-from superopt.generate.softmax_shift import shifted
+from superopt.generate.prove.prove_conjectures import Kept, Prover, Settler, Witness, settle_order
+from superopt.generate.prove.shipped_signatures import variations
+from superopt.generate.prove.used_signatures import Occasions
+from superopt.generate.prove.variadic_rules import extensions
 from superopt.generate.stage_counts import Counts
-from superopt.generate.used_signatures import Occasions
 from superopt.ir.notation import parse_rules, parse_terms, show_rule
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import topological

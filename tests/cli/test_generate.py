@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from superopt.cli import main
 from superopt.cli.generate_command import _bytes
 from superopt.generate import Summary
-from superopt.generate.executors import WorkersError
-from superopt.generate.store import StaleResults
+from superopt.generate.run.store import StaleResults
+from superopt.generate.run.workers import WorkersError
 
 PATCHED = "superopt.cli.generate_command.generate"
 

@@ -15,10 +15,11 @@ from pathlib import Path
 import pytest
 from distributed import LocalCluster
 
-from superopt.generate import executors
-from superopt.generate.executors import WorkersError, cluster
-from superopt.generate.shards import Shard, ShardFailed, run
-from superopt.generate.store import Store
+from superopt.generate.run import dask_cluster, workers
+from superopt.generate.run.dask_cluster import cluster
+from superopt.generate.run.shards import Shard, ShardFailed, run
+from superopt.generate.run.store import Store
+from superopt.generate.run.workers import WorkersError
 from tests.generate.test_shards import ROOT, contents, dies, digest, fails, finish, graph
 
 
@@ -33,7 +34,7 @@ def overlaps(folder: str, inputs: object) -> bytes:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    executors.code_hash.cache_clear()  # of a suite's beginning; a file may have been saved since
+    workers.code_hash.cache_clear()  # of a suite's beginning; a file may have been saved since
     with LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0") as running:
         yield running.scheduler_address
 
@@ -70,7 +71,7 @@ def test_a_failing_shard_is_named(tmp_path: Path, address: str) -> None:
 
 
 def test_other_code_is_refused(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "code_hash", lambda: "of other code")
+    monkeypatch.setattr(workers, "code_hash", lambda: "of other code")
     with pytest.raises(WorkersError, match=r"shard level0/shard-\d: a worker has another version of superopt"):
         on_cluster(graph(), tmp_path, address)
 
@@ -129,7 +130,7 @@ def serve() -> None:
 
 
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executors, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(dask_cluster, "_PATIENCE_S", 1.0)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         port = silent.getsockname()[1]  # and nobody listens

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from superopt.cli.default_signatures import natural_signatures
-from superopt.generate.candidates import Equation
+from superopt.generate.conjectures.equation import Equation
 from superopt.generate.derive import (
     DERIVED,
     NO_INSTANCE,
@@ -23,9 +23,9 @@ from superopt.generate.derive import (
     instances,
     normal,
 )
-from superopt.generate.fingerprints import Evaluator
+from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.grammar import Family, Variable
-from superopt.generate.minimise import Minimiser
+from superopt.generate.minimise.minimiser import Minimiser
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.notation import parse_rule, parse_terms, show_terms
 from superopt.ir.pattern import instantiate, match

@@ -8,17 +8,17 @@ import re
 import numpy as np
 import pytest
 
-from superopt.generate.blocks import renamed_apart
-from superopt.generate.candidates import conjectures
-from superopt.generate.classes import Classes, Rows
+from superopt.generate.conjectures.equal_pairs import conjectures
 from superopt.generate.derive import ByFingerprint, Deriver
-from superopt.generate.enumerator import _Enumerator, enumerate_family
+from superopt.generate.enumeration.blocks import renamed_apart
+from superopt.generate.enumeration.classes import Classes, Rows
+from superopt.generate.enumeration.enumerator import _Enumerator, enumerate_family
+from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.enumeration.known_rules import Tree
+from superopt.generate.enumeration.modular_matmul import add, product, reduced
 from superopt.generate.families import FAMILIES
 from superopt.generate.field import P
-from superopt.generate.fingerprints import Evaluator
 from superopt.generate.grammar import Family, Use, binary, concat, inputs, splits, transpose, unary
-from superopt.generate.known_rules import Tree
-from superopt.generate.products import add, product, reduced
 from superopt.ir.infer import IllTyped
 from superopt.ir.notation import parse_terms, show_rule, show_terms
 from superopt.ir.rule import Rule

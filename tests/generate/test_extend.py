@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from superopt.generate.extend import extensions
-from superopt.generate.fingerprints import Evaluator
-from superopt.generate.sampling_check import Trial
-from superopt.generate.signatures import variations
+from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.prove.shipped_signatures import variations
+from superopt.generate.prove.variadic_rules import extensions
 from superopt.ir.notation import parse_rule, parse_terms, show_rule, show_signature, show_terms
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule, Signature

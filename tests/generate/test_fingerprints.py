@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from superopt.generate.enumeration.fingerprints import SAMPLES, Evaluator, Hasher
 from superopt.generate.field import P
-from superopt.generate.fingerprints import SAMPLES, Evaluator, Hasher
 from superopt.ir.infer import make
 from superopt.ir.term import var
 from superopt.ir.types import TensorType

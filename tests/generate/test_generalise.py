@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from superopt.generate.candidates import Equation
-from superopt.generate.fingerprints import Evaluator
-from superopt.generate.generalise import generalise
+from superopt.generate.conjectures.equation import Equation
+from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.generalise.attributes import generalise
+from superopt.generate.generalise.sampling_check import Trial
 from superopt.generate.grammar import Family, Variable
-from superopt.generate.sampling_check import Trial
 from superopt.ir.notation import parse_terms, show_rule
 from superopt.ir.types import tensor
 

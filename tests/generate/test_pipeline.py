@@ -9,14 +9,17 @@ from pathlib import Path
 import pytest
 
 from superopt.generate import generate
-from superopt.generate.candidates import Equation, conjectures
-from superopt.generate.enumerator import enumerate_family
-from superopt.generate.fingerprints import Evaluator
-from superopt.generate.generalise import generalise
+from superopt.generate.conjectures.equal_pairs import conjectures
+from superopt.generate.conjectures.equation import Equation
+from superopt.generate.enumeration.enumerator import enumerate_family
+from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.generalise.attributes import generalise
+from superopt.generate.generalise.sampling_check import Trial
 from superopt.generate.grammar import Family, Use, Variable
-from superopt.generate.minimise import Cost, Minimiser, cost, is_usable, is_weak
-from superopt.generate.prove_conjectures import Settler
-from superopt.generate.sampling_check import Trial
+from superopt.generate.minimise.cost import GraphCost, cost
+from superopt.generate.minimise.minimiser import Minimiser
+from superopt.generate.minimise.usefulness import is_usable, is_weak
+from superopt.generate.prove.prove_conjectures import Settler
 from superopt.ir.infer import make
 from superopt.ir.notation import parse_rule, parse_rules, parse_terms, show_rule
 from superopt.ir.rule import Rule, Signature
@@ -247,7 +250,7 @@ def test_another_form_of_a_known_result_is_dropped() -> None:
 def test_costs_count_what_runs() -> None:
     types = {"x": tensor(2, 3), "w": tensor(3, 4), "u": tensor(3, 4)}
     (merged,) = parse_terms("MatMul(x, Add(w, u))", types)
-    assert cost((merged,), frozenset("wu")) == Cost(2 * 4 * 3, 8.0 + 2 * 4)
+    assert cost((merged,), frozenset("wu")) == GraphCost(2 * 4 * 3, 8.0 + 2 * 4)
     assert cost((merged,), frozenset()).other == cost((merged,), frozenset("wu")).other + 8.0 + 3 * 4
 
 

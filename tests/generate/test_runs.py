@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 from distributed import LocalCluster
 
-from superopt.generate import executors, generate
+from superopt.generate import generate
 from superopt.generate.grammar import Family, Use, binary, concat, inputs, splits, transpose
+from superopt.generate.run import workers
 from tests.generate.test_shards import ROOT
 
 FAMILIES = (
@@ -40,7 +41,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 def test_several_processes(tmp_path: Path, alone: dict[str, bytes]) -> None:
-    executors.code_hash.cache_clear()  # of a suite's beginning; a file may have been saved since
+    workers.code_hash.cache_clear()  # of a suite's beginning; a file may have been saved since
     generate(tmp_path / "rules", families=FAMILIES, jobs=2)
     assert files(tmp_path / "rules") == alone
 
@@ -84,7 +85,7 @@ def resume(out: str) -> None:
 
 
 def test_a_cluster_that_loses_a_worker(tmp_path: Path, alone: dict[str, bytes]) -> None:
-    executors.code_hash.cache_clear()
+    workers.code_hash.cache_clear()
     out = tmp_path / "rules"
     with LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0") as running:
         victim = next(iter(running.workers.values())).pid

@@ -16,9 +16,11 @@ from typing import Any
 
 import pytest
 
-from superopt.generate.executors import Workers, WorkersError, local
-from superopt.generate.shards import Shard, ShardFailed, _Meter, _span, run
-from superopt.generate.store import StaleResults, Store, StoreError
+from superopt.generate.run.processes import local
+from superopt.generate.run.progress import ProgressMeter, duration
+from superopt.generate.run.shards import Shard, ShardFailed, run
+from superopt.generate.run.store import StaleResults, Store, StoreError
+from superopt.generate.run.workers import Workers, WorkersError
 from tests.support.paths import ROOT
 
 
@@ -118,7 +120,7 @@ class Recorder(Workers):
 
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> Recorder:
-    from superopt.generate import shards
+    from superopt.generate.run import shards
 
     recorder, wait = Recorder(), shards.wait
 
@@ -323,7 +325,7 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, said = [100.0], []
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     shards = graph(size=6)  # 1 + 2 + 3 + 1 + 2 + 3 units of work
-    meter = _Meter(shards, said.append, "proving")
+    meter = ProgressMeter(shards, said.append, "proving")
     meter.present(shards[:2])
     meter.show(1)
     assert said == ["proving: 2 of 6 done, 42% of the work, 0 s so far"]
@@ -340,4 +342,4 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
         meter.add(shard)
     meter.end()
     assert said[2:] == ["proving done: 6 shards, 2 of them kept in 1 min 0 s"]
-    assert [_span(s) for s in (0.4, 59.6, 7500.0, 273600.0)] == ["0 s", "1 min 0 s", "2 h 5 min", "3 d 4 h"]
+    assert [duration(s) for s in (0.4, 59.6, 7500.0, 273600.0)] == ["0 s", "1 min 0 s", "2 h 5 min", "3 d 4 h"]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from superopt.generate.minimise import normal
+from superopt.generate.derive import normal
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.notation import parse_rules, parse_terms
 from superopt.ir.pattern import Bindings, instantiate, match

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from superopt.generate.derive.neighbours import outputs
-from superopt.generate.fingerprints import Evaluator
+from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, repr_attrs

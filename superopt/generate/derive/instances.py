@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from superopt.generate.fingerprints import Evaluator
-from superopt.generate.sampling_check import Trial
+from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.generalise.sampling_check import Trial
 from superopt.ir.dim import Dim, Size, evaluate, symbols_of
 from superopt.ir.infer import IllTyped
 from superopt.ir.notation import show_signature

@@ -1,0 +1,1 @@
+"""Conjectures: equations between graphs that are probably equal, before generalisation and proof."""

@@ -1,0 +1,39 @@
+"""Conjectures that keep the exponentials of Softmax away from the smallest numbers of a format.
+
+Softmax divides out what its exponentials have in common, so that for every c
+
+    MatMul(Softmax(a), v) = MatMul(e, v) / sum(e),    e = exp(a - (max(a) - c)).
+
+Softmax itself is computed with c = 0. Then what is 87 less than the largest is no normal number of float32 any more,
+and arithmetic with subnormal numbers takes many times as long on most CPUs (Dooley & Kale, "Quantifying the
+Interference Caused by Subnormal Floating-Point Values", 2006): masks of -100 make thousands of them. With c half of the
+largest exponent (float32: 88), e is normal for what is up to 87 + c less, and sums of e and their products with v have
+the other half of the range. The division comes last: before the product it would make the same numbers again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from superopt.generate.conjectures.equation import Equation
+from superopt.generate.grammar import Family
+from superopt.ir.notation import parse_rule
+from superopt.ir.rule import Signature
+from superopt.rulebook.variadic import Schema
+
+__all__ = ["shifted"]
+
+
+def shifted(family: Family) -> Iterator[tuple[Schema, Equation]]:
+    """The conjecture for each shift of a family, and its instance at the shapes of its variables a and v."""
+    for shift in family.shifts:
+        exponentials = (
+            f"Exp(Sub(a, Sub(ReduceMax[axes=[-1], keepdims=1](a), Constant[shape=[], value_floats=[{float(shift)}]])))"
+        )
+        rule = parse_rule(
+            "MatMul(Softmax[axis=-1](a), v) = "
+            f"Div(MatMul({exponentials}, v), ReduceSum[axes=[-1], keepdims=1]({exponentials}))"
+        )
+        shapes = tuple(sorted((v.name, v.shape) for v in family.variables))
+        signature = Signature(tuple((name, (None,) * len(shape)) for name, shape in shapes), ())
+        yield Schema(rule, signature, signature, {}), Equation(*rule.instantiate(Signature(shapes, ())), family)

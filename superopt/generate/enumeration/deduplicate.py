@@ -1,0 +1,63 @@
+"""Of many equal pairs those that say something of their own: one of each renaming, and the most general ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from superopt.generate.enumeration.classes import Classes, Ids, Rows, leaves_of, mixed, structures_of
+
+__all__ = ["most_general", "patterns"]
+
+
+def most_general(classes: Classes, rows: Rows, same: Ids) -> tuple[Rows, Ids]:
+    """One pair of each renaming, the first in the order of the enumeration; of the pairs that differ in equated
+    variables only, the most general ones. None where each side has a variable that the other lacks: such an equation
+    cannot be applied from either side."""
+    order = np.lexsort((*rows.children.T[::-1], rows.use, rows.folded, rows.runtime))
+    rows, same = rows.take(order), same[order]
+    sequence, fits = leaves_of(classes, rows.children)
+    fits &= classes.fits[same]
+    fits &= _within(sequence, classes.sequence[same]) | _within(classes.sequence[same], sequence)
+    rows, same, sequence = rows.take(fits), same[fits], sequence[fits]
+    if not len(rows):
+        return rows, same
+    left, right = structures_of(classes, rows), classes.structure[same]
+    pattern = patterns(np.concatenate([sequence, classes.sequence[same]], axis=1))
+    whole = np.concatenate([left[:, None], right[:, None], pattern.astype(np.uint64)], axis=1)
+    _, first = np.unique(mixed(whole), return_index=True)
+    first = np.sort(first)
+    groups: dict[tuple[int, int], list[int]] = {}
+    for row in first.tolist():
+        groups.setdefault((int(left[row]), int(right[row])), []).append(row)
+    kept = [
+        row
+        for alike in groups.values()
+        for row in alike
+        if not any(other != row and _refines(pattern[other], pattern[row]) for other in alike)
+    ]
+    chosen = np.array(sorted(kept), np.int64)
+    return rows.take(chosen), same[chosen]
+
+
+def _within(some: npt.NDArray[np.int16], all_: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
+    """Whether all leaves of the one are among those of the other."""
+    result = np.ones(len(some), np.bool_)
+    for place in range(some.shape[1]):
+        leaf = some[:, place : place + 1]
+        result &= (leaf[:, 0] < 0) | (all_ == leaf).any(axis=1)
+    return result
+
+
+def patterns(leaves: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
+    """For each leaf the place of its first occurrence (-1: none): equal for renamed graphs."""
+    result = np.full(leaves.shape, -1, dtype=np.int8)
+    for place in range(leaves.shape[1] - 1, -1, -1):
+        result[(leaves == leaves[:, place : place + 1]) & (leaves >= 0)] = place
+    return result
+
+
+def _refines(fine: npt.NDArray[np.int8], coarse: npt.NDArray[np.int8]) -> bool:
+    """Whether variables that are equal in `fine` are equal in `coarse`."""
+    here = fine >= 0
+    return bool((here == (coarse >= 0)).all() and (coarse[here] == coarse[fine[here]]).all())

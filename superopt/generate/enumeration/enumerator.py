@@ -1,0 +1,290 @@
+"""Bottom-up enumeration: every graph of a family by operator count, hundreds of thousands at a time.
+
+Graphs with one fingerprint form a class, and only its smallest graph is built upon (observational equivalence).
+Graphs are never objects here: they are products of sets of classes (`blocks`), whose fingerprints come from matrix
+products (`forms`). Of the graphs that are not new, those that a smaller law already explains are dropped (`laws`);
+the others are conjectures.
+
+Size is the number of operators that run at inference. Operators on weights alone are folded, so they are free, up to
+the bounds that the family states.
+
+The last level is only looked up and compared, never built upon. It is cut into ranges of fingerprints: graphs of
+different ranges are never equal, so parts of the level are independent of each other, and as many passes are made
+over a part as the memory allows. Computing a fingerprint again is cheaper than writing it to a disk and reading it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from superopt.generate.enumeration.blocks import Block, Cells, renamed_apart
+from superopt.generate.enumeration.classes import ARITY, Classes, Ids, Rows, mixed
+from superopt.generate.enumeration.deduplicate import most_general
+from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.enumeration.graph_list import KEYS, Graphs, Numbers
+from superopt.generate.enumeration.known_rules import Laws
+from superopt.generate.enumeration.linear_fingerprints import Forms, Keys
+from superopt.generate.field import Array, Shape
+from superopt.generate.grammar import Family
+from superopt.ir.infer import make
+from superopt.ir.term import Term, var
+from superopt.ir.types import TensorType
+
+__all__ = ["Enumeration", "Level", "enumerate_family"]
+
+_RENAMED_APART = 4  # from so many operators on, graphs of the last level are enumerated up to renaming
+_MEMORY = 1 << 30
+_ALL = (0, KEYS)
+
+
+@dataclass
+class Level:
+    """Counts of one level: graphs enumerated, classes that are new, graphs equal to a smaller one, and how many of
+    those no smaller law explains."""
+
+    runtime: int
+    graphs: int = 0
+    classes: int = 0
+    pairs: int = 0
+    unexplained: int = 0
+
+
+@dataclass
+class Enumeration:
+    """All classes of a family but those of the last level, and the equal pairs that are worth a conjecture: the graph
+    of each row and the smaller class that it is equal to."""
+
+    classes: Classes
+    rows: Rows = field(default_factory=lambda: Rows.join([]))
+    same: Ids = field(default_factory=lambda: np.empty(0, np.int32))
+    levels: list[Level] = field(default_factory=list)
+
+    @property
+    def graphs(self) -> int:
+        """How many graphs were enumerated."""
+        return sum(level.graphs for level in self.levels)
+
+
+def enumerate_family(
+    family: Family,
+    evaluator: Evaluator,
+    *,
+    operators: int | None = None,
+    part: tuple[int, int] = (0, 1),
+    memory: int | None = None,
+) -> Enumeration:
+    """All graphs of the family with at most `operators` operators at inference (the family's own bound by default).
+
+    `part` (k, n): of the last level the k-th of n ranges of fingerprints, and the pairs of the levels before in part 0
+    only. `memory`: bytes for graphs while they are compared, and as many again for values of classes, which lie on
+    disk beyond that. Deterministic for the evaluator's seed, whatever the memory is.
+    """
+    return _Enumerator(family, evaluator, part, memory or _MEMORY).run(min(family.runtime, operators or family.runtime))
+
+
+class _Enumerator:
+    def __init__(self, family: Family, evaluator: Evaluator, part: tuple[int, int], memory: int) -> None:
+        self.family, self.evaluator, self.part, self.memory = family, evaluator, part, memory
+        self.classes = Classes(family, memory)
+        self.state = Enumeration(self.classes)
+        self.forms = Forms(self.classes, evaluator.hasher)
+        self.cells = Cells(self.classes)
+        self.laws = Laws(self.classes, evaluator)
+        self.unfolded: set[int] = set()  # classes that have a second representative, without folding
+        self.found: list[tuple[Rows, Ids]] = []
+
+    def run(self, operators: int) -> Enumeration:
+        self._leaves()
+        for folded in range(1, max(self.family.folded[: operators + 1]) + 1):
+            self._level(0, range(folded, folded + 1), last=False)
+        for runtime in range(1, operators + 1):
+            self._level(runtime, range(self.family.folded[runtime] + 1), last=runtime == operators)
+        self.state.rows = Rows.join([rows for rows, _ in self.found])
+        self.state.same = np.concatenate([same for _, same in self.found] or [np.empty(0, np.int32)])
+        return self.state
+
+    def _leaves(self) -> None:
+        for variable in self.family.variables:
+            term = var(variable.name, TensorType("float", variable.shape))
+            self._leaf(term, variable.shape, variable.weight, variable.name)
+        for op, attrs in self.family.constants:
+            term = make(op, (), attrs)
+            assert term.type is not None
+            shape = term.type.concrete()
+            assert shape is not None
+            self._leaf(term, shape, True, op)
+
+    def _leaf(self, term: Term, shape: Shape, weight: bool, name: str) -> None:
+        value = self.evaluator.value(term)[None]
+        key = self.evaluator.hasher.keys(value, shape)
+        if self.classes.lookup(shape, key)[0] >= 0:
+            return  # e.g. Dirac of one channel is Ones
+        none = np.full(1, -1, np.int32)
+        rows = Rows(none, np.full((1, ARITY), -1, np.int32), none * 0, none * 0)
+        maker = np.array([self.classes.number_of_maker("", name)], np.int16)
+        number = len(self.classes.leaves)
+        self.classes.leaves.append(term)
+        self.classes.add(shape, rows, weight, maker, key, value, np.ones(1, np.bool_), leaf=number)
+
+    def _level(self, runtime: int, folds: Sequence[int], last: bool) -> None:
+        level = Level(runtime)
+        by_shape: dict[Shape, list[Block]] = {}
+        for block in self.cells.blocks(runtime, folds):
+            by_shape.setdefault(block.out, []).append(block)
+        found: list[tuple[Rows, Ids]] = []
+        before = len(self.classes)
+        for shape, blocks in by_shape.items():
+            if last:
+                found += self._compared(shape, list(self._narrowed(blocks, runtime)), level)
+            else:
+                found += self._settled(shape, blocks, level, runtime)
+        level.classes = len(self.classes) - before
+        self.state.levels.append(level)
+        if runtime:  # laws of weights alone speed nothing up
+            rows, same = Rows.join([r for r, _ in found]), np.concatenate([s for _, s in found] or [self.state.same])
+            rows, same = most_general(self.classes, rows, same)
+            self.laws.learn(rows, same)
+            if last or self.part[0] == 0:
+                self.found.append((rows, same))
+
+    def _narrowed(self, blocks: list[Block], runtime: int) -> Iterator[Block]:
+        """Blocks of the last level without those graphs that a law rewrites whatever the other operands are."""
+        for block in blocks:
+            for part in renamed_apart(self.classes, block) if runtime >= _RENAMED_APART else (block,):
+                operands = part.operands
+                kept = tuple(self.laws.irreducible(part.use, slot, operands) for slot in range(len(operands)))
+                if part.unordered and len(kept[0]) != len(kept[1]):
+                    kept = operands
+                if all(len(ids) for ids in kept):
+                    yield Block(part.use, part.out, part.runtime, part.folded, kept, part.unordered)
+
+    def _settled(self, shape: Shape, blocks: list[Block], level: Level, runtime: int) -> list[tuple[Rows, Ids]]:
+        """All graphs of one shape; new fingerprints become classes. What is left unexplained of the others."""
+        graphs = Graphs(self.forms, blocks)
+        news: list[tuple[Numbers, Keys]] = []
+        seconds: list[tuple[Numbers, Ids]] = []
+        others: list[tuple[Rows, Ids, Numbers]] = []  # equal to a known class, or (-1) to a new one by its place
+        for low, high in graphs.ranges(self.memory, _ALL):
+            places, keys = graphs.within(low, high)
+            level.graphs += len(keys)
+            order = np.argsort(keys, kind="stable")
+            known = np.full(len(keys), -1, np.int32)
+            known[order] = self.classes.lookup(shape, keys[order])
+            leaders = _leaders(keys, order)
+            is_new = (known < 0) & (leaders == np.arange(len(leaders)))
+            news.append((places[is_new], keys[is_new]))
+            if self.family.unfolded:
+                seconds.append((places[known >= 0], known[known >= 0]))
+            if runtime:  # laws of weights alone speed nothing up
+                rest = np.flatnonzero(~is_new)
+                level.pairs += len(rest)
+                rows = graphs.rows(places[rest])
+                keep = np.flatnonzero(~self.laws.explained(rows))
+                rest = rest[keep]
+                others.append((rows.take(keep), known[rest], places[leaders[rest]]))
+        places, keys = (np.concatenate(part) for part in zip(*news, strict=True))
+        order = np.argsort(places)  # one order, however many passes there were
+        places = places[order]
+        ids = self._add(shape, graphs, places, runtime, keys[order])
+        if self.family.unfolded:
+            self._add_seconds(shape, graphs, seconds, runtime)
+        found = []
+        for rows, known, leaders in others:
+            same = np.where(known >= 0, known, ids[np.searchsorted(places, leaders) % len(ids)] if len(ids) else -1)
+            level.unexplained += len(rows)
+            found.append((rows, same.astype(np.int32)))
+        return found
+
+    def _add(self, shape: Shape, graphs: Graphs, places: Numbers, runtime: int, keys: Keys | None) -> Ids:
+        """The classes of these graphs, which are built upon unless all their elements are zero."""
+        values: list[Array] = []
+        built = np.ones(len(places), np.bool_)
+        for at, value in graphs.values(places):
+            useful = value.reshape(len(value), -1).any(axis=1)  # what is built upon zero is a special case
+            built[at] = useful
+            values.append(value[useful].astype(np.uint32))
+        rows = graphs.rows(places)
+        makers = np.array([self.classes.number_of_maker(use.made or use.op, "") for use in self.family.uses], np.int16)
+        stacked = np.concatenate(values) if values else None
+        return self.classes.add(shape, rows, runtime == 0, makers[rows.use], keys, stacked, built)
+
+    def _add_seconds(self, shape: Shape, graphs: Graphs, equal: list[tuple[Numbers, Ids]], runtime: int) -> None:
+        """Graphs to be built upon though they are not new: without folding, where the representative folds."""
+        places, known = (np.concatenate(part) for part in zip(*equal, strict=True))
+        order = np.argsort(places)
+        places, known = places[order], known[order]
+        folds = (graphs.rows(places).folded == 0) & (self.classes.rows.folded[known] > 0)
+        chosen = []
+        for place, number in zip(places[folds].tolist(), known[folds].tolist(), strict=True):
+            if number not in self.unfolded:
+                self.unfolded.add(number)
+                chosen.append(place)
+        if chosen:
+            self._add(shape, graphs, np.array(chosen, np.int64), runtime, None)
+
+    def _compared(self, shape: Shape, blocks: list[Block], level: Level) -> list[tuple[Rows, Ids]]:
+        """The last level: pairs of a graph and an equal smaller one."""
+        graphs = Graphs(self.forms, blocks)
+        found: list[tuple[Rows, Ids]] = []
+        index, count = self.part
+        for low, high in graphs.ranges(self.memory, (index * KEYS // count, (index + 1) * KEYS // count)):
+            places, keys = graphs.within(low, high)
+            level.graphs += len(keys)
+            found += self._pass(shape, graphs, places, keys, level)
+        return found
+
+    def _pass(
+        self, shape: Shape, graphs: Graphs, places: Numbers, keys: Keys, level: Level
+    ) -> Iterator[tuple[Rows, Ids]]:
+        order = np.argsort(keys, kind="stable")
+        places, keys = places[order], keys[order]
+        known = self.classes.lookup(shape, keys)
+        equal = keys[1:] == keys[:-1]
+        shared = np.concatenate([[False], equal]) | np.concatenate([equal, [False]])
+        first = np.concatenate([[True], ~equal])[: len(keys)]
+        level.pairs += int(((known >= 0) | (shared & ~first)[: len(keys)]).sum())
+        old = np.flatnonzero(known >= 0)
+        rows = graphs.rows(places[old])
+        keep = ~self.laws.explained(rows)
+        level.unexplained += int(keep.sum())
+        yield rows.take(keep), known[old[keep]]
+        # Equal graphs of this level, none of which any law rewrites: the first of them stands for the others.
+        new = np.flatnonzero((known < 0) & shared[: len(keys)])
+        rows = graphs.rows(places[new])
+        keep = ~self.laws.explained(rows) & ~_repeated(rows, keys[new])
+        rows, keys = rows.take(keep), keys[new[keep]]
+        starts = np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)]
+        group = np.cumsum(starts) - 1
+        several = np.bincount(group, minlength=1)[group] > 1 if len(keys) else starts
+        heads = np.flatnonzero(starts & several)
+        if len(heads):
+            makers, unbuilt = np.zeros(len(heads), np.int16), np.zeros(len(heads), np.bool_)
+            number = np.full(int(group[-1]) + 1, -1, np.int32)
+            number[group[heads]] = self.classes.add(shape, rows.take(heads), False, makers, None, None, unbuilt)
+            rest = np.flatnonzero(several & ~starts)
+            level.unexplained += len(rest)
+            yield rows.take(rest), number[group[rest]]
+
+
+def _repeated(rows: Rows, keys: Keys) -> npt.NDArray[np.bool_]:
+    """Which graphs are there already: parts of a block that differ by a renaming may share pairs of operands."""
+    table = np.concatenate(
+        [keys[:, None], rows.use[:, None].astype(np.uint64), rows.children.astype(np.uint64)], axis=1
+    )
+    result = np.ones(len(rows), np.bool_)
+    result[np.unique(mixed(table), return_index=True)[1]] = False
+    return result
+
+
+def _leaders(keys: Keys, order: Numbers) -> Numbers:
+    """For each key the first place at which it stands."""
+    first = np.ones(len(keys), np.bool_)
+    first[1:] = keys[order[1:]] != keys[order[:-1]]
+    leader = order[np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))]
+    leaders = np.empty(len(keys), np.int64)
+    leaders[order] = leader
+    return leaders

@@ -1,0 +1,262 @@
+"""From a ground equation to a rule: literals of the instance become variables and sizes of variables.
+
+Sizes inside attributes become sizes of variables (`sized`). Other attributes that occur with one value become one
+variable where the equation still holds at other values, or several where they need not be equal. Every choice is tried
+at random sizes here, and proven later.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from superopt.generate.conjectures.equation import Equation, variables
+from superopt.generate.generalise.draft import NAMES, REAL, SIZED, Draft, Slot
+from superopt.generate.generalise.padding import padded, shifted
+from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.size_attributes import sized
+from superopt.ir.dim import symbol
+from superopt.ir.rule import Signature, SignatureValue
+from superopt.ir.term import Attr, AttrVar, Term
+from superopt.rulebook.variadic import Schema
+
+__all__ = ["ALTERNATIVES", "Schema", "generalise"]
+
+# Other values at which a generalised attribute is tried.
+ALTERNATIVES: Mapping[str, tuple[Attr, ...]] = {
+    "axes": ((-1,), (-2,), (-2, -1), (-3,), (-3, -2), (-3, -1)),
+    "axis": (-1, -2, -3, -4),
+    "blocksize": (2, 3),
+    "bound_high": (-1.0, 0.0, 6.0),
+    "bound_low": (-2.0, 0.0, 1.0),
+    "count_include_pad": (0, 1),
+    "dilations": ((2, 2), (1, 2)),
+    "exclusive": (0, 1),
+    "group": (2, 3),
+    "indices": (0, 1, (0,), (1,), (1, 0), (0, 2), (1, 1), (0, 1, 2), (2, 0, 1)),
+    "keepdims": (0, 1),
+    "kernel_shape": ((3, 3), (2, 2), (1, 2)),
+    "linear_before_reset": (0, 1),
+    "mode": ("DCR", "CRD"),
+    "num_groups": (1, 2),
+    "num_heads": (1, 2),
+    "output_padding": ((0, 0), (0, 1)),
+    "p": (1, 2),
+    "pads": ((0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 2, 1)),
+    "repeats": ((1, 2), (2, 1), (2, 3), (1, 2, 1), (2, 1, 3), (1, 2, 1, 1), (2, 1, 1, 3)),
+    "reverse": (0, 1),
+    "steps": ((1,), (2,)),
+    "strides": ((2, 2), (1, 2)),
+    "transA": (0, 1),
+    "transB": (0, 1),
+    "upper": (0, 1),
+}
+_BOUNDS = ("bound_low", "bound_high")
+_APART = 6  # most places of one attribute's value that are tried as several variables
+
+
+def generalise(equation: Equation, trial: Trial) -> Schema | None:
+    """The most general rule found for an equation, or None where it holds by an accident of the instance's sizes."""
+    names = _renamed(equation)
+    starts: list[tuple[int, int, Draft]] = []
+    for ones in dict.fromkeys((frozenset[str](), equation.weights, frozenset(names.values()))):
+        start = sized(Draft(equation, names, {}, {}, {}, ones), trial)
+        if start is not None:
+            schema = start.schema()
+            starts.append((-trial.freedom(schema.rule, schema.base), len(starts), start))
+    if not starts:
+        return None
+    schema = _with_attributes(min(starts)[2], trial).schema()
+    return Schema(schema.rule, trial.pinned(schema.rule, schema.open), schema.open, schema.kinds)
+
+
+def _renamed(equation: Equation) -> dict[Term, str]:
+    """Within each role, the role's names in the order of first occurrence."""
+    family = equation.family
+    roles: dict[str, Iterator[str]] = {}
+    role_of = {v.name: v.role for v in family.variables}
+    for v in family.variables:
+        if v.role not in roles:
+            roles[v.role] = iter([u.name for u in family.variables if u.role == v.role])
+    return {term: next(roles[role_of[str(term.attr("name"))]]) for term in variables(equation.lhs + equation.rhs)}
+
+
+def _with_attributes(draft: Draft, trial: Trial) -> Draft:
+    """Attribute after attribute becomes a variable where the rule still holds at other values."""
+    draft = _with_marks(_with_heads(draft, trial), trial)
+    for kind, groups in draft.slots().items():
+        if kind not in NAMES or kind in SIZED or any(slot in draft.filled for at in groups.values() for slot in at):
+            continue
+        if kind == "perm":
+            draft = _with_permutations(draft, groups, trial)
+            continue
+        wider, left = draft, 0
+        for value, slots in groups.items():
+            open_ = set(slots)
+            for some in _together(draft, slots):
+                if open_.issuperset(some):
+                    before, wider = wider, _with_variable(wider, kind, value, some, trial)
+                    open_ -= set(some if wider is not before else ())
+            left += len(open_)
+        if kind == "pads" and left and len(groups) > 1:
+            wider = padded(draft, groups, trial) or shifted(draft, groups, trial) or wider
+        draft = wider
+    return _apart(_with_numbers(draft, trial), trial)
+
+
+def _with_numbers(draft: Draft, trial: Trial) -> Draft:
+    """A parameter of a function is one variable, there and in a fused operator, which calls it otherwise."""
+    found: dict[Attr, dict[str, list[Slot]]] = {}
+    for kind, groups in draft.slots().items():
+        if kind in REAL or kind in _BOUNDS:
+            for value, slots in groups.items():
+                if draft.filled.keys().isdisjoint(slots):
+                    found.setdefault(value, {})[kind] = slots
+    for value, kinds in found.items():
+        if len(kinds) > 1:
+            kind = next((kind for kind in kinds if kind in _BOUNDS), min(kinds))
+            draft = _with_variable(draft, kind, value, [slot for slots in kinds.values() for slot in slots], trial)
+    return draft
+
+
+def _with_heads(draft: Draft, trial: Trial) -> Draft:
+    """A number of heads that Reshape splits an axis into becomes one variable, there and as an attribute."""
+    slots = draft.slots()
+    for value, at in slots.get("num_heads", {}).items():
+        name = draft.fresh("num_heads")
+        filled: dict[Slot, Attr] = dict.fromkeys(at, AttrVar(name))
+        for shape, places in slots.get("marks", {}).items():
+            if isinstance(shape, tuple) and value in shape:
+                filled |= dict.fromkeys(places, tuple(symbol(name) if entry == value else entry for entry in shape))
+        wider = draft.filling(filled, {name: None}, "num_heads")
+        schema = wider.schema()
+        if wider.bound and trial.holds(schema.rule, schema.base):
+            draft = wider
+    return draft
+
+
+def _with_marks(draft: Draft, trial: Trial) -> Draft:
+    """A number beside what Reshape copies or infers becomes the size of a variable."""
+    for shape, slots in draft.slots().get("marks", {}).items():
+        if not isinstance(shape, tuple) or not draft.filled.keys().isdisjoint(slots):
+            continue
+        known = {value: size for size, value in reversed(draft.sizes())}
+        spelt = tuple(known.get(entry, entry) if isinstance(entry, int) and entry > 1 else entry for entry in shape)
+        wider = draft.filling(dict.fromkeys(slots, spelt), {}, "marks")
+        schema = wider.schema()
+        if wider.bound and wider.unbound() <= draft.unbound() and trial.holds(schema.rule, schema.base):
+            draft = wider
+    return draft
+
+
+def _together(draft: Draft, slots: list[Slot]) -> list[tuple[Slot, ...]]:
+    """Which of them may have one value: all, those of one operator, or two of one operator on different sides."""
+    by_op: dict[str, list[Slot]] = {}
+    for slot in slots:
+        by_op.setdefault(slot[0].op, []).append(slot)
+    found = [tuple(slots), *map(tuple, by_op.values())]
+    if len(slots) <= _APART:
+        for some in by_op.values():
+            found += itertools.product(draft.side(some, True), draft.side(some, False))
+    return list(dict.fromkeys(found))
+
+
+def _with_variable(draft: Draft, kind: str, value: Attr, slots: Sequence[Slot], trial: Trial) -> Draft:
+    """With one variable for the value of all `slots`, where that holds."""
+    name = draft.fresh(kind)
+    at: SignatureValue = AttrVar(name) if kind in REAL else None if kind == "group" else value
+    filled: dict[Slot, Attr] = {
+        slot: (symbol(name),) if (kind, slot[1]) == ("axis", "axes") else AttrVar(name) for slot in slots
+    }
+    wider = draft.filling(filled, {name: at}, kind)
+    if wider.unbound() > draft.unbound() or not wider.bound:
+        return draft
+    return wider if _holds_widely(wider, name, kind, value, trial) else draft
+
+
+def _with_permutations(draft: Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> Draft:
+    """All permutations become variables, or none: which of them go together is left to the signatures."""
+    wider = draft
+    for value, slots in groups.items():
+        name = wider.fresh("perm")
+        wider = wider.filling(dict.fromkeys(slots, AttrVar(name)), {name: value}, "perm")
+    schema = wider.schema()
+    if not wider.bound or wider.unbound() > draft.unbound():
+        return draft
+    return wider if trial.holds(schema.rule, schema.base) else draft
+
+
+def _holds_widely(draft: Draft, name: str, kind: str, value: Attr, trial: Trial) -> bool:
+    """Whether the rule holds at the instance's value of an attribute variable and wherever it is typed at others; and
+    is typed at one of them without tying more sizes to each other (a Conv has any dilations if its kernel is 1 x 1).
+    Sizes that typing fixes to a number at the instance's value may have to keep it."""
+    schema = draft.schema()
+    if not trial.holds(schema.rule, schema.base):
+        return False
+    others = _others(kind, value)
+    shapes = dict.fromkeys((schema.base.shapes, trial.pinned(schema.rule, schema.base).shapes))
+    return any(_holds_at(schema, Signature(s, schema.base.attrs), name, others, kind in REAL, trial) for s in shapes)
+
+
+def _holds_at(schema: Schema, base: Signature, name: str, others: Sequence[Attr], wide: bool, trial: Trial) -> bool:
+    ties, numbers = trial.ties(schema.rule, base)
+    for other in others:
+        signature = Signature(base.shapes, _with(base.attrs, name, other))
+        verdict = trial.holds(schema.rule, signature)
+        if verdict is False:
+            return False
+        if verdict is True and not wide:
+            other_ties, other_numbers = trial.ties(schema.rule, signature)
+            wide = other_ties <= ties and other_numbers <= numbers
+    return wide
+
+
+def _others(kind: str, value: Attr) -> tuple[Attr, ...]:
+    length = len(value) if isinstance(value, tuple) else 0
+    fitting = (a for a in ALTERNATIVES.get(kind, ()) if (len(a) if isinstance(a, tuple) else 0) == length)
+    return tuple(a for a in fitting if a != value)
+
+
+def _with(
+    attrs: tuple[tuple[str, SignatureValue], ...], name: str, value: SignatureValue
+) -> tuple[tuple[str, SignatureValue], ...]:
+    return tuple((key, value if key == name else old) for key, old in attrs)
+
+
+def _apart(draft: Draft, trial: Trial) -> Draft:
+    """Two attributes that are equal at the instance only become two variables: the strides of one Conv on another."""
+    for name, kind in draft.kinds.items():
+        value = AttrVar(name)
+        slots = [slot for slot, filled in draft.filled.items() if filled in (value, (symbol(name),))]
+        left, right = ([s for s in slots if s in set(draft.side(slots, side))] for side in (True, False))
+        if kind in ("perm", *SIZED) or min(len(left), len(right)) < 1 or not 2 < len(slots) <= _APART:
+            continue
+        bound = left if draft.rule().applicable else right  # the side that gives attributes their values
+        others = [slot for slot in (right if bound is left else left) if slot != bound[0]]  # shared subgraphs
+        for some in _subsets(bound[1:]):
+            for more in _subsets(others):
+                wider = _with_two(draft, name, kind, [*some, *more], trial)
+                if wider is not None:
+                    return _apart(wider, trial)
+    return draft
+
+
+def _subsets(slots: Sequence[Slot]) -> Iterator[tuple[Slot, ...]]:
+    """Those that are not empty, the smallest first."""
+    return itertools.chain.from_iterable(itertools.combinations(slots, k) for k in range(1, len(slots) + 1))
+
+
+def _with_two(draft: Draft, name: str, kind: str, slots: Sequence[Slot], trial: Trial) -> Draft | None:
+    """With another variable than `name` in `slots`, where they may differ."""
+    value = draft.values[name]
+    if value is None or isinstance(value, AttrVar):
+        return None
+    second = draft.fresh(kind)
+    filled: dict[Slot, Attr] = {
+        slot: (symbol(second),) if isinstance(draft.filled[slot], tuple) else AttrVar(second) for slot in slots
+    }
+    wider = draft.filling(filled, {second: value}, kind)
+    if not wider.bound or wider.unbound() > draft.unbound():
+        return None
+    both = (_holds_widely(wider, changed, kind, value, trial) for changed in (name, second))  # type: ignore[arg-type]
+    return wider if all(both) else None

@@ -1,0 +1,150 @@
+"""An equation on its way to a rule: which of its attributes have become variables or expressions so far."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from superopt.generate.conjectures.equation import Equation, operators
+from superopt.ir.dim import Dim, symbol
+from superopt.ir.infer import REAL_ATTRS, make
+from superopt.ir.rule import Rule, Signature, SignatureValue
+from superopt.ir.term import Attr, Term, map_terms, topological, var
+from superopt.rulebook.variadic import Schema
+
+__all__ = ["NAMES", "REAL", "SIZED", "Draft", "Slot"]
+
+# Attribute -> name of its variable.
+NAMES = {
+    "activation_alpha": "alpha", "activation_beta": "beta", "alpha": "alpha", "axes": "i", "axis": "i", "beta": "beta",
+    "blocksize": "b", "bound_high": "high", "bound_low": "low", "count_include_pad": "c", "dilations": "dl",
+    "ends": "to", "epsilon": "e", "exclusive": "e", "expand": "z", "gamma": "gamma", "group": "g", "groups": "g",
+    "indices": "j", "keepdims": "k", "kernel": "z", "kernel_shape": "k", "linear_before_reset": "l", "mode": "m",
+    "num_groups": "g", "num_heads": "h", "output_padding": "o", "p": "q", "pads": "p", "perm": "p", "repeats": "r",
+    "reshape": "z", "reverse": "r", "scale": "scale", "shape": "z", "split": "n", "starts": "from", "steps": "by",
+    "strides": "st", "transA": "ta", "transB": "tb", "upper": "u",
+}  # fmt: skip
+# Laws of Clip hold for bounds in this order or that, so that its bounds are tried as numbers.
+REAL = (REAL_ATTRS & NAMES.keys()) - {"bound_high", "bound_low"}
+SIZED = frozenset({"ends", "expand", "groups", "kernel", "n", "reshape", "shape", "split", "starts"})
+_KINDS = {
+    ("Dirac", "shape"): "kernel",
+    ("Expand", "shape"): "expand",
+    ("Pad", "pads"): "amounts",
+    ("Reshape", "shape"): "reshape",
+}
+
+_PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
+
+Slot = tuple[Term, str]  # a ground operator and the name of one of its attributes
+
+
+@dataclass(frozen=True)
+class Draft:
+    """An equation with some attributes already exchanged."""
+
+    equation: Equation
+    names: Mapping[Term, str]  # of the ground variables
+    filled: Mapping[Slot, Attr]
+    values: Mapping[str, SignatureValue]  # of attribute variables, at the instance
+    kinds: Mapping[str, str]
+    ones: frozenset[str]  # variables whose sizes of 1 are literal: they broadcast
+
+    def rule(self) -> Rule:
+        """The equation as it stands, whether or not it can be applied from left to right."""
+
+        def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+            if old.op == "Var":
+                return var(self.names[old])
+            attrs = {name: self.filled.get((old, name), value) for name, value in old.attrs}
+            return make(old.op, inputs, attrs)
+
+        count = len(self.equation.lhs)
+        terms = map_terms(self.equation.lhs + self.equation.rhs, build)
+        return Rule(terms[:count], terms[count:])
+
+    def schema(self) -> Schema:
+        """The rule with the instance's signature."""
+        shapes = []
+        for term, name in self.names.items():
+            assert term.type is not None
+            shape = term.type.concrete()
+            assert shape is not None
+            shapes.append((name, tuple(1 if name in self.ones and size == 1 else None for size in shape)))
+        rule = self.rule()
+        if not rule.applicable and rule.reversed().applicable:
+            rule = rule.reversed()
+        base = Signature(tuple(sorted(shapes)), tuple(sorted(self.values.items())))
+        return Schema(rule, base, base, dict(self.kinds))
+
+    def filling(self, slots: Mapping[Slot, Attr], values: Mapping[str, SignatureValue], kind: str) -> Draft:
+        """With `slots` exchanged, for new attribute variables of these values at the instance."""
+        return replace(
+            self,
+            filled={**self.filled, **slots},
+            values={**self.values, **values},
+            kinds={**self.kinds, **dict.fromkeys(values, kind)},
+        )
+
+    def fresh(self, kind: str) -> str:
+        """A name for a variable of attribute `kind` that is not taken."""
+        taken = {*self.values, *self.names.values()}
+        name = NAMES[kind]
+        return (
+            name if name not in taken else next(new for k in itertools.count(2) if (new := f"{name}{k}") not in taken)
+        )
+
+    def slots(self) -> dict[str, dict[Attr, list[Slot]]]:
+        """Kind of attribute -> value -> where it stands."""
+        found: dict[str, dict[Attr, list[Slot]]] = {}
+        for term in topological(self.equation.lhs + self.equation.rhs):
+            if term.op not in ("Var", "Out"):
+                for name, value in term.attrs:
+                    kind = _KINDS.get((term.op, name), name)
+                    if kind == "group" and value != 1:
+                        kind = "groups"  # may be a number of channels
+                    if kind == "reshape" and isinstance(value, tuple) and {0, -1} & set(value):
+                        kind = "marks"  # sizes that Reshape copies or infers: literals
+                    if kind == "axes" and isinstance(value, tuple) and len(value) == 1:
+                        kind, value = "axis", value[0]  # one axis is one axis, in a list or not
+                    found.setdefault(kind, {}).setdefault(value, []).append((term, name))
+        return found
+
+    def sizes(self) -> list[tuple[Dim, int]]:
+        """Sizes of variables, and their values at the instance."""
+        shapes = [(name, term.type.concrete() or ()) for term, name in self.names.items() if term.type is not None]
+        return [
+            (symbol(f"{name}.shape[{k - len(shape)}]"), size) for name, shape in shapes for k, size in enumerate(shape)
+        ]
+
+    def side(self, slots: list[Slot], left: bool) -> list[Slot]:
+        """Those of `slots` that stand on the left (or the right) side, where the whole term is meant."""
+        terms = set(topological(self.equation.lhs if left else self.equation.rhs))
+        return [slot for slot in slots if slot[0] in terms]
+
+    @property
+    def bound(self) -> bool:
+        """Whether one of the two directions can be applied."""
+        rule = self.rule()
+        return rule.applicable or rule.reversed().applicable
+
+    def unbound(self) -> int:
+        """How many directions worth taking lack a value for an attribute variable.
+
+        From right to left is worth taking where as many operators run on both sides, where it spares copying values
+        side by side for another operator, or makes one product of several. The shape of a constant that is absorbed
+        (Add(x, Zeros[shape=z]) = x) does not count: nobody puts it back.
+        """
+        rule, equation = self.rule(), self.equation
+        runs = [operators(side, equation.weights)[0] for side in (equation.lhs, equation.rhs)]
+        joins = any(
+            t.op == "Concat" and operators((t,), equation.weights)[0]
+            for t in topological(equation.rhs)
+            if t not in equation.rhs
+        )
+        products = [sum(t.op in _PRODUCTS for t in topological(side)) for side in (rule.lhs, rule.rhs)]
+        back = len(rule.lhs) > 1 or runs[0] == runs[1] or joins or 0 < products[0] < products[1]
+        if "shape" in self.kinds.values() or not all(t.inputs for t in rule.rhs):
+            back = False
+        return int(not rule.applicable) + int(back and not rule.reversed().applicable)

@@ -1,0 +1,136 @@
+"""Pads that differ between the places of a rule: by a constant, or by what a Pad adds."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from superopt.generate.generalise.draft import Draft, Slot
+from superopt.generate.generalise.sampling_check import Trial
+from superopt.ir.dim import Dim, symbol, symbols_of
+from superopt.ir.rule import Rule, Signature, SignatureValue
+from superopt.ir.term import Attr, AttrVar, topological
+
+__all__ = ["padded", "shifted"]
+
+Values = Mapping[Attr, list[Slot]]  # value of an attribute -> where it stands
+Pads = tuple[int, ...]
+_INNER, _MORE = (0, 1, 0, 0), (1, 0, 0, 1)  # other pads, and other amounts added to them
+
+
+def shifted(draft: Draft, groups: Values, trial: Trial) -> Draft | None:
+    """One variable for each entry of the smallest pads, and what the others have more."""
+    known = {value: pads for value in groups if (pads := _pads(value)) is not None}
+    if len(known) < len(groups) or len({len(pads) for pads in known.values()}) > 1:
+        return None
+    base = min(known.values())
+    names = [f"p{k}" for k in range(len(base))]
+    filled: dict[Slot, Attr] = {}
+    for value, slots in groups.items():
+        entries = tuple(symbol(name) + (v - b) for name, v, b in zip(names, known[value], base, strict=True))
+        filled.update(dict.fromkeys(slots, entries))
+    wider = draft.filling(filled, dict(zip(names, base, strict=True)), "pad")
+    others = dict(zip(names, (2, 1, 0, 3), strict=False))
+    return wider if wider.bound and _holds(wider, others, trial) else None
+
+
+def padded(draft: Draft, groups: Values, trial: Trial) -> Draft | None:
+    """Pads p, and q = p + a with amounts a of a Pad: two of them are variables and give the third.
+
+    Conv[pads=p](Pad[a](x), w) = Conv[pads=p + a](x, w), and the sum of two Conv with pads p and q is one where the
+    kernel of the first is padded by q - p.
+    """
+    amounts = draft.slots().get("amounts", {})
+    if len(amounts) != 1:
+        return None
+    ((amount, at),) = amounts.items()
+    for p, q in itertools.permutations(groups, 2):
+        inner, outer, whole = _pads(p), _pads(q), _pads(amount)
+        if inner is None or outer is None or whole is None or len(inner) != 4 or len(whole) != 8:
+            continue
+        more = tuple(b - a for a, b in zip(inner, outer, strict=True))
+        if len(outer) == len(inner) and whole == _of_image(more) and any(more):
+            for wider, others in _forms(draft, (groups[p], inner), (groups[q], outer), (at, more)):
+                rule = wider.rule()
+                if not rule.applicable:
+                    rule = rule.reversed()
+                if wider.unbound() <= draft.unbound() and _matches(rule) and _holds(wider, others, trial):
+                    return wider
+    return None
+
+
+def _pads(value: Attr) -> Pads | None:
+    pads = tuple(item for item in value if isinstance(item, int)) if isinstance(value, tuple) else ()
+    return pads if isinstance(value, tuple) and len(pads) == len(value) else None
+
+
+def _of_image(more: Sequence[Attr]) -> tuple[Attr, ...]:
+    """Pads of images: none of batch and channels."""
+    return (0, 0, *more[:2], 0, 0, *more[2:])
+
+
+def _forms(
+    draft: Draft, inner: tuple[list[Slot], Pads], outer: tuple[list[Slot], Pads], more: tuple[list[Slot], Pads]
+) -> Iterator[tuple[Draft, Mapping[str, SignatureValue]]]:
+    """The ways to write one of the three by the others, with other values at which the rule is tried."""
+    p, q = draft.fresh("pads"), "q"
+    taken = {*draft.values, *draft.names.values()}
+    names = tuple(f"a{k}" for k in range(4))
+    if taken & {q, *names}:
+        return
+    entries = {name: tuple(symbol(f"{name}[{k}]") for k in range(4)) for name in (p, q)}
+    added = tuple(symbol(name) for name in names)
+    far = tuple(a + b for a, b in zip(_INNER, _MORE, strict=True))
+    difference = tuple(b - a for a, b in zip(entries[p], entries[q], strict=True))
+    both = draft.filling(
+        {
+            **dict.fromkeys(inner[0], AttrVar(p)),
+            **dict.fromkeys(outer[0], AttrVar(q)),
+            **dict.fromkeys(more[0], _of_image(difference)),
+        },
+        {p: inner[1]},
+        "inner",
+    )
+    yield both.filling({}, {q: outer[1]}, "outer"), {p: _INNER, q: far}
+    for known, other, name, sign in ((inner, outer, p, 1), (outer, inner, q, -1)):
+        slots: dict[Slot, Attr] = {
+            **dict.fromkeys(known[0], AttrVar(name)),
+            **dict.fromkeys(other[0], tuple(a + sign * b for a, b in zip(entries[name], added, strict=True))),
+            **dict.fromkeys(more[0], _of_image(added)),
+        }
+        start = draft.filling(slots, {name: known[1]}, "pads")
+        values = dict(zip(names, _MORE, strict=True))
+        yield (
+            start.filling({}, dict(zip(names, more[1], strict=True)), "amount"),
+            {name: _INNER if sign > 0 else far, **values},
+        )
+
+
+def _matches(rule: Rule) -> bool:
+    """Whether the left side gives a value to each attribute variable: it stands there alone, or but for a number."""
+    given: set[str] = set()
+    needed: set[str] = set()
+    for term in topological(rule.lhs + rule.rhs):
+        for _, value in term.attrs:
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, AttrVar):
+                    needed.add(item.name)
+                elif isinstance(item, Dim):
+                    needed |= {name.split("[")[0] for name in symbols_of(item) if ".shape" not in name}
+    for term in topological(rule.lhs):
+        for _, value in term.attrs:
+            for item in value if isinstance(value, tuple) else (value,):
+                if isinstance(item, AttrVar):
+                    given.add(item.name)
+                elif isinstance(item, Dim) and len(symbols_of(item)) == 1:
+                    given |= {name for name in symbols_of(item) if "[" not in name}
+    return needed <= given
+
+
+def _holds(draft: Draft, others: Mapping[str, SignatureValue], trial: Trial) -> bool:
+    """At the instance's values and at others."""
+    schema = draft.schema()
+    attrs = tuple((name, others.get(name, value)) for name, value in schema.base.attrs)
+    return bool(
+        trial.holds(schema.rule, schema.base) and trial.holds(schema.rule, Signature(schema.base.shapes, attrs))
+    )

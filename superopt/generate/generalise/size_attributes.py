@@ -1,0 +1,219 @@
+"""Sizes in attributes (Split's parts, the shape of Zeros, what Reshape makes) as sizes of variables.
+
+Every way to write them at the instance is a choice; the best leaves the most sizes free.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from superopt.generate.generalise.draft import SIZED, Draft, Slot
+from superopt.generate.generalise.sampling_check import Trial
+from superopt.ir.dim import Dim, Size, evaluate, floor_div, symbol, symbols_of
+from superopt.ir.infer import OPERATORS, IllTyped
+from superopt.ir.rule import SignatureValue
+from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, topological
+
+__all__ = ["sized"]
+
+_MOST = 4000  # choices looked at for one equation
+_TRIED = 40  # of them tried at random sizes
+_FACTORS = 3  # most sizes that are multiplied
+
+Choice = tuple["Attr | None", SignatureValue]  # what is filled in; (None, v): an attribute variable of value v
+Group = tuple[str, Attr, list[Slot]]  # kind of attribute, value, where it stands
+
+
+def sized(draft: Draft, trial: Trial) -> Draft | None:
+    """The choice that holds at random sizes with the fewest sizes tied to each other, or None where none holds."""
+    groups = [(kind, v, at) for kind, values in draft.slots().items() if kind in SIZED for v, at in values.items()]
+    env = _typing(draft, groups, trial)
+    options = [list(_distinct(_choices(draft, groups, number), env)) for number in range(len(groups))]
+    drafts: list[tuple[int, int, Draft]] = []
+    for order, choices in enumerate(itertools.islice(itertools.product(*options), _MOST)):
+        chosen = _with(draft, groups, choices)
+        if chosen is None:
+            continue
+        try:
+            schema = chosen.schema()
+        except IllTyped:
+            continue
+        if chosen.bound:
+            free = trial.freedom(schema.rule, schema.base)
+            if free >= 0:
+                drafts.append((chosen.unbound() - free, order, chosen))
+    for _, _, chosen in sorted(drafts, key=lambda d: d[:2])[:_TRIED]:
+        schema = chosen.schema()
+        if trial.holds(schema.rule, schema.base):
+            return chosen
+    return None
+
+
+def _with(draft: Draft, groups: Sequence[Group], choices: Sequence[Choice]) -> Draft | None:
+    """None where a choice speaks of entries of an attribute that is no variable."""
+    names: dict[str, Size] = {}  # entries of the attributes that are variables
+    for number, ((kind, value, at), (filled, signature)) in enumerate(zip(groups, choices, strict=True)):
+        if filled is None:
+            name = draft.fresh(kind)
+            draft = draft.filling(dict.fromkeys(at, AttrVar(name)), {name: signature}, kind)
+            if isinstance(value, tuple):
+                names |= {_entry(number, k): symbol(f"{name}[{k}]") for k in range(len(value))}
+            else:
+                names[_entry(number)] = symbol(name)
+    for (kind, _, at), (filled, _) in zip(groups, choices, strict=True):
+        if filled is not None:
+            items = filled if isinstance(filled, tuple) else (filled,)
+            items = tuple(evaluate(item, names) if isinstance(item, Dim) else item for item in items)
+            if any(isinstance(item, Dim) and any("@" in s for s in symbols_of(item)) for item in items):
+                return None
+            draft = draft.filling(dict.fromkeys(at, items if isinstance(filled, tuple) else items[0]), {}, kind)
+    return draft
+
+
+def _entry(group: int, place: int | None = None) -> str:
+    return f"@{group}" if place is None else f"@{group}[{place}]"
+
+
+def _typing(draft: Draft, groups: Sequence[Group], trial: Trial) -> dict[str, Size]:
+    """Which sizes of variables are equal by typing, whatever the attributes in question are."""
+    for kind, value, at in groups:
+        if kind == "n":
+            continue
+        name = draft.fresh(kind)
+        free: SignatureValue = (None,) * len(value) if isinstance(value, tuple) else None
+        draft = draft.filling(dict.fromkeys(at, AttrVar(name)), {name: free}, kind)
+    return trial.solved(draft.rule(), draft.schema().base)
+
+
+def _distinct(choices: Iterator[Choice], env: Mapping[str, Size]) -> Iterator[Choice]:
+    """The first of those choices that typing makes equal."""
+    seen: set[object] = set()
+    for filled, value in choices:
+        entries = filled if isinstance(filled, tuple) else (filled,)
+        key: object = tuple(evaluate(e, env) if isinstance(e, (int, Dim)) else e for e in entries)
+        if filled is None or key not in seen:
+            seen.add(key)
+            yield filled, value
+
+
+def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Choice]:
+    kind, value, at = groups[number]
+    if isinstance(value, int):
+        if kind == "groups":
+            fewer = [floor_div(symbol(_entry(more)), by) for more, by in _multiples(groups, value)]
+            yield from ((number, None) for number in fewer or (None,))
+        yield from ((size, None) for size in _sizes(_known(draft), value, 1))
+        return
+    assert isinstance(value, tuple)
+    entries = tuple(v for v in value if isinstance(v, int))
+    # Reshape makes an axis for the parts of a Split: as many as there are.
+    parts = {len(v) for other, v, _ in groups if (kind, other) == ("reshape", "split") and isinstance(v, tuple)}
+    kept = {*parts, *((-1, 0, 1) if kind in _SPELT else ())}
+    free: SignatureValue = tuple(v if v in kept else None for v in entries)
+    if kind == "shape" and _broadcasts(draft, at):
+        yield None, free
+    if kind in ("shape", "kernel"):
+        for term, name in draft.names.items():
+            if term.type is not None and term.type.shape == entries and entries:
+                yield AttrVar(f"{name}.shape"), None
+    if kind == "split":  # what Reshape makes several axes of
+        spelt = _known_entries(groups, number)
+        pairs = [[e for e in _sizes(spelt, v, 2) if isinstance(e, Dim) and e.terms[0][0][1:]] for v in entries]
+        yield from ((choice, None) for choice in itertools.product(*pairs))
+    if kind not in ("shape", *_SPELT):
+        yield None, free
+    known, sums = _known(draft), kind in ("starts", "ends")
+    regrouped = kind in (*_SPELT, "kernel") and _regrouped(draft, groups)
+    if regrouped:
+        known = regrouped
+    elif kind in _SPELT:
+        known += _known_entries(groups, number)
+    factors = _FACTORS if kind in _SPELT else 1
+    fixed = kind in ("shape", "kernel")  # a window of 3 x 3 is no size of a variable
+    for choice in itertools.product(*([*_sizes(known, v, factors, sums), *[v] * (fixed and v > 1)] for v in entries)):
+        yield choice, None
+    if kind in _SPELT and not regrouped:
+        yield None, free
+
+
+_SPELT = ("reshape", "expand")  # shapes that models write down, by sizes, 0 and -1 (Reshape) or 1 (Expand)
+
+
+def _broadcasts(draft: Draft, at: list[Slot]) -> bool:
+    """Whether a constant meets a value in an elementwise operator, so that its shape does not follow from its place."""
+    made: set[Term] = {term for term, _ in at}  # of the constant
+    fixed: set[Term] = set()  # of constants only
+    for term in topological(draft.equation.lhs + draft.equation.rhs):
+        if term.op in CLOSED_FORM or (term.inputs and fixed.issuperset(term.inputs)):
+            fixed.add(term)
+            if not made.isdisjoint(term.inputs):
+                made.add(term)
+        elif term.op in OPERATORS and OPERATORS[term.op].elementwise and not made.isdisjoint(term.inputs):
+            return True
+    return False
+
+
+_Known = tuple[Size, int, int]  # a size, its value at the instance, and the place of its axis
+
+
+def _known(draft: Draft) -> list[_Known]:
+    """Sizes of variables."""
+    known: list[_Known] = []
+    for term, name in draft.names.items():
+        shape = term.type.concrete() if term.type is not None else None
+        for k, size in enumerate(shape or ()):
+            place = k if draft.equation.family.lifts == "conv" else k - len(shape or ())
+            known.append((symbol(f"{name}.shape[{place}]"), size, place))
+    return known
+
+
+def _known_entries(groups: Sequence[Group], number: int) -> list[_Known]:
+    """Entries of the other shapes that are written down, should they be attribute variables."""
+    return [
+        (symbol(_entry(other, k)), size, k)
+        for other, (kind, value, _) in enumerate(groups)
+        if other != number and kind in _SPELT and isinstance(value, tuple)
+        for k, size in enumerate(value)
+        if isinstance(size, int)
+    ]
+
+
+def _multiples(groups: Sequence[Group], value: int) -> Iterator[tuple[int, int]]:
+    """Larger numbers of groups than `value`, should they be attribute variables, and by how much they are larger."""
+    for number, (kind, more, _) in enumerate(groups):
+        if kind == "groups" and isinstance(more, int) and more > value and more % value == 0:
+            yield number, more // value
+
+
+def _regrouped(draft: Draft, groups: Sequence[Group]) -> list[_Known]:
+    """Where several groups are taken as one: the sizes of weights, which are laid out anew; the number of groups, how
+    many of them are one, and the sizes of a group."""
+    weights = tuple(f"{name}." for term, name in draft.names.items() if term.attr("name") in draft.equation.weights)
+    known = [entry for entry in _known(draft) if str(entry[0]).startswith(weights)]
+    given = {size for _, size, _ in known}
+    found: list[_Known] = []
+    for value in dict.fromkeys(v for kind, v, _ in groups if kind == "groups" and isinstance(v, int)):
+        for number, by in _multiples(groups, value):
+            count, whole = symbol(_entry(number)), by * value
+            found += [(count, whole, 0), (by, by, 0)]
+            parts = ((floor_div(size, count), n // whole) for size, n, _ in known if n > whole and n % whole == 0)
+            found += [(size, n, 0) for size, n in parts if n not in given]
+    return known + found if found else []
+
+
+def _sizes(known: Sequence[_Known], value: int, factors: int, sums: bool = False) -> Iterator[Size]:
+    """Expressions that have this value at the instance: itself if below 2, a size, a product of at most so many sizes,
+    a sum of two."""
+    if value < 2:
+        yield value
+        return
+    for count in range(1, factors + 1):
+        for some in itertools.combinations(known, count):
+            if all(size > 1 or count == 1 for _, size, _ in some) and math.prod(size for _, size, _ in some) == value:
+                yield math.prod((s for s, _, _ in some[1:]), start=some[0][0])
+    if sums:
+        for (a, m, i), (b, n, j) in itertools.combinations(known, 2):
+            if m + n == value and i == j:
+                yield a + b

@@ -1,0 +1,76 @@
+"""Cost of a graph at the small sizes of an enumeration."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from superopt.ir.term import Term, topological
+from superopt.ops.recurrent import RECURRENT
+
+__all__ = ["GraphCost", "cost"]
+
+_LAUNCH = 8.0  # cost of running any operator at all, in multiply-adds of these small tensors
+
+
+@dataclass(frozen=True)
+class GraphCost:
+    """What a graph costs at inference: multiply-adds of MatMul, Gemm and Conv, and everything else."""
+
+    work: float
+    other: float
+
+    @property
+    def total(self) -> float:
+        """Both together."""
+        return self.work + self.other
+
+    def within(self, most: GraphCost) -> bool:
+        """Whether a search that stops at `most` may pass here: no more multiply-adds, one light operator more."""
+        return self.work <= most.work and self.other <= most.other + 2 * _LAUNCH
+
+    def like(self, other: GraphCost) -> bool:
+        """Whether it takes a measurement to say which of the two is less: they differ by a light operator at most."""
+        return self.work == other.work and abs(self.other - other.other) <= _LAUNCH
+
+
+def cost(terms: Iterable[Term], weights: frozenset[str]) -> GraphCost:
+    """Cost at these small sizes, with a constant for each operator; `weights` names variables that are constant."""
+    live: set[Term] = set()
+    work = other = 0.0
+    for term in topological(terms):
+        if term.op == "Var":
+            if term.attr("name") not in weights:
+                live.add(term)
+        elif any(i in live for i in term.inputs):
+            live.add(term)
+            if term.op != "Out":
+                written = sum(_elements(t.shape) for t in term.types if t is not None)
+                other += _LAUNCH + written
+                work += _work(term, written)
+    return GraphCost(work, other)
+
+
+def _elements(shape: tuple[object, ...] | None) -> int:
+    return math.prod(size for size in shape or () if isinstance(size, int))
+
+
+def _work(term: Term, written: int) -> float:
+    """Multiply-adds, those for each element that is `written`."""
+    if term.op in RECURRENT:
+        sizes = [_elements(i.type.shape) for i in term.inputs[:3] if i is not None and i.type is not None]
+        rows = sizes[0] // _last(term.inputs[0])
+        return rows * (sizes[1] + sizes[2])
+    if term.op not in ("Conv", "MatMul", "Gemm") or term.inputs[0] is None or term.inputs[1] is None:
+        return 0.0
+    first, second = term.inputs[0].type, term.inputs[1].type
+    assert first is not None and first.shape is not None and second is not None and second.shape is not None
+    if term.op == "Conv":
+        return written * _elements(second.shape[1:])
+    return written * _elements(first.shape[:1] if term.op == "Gemm" and term.attr("transA") else first.shape[-1:])
+
+
+def _last(term: Term | None) -> int:
+    assert term is not None and term.type is not None and term.type.shape is not None
+    return _elements(term.type.shape[-1:])

@@ -1,0 +1,48 @@
+"""Rules that are not worth keeping, though they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from superopt.generate.conjectures.equation import Equation, occurrences
+from superopt.generate.minimise.cost import cost
+from superopt.ir.rule import Rule
+from superopt.ir.term import AttrVar, Term, topological
+
+__all__ = ["is_usable", "is_weak"]
+
+
+def is_weak(equation: Equation) -> bool:
+    """Whether both sides cost the same and the equation is large, or has a variable twice on one side.
+
+    Laws that gain nothing by themselves are worth their price in search only if they are general and small.
+    """
+    weights = equation.weights
+    if cost(equation.lhs, weights).total != cost(equation.rhs, weights).total:
+        return False
+    repeated = any(len(leaves) > len(set(leaves)) for leaves in map(occurrences, (equation.lhs, equation.rhs)))
+    return repeated or equation.size[0] > equation.family.neutral
+
+
+def is_usable(rule: Rule, weights: frozenset[str]) -> bool:
+    """Whether a direction can be applied whose left side has at most one operator on weights alone: models are
+    written with at most that (they hold folded weights). A left side that names the whole shape of a variable
+    (Zeros[shape=t.shape]) is matched by nothing."""
+    for side in (rule, rule.reversed()):
+        if side.applicable and not _names_shapes(side.lhs):
+            leaves = [t for t in topological(side.lhs) if not t.inputs and (t.op != "Var" or t.attr("name") in weights)]
+            fixed: set[Term] = set(leaves)
+            folded = 0
+            for term in topological(side.lhs):
+                if term.inputs and all(i in fixed for i in term.inputs):
+                    fixed.add(term)
+                    folded += term.op != "Out"
+            if folded <= 1:
+                return True
+    return False
+
+
+def _names_shapes(terms: Iterable[Term]) -> bool:
+    """Whether an attribute is the whole shape of a variable."""
+    values = (value for term in topological(terms) for _, value in term.attrs)
+    return any(isinstance(value, AttrVar) and ".shape" in value.name for value in values)

@@ -1,0 +1,1 @@
+"""Proofs: from the conjectures of a family to proven rules, and the signatures at which each rule is shipped."""

@@ -1,0 +1,30 @@
+"""Merging laws of two operands, tried and proven for more of them (see `superopt.rulebook.variadic`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from superopt.generate.generalise.sampling_check import Trial
+from superopt.ir.rule import Rule, Signature
+from superopt.rulebook.variadic import Schema, readings
+from verify.verdict import Proved, Verdict
+
+__all__ = ["extensions"]
+
+
+def extensions(
+    schemas: Iterable[Schema], trial: Trial, prover: Callable[[Rule, Signature], Verdict], most: int = 4
+) -> Iterator[Schema]:
+    """Each law for 3, ..., `most` operands, as far as these are proven at its signature; every rule once."""
+    seen: set[str] = set()
+    for schema in schemas:
+        seen.add(schema.rule.id)
+        for reading in readings(schema):
+            for n in range(3, most + 1):
+                wider = [reading.schema(n, part) for part in reading.parts(n)]
+                tried = [s for s in wider if s.rule.id not in seen and trial.holds(s.rule, s.base)]
+                proven = [s for s in tried if isinstance(prover(s.rule, s.base), Proved)]
+                if not proven:
+                    break
+                seen.update(s.rule.id for s in proven)
+                yield from proven

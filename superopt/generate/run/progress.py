@@ -1,0 +1,69 @@
+"""Progress of a run in words: how many shards are done, and how long the rest will take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+__all__ = ["ProgressMeter", "duration"]
+
+
+class Sized(Protocol):
+    """Anything with an estimate of its work, in any unit."""
+
+    @property
+    def work(self) -> float:
+        """The estimate."""
+
+
+class ProgressMeter:
+    """How far the work is, in words, about once a second."""
+
+    def __init__(self, shards: Sequence[Sized], progress: Callable[[str], None], title: str) -> None:
+        self._progress, self._title = progress, title
+        self._shards, self._work = len(shards), sum(shard.work for shard in shards)
+        self._old, self._old_work = 0, 0.0  # found in the store
+        self._new, self._new_work = 0, 0.0  # done in this run
+        self._begin = time.monotonic()
+        self._shown = float("-inf")
+
+    def present(self, shards: Iterable[Sized]) -> None:
+        for shard in shards:
+            self._old += 1
+            self._old_work += shard.work
+
+    def add(self, shard: Sized) -> None:
+        self._new += 1
+        self._new_work += shard.work
+
+    def show(self, workers: int) -> None:
+        """Time left is that of the work left at the pace of this run so far."""
+        now = time.monotonic()
+        if now - self._shown < 1.0:
+            return
+        self._shown = now
+        elapsed = now - self._begin
+        done, work = self._old + self._new, self._old_work + self._new_work
+        said = [f"{done} of {self._shards} done", f"{work / self._work:.0%} of the work"]
+        if self._new:
+            said.append(f"{self._new / elapsed:.3g} a second")
+            said.append(f"{duration((self._work - work) * elapsed / self._new_work)} left")
+        said.append(f"{duration(elapsed)} so far")
+        if not workers:
+            said.append("no workers yet")
+        self._progress(f"{self._title}: {', '.join(said)}")
+
+    def end(self) -> None:
+        kept = f", {self._old} of them kept" if self._old else ""
+        shards = "1 shard" if self._shards == 1 else f"{self._shards} shards"
+        self._progress(f"{self._title} done: {shards}{kept} in {duration(time.monotonic() - self._begin)}")
+
+
+def duration(seconds: float) -> str:
+    """Two units are enough: 45 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    whole = round(seconds)
+    for name, size, small, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            return f"{whole // size} {name} {whole % size // part} {small}"
+    return f"{whole} s"

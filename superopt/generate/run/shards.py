@@ -1,0 +1,146 @@
+"""Work cut into shards: pure functions of arguments and of other shards' results, each with its result on disk.
+
+What a shard gives depends on nothing but its arguments and inputs, so neither the number of workers, nor the order
+in which they finish, nor where a run was killed and resumed can be seen in the results.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, wait
+from dataclasses import dataclass
+from graphlib import TopologicalSorter
+from typing import Any
+
+from superopt.generate.run.progress import ProgressMeter
+from superopt.generate.run.store import Store
+from superopt.generate.run.workers import Workers, WorkersError
+
+__all__ = ["Shard", "ShardFailed", "run"]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
+
+
+class ShardFailed(Exception):
+    """A shard's function raised: an error of the program. `trace` is the traceback where it ran."""
+
+    def __init__(self, name: str, trace: str) -> None:
+        super().__init__(name, trace)
+        self.name, self.trace = name, trace
+
+    def __str__(self) -> str:
+        return f"shard {self.name} failed:\n{self.trace}"
+
+
+@dataclass(frozen=True)
+class Shard:
+    """`function(*arguments, inputs)`, where `inputs` are the results of the shards that it `needs`, by name.
+
+    The function belongs to a module and the arguments can be pickled, as both travel to other processes. It must be
+    pure, and keep to the memory that it is given as an argument: nobody else limits it, and up to as many shards as
+    there are workers run side by side, with their inputs and those of as many that wait held by the main process.
+    """
+
+    name: str  # letters, digits, . _ -; slashes make folders of results
+    function: Callable[..., bytes]
+    arguments: tuple[Any, ...] = ()
+    needs: tuple[str, ...] = ()
+    work: float = 1.0  # an estimate in any unit: what is longest is started first, and progress is measured in it
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise ValueError(f"{self.name!r} cannot name a file")
+        if not self.work > 0:
+            raise ValueError(f"{self.name}: work must be positive, not {self.work}")
+
+
+def run(
+    shards: Sequence[Shard],
+    store: Store,
+    workers: Workers,
+    progress: Callable[[str], None],
+    title: str = "shards",
+) -> None:
+    """Runs those of `shards` whose result is not yet in `store`, and puts it there.
+
+    What a shard needs is another of `shards` or in the store already (of an earlier call). At most `workers.room`
+    shards are under way, so an end at any moment, however violent, loses no more than these. `progress` hears a line
+    that begins with `title` about once a second, and at the end how long it took. Raises ShardFailed; WorkersError
+    with the shard's name where workers die; StoreError; OSError; ValueError where names are not unique or needs are
+    unknown or circular.
+    """
+    by_name = {shard.name: shard for shard in shards}
+    if len({name.casefold() for name in by_name}) < len(shards):  # some file systems know no case
+        raise ValueError("two shards have the same name")
+    for missing in {need for shard in shards for need in shard.needs} - by_name.keys():
+        if not store.has(missing):
+            raise ValueError(f"{missing} is needed, but neither among the shards nor in the store")
+    with store.in_use():
+        _run(by_name, store, workers, ProgressMeter(shards, progress, title))
+
+
+def _run(by_name: Mapping[str, Shard], store: Store, workers: Workers, meter: ProgressMeter) -> None:
+    present = {name for name in by_name if store.has(name)}
+    meter.present(by_name[name] for name in present)
+    order = {name: place for place, name in enumerate(by_name)}
+    sorter = TopologicalSorter({name: [need for need in by_name[name].needs if need in by_name] for name in by_name})
+    sorter.prepare()
+    waiting: list[tuple[float, int, Shard]] = []  # the longest first, then in the order given
+    under_way: dict[Future[bytes], Shard] = {}
+    try:
+        while True:
+            while ready := sorter.get_ready():
+                for name in ready:
+                    if name in present:
+                        sorter.done(name)
+                    else:
+                        heapq.heappush(waiting, (-by_name[name].work, order[name], by_name[name]))
+            room = workers.room - len(under_way)
+            for _ in range(min(room, len(waiting))):
+                shard = heapq.heappop(waiting)[-1]
+                inputs = {need: store.result(need) for need in shard.needs}
+                under_way[workers.submit(_call, shard, inputs)] = shard
+            if not under_way:
+                break
+            meter.show(workers.count)
+            finished = wait(under_way, timeout=1.0, return_when=FIRST_COMPLETED).done
+            # Those that failed last, so that no result is lost beside them.
+            for future in sorted(finished, key=lambda f: (_failed(f), order[under_way[f].name])):
+                shard = under_way[future]
+                store.save(shard.name, _result(shard, future))
+                del under_way[future]
+                sorter.done(shard.name)
+                meter.add(shard)
+    finally:
+        for future in under_way:
+            future.cancel()
+    meter.end()
+
+
+def _call(shard: Shard, inputs: Mapping[str, bytes]) -> bytes:
+    """On the worker. Exceptions become text: not all can travel."""
+    try:
+        result = shard.function(*shard.arguments, inputs)
+        if not isinstance(result, bytes):
+            raise TypeError(f"the result is no bytes, but {type(result).__name__}")
+        return result
+    except Exception as error:
+        raise ShardFailed(shard.name, traceback.format_exc()) from error
+
+
+def _failed(future: Future[bytes]) -> bool:
+    return future.cancelled() or future.exception() is not None
+
+
+def _result(shard: Shard, future: Future[bytes]) -> bytes:
+    try:
+        return future.result()
+    except (WorkersError, CancelledError) as error:
+        raise WorkersError(f"shard {shard.name}: {str(error) or 'was cancelled'}") from None
+    except ShardFailed:
+        raise
+    except Exception as error:  # it could not be sent to a worker
+        raise ShardFailed(shard.name, traceback.format_exc()) from error

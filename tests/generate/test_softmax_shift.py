@@ -1,0 +1,61 @@
+"""Softmax with its exponentials shifted: the conjecture, what proves it, and that other laws do not replace it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from superopt.generate.conjectures.softmax_shift import shifted
+from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.families.shifted import SHIFTED
+from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.prove.prove_conjectures import Settler
+from superopt.ir.notation import parse_rule, show_rule
+from superopt.ir.rule import Rule
+from superopt.rulebook.loading import certified_rules
+from verify.proofs import prove_at
+from verify.verdict import Proved, Refuted
+
+
+def _rule() -> Rule:
+    ((schema, equation),) = shifted(SHIFTED[0])
+    assert equation.lhs[0].type == equation.rhs[0].type
+    assert Trial(Evaluator(0), 0).holds(schema.rule, schema.base)
+    return Rule(schema.rule.lhs, schema.rule.rhs, (schema.base,))
+
+
+def test_the_shift_is_half_of_the_range() -> None:
+    (shift,) = SHIFTED[0].shifts
+    assert shift == math.floor(math.log(np.finfo(np.float32).max) / 2)
+
+
+def test_it_is_proven_for_all_sizes() -> None:
+    rule = _rule()
+    proof = prove_at(rule, rule.signatures[0])
+    assert isinstance(proof, Proved) and proof.numerics == "real-only" and not proof.guards
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("[44.0]", "[43.0]"), ("[axes=[-1], keepdims=1](a), Const", "[axes=[-2], keepdims=1](a), Const")],
+)
+def test_another_shift_above_than_below_is_no_law(old: str, new: str) -> None:
+    """Neither by fingerprints nor for the prover; nor is one that differs along a row."""
+    rule = _rule()
+    text = show_rule(Rule(rule.lhs, rule.rhs))
+    false = parse_rule(text.replace(old, new, 1))
+    assert false.rhs != rule.rhs
+    assert not Trial(Evaluator(0), 0).holds(false, rule.signatures[0])
+    assert isinstance(prove_at(false, rule.signatures[0]), Refuted)
+
+
+def test_laws_that_lead_back_do_not_replace_it() -> None:
+    """From its parts others lead to Softmax; to its numbers none does."""
+    settler = Settler(Evaluator(0), 0)
+    for listed in certified_rules(None)[0]:
+        if listed.rule.id != _rule().id and len(listed.rule.lhs) == 1:
+            settler.minimiser.add(Rule(listed.rule.lhs, listed.rule.rhs), False)
+    settler.propose(shifted(SHIFTED[0]))
+    assert [kept.rule.id for kept in settler.kept] == [_rule().id]
