@@ -1,10 +1,10 @@
-"""How fast the generator is: the fingerprint stage by itself, and whole runs over TASO's operators.
+"""Measure the generator: the fingerprint stage by itself, and whole runs over TASO's operators.
 
     python scripts/bench_generate.py                 fingerprints, and a run of 3 operators a side
     python scripts/bench_generate.py --operators 4   the same with 4
 
 The fingerprint stage is every graph of 3 operators over 4x4 matrices (MatMul, Add, Mul, Mul by a scalar, Relu,
-Transpose, Concat), without leaving out what smaller laws explain; CPU time of one core. A run is
+Transpose, Concat), without leaving out graphs that smaller rules rewrite; CPU time of one core. A run is
 `superopt generate --family taso` in a process of its own, proofs included: wall time, CPU time, and its peak memory.
 """
 

@@ -254,7 +254,7 @@ def _joined(term: Term, axis: int) -> tuple[Size, Size]:
 
 
 def _is_constant(e: Expression) -> bool:
-    """Whether its sizes follow from its surroundings: it has no input but perhaps the scalar."""
+    """Return True if its sizes follow from its surroundings: its only input may be the scalar."""
     if isinstance(e, str):
         return not e.startswith("?input_") or e == "?input_20"
     return all(map(_is_constant, e))
@@ -316,7 +316,7 @@ def rule_of(lines: Iterable[str], depthwise: bool = False, count_padding: bool =
 
 
 def key(rule: Rule) -> str:
-    """The same for rules that differ in the names of variables, the order of outputs, or which side is which."""
+    """Return one key for rules that differ only in names of variables, order of outputs, or order of sides."""
     shapes = dict(rule.signatures[0].shapes)
 
     def renamed(text: str) -> str:

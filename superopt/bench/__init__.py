@@ -1,6 +1,6 @@
-"""The benchmark: ours, its peers and the runtime alone, in one run on one machine.
+"""The benchmark: superopt, other optimizers, and the runtime alone, in one run on one machine.
 
-`contestants.py` says who takes part, `optimizers.py` and `engines.py` how; `processes.py` and `worker.py` give each
-optimizer a process of its own; `contest.py` is one model, `run.py` all of them; `result.py` holds what came out, and
-`chart.py` draws it. Nothing is imported here: a worker is to hold what it measures, and no more.
+`contestants.py` lists the optimizers, `optimizers.py` and `engines.py` call them; `processes.py` and `worker.py` run
+each in its own process; `contest.py` runs one model, `run.py` all models; `result.py` holds the figures, and `chart.py`
+draws them. Nothing is imported here: the memory of a worker is measured, so it must hold only the optimizer under test.
 """

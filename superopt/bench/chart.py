@@ -1,6 +1,6 @@
-"""The speeds of a benchmark as a bar chart (SVG): one panel for each clock, one group of bars for each model.
+"""Draw the speeds of a benchmark as a bar chart (SVG): one panel per clock, one group of bars per model.
 
-Bars begin at 1, the original in ONNX Runtime alone, and go to the right where a contestant is faster. The axis is
+A bar begins at 1, the original in ONNX Runtime alone, and goes right if a contestant is faster. The axis is
 logarithmic: twice as fast is as far from 1 as half as fast.
 """
 
@@ -19,15 +19,14 @@ __all__ = ["draw"]
 _ROW, _GROUP_GAP, _TOP = 16.0, 14.0, 64.0  # heights in pixels
 _LABEL, _PANEL, _VALUE, _MARGIN = 140.0, 320.0, 56.0, 24.0  # widths
 _TICKS = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0)
-_LEAST_REACH = 1.25  # the axis goes at least so far: noise is not to look like news
-_TICK_GAP = 26.0  # pixels between two ticks, at least
+_LEAST_REACH = 1.25  # the axis reaches at least this ratio, so that noise looks small
+_TICK_GAP = 26.0  # least distance of two ticks in pixels
 _MEAN = "geometric mean"
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar from `left` to `left + width`, its 95% interval as a whisker (None: not measured here), and its text at
-    `text_x`."""
+    """A bar from `left` to `left + width` with its 95% interval as a whisker (None: not measured) and a text."""
 
     left: float
     width: float
@@ -38,7 +37,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Line:
-    """A contestant on a model, or the name of the model alone (no `kind`); `y` is its middle."""
+    """A row of the chart: a contestant on a model, or the model's name alone (no `kind`); `y` is its middle."""
 
     label: str
     y: float
@@ -48,19 +47,19 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """Where ratios lie in each panel: `lefts` are the panels' left edges."""
+    """The logarithmic axis of every panel; `lefts` are the panels' left edges in pixels."""
 
     low: float
     high: float
     lefts: tuple[float, ...]
 
     def x(self, panel: int, ratio: float) -> float:
-        """Pixels from the left; what lies outside is put on the edge."""
+        """Return the position of a ratio in pixels from the left, clamped to the panel."""
         share = math.log(ratio / self.low) / math.log(self.high / self.low)
         return self.lefts[panel] + _PANEL * min(1.0, max(0.0, share))
 
     def ticks(self) -> list[float]:
-        """Ratios to mark: 1, and the others away from it as long as they are not too close to each other."""
+        """Return the ratios to mark: 1, and others that are not too close to each other."""
         inside = [tick for tick in _TICKS if self.low <= tick <= self.high]
         kept = [1.0]
         for tick in sorted(inside, key=lambda tick: abs(math.log(tick))):
@@ -70,7 +69,7 @@ class Axis:
 
 
 def draw(benchmark: Benchmark) -> str:
-    """The chart as the text of an SVG file. It loads nothing and needs no script."""
+    """Return the chart as the text of an SVG file that loads nothing and needs no script."""
     axis = _axis(benchmark)
     lines = list(_lines(benchmark, axis))
     environment = Environment(
@@ -102,7 +101,7 @@ def _axis(benchmark: Benchmark) -> Axis:
 
 
 def _lines(benchmark: Benchmark, axis: Axis) -> Iterator[Line]:
-    """Models, and the geometric mean below where there are several."""
+    """Yield the rows of all models and, if there are several, of their geometric mean."""
     y = _TOP
     for contest in benchmark.contests:
         y += _GROUP_GAP

@@ -1,4 +1,4 @@
-"""All contestants on one model: each optimizes it, is tried, compared with the original, and timed against it."""
+"""One model, all contestants: each optimizes it; the results are run, compared with the original, and timed."""
 
 from __future__ import annotations
 
@@ -31,21 +31,24 @@ from superopt.runtime import (
     worst_of,
 )
 
-__all__ = ["BASELINE", "Options", "Progress", "contest"]
+__all__ = ["BASELINE", "BenchmarkSettings", "Progress", "contest"]
 
 Progress = Callable[[str], None]
 
 BASELINE = "ONNX Runtime"
-_OTHER_SEED = 12345  # added to the optimizer's: nobody is judged by inputs that it may have seen
+_OTHER_SEED = 12345  # added to the optimizer's seed: results are compared on inputs that no optimizer has seen
 _INPUTS = 2
-_SAMPLE_S = 0.05  # long enough to forget the contestant before, whose weights are in the caches
+_SAMPLE_S = 0.05  # long enough to replace the previous contestant's weights in the caches
 
 
 @dataclass(frozen=True)
-class Options:
-    """How to run. `target` is what ours optimizes for (CPU time is measured there), `threads` how many wall time is
-    measured at (0: ONNX Runtime's own choice). `measure_s` is seconds for each contestant and clock, `timeout_s` for
-    each optimizer and each trial. `ours` are more keyword arguments for `superopt.optimize`."""
+class BenchmarkSettings:
+    """Settings of a benchmark.
+
+    `target` is what superopt optimizes for; CPU time is measured there. `threads` is for wall time (0: ONNX Runtime's
+    choice). `measure_s` is in seconds for each contestant and clock; `timeout_s` bounds each optimizer and each first
+    run. `ours` are more keyword arguments for `superopt.optimize`.
+    """
 
     target: Target = field(default_factory=Target)
     threads: int = 0
@@ -57,7 +60,7 @@ class Options:
 
     @property
     def clocks(self) -> dict[str, tuple[str, Target]]:
-        """What is measured: its title, and where. CPU time says nothing of a GPU."""
+        """The clocks: name -> (title, target). CPU time is left out on a GPU, where it means nothing."""
         wall = replace(self.target, threads=self.threads)
         if self.target.provider != "cpu":
             return {"wall": (f"wall time on {self.target.provider}", wall)}
@@ -67,7 +70,7 @@ class Options:
 
 @dataclass(frozen=True)
 class _Entrant:
-    """A contestant's row so far, and what executes which file for it."""
+    """A contestant's row so far, the engine that runs its result, and the file of that result."""
 
     row: Row
     engine: str
@@ -75,9 +78,14 @@ class _Entrant:
 
 
 def contest(
-    model: Path, label: str, folder: Path, contestants: Sequence[Contestant], options: Options, progress: Progress
+    model: Path,
+    label: str,
+    folder: Path,
+    contestants: Sequence[Contestant],
+    options: BenchmarkSettings,
+    progress: Progress,
 ) -> Contest:
-    """Everybody on `model`, by the name of `label`; what they write goes to `folder`. Raises InputError."""
+    """Run all contestants on `model`, shown as `label`; they write to `folder`. Raises InputError."""
     progress(f"{label}: running the original")
     proto = onnx.load(model, load_external_data=False)
     seed = options.seed + _OTHER_SEED
@@ -98,8 +106,8 @@ def contest(
         progress(f"{label}: {contestant.name}")
         entrant = _optimized(contestant, model, folder, settings, options.timeout_s)
         if entrant.row.status == "ok":
-            progress(f"{label}: trying what {contestant.name} made")
-            entrant = replace(entrant, row=_tried(entrant, targets, judge, expected, options.timeout_s))
+            progress(f"{label}: running the result of {contestant.name}")
+            entrant = replace(entrant, row=_compared(entrant, targets, judge, expected, options.timeout_s))
         entrants.append(entrant)
     speeds: dict[str, dict[str, Speed]] = {}
     problem = None
@@ -107,9 +115,9 @@ def contest(
         timed = [entrant for entrant in entrants if entrant.row.status == "ok"]
         for clock, (title, target) in options.clocks.items():
             progress(f"{label}: measuring {title}")
-            # Other neighbours on every model: who suffers from whom is to be nobody's lot, either.
+            # A different order on every model, so that no contestant always follows the same one.
             order = f"{options.seed} {label} {clock}"
-            found = _race(timed, target, judge.feeds[0], clock == "cpu", options.measure_s * len(timed), order)
+            found = _timed(timed, target, judge.feeds[0], clock == "cpu", options.measure_s * len(timed), order)
             for entrant, speed in zip(timed, found, strict=True):
                 speeds.setdefault(entrant.row.contestant, {})[clock] = speed
     except CannotRun as error:
@@ -121,7 +129,7 @@ def contest(
 def _optimized(
     contestant: Contestant, model: Path, folder: Path, settings: Mapping[str, Any], timeout_s: float
 ) -> _Entrant:
-    """The contestant with the model that it wrote, or with how it failed."""
+    """Run the optimizer in its own process; return its entry with the model that it wrote or its failure."""
     path = folder / f"{contestant.name.replace(' ', '_')}.onnx"
     row = Row(contestant.name, contestant.kind)
     try:
@@ -139,13 +147,13 @@ def _optimized(
     return _Entrant(row, contestant.engine, path)
 
 
-def _tried(
+def _compared(
     entrant: _Entrant, targets: Sequence[Target], judge: Judge, expected: Sequence[list[Any]], timeout_s: float
 ) -> Row:
-    """The entrant's row, with how its outputs compare to what is expected on the judge's inputs."""
+    """Run the entrant's model on the validator's inputs; return its row with the comparison to the original."""
     arguments = (entrant.engine, entrant.path.absolute(), targets, judge.feeds)
     try:
-        reply = call("superopt.bench.engines:trial", arguments, timeout_s)
+        reply = call("superopt.bench.engines:outputs", arguments, timeout_s)
     except Failed as failed:
         return replace(entrant.row, status="failed", note=f"does not run: {failed}")
     pairs = [pair for outputs in reply.value for pair in zip(expected, outputs, strict=True)]
@@ -155,10 +163,10 @@ def _tried(
     return row if worst.problem is None else replace(row, status="wrong", note=worst.problem)
 
 
-def _race(
+def _timed(
     entrants: Sequence[_Entrant], target: Target, feeds: Feeds, cpu_clock: bool, budget_s: float, seed: str
 ) -> list[Speed]:
-    """All of them against the first. Raises CannotRun."""
+    """Time all entrants against the first. Raises CannotRun."""
 
     def made(entrant: _Entrant) -> Callable[[], object]:
         return partial(ENGINES[entrant.engine](entrant.path, target), feeds)

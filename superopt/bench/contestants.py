@@ -1,4 +1,4 @@
-"""Who takes part in the benchmark."""
+"""The contestants of the benchmark: superopt, a control, and the other optimizers that are installed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,16 @@ _OWN = "superopt.bench.optimizers"
 
 
 class UnknownPeer(ValueError):
-    """A name that no peer has; the message is one line."""
+    """An unknown name of another optimizer; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """`optimizer` is `module:function` as in `optimizers.py`, `engine` executes what it writes. `module` is what must
-    be installed (None: nothing). An engine of its own executes the original."""
+    """An optimizer that takes part.
+
+    `optimizer` is `module:function` as in `optimizers.py`; `engine` runs the model that it writes. `module` must be
+    installed (None: nothing is needed). A contestant of kind "engine" runs the original in its own engine.
+    """
 
     name: str
     kind: Kind
@@ -31,11 +34,11 @@ class Contestant:
     engine: str = "ONNX Runtime"
 
     def installed(self) -> bool:
-        """Whether it can take part; nothing is imported to find out."""
+        """Return True if its module is installed. Nothing is imported to find out."""
         return self.module is None or importlib.util.find_spec(self.module) is not None
 
     def version(self) -> str | None:
-        """Of its distribution; None where that is not told."""
+        """Return the version of its distribution, or None if it has none."""
         try:
             return None if self.module is None else metadata.version(self.module)
         except metadata.PackageNotFoundError:
@@ -53,7 +56,7 @@ PEERS = (
 
 
 def choose(names: Sequence[str] | None, provider: str) -> tuple[list[Contestant], dict[str, str]]:
-    """Who takes part (all peers without `names`), and who is absent and why. Raises UnknownPeer."""
+    """Return the contestants (all peers if `names` is None) and the absent ones with reasons. Raises UnknownPeer."""
     unknown = sorted(set(names or ()) - {peer.name for peer in PEERS})
     if unknown:
         raise UnknownPeer(f"there is no peer {unknown[0]!r} (peers: {', '.join(peer.name for peer in PEERS)})")

@@ -1,4 +1,4 @@
-"""What executes a model. ONNX Runtime is the one that the optimizers optimize for; OpenVINO brings its own."""
+"""Engines that run a model: ONNX Runtime, for which the optimizers optimize, and OpenVINO."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from superopt.runtime import CannotRun, Feeds, Target, open_session
 
-__all__ = ["ENGINES", "trial"]
+__all__ = ["ENGINES", "outputs"]
 
 Run: TypeAlias = Callable[[Feeds], list[Any]]
 
@@ -18,7 +18,7 @@ def _onnxruntime(path: Path, target: Target) -> Run:
 
 
 def _openvino(path: Path, target: Target) -> Run:
-    """On the CPU, in the model's own precision (on some CPUs OpenVINO would otherwise choose bfloat16)."""
+    """Compile for the CPU in the model's own precision; on some CPUs OpenVINO would otherwise choose bfloat16."""
     import openvino
 
     config: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "EXECUTION_MODE_HINT": "ACCURACY"}
@@ -40,15 +40,17 @@ def _openvino(path: Path, target: Target) -> Run:
 ENGINES: Mapping[str, Callable[[Path, Target], Run]] = {"ONNX Runtime": _onnxruntime, "OpenVINO": _openvino}
 
 
-def trial() -> Callable[[str, Path, Sequence[Target], Sequence[Feeds]], list[list[list[Any]]]]:
-    """A worker's call: the outputs of the model at `path` for each target and each feeds. What crashes or hangs here
-    does not do so in the contest."""
+def outputs() -> Callable[[str, Path, Sequence[Target], Sequence[Feeds]], list[list[list[Any]]]]:
+    """Return the worker's function: the outputs of the model at `path` for each target and each set of inputs.
+
+    A crash or hang happens in the worker, not in the benchmark.
+    """
 
     def run(engine: str, path: Path, targets: Sequence[Target], feeds: Sequence[Feeds]) -> list[list[list[Any]]]:
-        outputs: list[list[list[Any]]] = []
+        found: list[list[list[Any]]] = []
         for target in targets:
             execute = ENGINES[engine](path, target)
-            outputs.append([[*execute(one)] for one in feeds])
-        return outputs
+            found.append([[*execute(one)] for one in feeds])
+        return found
 
     return run

@@ -1,7 +1,8 @@
-"""Each optimizer as its own documentation calls it, with its defaults.
+"""Each optimizer, called as its documentation says, with its defaults.
 
-A function imports what it needs (not part of its time) and gives back the optimizer: (source, out, options) to a note
-for people, the model at `source` optimized and written to `out`. These run in processes of their own.
+A function imports its package (not part of the measured time) and returns the optimizer: a function of (source, out,
+options) that optimizes the model at `source`, writes it to `out`, and returns a note for people. Each runs in its own
+process.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ _LARGEST = 2_000_000_000  # bytes; protobuf messages end at 2 GiB
 
 
 def control() -> Optimizer:
-    """Saves the model again: what is measured of it is noise."""
+    """The control: saves the model again, so that its figures show the noise."""
     return _on_protos(lambda model: model)
 
 
 def ours() -> Optimizer:
-    """`superopt.optimize`; `options` are its keyword arguments. Its report is left beside the model."""
+    """`superopt.optimize`, with `options` as keyword arguments; its JSON result is left beside the model."""
     from superopt.optimizer import optimize
 
     def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
@@ -35,7 +36,7 @@ def ours() -> Optimizer:
 
 
 def onnxsim() -> Optimizer:
-    """onnx-simplifier. Whether its own check of the outputs passed is said; ours decides."""
+    """onnx-simplifier. The result of its own check of outputs is noted; ours decides."""
     import onnxsim as package
 
     def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
@@ -54,7 +55,7 @@ def onnxslim() -> Optimizer:
 
 
 def onnxscript() -> Optimizer:
-    """The optimizer of ONNX Script: folding, and its rewrite rules."""
+    """The optimizer of ONNX Script: constant folding and its rewrite rules."""
     import onnxscript.optimizer as package
 
     return _on_protos(package.optimize)
@@ -68,7 +69,7 @@ def onnxoptimizer() -> Optimizer:
 
 
 def openvino() -> Optimizer:
-    """OpenVINO optimizes when it compiles; there is nothing to write. Time and memory are those of compiling."""
+    """OpenVINO, which optimizes while it compiles and writes nothing; time and memory are those of compiling."""
     import openvino as package
 
     def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:

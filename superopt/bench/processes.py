@@ -1,4 +1,4 @@
-"""Calls in processes of their own: what crashes, hangs or eats memory there does so alone."""
+"""Calls in separate processes: a crash, a hang or a lack of memory stays there."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Failed", "Reply", "call"]
 
 
 class Failed(RuntimeError):
-    """The call gave no value: an exception, a crash, or a timeout; the message is one line."""
+    """A call without a value: it raised, crashed, or ran out of time; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the call gave back, its seconds (without imports), and the peak memory of its process in bytes."""
+    """The value of a call, its seconds without imports, and the peak memory of its process in bytes."""
 
     value: Any
     seconds: float
@@ -29,13 +29,16 @@ class Reply:
 
 
 def call(entry: str, arguments: tuple[object, ...], timeout_s: float) -> Reply:
-    """`entry` is `module:function`, as `worker.py` explains; `arguments` and the value are pickled. Raises Failed."""
+    """Call `entry` (`module:function`, see `worker.py`) in a new process and return its reply. Raises Failed.
+
+    `arguments` and the value are pickled.
+    """
     with tempfile.TemporaryDirectory(prefix="superopt-bench-") as name:
         folder = Path(name)
         (folder / "request").write_bytes(pickle.dumps(arguments))
         command = [sys.executable, "-P", "-m", "superopt.bench.worker", entry, str(folder)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        # Optimizers print; stdout is for our results, and of a crash the last line is worth telling.
+        # Optimizers print, but stdout is for our results. The last line of the log explains a crash.
         with open(folder / "log", "wb") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
@@ -55,7 +58,7 @@ def call(entry: str, arguments: tuple[object, ...], timeout_s: float) -> Reply:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ends the process, where it still runs with all that it started: it leads a session of its own."""
+    """End the process and all that it started: it leads a session of its own."""
     if process.poll() is None:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What a benchmark found out: data, its JSON, and what is to be said of it."""
+"""Figures of a benchmark, and their JSON."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ _LEAST = 0.98  # a result whose interval lies below this is slower than the orig
 
 @dataclass(frozen=True)
 class Speed:
-    """Milliseconds a run (the median over heats, of each the least) within `low_ms`..`high_ms`, and speed relative to
-    the original in ONNX Runtime alone (above 1: faster) within `low`..`high`; both with about 95% confidence. `rounds`
-    is how often it had its turns."""
+    """Time of one run, and speed relative to the original in ONNX Runtime alone (above 1: faster).
+
+    `ms` is the median over heats of each heat's least milliseconds. `low_ms`..`high_ms` and `low`..`high` are intervals
+    of about 95% confidence. `rounds` is the number of turns that the contestant had.
+    """
 
     ms: float
     low_ms: float
@@ -30,9 +32,12 @@ class Speed:
 
 @dataclass(frozen=True)
 class Row:
-    """One contestant on one model. `status` is `ok`, `wrong` (its outputs differ by more than the tolerance) or
-    `failed` (it crashed, hung, or wrote what does not load); only who is right is timed. `seconds` and `peak_mb` (MiB)
-    are those of optimizing, `relative` is the largest difference of outputs relative to their magnitude."""
+    """One contestant on one model.
+
+    `status` is `ok`, `wrong` (outputs differ by more than the tolerance) or `failed` (it crashed, hung, or wrote a
+    model that does not load); only `ok` is timed. `seconds` and `peak_mb` (MiB) are of optimizing. `relative` is the
+    largest difference of outputs relative to their magnitude.
+    """
 
     contestant: str
     kind: str
@@ -48,7 +53,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Contest:
-    """All contestants on one model; `problem` says why there are none."""
+    """All contestants on one model; `problem` is the reason if there are none."""
 
     model: str
     rows: list[Row] = field(default_factory=list)
@@ -58,8 +63,11 @@ class Contest:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A run. `clocks` are what was measured, by the names that speeds go by; `absent` are peers that took no part, and
-    why; `machine` and `versions` are what the figures depend on, `options` how the run is repeated."""
+    """One run of the benchmark.
+
+    `clocks` maps the names used in `speeds` to titles; `absent` maps peers that took no part to reasons. The figures
+    depend on `machine` and `versions`; `options` repeat the run.
+    """
 
     clocks: dict[str, str]
     contests: list[Contest]
@@ -70,17 +78,17 @@ class Benchmark:
 
     @property
     def contestants(self) -> dict[str, str]:
-        """Names and kinds, in the order in which they took part."""
+        """Names and kinds of the contestants, in order."""
         return {row.contestant: row.kind for contest in self.contests for row in contest.rows}
 
     def mean(self, contestant: str, clock: str) -> tuple[float, int] | None:
-        """Geometric mean of the speeds of `contestant` over the models on which it has one, and their number."""
+        """Return the geometric mean speed of `contestant` and the number of models on which it was timed."""
         rows = [row for contest in self.contests for row in contest.rows if row.contestant == contestant]
         logs = [math.log(row.speeds[clock].ratio) for row in rows if clock in row.speeds]
         return (math.exp(math.fsum(logs) / len(logs)), len(logs)) if logs else None
 
     def losses(self) -> list[str]:
-        """What of ours is wrong, failed, or slower than the original for sure."""
+        """Return one line for each result of ours that is wrong, failed, or surely slower than the original."""
         found: list[str] = []
         for contest in self.contests:
             for row in contest.rows:
@@ -92,7 +100,7 @@ class Benchmark:
         return found
 
     def to_json(self) -> str:
-        """One JSON object; the means are in it for readers without a calculator."""
+        """Return the benchmark as one JSON object, geometric means included."""
         means = {
             name: {clock: mean[0] for clock in self.clocks if (mean := self.mean(name, clock)) is not None}
             for name in self.contestants
@@ -102,7 +110,7 @@ class Benchmark:
 
     @staticmethod
     def from_json(text: str) -> Benchmark:
-        """The inverse of `to_json`."""
+        """Read a benchmark that `to_json` wrote."""
         content = json.loads(text)
         for derived in ("schema_version", "geometric_means", "losses"):
             del content[derived]

@@ -1,4 +1,4 @@
-"""One benchmark: all models, and what their figures depend on."""
+"""Run the benchmark on all models, and record the machine and versions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from superopt.bench.contest import Options, Progress, contest
+from superopt.bench.contest import BenchmarkSettings, Progress, contest
 from superopt.bench.contestants import Contestant
 from superopt.bench.result import Benchmark, Contest
 from superopt.onnx_io.load import load_proto
@@ -23,15 +23,16 @@ __all__ = ["bench"]
 def bench(
     models: Sequence[Path],
     contestants: Sequence[Contestant],
-    options: Options,
+    options: BenchmarkSettings,
     *,
     keep: Path | None = None,
     absent: Mapping[str, str] | None = None,
     progress: Progress = lambda _: None,
     finished: Callable[[Contest], None] = lambda _: None,
 ) -> Benchmark:
-    """All contestants on all models; `finished` is called after each model. The optimized models stay in the folder
-    `keep`, where given. A contestant that fails has a row that says so.
+    """Run all contestants on all models; `finished` is called after each model.
+
+    The optimized models stay in the folder `keep`, if given. A contestant that fails gets a row that says so.
 
     Raises ModelError for a file that is no model, InputError for a shape that no model takes (both before anything is
     measured), RuntimeUnavailable, OSError.
@@ -61,7 +62,7 @@ def bench(
 
 
 def _check(models: Sequence[Path], shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Says what cannot be used before hours of work, not after."""
+    """Refuse unusable models and shapes before hours of work."""
     taken: set[str] = set()
     for model in models:
         try:
@@ -76,7 +77,7 @@ def _check(models: Sequence[Path], shapes: Mapping[str, tuple[int, ...]]) -> Non
 
 
 def _labels(models: Sequence[Path]) -> list[str]:
-    """Short names, all different: that of the file, with its folder or a number where several are called so."""
+    """Return short, distinct names: of the file, with its folder or a number where names clash."""
     for names in ([m.stem for m in models], [f"{m.absolute().parent.name}_{m.stem}" for m in models]):
         if max(Counter(names).values(), default=0) <= 1:
             return names
@@ -104,7 +105,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _cpu() -> str:
-    """The processor's name as people know it, where the system tells."""
+    """Return the processor's model name, as far as the system tells."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text(encoding="utf-8").splitlines() if info.exists() else []
     named = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")

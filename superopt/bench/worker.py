@@ -1,8 +1,8 @@
-"""One call in a process of its own: `python -m superopt.bench.worker MODULE:FUNCTION FOLDER`.
+"""Run one call in this process: `python -m superopt.bench.worker MODULE:FUNCTION FOLDER`.
 
-FUNCTION() imports what it needs and gives back what is to be called with the arguments in FOLDER/request; its value,
-its time (without the imports) and the peak memory of this process (with them) go to FOLDER/reply. Only the standard
-library is imported here, so that the memory is that of who is called.
+FUNCTION() imports what it needs and returns a function, which is called with the arguments in FOLDER/request. The
+value, the time (without imports) and the peak memory of this process (with imports) go to FOLDER/reply. Only the
+standard library is imported here, so that the memory is that of the called function.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def main(entry: str, folder: Path) -> None:
-    """Answers the request in `folder`; an exception is an answer, too."""
+    """Answer the request in `folder`; an exception is an answer, too."""
     module, _, name = entry.partition(":")
     arguments = pickle.loads((folder / "request").read_bytes())
     try:
@@ -23,13 +23,13 @@ def main(entry: str, folder: Path) -> None:
         start = time.perf_counter()
         value = run(*arguments)
         reply = {"value": value, "seconds": time.perf_counter() - start, "peak_bytes": peak_bytes()}
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
+    except Exception as error:  # noqa: BLE001 - every failure is an answer to the caller
         reply = {"error": f"{type(error).__name__}: {error}"}
     (folder / "reply").write_bytes(pickle.dumps(reply))
 
 
 def peak_bytes() -> int | None:
-    """Largest resident memory of this process, or of one that it started; None where the system does not tell."""
+    """Return the peak resident memory of this process or a child in bytes, or None if the system does not tell."""
     try:
         import resource
     except ImportError:  # Windows

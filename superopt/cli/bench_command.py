@@ -11,7 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from superopt.bench.chart import draw
-from superopt.bench.contest import Options
+from superopt.bench.contest import BenchmarkSettings
 from superopt.bench.contestants import PEERS, UnknownPeer, choose
 from superopt.bench.result import Benchmark, Contest, Row, Speed
 from superopt.bench.run import bench
@@ -112,7 +112,7 @@ def bench_command(
     target = resolve_target(ep, 1)
     contestants, absent = choose(peers, target.provider)
     ours = {"budget": budget} | ({} if rules is None else {"rules": str(rules)})
-    options = Options(target, threads, seed, shapes, measure_s, timeout, ours)
+    options = BenchmarkSettings(target, threads, seed, shapes, measure_s, timeout, ours)
     console = results()
 
     def finished(contest: Contest) -> None:
@@ -150,7 +150,7 @@ def _print(console: Console, table: Table, markdown: bool) -> None:
     console.print(table)
 
 
-def _show(console: Console, contest: Contest, options: Options, markdown: bool) -> None:
+def _show(console: Console, contest: Contest, options: BenchmarkSettings, markdown: bool) -> None:
     """One model's table: as soon as it is there, for a run may take hours."""
     if contest.rows:
         table = Table(title=contest.model, title_justify="left")

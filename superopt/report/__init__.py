@@ -1,5 +1,9 @@
-"""The verification report: every rule drawn, with its proofs, as one HTML page and as JSON;
-and a page for one run of the optimizer."""
+"""Reports: the verification report (every rule, drawn, with its proofs) and the page for one run of the optimizer.
+
+`collect.py` reads rules and certificates into the data of `data.py`; `page.py` and `run_page.py` render HTML from it;
+`drawing.py` draws one side of a rule with the layout of `drawing_layout.py`; `picture.py` makes a picture of a whole
+rule.
+"""
 
 from superopt.report.collect import ReportError, collect
 from superopt.report.data import SCHEMA_VERSION, Report

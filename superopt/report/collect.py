@@ -1,4 +1,4 @@
-"""Reads rules, certificates, refused candidates and stage counts into a `Report`. Proves nothing itself."""
+"""Collect rules, certificates, refused candidates and stage counts into a `Report`. Nothing is proven here."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
 from superopt.report.data import (
-    Candidate,
     Confirmation,
-    Counterexample,
     Proof,
+    RefusedCandidate,
     Report,
     RuleEntry,
+    ShownCounterexample,
     Tested,
     Totals,
 )
@@ -38,10 +38,10 @@ def collect(
     certificates: Mapping[str, Certificate],
     beside: Callable[[str], Path],
 ) -> Report:
-    """The report on `families` (name -> rules with their line numbers), certified all of them, and on what lies beside
-    them: `beside` says where.
+    """Return the report on `families` (name -> certified rules with their line numbers).
 
-    Reads `refused.jsonl`, `summary.json` and `times.json`; one that is missing is an empty one. Raises ReportError.
+    `beside(name)` is the path of a file beside the rules: `refused.jsonl`, `summary.json` and `times.json` are read,
+    and a missing file counts as empty. Raises ReportError.
     """
     times = _times(beside("times.json"))
     rules = tuple(
@@ -70,7 +70,7 @@ def _program() -> str:
 
 
 def _lines(path: Path) -> list[tuple[str, str]]:
-    """Place (for messages) and text of each line that is not empty."""
+    """Return the place (for messages) and the text of each non-empty line."""
     if not path.is_file():
         return []
     lines = path.read_text(encoding="utf-8").splitlines()
@@ -124,7 +124,7 @@ def _proof(signature: Signature, proved: Proved) -> Proof:
     )
 
 
-def _candidates(path: Path) -> list[Candidate]:
+def _candidates(path: Path) -> list[RefusedCandidate]:
     found = []
     for place, line in _lines(path):
         try:
@@ -132,7 +132,7 @@ def _candidates(path: Path) -> list[Candidate]:
             left, right = sides(data["rule"])
             counterexample, confirmation = data.get("counterexample"), data.get("confirmation")
             found.append(
-                Candidate(
+                RefusedCandidate(
                     equation=data["rule"],
                     left=show_terms(left),
                     right=show_terms(right),
@@ -150,19 +150,19 @@ def _candidates(path: Path) -> list[Candidate]:
 
 
 def sides(equation: str) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-    """Both sides of an equation in the notation. Raises NotationError."""
+    """Parse an equation into its two sides. Raises NotationError."""
     rule = parse_rule(equation)
     return rule.lhs, rule.rhs
 
 
-def _counterexample(text: str) -> Counterexample:
-    """Takes apart what `verify.verdict.Counterexample` prints. Raises NotationError for anything else."""
+def _counterexample(text: str) -> ShownCounterexample:
+    """Parse the text that `verify.verdict.Counterexample` prints. Raises NotationError for other text."""
     lines = [line.strip() for line in text.splitlines()]
     place = re.fullmatch(r"(output .*?): left (.*), right (.*)", lines[1]) if len(lines) > 1 else None
     if place is None or not lines[0].startswith("with "):
         raise NotationError(f"cannot read the counterexample {text!r}")
     sizes = dict(_named(part) for part in lines[0].removeprefix("with ").split(", ") if " = " in part)
-    return Counterexample(sizes, dict(map(_named, lines[2:])), *place.groups())
+    return ShownCounterexample(sizes, dict(map(_named, lines[2:])), *place.groups())
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -1,4 +1,4 @@
-"""What the report says, without how it looks. `to_json` is versioned: a change of meaning raises the version."""
+"""Data of the verification report, apart from its looks. A change of meaning raises the version of its JSON."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import json
 from dataclasses import asdict, dataclass, field
 
 __all__ = [
-    "CASES", "SCHEMA_VERSION", "SLOW_CASES", "Candidate", "Confirmation", "Counterexample", "Proof", "Report",
-    "RuleEntry", "Tested", "Totals",
+    "CASES", "SCHEMA_VERSION", "SLOW_CASES", "Confirmation", "Proof", "RefusedCandidate", "Report", "RuleEntry",
+    "ShownCounterexample", "Tested", "Totals",
 ]  # fmt: skip
 
 SCHEMA_VERSION = 2
 
-# Random cases for each operator's definition: in every run of the test suite, and more in its slow part.
+# Random cases per operator definition: in every run of the tests, and more in the slow tests.
 CASES, SLOW_CASES = 15, 200
 
 
 @dataclass(frozen=True)
 class Proof:
-    """A rule at one signature: what is literal there, and under which conditions it is proven.
+    """The proof of a rule at one signature, with its conditions.
 
-    `guards` are those of the `conditions` that the left side's typing does not imply; `weakest` says whether no weaker
-    ones would do (None: not asked). `error` is how many roundings the sides may differ by (`verify.verdict.Proved`),
-    None where the class of `numerics` is exact. `defined_left`: the left side's divisions, roots and logarithms are
-    assumed to be defined.
+    `guards` are the `conditions` that the left side's typing does not imply. `weakest` is True if no weaker guards
+    would do (None: not asked). `error` counts the roundings by which the sides may differ (`verify.verdict.Proved`); it
+    is None in the class exact. `defined_left`: the proof assumes that the left side's divisions, roots and logarithms
+    are defined.
     """
 
     signature: str
@@ -39,8 +39,11 @@ class Proof:
 
 @dataclass(frozen=True)
 class RuleEntry:
-    """One rule. `numerics` is the loosest class at any signature, `text` the hash of its line, `certificate` that of
-    its certificate, `seconds` the prover's time (None: not written down)."""
+    """One rule: its equation, facts, hashes and proofs.
+
+    `numerics` is the loosest class at any signature. `text` is the hash of the rule's line, `certificate` the hash of
+    its certificate. `seconds` is the prover's time (None: not recorded).
+    """
 
     id: str
     family: str
@@ -51,7 +54,7 @@ class RuleEntry:
     outputs: int
     operators: tuple[str, ...]
     variables: tuple[str, ...]
-    backwards: bool  # whether the equation may be applied right to left as well
+    backwards: bool  # True if the rule is applied right to left, too
     numerics: str
     text: str
     certificate: str
@@ -62,35 +65,35 @@ class RuleEntry:
 
     @property
     def guards(self) -> tuple[str, ...]:
-        """Guards of all signatures, each once."""
+        """The guards of all signatures, each once."""
         return tuple(dict.fromkeys(guard for proof in self.proofs for guard in proof.guards))
 
     @property
     def errors(self) -> tuple[str, ...]:
-        """Bounds of all signatures, in roundings, each once."""
+        """The error bounds of all signatures, in roundings, each once."""
         return tuple(dict.fromkeys(proof.error for proof in self.proofs if proof.error is not None))
 
     @property
     def weakest(self) -> bool | None:
-        """Whether no weaker guards would do at any signature; None where that was not asked."""
+        """True if no weaker guards would do at any signature; None if that was not asked."""
         known = {proof.weakest for proof in self.proofs if proof.guards}
         return None if None in known or not known else known == {True}
 
     @property
     def ranks(self) -> tuple[int, int] | None:
-        """Least and greatest rank of the variable of greatest rank, over the signatures."""
+        """The least and greatest rank over the signatures, of the variable with the highest rank."""
         highest = [max(proof.ranks.values()) for proof in self.proofs if proof.ranks]
         return (min(highest), max(highest)) if highest else None
 
     @property
     def obligations(self) -> int:
-        """Of all signatures together."""
+        """The number of obligations of all signatures together."""
         return sum(proof.obligations for proof in self.proofs)
 
 
 @dataclass(frozen=True)
-class Counterexample:
-    """Sizes and tensors at which the sides differ, with the element where they do (as text)."""
+class ShownCounterexample:
+    """Sizes and tensors at which the sides differ, and the element where they do, as text."""
 
     sizes: dict[str, str]
     tensors: dict[str, str]
@@ -101,7 +104,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What ONNX Runtime said of a counterexample: the outcome, what it computes there, or why it computes nothing."""
+    """The result of a counterexample in ONNX Runtime: outcome, both values, or the reason why it did not run."""
 
     outcome: str
     left: str
@@ -110,8 +113,8 @@ class Confirmation:
 
 
 @dataclass(frozen=True)
-class Candidate:
-    """An equation that the generator conjectured and the prover did not prove: "Refuted" or "Unknown"."""
+class RefusedCandidate:
+    """A conjecture of the generator that was not proven: its verdict is "Refuted" or "Unknown"."""
 
     equation: str
     left: str
@@ -120,13 +123,13 @@ class Candidate:
     signature: str
     verdict: str
     reason: str
-    counterexample: Counterexample | None
+    counterexample: ShownCounterexample | None
     confirmation: Confirmation | None = None
 
 
 @dataclass(frozen=True)
 class Totals:
-    """Rules, signatures, obligations and the prover's seconds of one family."""
+    """Counts of one family: rules, signatures, obligations, and the prover's seconds."""
 
     family: str
     rules: int
@@ -139,7 +142,7 @@ class Totals:
 
 @dataclass(frozen=True)
 class Tested:
-    """How the definitions were tested: operators, and random cases for each, in every run and in the slow part."""
+    """Counts of tested definitions: operators, and random cases per operator in every run and in the slow tests."""
 
     operators: int
     cases: int = CASES
@@ -148,14 +151,17 @@ class Tested:
 
 @dataclass(frozen=True)
 class Report:
-    """Everything on the page. `classes` counts the rules of each class of numerics. `stages` are the generator's
-    counts: family (and "total") -> stage -> how many."""
+    """Everything on the page.
+
+    `classes` counts the rules of each class of numerics. `stages` holds the generator's counts: family (and "total") ->
+    stage -> number.
+    """
 
     program: str
     kernel: str
     solvers: tuple[str, ...]
     rules: tuple[RuleEntry, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[RefusedCandidate, ...]
     totals: tuple[Totals, ...]
     classes: dict[str, int]
     tested: Tested
@@ -163,5 +169,5 @@ class Report:
     schema_version: int = SCHEMA_VERSION
 
     def to_json(self) -> str:
-        """One JSON object."""
+        """Return the report as one JSON object."""
         return json.dumps(asdict(self), indent=1) + "\n"

@@ -1,4 +1,4 @@
-"""One side of a rule as an inline SVG: operators as boxes, variables as ovals, data flows downwards."""
+"""Draw one side of a rule as an inline SVG: operators are boxes, variables are ovals, data flows down."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Drawing(NamedTuple):
 
 
 def draw(roots: Sequence[Term], side: str) -> Drawing:
-    """The graph below `roots` (shared terms once) as one `<svg>` element, styled by the page.
+    """Draw the graph below `roots` (shared terms once) as one `<svg>` element, styled by the page.
 
-    Several roots end in numbered dots, a single one in a plain dot. `side` names the drawing for screen readers.
+    Several roots end in numbered dots, a single root in a plain dot. `side` names the drawing for screen readers.
     """
     terms = [term for term in topological(roots) if term.op != "Out"]
     boxes = {term: _box(term) for term in terms}
@@ -65,7 +65,7 @@ def draw(roots: Sequence[Term], side: str) -> Drawing:
 def _connect(
     value: Term, boxes: dict[Term, Box], edges: list[Edge], ports: dict[int, str], roots: Sequence[Term]
 ) -> Edge:
-    """A new edge that leaves `value`; its target is set by the caller."""
+    """Append a new edge that leaves `value`; the caller sets its target."""
     leave = 0.0
     node = value
     if value.op == "Out":
@@ -80,7 +80,7 @@ def _connect(
 
 
 def _outputs(node: Term, roots: Sequence[Term]) -> int:
-    """How many outputs to leave room for: as many as there are sizes, or at least two where that is open."""
+    """Return the number of outputs to leave room for: one per size of a Split, or at least two if sizes are open."""
     sizes = dict(node.attrs).get("split")
     if isinstance(sizes, tuple):
         return len(sizes)
@@ -89,12 +89,12 @@ def _outputs(node: Term, roots: Sequence[Term]) -> int:
 
 
 def _spread(place: int, count: int, width: float) -> float:
-    """Offset from the centre of port `place` of `count`, evenly over the middle of the box."""
+    """Return the offset of port `place` from the centre; `count` ports lie evenly over the middle of the box."""
     return (place - (count - 1) / 2) * min(26.0, 0.8 * width / max(count, 1))
 
 
 def _label(term: Term) -> tuple[str, list[str]]:
-    """Name, and attribute lines."""
+    """Return the name and the attribute lines of a box."""
     if term.op == "Var":
         return str(term.attr("name")), []
     lines = [line for pair in term.attrs for line in _broken(repr_attrs([pair]))]

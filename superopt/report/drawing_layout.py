@@ -1,4 +1,4 @@
-"""Layered layout of a small graph: where each box stands and how each edge runs. Geometry only, in pixels.
+"""Layered layout of a small graph: positions of boxes and paths of edges, in pixels. Geometry only.
 
 The steps are those of Sugiyama, Tagawa and Toda (1981): layers by longest path, one dummy for each layer that an edge
 crosses, few crossings by barycentres, and coordinates by least squares that keep order and distance. Input edges end
@@ -19,7 +19,7 @@ _SWEEPS = 12
 
 @dataclass
 class Box:
-    """A node: its size, and (after layout) its centre. A box without a label is the dummy of a long edge."""
+    """A node with its size and, after layout, its centre. A box without a key is a dummy of a long edge."""
 
     key: Hashable
     width: float
@@ -31,10 +31,11 @@ class Box:
 
 @dataclass
 class Edge:
-    """From a port at the bottom of `source` to one at the top of `target`; ports are offsets from the centre.
+    """An edge from a port at the bottom of `source` to a port at the top of `target`; ports are offsets from the
+    centre.
 
-    `path` is what the edge runs through, after layout: (x, y) at the start, at the top and bottom of each layer that
-    is crossed, and at the end.
+    After layout, `path` has the points of the edge: its start, the top and bottom of each layer that it crosses, its
+    end.
     """
 
     source: Box
@@ -46,14 +47,14 @@ class Edge:
 
 @dataclass(frozen=True)
 class Layout:
-    """The size of the whole, margins included."""
+    """The size of the drawing, margins included."""
 
     width: float
     height: float
 
 
 def lay_out(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
-    """Places `boxes` (inputs before users) and routes `edges`, in place."""
+    """Place `boxes` (inputs before users) and route `edges`, in place."""
     _assign_layers(boxes, edges)
     layers: list[list[Box]] = [[] for _ in range(1 + max(box.layer for box in boxes))]
     for box in boxes:
@@ -74,7 +75,7 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
 
 
 def _assign_layers(boxes: Sequence[Box], edges: Sequence[Edge]) -> None:
-    """Longest path from the leaves; then everything as far down as its users allow, outputs on the last layer."""
+    """Assign layers by longest path from the leaves, then move each box down as far as its users allow."""
     for box in boxes:
         box.layer = max((e.source.layer + 1 for e in edges if e.target is box), default=0)
     last = max(box.layer for box in boxes)
@@ -83,7 +84,7 @@ def _assign_layers(boxes: Sequence[Box], edges: Sequence[Edge]) -> None:
 
 
 def _split_long_edges(edges: Sequence[Edge], layers: list[list[Box]]) -> tuple[list[Edge], list[list[Box]]]:
-    """Edges between neighbouring layers only, and for each given edge the dummies that it runs through."""
+    """Split edges at each layer that they cross; return the pieces, and the dummies of each given edge."""
     pieces: list[Edge] = []
     chains: list[list[Box]] = []
     for edge in edges:
@@ -98,7 +99,7 @@ def _split_long_edges(edges: Sequence[Edge], layers: list[list[Box]]) -> tuple[l
 
 
 def _few_crossings(layers: list[list[Box]], pieces: Sequence[Edge]) -> list[list[Box]]:
-    """The best order within layers that barycentre sweeps, down and up, come by."""
+    """Return the order within layers with the fewest crossings that barycentre sweeps find."""
     best, least = [list(layer) for layer in layers], _crossings(layers, pieces)
     for sweep in range(_SWEEPS):
         down = sweep % 2 == 1
@@ -146,7 +147,7 @@ def _place_across(layers: list[list[Box]], pieces: Sequence[Edge]) -> None:
 
 
 def _nearest_in_order(layer: list[Box], wanted: list[float]) -> None:
-    """Positions nearest to `wanted` (least squares) that keep the order and the gaps: pool adjacent violators."""
+    """Move boxes nearest to `wanted` (least squares) with order and gaps kept: pool adjacent violators."""
     shift, shifts = 0.0, []
     for place, box in enumerate(layer):
         if place:

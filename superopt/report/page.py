@@ -1,4 +1,4 @@
-"""The report as one HTML page that loads nothing: style, script and drawings are inside it."""
+"""Render the report as one HTML page that loads nothing: style, script and drawings are inside."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["environment", "render"]
 _STAGES = {
     "graphs": "graphs enumerated",
     "classes": "different functions among them, by fingerprint",
-    "equal_pairs": "pairs that seem equal",
+    "equal_pairs": "pairs with equal fingerprints",
     "conjectures": "conjectures, after renaming and special cases",
     "derivable": "left out: follow from other rules",
     "accidental": "left out: equal at the sizes tried only",
-    "weak": "left out: large, and no cheaper on either side",
+    "weak": "left out: large, and neither side is cheaper",
     "again": "left out: refused before",
     "refuted": "refuted",
     "unknown": "neither proven nor refuted",
@@ -36,7 +36,7 @@ _KINDS = {
 
 
 def render(report: Report) -> str:
-    """The page. It is readable without JavaScript, which only searches and filters."""
+    """Return the page. It reads without JavaScript, which only searches and filters."""
     made = environment()
     made.globals.update(ranks=_ranks, legend=_legend, kinds=_KINDS)
     made.filters.update(seconds=_seconds)
@@ -44,7 +44,7 @@ def render(report: Report) -> str:
 
 
 def environment() -> Environment:
-    """What the templates of this package share. Text is escaped unless a template says `safe`."""
+    """Return the template environment of this package. Text is escaped unless a template says `safe`."""
     made = Environment(
         loader=PackageLoader("superopt.report", "page"),
         autoescape=True,
@@ -62,13 +62,13 @@ def _thousands(number: int) -> str:
 
 
 def _inline(made: Environment, name: str) -> str:
-    """A file of ours as it is: it is no user's text."""
+    """Return a file of this package unescaped: it holds no text of a user."""
     assert made.loader is not None
     return made.loader.get_source(made, name)[0]
 
 
 def _drawing(text: str, side: str) -> Drawing:
-    """The graph of one side of an equation; `draw` escapes what it is given."""
+    """Draw one side of an equation; `draw` escapes its text."""
     return draw(parse_terms(text), side)
 
 
@@ -77,7 +77,7 @@ def _legend() -> Drawing:
 
 
 def _signs(condition: str) -> str:
-    """A condition as people write it."""
+    """Return a condition with mathematical signs."""
     return condition.replace("<=", "≤").replace("==", "=")
 
 

@@ -1,4 +1,4 @@
-"""One run of `optimize` as a page: before and after, the rules that were applied, costs and what was proven."""
+"""Render one run of `optimize` as a page: before and after, the rules applied, costs and proofs."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ __all__ = ["render_run"]
 
 
 def render_run(run: Mapping[str, Any]) -> str:
-    """The page for `run`: an object as `Result.to_json` writes it (schema version 2, where
-    a number that is not finite is null).
+    """Return the page for `run`, an object that `Result.to_json` wrote (schema version 2; null for infinite and NaN).
 
-    Loads nothing, as the verification report.
+    The page loads nothing, like the verification report.
     """
     before, after = run["operators_before"], run["operators_after"]
     operators = [(name, before.get(name, 0), after.get(name, 0)) for name in sorted({*before, *after})]
-    operators.sort(key=lambda row: -abs(row[2] - row[1]))  # what changed most stands first
+    operators.sort(key=lambda row: -abs(row[2] - row[1]))  # the largest changes first
     rules = []
     for use in run["rules"]:
         rule = parse_rule(use["rule"])

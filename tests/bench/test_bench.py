@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 from superopt.bench import contestants
 from superopt.bench.chart import draw
-from superopt.bench.contest import BASELINE, Options
+from superopt.bench.contest import BASELINE, BenchmarkSettings
 from superopt.bench.contestants import ALWAYS, PEERS, Contestant, UnknownPeer, choose
 from superopt.bench.processes import Failed, call
 from superopt.bench.result import Benchmark, Contest, Row, Speed
@@ -27,7 +27,7 @@ from superopt.runtime import InputError, time_contest
 from tests.support.models import lora
 
 CONTROL, OURS = ALWAYS
-QUICK = Options(measure_s=0.01, timeout_s=120.0, threads=1, ours={"budget": 1.0})
+QUICK = BenchmarkSettings(measure_s=0.01, timeout_s=120.0, threads=1, ours={"budget": 1.0})
 
 
 def fake(name: str, kind: contestants.Kind = "peer") -> Contestant:
