@@ -18,10 +18,10 @@ import sys
 import tempfile
 import time
 
-from superopt.generate.enumeration.blocks import Cells
+from superopt.generate.enumeration.blocks import BlockBuilder
 from superopt.generate.enumeration.enumerator import enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
-from superopt.generate.enumeration.linear_fingerprints import Forms
+from superopt.generate.enumeration.linear_fingerprints import BlockFingerprints
 from superopt.generate.grammar import Family, Use, binary, concat, inputs, transpose, unary
 
 
@@ -42,8 +42,8 @@ def fingerprint_stage(repeats: int) -> None:
     )
     evaluator = Evaluator(0)
     state = enumerate_family(family, evaluator, operators=3)
-    forms = Forms(state.classes, evaluator.hasher)
-    blocks = Cells(state.classes).blocks(3, range(1))
+    forms = BlockFingerprints(state.classes, evaluator.hasher)
+    blocks = BlockBuilder(state.classes).blocks(3, range(1))
     rates = []
     for _ in range(repeats):
         start, graphs = time.process_time(), 0

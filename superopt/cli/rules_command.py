@@ -18,11 +18,11 @@ from superopt.generate.derive import (
     DERIVED,
     NO_INSTANCE,
     NOT_DERIVED,
-    Certified,
+    CertificateCheck,
     Consequence,
     Derivation,
+    DerivationStep,
     Deriver,
-    Step,
     consequence,
     normal,
 )
@@ -166,7 +166,7 @@ def _deriver(path: Path, prove: bool) -> Deriver:
     """Raises RulesError."""
     listed, certificates = certified_rules(path)
     rules = [one.rule for one in listed]
-    return Deriver(rules, Certified(rules, certificates, anew=prove))
+    return Deriver(rules, CertificateCheck(rules, certificates, anew=prove))
 
 
 def _asked(path: Path) -> list[tuple[Rule, _Conditions]]:
@@ -212,7 +212,7 @@ def _path(derivation: Derivation) -> Iterator[str]:
         yield f"    = {show_terms(step.after)}  by {step.rule.id}, {_direction(step)}"
 
 
-def _direction(step: Step) -> str:
+def _direction(step: DerivationStep) -> str:
     return "left to right" if step.forward else "right to left"
 
 

@@ -23,6 +23,6 @@ Results depend on the seed, the families and the code only; not on the machine, 
 """
 
 from superopt.generate.pipeline import UnknownFamily, choose, generate
-from superopt.generate.stage_counts import Counts, Summary
+from superopt.generate.stage_counts import StageCounts, Summary
 
-__all__ = ["Counts", "Summary", "UnknownFamily", "choose", "generate"]
+__all__ = ["StageCounts", "Summary", "UnknownFamily", "choose", "generate"]

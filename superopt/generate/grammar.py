@@ -124,9 +124,9 @@ class Family:
     constants: tuple[Constant, ...] = ()
     shapes: frozenset[Shape] | None = None  # None: any up to `elements`
     elements: int = 32
-    lifts: str = ""  # how signatures are varied: see `signatures`
+    variation: str = ""  # how signatures are varied: see `signatures`
     unfolded: bool = False  # build upon graphs without folding, too, where a smaller equal one folds
-    halves: tuple[int, ...] = ()  # axes at which values are cut into two, for rules with two outputs
+    split_axes: tuple[int, ...] = ()  # axes at which values are cut into two, for rules with two outputs
     joint: str = ""  # an operator whose outputs are wanted together: see `joint`
     wave: int = 1  # families of later waves know the rules of earlier ones: small general laws come first
     optional: bool = False  # enumerated only where it is asked for by name

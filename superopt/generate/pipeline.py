@@ -16,14 +16,14 @@ from typing import TypeAlias
 
 from superopt.generate.families import FAMILIES
 from superopt.generate.grammar import Family
-from superopt.generate.prove.prove_conjectures import Prover, Witness
+from superopt.generate.prove.prove_conjectures import CounterexampleCheck, Prover
 from superopt.generate.run.dask_cluster import cluster
 from superopt.generate.run.processes import local
 from superopt.generate.run.shards import Shard, run
 from superopt.generate.run.store import Store, write_whole
 from superopt.generate.run.workers import Workers, code_hash
-from superopt.generate.stage_counts import Counts, Summary
-from superopt.generate.stages import Task, enumerated, merged, proven, settled
+from superopt.generate.stage_counts import StageCounts, Summary
+from superopt.generate.stages import RunConfig, enumerated, merged, proven, settled
 from verify.proofs import prove_at
 
 __all__ = ["UnknownFamily", "choose", "generate"]
@@ -59,7 +59,7 @@ def generate(
     memory: int | None = None,
     resume: bool = False,
     prover: Prover = prove_at,
-    witness: Witness | None = None,
+    witness: CounterexampleCheck | None = None,
 ) -> Summary:
     """Finds, proves and writes all rules of `families` (all that are not optional) into `out_dir` (made where missing):
     `<family>.rules`, `certificates.jsonl`, `refused.jsonl`, `summary.json`, `times.json`.
@@ -72,10 +72,12 @@ def generate(
     """
     out = Path(out_dir).resolve()
     share = None if memory is None else max(1, memory // max(1, jobs))
-    task = Task(choose(()) if families is None else tuple(families), operators, seed, share, prover, witness)
-    identity = hashlib.blake2b(repr((code_hash(), seed, operators, task.families)).encode(), digest_size=16).hexdigest()
+    config = RunConfig(choose(()) if families is None else tuple(families), operators, seed, share, prover, witness)
+    identity = hashlib.blake2b(
+        repr((code_hash(), seed, operators, config.families)).encode(), digest_size=16
+    ).hexdigest()
     tell = progress or (lambda message: None)
-    plan = _Plan(task)
+    plan = _Plan(config)
     with _workers(jobs, scheduler) as workers:
         store = Store(out.with_name(out.name + ".shards"), identity, resume)  # after the workers: it may clear a folder
         run(plan.enumeration, store, workers, tell, "enumeration")
@@ -83,7 +85,7 @@ def generate(
         run([plan.merging], store, workers, tell, "derivability")
         chunks = plan.proving(len(json.loads(store.result(plan.merging.name))["kept"]))
         run(chunks, store, workers, tell, "signatures")
-    summary = _write(out, task, plan, store, [chunk.name for chunk in chunks])
+    summary = _write(out, config, plan, store, [chunk.name for chunk in chunks])
     shutil.rmtree(store.folder)
     return summary
 
@@ -98,59 +100,60 @@ _LARGEST = 5  # operators of graphs that are put together freely
 class _Plan:
     """The shards of a run."""
 
-    def __init__(self, task: Task) -> None:
-        self.task = task
+    def __init__(self, config: RunConfig) -> None:
+        self.config = config
         self.enumeration: list[Shard] = []
         self.settling: list[Shard] = []
-        names = [f"{k:03}-{family.name}" for k, family in enumerate(task.families)]
-        for number, family in enumerate(task.families):
-            operators = min(family.runtime, task.operators or family.runtime)
+        names = [f"{k:03}-{family.name}" for k, family in enumerate(config.families)]
+        for number, family in enumerate(config.families):
+            operators = min(family.runtime, config.operators or family.runtime)
             # Larger graphs are those of families that say what may stand under what.
             work = float(max(1, len(family.variables) * len(family.uses))) ** (min(operators, _LARGEST) / 2)
             needs = [f"enumerated/{names[number]}.{part}" for part in range(family.parts)]
             for part, name in enumerate(needs):
-                self.enumeration.append(Shard(name, enumerated, (task, number, part), work=work / family.parts))
-            known = [f"settled/{names[k]}" for k, other in enumerate(task.families) if other.wave < family.wave]
+                self.enumeration.append(Shard(name, enumerated, (config, number, part), work=work / family.parts))
+            known = [f"settled/{names[k]}" for k, other in enumerate(config.families) if other.wave < family.wave]
             name = f"settled/{names[number]}"
-            self.settling.append(Shard(name, settled, (task, number, tuple(known)), (*needs, *known), work**0.25))
-        waves = sorted(range(len(names)), key=lambda k: task.families[k].wave)  # stable
+            self.settling.append(Shard(name, settled, (config, number, tuple(known)), (*needs, *known), work**0.25))
+        waves = sorted(range(len(names)), key=lambda k: config.families[k].wave)  # stable
         self.order = [f"settled/{names[k]}" for k in waves]
-        self.merging = Shard("merged", merged, (task, tuple(self.order)), tuple(self.order))
+        self.merging = Shard("merged", merged, (config, tuple(self.order)), tuple(self.order))
 
     def proving(self, rules: int) -> list[Shard]:
         """Shards for the signatures of so many rules."""
         return [
-            Shard(f"proven/{start:05}", proven, (self.task, "merged", start, start + _CHUNK), ("merged",))
+            Shard(f"proven/{start:05}", proven, (self.config, "merged", start, start + _CHUNK), ("merged",))
             for start in range(0, rules, _CHUNK)
         ]
 
 
-def _write(folder: Path, task: Task, plan: _Plan, store: Store, chunks: Iterable[str]) -> Summary:
+def _write(folder: Path, config: RunConfig, plan: _Plan, store: Store, chunks: Iterable[str]) -> Summary:
     """Writes the files; what other runs left there under these names is replaced."""
     settled_ = [json.loads(store.result(shard.name)) for shard in plan.settling]
-    counts = [Counts(**result["counts"]) for result in settled_]
+    counts = [StageCounts(**result["counts"]) for result in settled_]
     counts = [
-        count + Counts(**more) for count, more in zip(counts, json.loads(store.result("merged"))["counts"], strict=True)
+        count + StageCounts(**more)
+        for count, more in zip(counts, json.loads(store.result("merged"))["counts"], strict=True)
     ]
     times = {rule: seconds for result in settled_ for rule, seconds in result["seconds"].items()}
     files: dict[str, list[str]] = {}
     certificates: list[str] = []
     for name in chunks:
         for entry in json.loads(store.result(name))["rules"]:
-            family = task.families[entry["family"]]
+            family = config.families[entry["family"]]
             files.setdefault(f"{family.name}.rules", []).append(entry["rule"])
             certificates.append(entry["certificate"])
             counts[entry["family"]].rules += 1
             counts[entry["family"]].extended += entry["extended"]
             counts[entry["family"]].signatures += entry["signatures"]
             times[entry["id"]] = times.get(entry["id"], 0.0) + entry["seconds"]
-    by_name: dict[str, Counts] = {}
-    for family, count in zip(task.families, counts, strict=True):
-        by_name[family.name] = by_name.get(family.name, Counts()) + count
+    by_name: dict[str, StageCounts] = {}
+    for family, count in zip(config.families, counts, strict=True):
+        by_name[family.name] = by_name.get(family.name, StageCounts()) + count
     files["certificates.jsonl"] = sorted(certificates)
     files["refused.jsonl"] = [json.dumps(entry) for result in settled_ for entry in result["refused"]]
     kept = {json.loads(line)["rule"] for line in certificates}
-    summary = Summary(task.seed, by_name, [*sorted(files), "summary.json", "times.json"])
+    summary = Summary(config.seed, by_name, [*sorted(files), "summary.json", "times.json"])
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(files):
         head = [_HEAD] if name.endswith(".rules") else []

@@ -9,11 +9,11 @@ from dataclasses import asdict, dataclass, field
 from verify.proofs import kernel_hash
 from verify.prove.facts import solver_version
 
-__all__ = ["Counts", "Summary"]
+__all__ = ["StageCounts", "Summary"]
 
 
 @dataclass
-class Counts:
+class StageCounts:
     """How many each stage kept, for one family (families of one name are counted together)."""
 
     graphs: int = 0
@@ -33,14 +33,14 @@ class Counts:
     rules: int = 0
     signatures: int = 0
 
-    def __add__(self, other: Counts) -> Counts:
+    def __add__(self, other: StageCounts) -> StageCounts:
         """Stage by stage."""
-        return Counts(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
+        return StageCounts(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
 
     @staticmethod
-    def sum(counts: Iterable[Counts]) -> Counts:
+    def sum(counts: Iterable[StageCounts]) -> StageCounts:
         """All of them."""
-        total = Counts()
+        total = StageCounts()
         for count in counts:
             total += count
         return total
@@ -51,13 +51,13 @@ class Summary:
     """Stage counts by family, and what was written."""
 
     seed: int
-    families: Mapping[str, Counts] = field(default_factory=dict)
+    families: Mapping[str, StageCounts] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
 
     @property
-    def total(self) -> Counts:
+    def total(self) -> StageCounts:
         """Sums over all families."""
-        return Counts.sum(self.families.values())
+        return StageCounts.sum(self.families.values())
 
     def to_json(self) -> str:
         """The summary as stable, indented JSON."""

@@ -14,17 +14,17 @@ from typing import Any
 
 from superopt.generate.conjectures.equal_pairs import conjectures
 from superopt.generate.conjectures.equation import Equation
-from superopt.generate.conjectures.minimal_filtering import interpolated
-from superopt.generate.conjectures.softmax_shift import shifted
+from superopt.generate.conjectures.minimal_filtering import filtering_conjectures
+from superopt.generate.conjectures.softmax_shift import shift_conjectures
 from superopt.generate.enumeration.enumerator import enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
-from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.grammar import Family
-from superopt.generate.prove.prove_conjectures import Kept, Prover, Settler, Witness, settle_order
+from superopt.generate.prove.prove_conjectures import CounterexampleCheck, ProvenRule, Prover, Settler, settle_order
 from superopt.generate.prove.shipped_signatures import variations
-from superopt.generate.prove.used_signatures import Occasions
+from superopt.generate.prove.used_signatures import UsedSignatures
 from superopt.generate.prove.variadic_rules import extensions
-from superopt.generate.stage_counts import Counts
+from superopt.generate.stage_counts import StageCounts
 from superopt.ir.notation import parse_rules, parse_terms, show_rule
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import topological
@@ -33,7 +33,7 @@ from superopt.rulebook.variadic import Schema
 from verify.proofs import Certificate, prove_at, with_weakest
 from verify.verdict import Proved
 
-__all__ = ["Task", "enumerated", "merged", "proven", "settled"]
+__all__ = ["RunConfig", "enumerated", "merged", "proven", "settled"]
 
 
 _PARTS = 3  # most operands that a merging law is extended to
@@ -41,7 +41,7 @@ _PRODUCTS = frozenset({"Conv", "FusedMatMul", "Gemm", "MatMul"})
 
 
 @dataclass(frozen=True)
-class Task:
+class RunConfig:
     """What all shards of a run have in common."""
 
     families: tuple[Family, ...]
@@ -49,16 +49,18 @@ class Task:
     seed: int = 0
     memory: int | None = None  # bytes for the graphs that one shard compares at once
     prover: Prover = prove_at
-    witness: Witness | None = None
+    witness: CounterexampleCheck | None = None
 
 
-def enumerated(task: Task, number: int, part: int, inputs: Mapping[str, bytes]) -> bytes:
+def enumerated(config: RunConfig, number: int, part: int, inputs: Mapping[str, bytes]) -> bytes:
     """Conjectures of one part of a family's graphs."""
-    family, evaluator = task.families[number], Evaluator(task.seed)
-    state = enumerate_family(family, evaluator, operators=task.operators, part=(part, family.parts), memory=task.memory)
+    family, evaluator = config.families[number], Evaluator(config.seed)
+    state = enumerate_family(
+        family, evaluator, operators=config.operators, part=(part, family.parts), memory=config.memory
+    )
     equations = conjectures(state, evaluator)
     ours = state.levels if part == 0 else state.levels[-1:]
-    counts = Counts(
+    counts = StageCounts(
         graphs=sum(level.graphs for level in ours),
         classes=sum(level.classes for level in ours) + (len(state.classes.leaves) if part == 0 else 0),
         equal_pairs=sum(level.pairs for level in ours),
@@ -67,38 +69,38 @@ def enumerated(task: Task, number: int, part: int, inputs: Mapping[str, bytes]) 
     return _json({"counts": asdict(counts), "equations": [_show(e) for e in equations]})
 
 
-def settled(task: Task, number: int, known: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
+def settled(config: RunConfig, number: int, known: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
     """Proven rules of a family, from its conjectures and the rules of the shards called `known`."""
-    family = task.families[number]
+    family = config.families[number]
     results = [json.loads(data) for name, data in inputs.items() if name not in known]
-    settler = Settler(Evaluator(task.seed), task.seed, task.prover, task.witness)
+    settler = Settler(Evaluator(config.seed), config.seed, config.prover, config.witness)
     for name in known:
-        settler.know(_read_kept(task, json.loads(inputs[name])["kept"]))
+        settler.know(_read_kept(config, json.loads(inputs[name])["kept"]))
     texts = dict.fromkeys(text for result in results for text in result["equations"])
     equations = sorted((_read(family, text) for text in texts), key=lambda e: (e.size, _show(e)))
     settler.settle(equations)
-    settler.propose((*interpolated(family), *shifted(family)))
-    counts = Counts.sum([settler.counts, *(Counts(**result["counts"]) for result in results)])
+    settler.propose((*filtering_conjectures(family), *shift_conjectures(family)))
+    counts = StageCounts.sum([settler.counts, *(StageCounts(**result["counts"]) for result in results)])
     return _json({
         "counts": asdict(counts),
-        "kept": [_show_kept(task, kept) for kept in settler.kept],
-        "occasions": settler.occasions.counts,
+        "kept": [_show_kept(config, kept) for kept in settler.kept],
+        "occasions": settler.used_signatures.counts,
         "refused": settler.refused,
         "seconds": {rule: round(seconds, 3) for rule, seconds in settler.seconds.items()},
     })  # fmt: skip
 
 
-def merged(task: Task, order: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
+def merged(config: RunConfig, order: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
     """The rules of all families without those that the others give; `order` are the shards, most general first."""
-    settler = Settler(Evaluator(task.seed), task.seed)
-    kept: list[Kept] = []
-    dropped = [Counts() for _ in task.families]
+    settler = Settler(Evaluator(config.seed), config.seed)
+    kept: list[ProvenRule] = []
+    dropped = [StageCounts() for _ in config.families]
     for name in order:
         result = json.loads(inputs[name])
-        settler.occasions.update(result["occasions"])
-        for one in _read_kept(task, result["kept"]):
+        settler.used_signatures.update(result["occasions"])
+        for one in _read_kept(config, result["kept"]):
             if settler.knows(one):
-                dropped[task.families.index(one.equation.family)].redundant += 1
+                dropped[config.families.index(one.equation.family)].redundant += 1
                 settler.explain(one.equation)
             else:
                 kept.append(one)
@@ -107,34 +109,34 @@ def merged(task: Task, order: Sequence[str], inputs: Mapping[str, bytes]) -> byt
                     settler.minimiser.forget()
     for one in settle_order(kept):
         if settler.minimiser.derivable(one.equation, without=one.rule):
-            dropped[task.families.index(one.equation.family)].redundant += 1
+            dropped[config.families.index(one.equation.family)].redundant += 1
             settler.minimiser.remove(one.rule)
             settler.explain(one.equation)
             kept.remove(one)
-    kept.sort(key=lambda one: task.families.index(one.equation.family))  # stable
+    kept.sort(key=lambda one: config.families.index(one.equation.family))  # stable
     return _json({
-        "kept": [_show_kept(task, one) for one in kept],
-        "occasions": settler.occasions.counts,
+        "kept": [_show_kept(config, one) for one in kept],
+        "occasions": settler.used_signatures.counts,
         "counts": [asdict(count) for count in dropped],
     })  # fmt: skip
 
 
-def proven(task: Task, source: str, start: int, stop: int, inputs: Mapping[str, bytes]) -> bytes:
+def proven(config: RunConfig, source: str, start: int, stop: int, inputs: Mapping[str, bytes]) -> bytes:
     """Some of the rules with all signatures at which they are proven, and their certificates; and the same laws for
     more operands."""
-    trial = Trial(Evaluator(task.seed), task.seed)
+    check = SamplingCheck(Evaluator(config.seed), config.seed)
     result = json.loads(inputs[source])
     entries = result["kept"][start:stop]
-    occasions = Occasions()
-    occasions.update(result["occasions"])
-    kept = _read_kept(task, entries)
+    used_signatures = UsedSignatures()
+    used_signatures.update(result["occasions"])
+    kept = _read_kept(config, entries)
     found = []
     for entry, one in zip(entries, kept, strict=True):
-        more = extensions([one.schema], trial, task.prover, _PARTS) if _merges(one) else ()
+        more = extensions([one.schema], check, config.prover, _PARTS) if _merges(one) else ()
         for schema in (one.schema, *more):
             start_s = time.perf_counter()
-            wanted = [*variations(schema, one.equation.family.lifts), *occasions.of(schema.rule.id)]
-            proofs = _proofs(task, trial, schema, wanted)
+            wanted = [*variations(schema, one.equation.family.variation), *used_signatures.of(schema.rule.id)]
+            proofs = _proofs(config, check, schema, wanted)
             if not proofs:
                 continue
             rule = Rule(schema.rule.lhs, schema.rule.rhs, tuple(proofs))
@@ -152,19 +154,21 @@ def proven(task: Task, source: str, start: int, stop: int, inputs: Mapping[str, 
     return _json({"rules": found})
 
 
-def _merges(kept: Kept) -> bool:
+def _merges(kept: ProvenRule) -> bool:
     """Whether the rule makes one product of several: what pays the more, the more of them there are."""
     left, right = (sum(t.op in _PRODUCTS for t in topological(side)) for side in (kept.rule.lhs, kept.rule.rhs))
     return left > right > 0
 
 
-def _proofs(task: Task, trial: Trial, schema: Schema, wanted: Iterable[Signature]) -> dict[Signature, Proved]:
+def _proofs(
+    config: RunConfig, check: SamplingCheck, schema: Schema, wanted: Iterable[Signature]
+) -> dict[Signature, Proved]:
     proofs: dict[Signature, Proved] = {}
     for wide in [schema.base, *wanted]:
-        signature = trial.pinned(schema.rule, wide)
-        if any(_covers(known, signature) for known in proofs) or not trial.holds(schema.rule, signature):
+        signature = check.pinned(schema.rule, wide)
+        if any(_covers(known, signature) for known in proofs) or not check.holds(schema.rule, signature):
             continue
-        verdict = task.prover(schema.rule, signature)
+        verdict = config.prover(schema.rule, signature)
         if isinstance(verdict, Proved):
             proofs = {s: p for s, p in proofs.items() if not _covers(signature, s)}
             proofs[signature] = verdict
@@ -196,10 +200,10 @@ def _read(family: Family, text: str) -> Equation:
     return Equation(parse_terms(left, types), parse_terms(right, types), family)
 
 
-def _show_kept(task: Task, kept: Kept) -> dict[str, Any]:
+def _show_kept(config: RunConfig, kept: ProvenRule) -> dict[str, Any]:
     schema = kept.schema
     return {
-        "family": task.families.index(kept.equation.family),
+        "family": config.families.index(kept.equation.family),
         "equation": _show(kept.equation),
         "base": show_rule(Rule(schema.rule.lhs, schema.rule.rhs, (schema.base,))),
         "open": show_rule(Rule(schema.rule.lhs, schema.rule.rhs, (schema.open,))),
@@ -208,14 +212,14 @@ def _show_kept(task: Task, kept: Kept) -> dict[str, Any]:
     }
 
 
-def _read_kept(task: Task, entries: Iterable[Mapping[str, Any]]) -> list[Kept]:
+def _read_kept(config: RunConfig, entries: Iterable[Mapping[str, Any]]) -> list[ProvenRule]:
     found = []
     for entry in entries:
         (base,), (open_,) = (parse_rules(entry[name]) for name in ("base", "open"))
         rule = replace(base, signatures=())
         schema = Schema(rule, base.signatures[0], open_.signatures[0], entry["kinds"])
-        equation = _read(task.families[entry["family"]], entry["equation"])
-        found.append(Kept(schema, equation, entry["one_way"]))
+        equation = _read(config.families[entry["family"]], entry["equation"])
+        found.append(ProvenRule(schema, equation, entry["one_way"]))
     return found
 
 

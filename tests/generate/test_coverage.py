@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from superopt.generate.derive import DERIVED, Certified, Deriver, consequence
+from superopt.generate.derive import DERIVED, CertificateCheck, Deriver, consequence
 from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
 from superopt.rulebook.loading import certified_rules, load_rules
@@ -29,7 +29,7 @@ LEAST = {
 def deriver() -> Deriver:
     listed, certificates = certified_rules()
     rules = [one.rule for one in listed]
-    return Deriver(rules, Certified(rules, certificates, anew=True))
+    return Deriver(rules, CertificateCheck(rules, certificates, anew=True))
 
 
 @pytest.mark.slow

@@ -14,11 +14,11 @@ from superopt.generate.derive import (
     DERIVED,
     NO_INSTANCE,
     NOT_DERIVED,
-    ByFingerprint,
-    Certified,
+    CertificateCheck,
     Consequence,
+    DerivationStep,
     Deriver,
-    Step,
+    FingerprintCheck,
     consequence,
     instances,
     normal,
@@ -56,7 +56,7 @@ def deriver(*rules: str, most: int = 20_000) -> Deriver:
     """By certificates made on the spot."""
     parsed = [parse_rule(rule) for rule in rules]
     certificates = {rule.id: certificate(rule) for rule in parsed}
-    return Deriver(parsed, Certified(parsed, certificates), most)
+    return Deriver(parsed, CertificateCheck(parsed, certificates), most)
 
 
 def certificate(rule: Rule) -> Certificate:
@@ -74,7 +74,7 @@ def few() -> Deriver:
 def shipped() -> Deriver:
     listed, certificates = certified_rules()
     rules = [one.rule for one in listed]
-    return Deriver(rules, Certified(rules, certificates))
+    return Deriver(rules, CertificateCheck(rules, certificates))
 
 
 def sides(text: str, types: Mapping[str, TensorType] = SQUARE) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
@@ -82,7 +82,7 @@ def sides(text: str, types: Mapping[str, TensorType] = SQUARE) -> tuple[tuple[Te
     return parse_terms(left, types), parse_terms(right, types)
 
 
-def check(lhs: tuple[Term, ...], rhs: tuple[Term, ...], steps: Iterable[Step]) -> None:
+def check(lhs: tuple[Term, ...], rhs: tuple[Term, ...], steps: Iterable[DerivationStep]) -> None:
     """Every step is an instance of its rule, in its direction, and takes one graph to the next."""
     here = normal(lhs)
     for step in steps:
@@ -175,7 +175,9 @@ def test_a_certificate_speaks_for_its_signatures_only(few: Deriver) -> None:
     lhs, rhs = sides("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", ranks)
     assert few.derive(lhs, rhs) is None
     rule = parse_rule(ASSOCIATIVE)
-    assert Deriver([rule], Certified([rule], {rule.id: certificate(rule)}, anew=True)).derive(lhs, rhs) is not None
+    assert (
+        Deriver([rule], CertificateCheck([rule], {rule.id: certificate(rule)}, anew=True)).derive(lhs, rhs) is not None
+    )
 
 
 def test_conditions_must_hold() -> None:
@@ -276,7 +278,7 @@ def test_two_graphs_that_lead_down_to_one_need_no_rule() -> None:
 def test_rules_come_and_go() -> None:
     equation = sides(f"MatMul(MatMul(a, b), {T}({T}(c))) = MatMul(a, MatMul(b, c))")
     rules = [parse_rule(rule) for rule in (ASSOCIATIVE, TWICE)]
-    growing = Deriver([], ByFingerprint(Evaluator(0)))
+    growing = Deriver([], FingerprintCheck(Evaluator(0)))
     assert growing.derive(*equation) is None
     growing.add(rules[0])
     assert growing.derive(*equation) is None
@@ -306,7 +308,7 @@ def test_a_search_ends_at_its_bound() -> None:
 
 
 def test_steepest_descent() -> None:
-    down = Deriver([parse_rule(TWICE)], ByFingerprint(Evaluator(0)))
+    down = Deriver([parse_rule(TWICE)], FingerprintCheck(Evaluator(0)))
     (term,) = normal(parse_terms(f"Add({T}({T}({T}({T}(a)))), b)", SQUARE))
     assert show_terms([down.descend(term, lambda t: float(sum(1 for _ in topological((t,)))))]) in (
         "Add(a, b)",

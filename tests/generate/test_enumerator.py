@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from superopt.generate.conjectures.equal_pairs import conjectures
-from superopt.generate.derive import ByFingerprint, Deriver
+from superopt.generate.derive import Deriver, FingerprintCheck
 from superopt.generate.enumeration.blocks import renamed_apart
 from superopt.generate.enumeration.classes import Classes, Rows
 from superopt.generate.enumeration.enumerator import _Enumerator, enumerate_family
@@ -101,7 +101,7 @@ def test_what_is_left_explains_all_equal_graphs() -> None:
     rules = [Rule(e.lhs, e.rhs) for e in conjectures(enumerate_family(MATRICES, evaluator, operators=2), evaluator)]
     assert len(rules) < 20
     plain = [Rule(*(_untyped(side) for side in (rule.lhs, rule.rhs))) for rule in rules]
-    deriver = Deriver(plain, ByFingerprint(evaluator))
+    deriver = Deriver(plain, FingerprintCheck(evaluator))
     groups: dict[object, list[Term]] = {}
     for terms in _every_graph(MATRICES, 2).values():
         for term in terms:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from superopt.generate.enumeration.fingerprints import Evaluator
-from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.prove.shipped_signatures import variations
 from superopt.generate.prove.variadic_rules import extensions
 from superopt.ir.notation import parse_rule, parse_terms, show_rule, show_signature, show_terms
@@ -128,17 +128,17 @@ def _parts(*names: str) -> str:
 
 
 @pytest.fixture
-def trial() -> Trial:
-    return Trial(Evaluator(0), 0)
+def check() -> SamplingCheck:
+    return SamplingCheck(Evaluator(0), 0)
 
 
 @pytest.mark.parametrize(("two", "three"), _LAWS.values(), ids=list(_LAWS))
-def test_law_of_three(two: str, three: str, trial: Trial) -> None:
+def test_law_of_three(two: str, three: str, check: SamplingCheck) -> None:
     schema = extended(parse_rule(two), 3)
     assert schema is not None
     assert f"{show_rule(schema.rule)} @ {show_signature(schema.base)}" == three
     assert schema.open == schema.base and set(schema.kinds) == {name for name, _ in schema.open.attrs}
-    assert trial.holds(schema.rule, schema.base)
+    assert check.holds(schema.rule, schema.base)
     assert isinstance(prove_at(schema.rule, schema.base), Proved)
 
 
@@ -168,7 +168,7 @@ def test_shipped_laws_of_two_are_themselves() -> None:
         assert (two.rule.lhs, two.rule.rhs, two.base) == (rule.lhs, rule.rhs, rule.signatures[0])
 
 
-def test_extensions_are_proven_at_three_and_four(trial: Trial) -> None:
+def test_extensions_are_proven_at_three_and_four(check: SamplingCheck) -> None:
     tried: list[tuple[Rule, Signature, Verdict]] = []
 
     def prover(rule: Rule, signature: Signature) -> Verdict:
@@ -177,7 +177,7 @@ def test_extensions_are_proven_at_three_and_four(trial: Trial) -> None:
 
     merged, part = (parse_rule(_LAWS[name][0]) for name in ("outputs", "the last part"))
     first, last = (parse_rule(f"{_parts('x', 'y')}.{k} = {v} @ x[_,_] y[_,_]") for k, v in enumerate("xy"))
-    found = list(extensions(map(schema_of, (merged, first, last, part)), trial, prover))
+    found = list(extensions(map(schema_of, (merged, first, last, part)), check, prover))
     assert all(isinstance(verdict, Proved) for _, _, verdict in tried)
     assert [(schema.rule, schema.base) for schema in found] == [(rule, signature) for rule, signature, _ in tried]
     assert [show_terms(schema.rule.lhs) for schema in found] == [
@@ -195,14 +195,14 @@ def test_extensions_are_proven_at_three_and_four(trial: Trial) -> None:
         assert list(variations(schema, "matrix"))  # what the pipeline proves further
 
 
-def test_what_is_false_or_not_proven_is_left_out(trial: Trial) -> None:
+def test_what_is_false_or_not_proven_is_left_out(check: SamplingCheck) -> None:
     absorbed = parse_rule("Sum(x, y) = Add(x, Add(y, Zeros[shape=y.shape])) @ x[_] y[_]")
     false = parse_rule("Max(x, y) = Sub(Add(x, y), Min(x, y)) @ x[_] y[_]")  # of three, the middle one is left too
     assert extended(absorbed, 3) is None
     assert extended(false, 3) is not None
-    assert list(extensions([schema_of(false)], trial, prove_at)) == []
+    assert list(extensions([schema_of(false)], check, prove_at)) == []
     concat = schema_of(parse_rule(_LAWS["Concat"][0]))
-    assert list(extensions([concat], trial, lambda rule, signature: Unknown("not asked"))) == []
+    assert list(extensions([concat], check, lambda rule, signature: Unknown("not asked"))) == []
 
 
 def test_a_merge_of_three_is_matched() -> None:

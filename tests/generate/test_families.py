@@ -58,7 +58,7 @@ _LAWS: dict[str, tuple[Sequence[Family], tuple[str, ...]]] = {
         ("Add(Add(b, MatMul(x, w)), MatMul(MatMul(x, u), t)) = Add(b, MatMul(x, Add(w, MatMul(u, t))))",),
     ),
     "rows of several inputs through one Gemm": (
-        [family for family in _with_input(LINEAR, "x", "y", "w", "b") if family.halves == (-2,)],
+        [family for family in _with_input(LINEAR, "x", "y", "w", "b") if family.split_axes == (-2,)],
         (
             f"({_ANY}(x, w, b), {_ANY}(y, w, b)) "
             f"= ({_ROWS}({_ANY}({_JOINED}, w, b)).0, {_ROWS}({_ANY}({_JOINED}, w, b)).1)",

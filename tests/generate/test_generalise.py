@@ -7,7 +7,7 @@ import pytest
 from superopt.generate.conjectures.equation import Equation
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.attributes import generalise
-from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.grammar import Family, Variable
 from superopt.ir.notation import parse_terms, show_rule
 from superopt.ir.types import tensor
@@ -86,9 +86,9 @@ def test_rule(name: str) -> None:
     left, right, shapes, rule = CASES[name]
     types = {variable: tensor(*shape) for variable, shape in shapes.items()}
     variables = tuple(Variable(v, shape, v, v.isupper()) for v, shape in shapes.items())
-    family = Family("x", variables, (), 2, lifts="conv" if len(shapes["x"]) == 4 else "")
+    family = Family("x", variables, (), 2, variation="conv" if len(shapes["x"]) == 4 else "")
     evaluator = Evaluator(0)
     equation = Equation(parse_terms(left, types), parse_terms(right, types), family)
-    found = generalise(equation, Trial(evaluator, 0))
+    found = generalise(equation, SamplingCheck(evaluator, 0))
     assert found is not None
     assert show_rule(found.rule) == rule

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from superopt.generate.conjectures.minimal_filtering import interpolated, minimal_filtering
+from superopt.generate.conjectures.minimal_filtering import filtering_conjectures, minimal_filtering
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.families.filtering import FILTERING
-from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.ir.dim import evaluate, symbol
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, map_terms
@@ -44,9 +44,9 @@ def test_too_many_points_are_refused() -> None:
 
 def _smallest() -> Rule:
     (family,) = FILTERING
-    ((schema, equation),) = interpolated(replace(family, tiles=((2, 2),)))
+    ((schema, equation),) = filtering_conjectures(replace(family, tiles=((2, 2),)))
     assert equation.lhs[0].type == equation.rhs[0].type
-    assert Trial(Evaluator(0), 0).holds(schema.rule, schema.base)
+    assert SamplingCheck(Evaluator(0), 0).holds(schema.rule, schema.base)
     return replace(schema.rule, signatures=(schema.base,))
 
 
@@ -75,7 +75,7 @@ def test_another_number_is_no_law(position: int) -> None:
 
     false = Rule(rule.lhs, map_terms(rule.rhs, build), rule.signatures)
     assert false.rhs != rule.rhs
-    assert not Trial(Evaluator(0), 0).holds(false, false.signatures[0])
+    assert not SamplingCheck(Evaluator(0), 0).holds(false, false.signatures[0])
     assert not isinstance(prove_at(false, false.signatures[0]), Proved)
 
 

@@ -14,9 +14,9 @@ from superopt.generate.conjectures.equation import Equation
 from superopt.generate.enumeration.enumerator import enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.attributes import generalise
-from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.grammar import Family, Use, Variable
-from superopt.generate.minimise.cost import GraphCost, cost
+from superopt.generate.minimise.cost import EnumerationCost, cost
 from superopt.generate.minimise.minimiser import Minimiser
 from superopt.generate.minimise.usefulness import is_usable, is_weak
 from superopt.generate.prove.prove_conjectures import Settler
@@ -39,8 +39,8 @@ MATRICES = Family(
     ),
     runtime=3,
     elements=8,
-    lifts="matrix",
-    halves=(-1,),
+    variation="matrix",
+    split_axes=(-1,),
 )
 LINEAR = Family(
     "linear",
@@ -117,7 +117,7 @@ def test_another_seed_finds_the_same_conjectures() -> None:
     ],
 )  # fmt: skip
 def test_literals_become_variables_and_sizes(text: str, expected: str) -> None:
-    schema = generalise(_equation(MATRICES, text), Trial(Evaluator(0), 0))
+    schema = generalise(_equation(MATRICES, text), SamplingCheck(Evaluator(0), 0))
     assert schema is not None
     assert show_rule(Rule(schema.rule.lhs, schema.rule.rhs)) == expected
 
@@ -131,13 +131,15 @@ def test_literals_become_variables_and_sizes(text: str, expected: str) -> None:
     ],
 )
 def test_what_is_no_law_is_not_generalised(text: str) -> None:
-    assert generalise(_equation(MATRICES, text), Trial(Evaluator(0), 0)) is None
+    assert generalise(_equation(MATRICES, text), SamplingCheck(Evaluator(0), 0)) is None
 
 
 def test_sizes_fixed_by_typing_become_literals() -> None:
-    family = Family("f", (Variable("x", (1, 2, 2, 2), "x"),), (), 1, lifts="conv")
+    family = Family("f", (Variable("x", (1, 2, 2, 2), "x"),), (), 1, variation="conv")
     conv = "Conv[dilations=[1, 1], group=1, pads=[0, 0, 0, 0], strides=[1, 1]]"
-    schema = generalise(_equation(family, f"{conv}(x, Dirac[group=1, shape=[2, 2, 1, 1]]) = x"), Trial(Evaluator(0), 0))
+    schema = generalise(
+        _equation(family, f"{conv}(x, Dirac[group=1, shape=[2, 2, 1, 1]]) = x"), SamplingCheck(Evaluator(0), 0)
+    )
     assert schema is not None
     assert dict(schema.base.attrs)["z"] == (None, None, 1, 1)
     assert dict(schema.open.attrs)["z"] == (None, None, None, None)
@@ -191,7 +193,7 @@ _SIDE_BY_SIDE = Family(
     ),
     (),
     1,
-    lifts="conv",
+    variation="conv",
 )
 
 
@@ -250,7 +252,7 @@ def test_another_form_of_a_known_result_is_dropped() -> None:
 def test_costs_count_what_runs() -> None:
     types = {"x": tensor(2, 3), "w": tensor(3, 4), "u": tensor(3, 4)}
     (merged,) = parse_terms("MatMul(x, Add(w, u))", types)
-    assert cost((merged,), frozenset("wu")) == GraphCost(2 * 4 * 3, 8.0 + 2 * 4)
+    assert cost((merged,), frozenset("wu")) == EnumerationCost(2 * 4 * 3, 8.0 + 2 * 4)
     assert cost((merged,), frozenset()).other == cost((merged,), frozenset("wu")).other + 8.0 + 3 * 4
 
 
@@ -285,14 +287,14 @@ def test_functions_of_the_runtime_are_no_way_between_standard_operators() -> Non
 
 
 def test_a_trial_finds_sizes_and_tells_laws_from_others() -> None:
-    trial = Trial(Evaluator(0), 0)
+    check = SamplingCheck(Evaluator(0), 0)
     law = parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_] | a[_] b[_,_] c[_]")
-    assert [trial.holds(law, s) for s in law.signatures] == [True, True]
+    assert [check.holds(law, s) for s in law.signatures] == [True, True]
     wrong = parse_rule("MatMul(a, b) = MatMul(b, a) @ a[_,_] b[_,_] | a[] b[_,_]")
-    assert [trial.holds(wrong, s) for s in wrong.signatures] == [False, None]
-    assert trial.freedom(law, law.signatures[0]) == 4
+    assert [check.holds(wrong, s) for s in wrong.signatures] == [False, None]
+    assert check.freedom(law, law.signatures[0]) == 4
     squeeze = parse_rule("Squeeze[axes=[-1]](a) = ReduceSum[axes=[-1], keepdims=0](a) @ a[_,_]")
-    assert trial.pinned(squeeze, squeeze.signatures[0]).shapes == (("a", (None, 1)),)
+    assert check.pinned(squeeze, squeeze.signatures[0]).shapes == (("a", (None, 1)),)
 
 
 def test_a_tiny_grammar_gives_the_textbook_laws(tmp_path: Path) -> None:

@@ -20,9 +20,11 @@ from superopt.generate.run import workers
 from tests.generate.test_shards import ROOT
 
 FAMILIES = (
-    Family("matrix", inputs("a b c", (2, 2)), (*binary("MatMul Add"), *transpose((1, 0))), 3, lifts="matrix", wave=0),
+    Family(
+        "matrix", inputs("a b c", (2, 2)), (*binary("MatMul Add"), *transpose((1, 0))), 3, variation="matrix", wave=0
+    ),
     Family("layout", inputs("x y", (2, 4)), (*binary("Add Mul"), *concat(-1), *splits(-1)), 2, elements=8, parts=2),
-    Family("both", inputs("a b c", (2, 2)), (Use("MatMul"), *concat(-1, -2)), 3, elements=8, halves=(-1,), parts=3),
+    Family("both", inputs("a b c", (2, 2)), (Use("MatMul"), *concat(-1, -2)), 3, elements=8, split_axes=(-1,), parts=3),
 )
 
 

@@ -12,7 +12,7 @@ import pytest
 from distributed.scheduler import KilledWorker
 
 from superopt.generate.run.dask_cluster import _Cluster
-from superopt.generate.run.rw_lock import Turns
+from superopt.generate.run.rw_lock import RwLock
 from superopt.generate.run.workers import WorkersError
 
 
@@ -63,18 +63,18 @@ def test_who_stood_beside_is_not_to_blame() -> None:
 
 
 def test_alone_is_alone_and_nobody_begins_before() -> None:
-    turns, order = Turns(), list[str]()
+    turns, order = RwLock(), list[str]()
 
     def alone() -> None:
-        with turns.alone():
+        with turns.exclusive():
             order.append("alone")
 
     def late() -> None:
-        with turns.beside_others():
+        with turns.shared():
             order.append("late")
 
     with ThreadPoolExecutor(2) as threads:
-        with turns.beside_others(), turns.beside_others():
+        with turns.shared(), turns.shared():
             asked: list[Future[None]] = [threads.submit(alone)]
             while not turns._alone:
                 time.sleep(0.001)
@@ -86,16 +86,16 @@ def test_alone_is_alone_and_nobody_begins_before() -> None:
 
 
 def test_who_waits_leaves_when_all_is_stopped() -> None:
-    turns = Turns()
+    turns = RwLock()
 
     def alone() -> None:
-        with turns.alone():
+        with turns.exclusive():
             raise AssertionError
 
-    with ThreadPoolExecutor(1) as threads, turns.beside_others():
+    with ThreadPoolExecutor(1) as threads, turns.shared():
         waiting = threads.submit(alone)
         turns.stop()
         with pytest.raises(CancelledError):
             waiting.result(timeout=60)
-    with pytest.raises(CancelledError), turns.beside_others():
+    with pytest.raises(CancelledError), turns.shared():
         pass

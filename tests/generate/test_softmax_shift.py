@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from superopt.generate.conjectures.softmax_shift import shifted
+from superopt.generate.conjectures.softmax_shift import shift_conjectures
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.families.shifted import SHIFTED
-from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.prove.prove_conjectures import Settler
 from superopt.ir.notation import parse_rule, show_rule
 from superopt.ir.rule import Rule
@@ -20,9 +20,9 @@ from verify.verdict import Proved, Refuted
 
 
 def _rule() -> Rule:
-    ((schema, equation),) = shifted(SHIFTED[0])
+    ((schema, equation),) = shift_conjectures(SHIFTED[0])
     assert equation.lhs[0].type == equation.rhs[0].type
-    assert Trial(Evaluator(0), 0).holds(schema.rule, schema.base)
+    assert SamplingCheck(Evaluator(0), 0).holds(schema.rule, schema.base)
     return Rule(schema.rule.lhs, schema.rule.rhs, (schema.base,))
 
 
@@ -47,7 +47,7 @@ def test_another_shift_above_than_below_is_no_law(old: str, new: str) -> None:
     text = show_rule(Rule(rule.lhs, rule.rhs))
     false = parse_rule(text.replace(old, new, 1))
     assert false.rhs != rule.rhs
-    assert not Trial(Evaluator(0), 0).holds(false, rule.signatures[0])
+    assert not SamplingCheck(Evaluator(0), 0).holds(false, rule.signatures[0])
     assert isinstance(prove_at(false, rule.signatures[0]), Refuted)
 
 
@@ -57,5 +57,5 @@ def test_laws_that_lead_back_do_not_replace_it() -> None:
     for listed in certified_rules(None)[0]:
         if listed.rule.id != _rule().id and len(listed.rule.lhs) == 1:
             settler.minimiser.add(Rule(listed.rule.lhs, listed.rule.rhs), False)
-    settler.propose(shifted(SHIFTED[0]))
+    settler.propose(shift_conjectures(SHIFTED[0]))
     assert [kept.rule.id for kept in settler.kept] == [_rule().id]

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from superopt.cli import main, proving
 from superopt.generate import Summary, families, generate
-from superopt.generate.pipeline import Witness
+from superopt.generate.pipeline import CounterexampleCheck
 from superopt.ir.notation import parse_rule, show_rule, show_signature
 from superopt.ir.rule import Rule
 from superopt.optimizer import confirm as module
@@ -134,7 +134,7 @@ def test_a_contradiction_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_contradiction_fails_generate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = parse_rule("Add(a, b) = Add(b, a) @ a[_] b[_]")
 
-    def found(out: Path, seed: int, progress: object, *, witness: Witness, **_: object) -> Summary:
+    def found(out: Path, seed: int, progress: object, *, witness: CounterexampleCheck, **_: object) -> Summary:
         refuted = wrong()
         assert isinstance(refuted, Refuted) and refuted.counterexample is not None
         said = witness(rule, rule.signatures[0], refuted.counterexample)

@@ -46,7 +46,7 @@ def conjectures(state: Enumeration, evaluator: Evaluator) -> list[Equation]:
     equations = list(found.values())
     if state.classes.family.joint:
         equations = _together(equations, state.classes.family.joint)
-    for axis in state.classes.family.halves:
+    for axis in state.classes.family.split_axes:
         equations += _halved(state, evaluator, build, axis)
     return sorted((e for e in equations if not _is_special(e)), key=lambda e: e.size)
 

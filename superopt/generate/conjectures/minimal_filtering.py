@@ -28,13 +28,13 @@ from superopt.ir.notation import parse_rule
 from superopt.ir.rule import Rule, Signature
 from superopt.rulebook.variadic import Schema
 
-__all__ = ["Filtering", "interpolated", "minimal_filtering"]
+__all__ = ["FilteringMatrices", "filtering_conjectures", "minimal_filtering"]
 
 _POINTS = (0, 1, -1, 2, -2, 3, -3)  # small ones: rounding errors grow with their powers
 
 
 @dataclass(frozen=True)
-class Filtering:
+class FilteringMatrices:
     """What one axis is computed by: `outputs` is A [t][m], `inputs` B [t][t], `filters` G [t][r]; `divisor` is d."""
 
     outputs: tuple[tuple[int, ...], ...]
@@ -43,7 +43,7 @@ class Filtering:
     divisor: int
 
 
-def minimal_filtering(m: int, r: int) -> Filtering:
+def minimal_filtering(m: int, r: int) -> FilteringMatrices:
     """m outputs of a filter of r taps by m + r - 1 multiplications. Raises ValueError for more than 8 of them."""
     points = [Fraction(p) for p in _POINTS[: m + r - 2]]
     if len(points) < m + r - 2:
@@ -53,7 +53,7 @@ def minimal_filtering(m: int, r: int) -> Filtering:
     outputs = [[p**a for a in range(m)] for p in points] + [_last(m)]
     filters = [[divisor * p**u / s for u in range(r)] for p, s in zip(points, scales, strict=True)]
     inputs = [_polynomial([q for q in points if q != p], m + r - 1) for p in points] + [_polynomial(points, m + r - 1)]
-    return Filtering(_integers(outputs), _integers(inputs), _integers([*filters, _last(r, divisor)]), divisor)
+    return FilteringMatrices(_integers(outputs), _integers(inputs), _integers([*filters, _last(r, divisor)]), divisor)
 
 
 def _last(count: int, value: int = 1) -> list[Fraction]:
@@ -74,7 +74,7 @@ def _integers(rows: Sequence[Sequence[Fraction]]) -> tuple[tuple[int, ...], ...]
     return tuple(tuple(int(value) for value in row) for row in rows)
 
 
-def interpolated(family: Family) -> Iterator[tuple[Schema, Equation]]:
+def filtering_conjectures(family: Family) -> Iterator[tuple[Schema, Equation]]:
     """The conjectures for each tile of a family, and their instances at the shapes of its variables x, w and b."""
     shape = {v.name: v.shape for v in family.variables}
     for tile in family.tiles:

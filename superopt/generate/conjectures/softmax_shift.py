@@ -21,10 +21,10 @@ from superopt.ir.notation import parse_rule
 from superopt.ir.rule import Signature
 from superopt.rulebook.variadic import Schema
 
-__all__ = ["shifted"]
+__all__ = ["shift_conjectures"]
 
 
-def shifted(family: Family) -> Iterator[tuple[Schema, Equation]]:
+def shift_conjectures(family: Family) -> Iterator[tuple[Schema, Equation]]:
     """The conjecture for each shift of a family, and its instance at the shapes of its variables a and v."""
     for shift in family.shifts:
         exponentials = (

@@ -1,6 +1,5 @@
 """Derivability: which equations follow from a set of rules, and by which steps."""
 
-from superopt.generate.derive.admits import ByFingerprint, Certified
 from superopt.generate.derive.consequences import (
     DERIVED,
     NO_INSTANCE,
@@ -9,11 +8,12 @@ from superopt.generate.derive.consequences import (
     Derivation,
     consequence,
 )
+from superopt.generate.derive.deriver import DerivationStep, Deriver
 from superopt.generate.derive.instances import Instance, instances
-from superopt.generate.derive.neighbours import Admits, normal
-from superopt.generate.derive.search import Deriver, Step
+from superopt.generate.derive.neighbours import StepCheck, normal
+from superopt.generate.derive.step_checks import CertificateCheck, FingerprintCheck
 
 __all__ = [
-    "DERIVED", "NOT_DERIVED", "NO_INSTANCE", "Admits", "ByFingerprint", "Certified", "Consequence", "Derivation",
-    "Deriver", "Instance", "Step", "consequence", "instances", "normal",
+    "DERIVED", "NOT_DERIVED", "NO_INSTANCE", "CertificateCheck", "Consequence", "Derivation",
+    "DerivationStep", "Deriver", "FingerprintCheck", "Instance", "StepCheck", "consequence", "instances", "normal",
 ]  # fmt: skip

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from superopt.generate.derive.deriver import DerivationStep, Deriver
 from superopt.generate.derive.instances import Instance, instances
-from superopt.generate.derive.search import Deriver, Step
 from superopt.ir.notation import show_signature
 from superopt.ir.rule import Condition, Rule, Signature
 
@@ -23,7 +23,7 @@ class Derivation:
 
     signature: Signature
     instance: Instance
-    steps: tuple[Step, ...] | None
+    steps: tuple[DerivationStep, ...] | None
     cut: bool
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from superopt.generate.enumeration.fingerprints import Evaluator
-from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.ir.dim import Dim, Size, evaluate, symbols_of
 from superopt.ir.infer import IllTyped
 from superopt.ir.notation import show_signature
@@ -43,7 +43,7 @@ def instances(rule: Rule, signature: Signature, count: int = 2, conditions: Sequ
     """
     try:
         symbolic = signature.bindings()
-        solved = Trial(Evaluator(0), 0).solved(rule, signature)
+        solved = SamplingCheck(Evaluator(0), 0).solved(rule, signature)
     except (IllTyped, TypeError, IndexError):  # the latter: a symbol where an operator needs a number
         return []
     names = _symbols(symbolic)

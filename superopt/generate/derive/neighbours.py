@@ -17,10 +17,10 @@ from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, map_terms, topological
 
-__all__ = ["Admits", "Edge", "Neighbours", "normal", "outputs", "together"]
+__all__ = ["Neighbours", "RewriteEdge", "StepCheck", "normal", "outputs", "together"]
 
 # Whether a step is right: (rule, what its variables stand for, the left side's instance, the right side's instance).
-Admits: TypeAlias = Callable[[Rule, Bindings, Term, Term], bool]
+StepCheck: TypeAlias = Callable[[Rule, Bindings, Term, Term], bool]
 
 _TUPLE = "(,)"  # an operator that only holds several outputs together, so that a graph is one term
 
@@ -49,7 +49,7 @@ def _ordered(old: Term, inputs: tuple[Term | None, ...]) -> Term:
 
 
 @dataclass(frozen=True, eq=False)
-class Edge:
+class RewriteEdge:
     """`place` becomes `new` by the rule with this number, left to right (`forward`) or right to left.
 
     `there` and `back`: whether the step is admitted from `place` to `new`, and from `new` to `place`.
@@ -82,7 +82,7 @@ class _Variant:
 class Neighbours:
     """The terms one step away from any term, in normal form, by the rules added so far."""
 
-    def __init__(self, admits: Admits) -> None:
+    def __init__(self, admits: StepCheck) -> None:
         self.rules: list[Rule] = []
         self.tried = 0  # steps put to `admits`
         self._admits = admits
@@ -90,7 +90,7 @@ class Neighbours:
         self._fitting: dict[tuple[str, ...], list[_Variant]] = {}  # by head of a term and of its operands
         self._looked: dict[tuple[str, ...], int] = {}  # how many variants went through that sieve
         self._matched: dict[Term, int] = {}  # how many fitting variants were matched against a term
-        self._near: dict[Term, dict[Edge, Term]] = {}  # grows only, in order
+        self._near: dict[Term, dict[RewriteEdge, Term]] = {}  # grows only, in order
         self._lifted: dict[Term, dict[Term, int]] = {}  # how many steps of an operand were lifted
         self._fresh: dict[Term, int] = {}  # how many rules there were when a term's neighbours were found
 
@@ -107,7 +107,7 @@ class Neighbours:
                     self._variants.setdefault((heads[0], len(heads)), []).append(variant)
         return number
 
-    def of(self, term: Term) -> Mapping[Edge, Term]:
+    def of(self, term: Term) -> Mapping[RewriteEdge, Term]:
         """Where each step leads; `term` must be in normal form. Several steps may lead to one term."""
         now = len(self.rules)
         if self._fresh.get(term) != now:
@@ -139,13 +139,13 @@ class Neighbours:
                         near[edge] = self._over(term, edge)
                 lifted[operand] = len(below)
 
-    def _over(self, term: Term, edge: Edge) -> Term:
+    def _over(self, term: Term, edge: RewriteEdge) -> Term:
         """`term` after a step in its operands; the step keeps types."""
         near = self._near
         inputs = tuple(i if i is None or i not in near else near[i].get(edge, i) for i in term.inputs)
         return _ordered(term, inputs)
 
-    def _here(self, term: Term) -> Iterator[Edge]:
+    def _here(self, term: Term) -> Iterator[RewriteEdge]:
         """Steps at the root that were not yet found."""
         fitting = self._may_fit(_heads(term))
         start = self._matched.get(term, 0)
@@ -163,7 +163,7 @@ class Neighbours:
         self._looked[heads] = len(known)
         return fitting
 
-    def _step(self, place: Term, variant: _Variant) -> Edge | None:
+    def _step(self, place: Term, variant: _Variant) -> RewriteEdge | None:
         bindings = match((variant.lhs,), (place,))
         dtype = None if bindings is None else bindings.dtype()
         if bindings is None or dtype is None:
@@ -177,7 +177,7 @@ class Neighbours:
         self.tried += 1
         there = self._admits(variant.directed, bindings, place, new)
         back = self._admits(variant.opposite, bindings, new, place)
-        return Edge(variant.number, variant.forward, place, new, there, back) if there or back else None
+        return RewriteEdge(variant.number, variant.forward, place, new, there, back) if there or back else None
 
 
 def _variants(rule: Rule) -> Iterator[tuple[Term, Term]]:

@@ -20,7 +20,7 @@ from superopt.ir.infer import IllTyped
 from superopt.ir.term import var
 from superopt.ir.types import TensorType
 
-__all__ = ["Block", "Cells", "renamed_apart"]
+__all__ = ["Block", "BlockBuilder", "renamed_apart"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class _Cell:
+class _OperandSet:
     """Classes that are alike for the grammar."""
 
     shape: Shape
@@ -71,7 +71,7 @@ class _Cell:
     ids: Ids
 
 
-class Cells:
+class BlockBuilder:
     """The products of one level."""
 
     def __init__(self, classes: Classes) -> None:
@@ -85,11 +85,11 @@ class Cells:
         for number, use in enumerate(self.classes.family.uses):
             if use.fold if runtime == 0 else use.run:
                 for arity in use.arities:
-                    cells = [self._cells(use, slot, arity, runtime) for slot in range(arity)]
+                    cells = [self._operand_sets(use, slot, arity, runtime) for slot in range(arity)]
                     found += self._products(number, use, cells, runtime, folds)
         return sorted(found, key=lambda block: (block.folded, block.use))
 
-    def _cells(self, use: Use, slot: int, arity: int, runtime: int) -> list[_Cell]:
+    def _operand_sets(self, use: Use, slot: int, arity: int, runtime: int) -> list[_OperandSet]:
         c = self.classes
         usable = np.flatnonzero(c.built & (c.rows.runtime < max(runtime, 1)))
         table = np.stack([c.shape, c.rows.runtime, c.rows.folded, c.weight, c.maker], axis=1)[usable].astype(np.int32)
@@ -106,16 +106,16 @@ class Cells:
                 key = (c.shapes[shape], run, folded, bool(weight), pairs and fits(1 - slot))
                 groups.setdefault(key, []).append(k)
         inverse = inverse.reshape(-1)
-        cells = [_Cell(*key, usable[np.isin(inverse, kinds)].astype(np.int32)) for key, kinds in groups.items()]
+        cells = [_OperandSet(*key, usable[np.isin(inverse, kinds)].astype(np.int32)) for key, kinds in groups.items()]
         return sorted(cells, key=lambda cell: int(cell.ids[0]))
 
     def _products(
-        self, number: int, use: Use, cells: list[list[_Cell]], runtime: int, folds: Sequence[int]
+        self, number: int, use: Use, cells: list[list[_OperandSet]], runtime: int, folds: Sequence[int]
     ) -> Iterator[Block]:
         inner = max(runtime - 1, 0)
         commutes = use.spec.commutative and len(cells) > 1
 
-        def fill(chosen: tuple[_Cell, ...], left: int) -> Iterator[tuple[_Cell, ...]]:
+        def fill(chosen: tuple[_OperandSet, ...], left: int) -> Iterator[tuple[_OperandSet, ...]]:
             if len(chosen) == len(cells):
                 if left == 0 and (runtime == 0) == all(cell.weight for cell in chosen):
                     yield chosen

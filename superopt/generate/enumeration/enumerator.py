@@ -1,8 +1,8 @@
 """Bottom-up enumeration: every graph of a family by operator count, hundreds of thousands at a time.
 
-Graphs with one fingerprint form a class, and only its smallest graph is built upon (observational equivalence).
-Graphs are never objects here: they are products of sets of classes (`blocks`), whose fingerprints come from matrix
-products (`forms`). Of the graphs that are not new, those that a smaller law already explains are dropped (`laws`);
+GraphList with one fingerprint form a class, and only its smallest graph is built upon (observational equivalence).
+GraphList are never objects here: they are products of sets of classes (`blocks`), whose fingerprints come from matrix
+products (`forms`). Of the graphs that are not new, those that a smaller rule already explains are dropped (`laws`);
 the others are conjectures.
 
 Size is the number of operators that run at inference. Operators on weights alone are folded, so they are free, up to
@@ -21,20 +21,20 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from superopt.generate.enumeration.blocks import Block, Cells, renamed_apart
+from superopt.generate.enumeration.blocks import Block, BlockBuilder, renamed_apart
 from superopt.generate.enumeration.classes import ARITY, Classes, Ids, Rows, mixed
 from superopt.generate.enumeration.deduplicate import most_general
 from superopt.generate.enumeration.fingerprints import Evaluator
-from superopt.generate.enumeration.graph_list import KEYS, Graphs, Numbers
-from superopt.generate.enumeration.known_rules import Laws
-from superopt.generate.enumeration.linear_fingerprints import Forms, Keys
+from superopt.generate.enumeration.graph_list import KEYS, GraphList, Numbers
+from superopt.generate.enumeration.known_rules import KnownRules
+from superopt.generate.enumeration.linear_fingerprints import BlockFingerprints, Keys
 from superopt.generate.field import Array, Shape
 from superopt.generate.grammar import Family
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
 
-__all__ = ["Enumeration", "Level", "enumerate_family"]
+__all__ = ["Enumeration", "LevelCounts", "enumerate_family"]
 
 _RENAMED_APART = 4  # from so many operators on, graphs of the last level are enumerated up to renaming
 _MEMORY = 1 << 30
@@ -42,9 +42,9 @@ _ALL = (0, KEYS)
 
 
 @dataclass
-class Level:
+class LevelCounts:
     """Counts of one level: graphs enumerated, classes that are new, graphs equal to a smaller one, and how many of
-    those no smaller law explains."""
+    those no smaller rule explains."""
 
     runtime: int
     graphs: int = 0
@@ -61,7 +61,7 @@ class Enumeration:
     classes: Classes
     rows: Rows = field(default_factory=lambda: Rows.join([]))
     same: Ids = field(default_factory=lambda: np.empty(0, np.int32))
-    levels: list[Level] = field(default_factory=list)
+    levels: list[LevelCounts] = field(default_factory=list)
 
     @property
     def graphs(self) -> int:
@@ -91,9 +91,9 @@ class _Enumerator:
         self.family, self.evaluator, self.part, self.memory = family, evaluator, part, memory
         self.classes = Classes(family, memory)
         self.state = Enumeration(self.classes)
-        self.forms = Forms(self.classes, evaluator.hasher)
-        self.cells = Cells(self.classes)
-        self.laws = Laws(self.classes, evaluator)
+        self.fingerprints = BlockFingerprints(self.classes, evaluator.hasher)
+        self.builder = BlockBuilder(self.classes)
+        self.known_rules = KnownRules(self.classes, evaluator)
         self.unfolded: set[int] = set()  # classes that have a second representative, without folding
         self.found: list[tuple[Rows, Ids]] = []
 
@@ -131,9 +131,9 @@ class _Enumerator:
         self.classes.add(shape, rows, weight, maker, key, value, np.ones(1, np.bool_), leaf=number)
 
     def _level(self, runtime: int, folds: Sequence[int], last: bool) -> None:
-        level = Level(runtime)
+        level = LevelCounts(runtime)
         by_shape: dict[Shape, list[Block]] = {}
-        for block in self.cells.blocks(runtime, folds):
+        for block in self.builder.blocks(runtime, folds):
             by_shape.setdefault(block.out, []).append(block)
         found: list[tuple[Rows, Ids]] = []
         before = len(self.classes)
@@ -147,24 +147,24 @@ class _Enumerator:
         if runtime:  # laws of weights alone speed nothing up
             rows, same = Rows.join([r for r, _ in found]), np.concatenate([s for _, s in found] or [self.state.same])
             rows, same = most_general(self.classes, rows, same)
-            self.laws.learn(rows, same)
+            self.known_rules.learn(rows, same)
             if last or self.part[0] == 0:
                 self.found.append((rows, same))
 
     def _narrowed(self, blocks: list[Block], runtime: int) -> Iterator[Block]:
-        """Blocks of the last level without those graphs that a law rewrites whatever the other operands are."""
+        """Blocks of the last level without those graphs that a rule rewrites whatever the other operands are."""
         for block in blocks:
             for part in renamed_apart(self.classes, block) if runtime >= _RENAMED_APART else (block,):
                 operands = part.operands
-                kept = tuple(self.laws.irreducible(part.use, slot, operands) for slot in range(len(operands)))
+                kept = tuple(self.known_rules.irreducible(part.use, slot, operands) for slot in range(len(operands)))
                 if part.unordered and len(kept[0]) != len(kept[1]):
                     kept = operands
                 if all(len(ids) for ids in kept):
                     yield Block(part.use, part.out, part.runtime, part.folded, kept, part.unordered)
 
-    def _settled(self, shape: Shape, blocks: list[Block], level: Level, runtime: int) -> list[tuple[Rows, Ids]]:
+    def _settled(self, shape: Shape, blocks: list[Block], level: LevelCounts, runtime: int) -> list[tuple[Rows, Ids]]:
         """All graphs of one shape; new fingerprints become classes. What is left unexplained of the others."""
-        graphs = Graphs(self.forms, blocks)
+        graphs = GraphList(self.fingerprints, blocks)
         news: list[tuple[Numbers, Keys]] = []
         seconds: list[tuple[Numbers, Ids]] = []
         others: list[tuple[Rows, Ids, Numbers]] = []  # equal to a known class, or (-1) to a new one by its place
@@ -183,7 +183,7 @@ class _Enumerator:
                 rest = np.flatnonzero(~is_new)
                 level.pairs += len(rest)
                 rows = graphs.rows(places[rest])
-                keep = np.flatnonzero(~self.laws.explained(rows))
+                keep = np.flatnonzero(~self.known_rules.explained(rows))
                 rest = rest[keep]
                 others.append((rows.take(keep), known[rest], places[leaders[rest]]))
         places, keys = (np.concatenate(part) for part in zip(*news, strict=True))
@@ -199,7 +199,7 @@ class _Enumerator:
             found.append((rows, same.astype(np.int32)))
         return found
 
-    def _add(self, shape: Shape, graphs: Graphs, places: Numbers, runtime: int, keys: Keys | None) -> Ids:
+    def _add(self, shape: Shape, graphs: GraphList, places: Numbers, runtime: int, keys: Keys | None) -> Ids:
         """The classes of these graphs, which are built upon unless all their elements are zero."""
         values: list[Array] = []
         built = np.ones(len(places), np.bool_)
@@ -212,7 +212,7 @@ class _Enumerator:
         stacked = np.concatenate(values) if values else None
         return self.classes.add(shape, rows, runtime == 0, makers[rows.use], keys, stacked, built)
 
-    def _add_seconds(self, shape: Shape, graphs: Graphs, equal: list[tuple[Numbers, Ids]], runtime: int) -> None:
+    def _add_seconds(self, shape: Shape, graphs: GraphList, equal: list[tuple[Numbers, Ids]], runtime: int) -> None:
         """Graphs to be built upon though they are not new: without folding, where the representative folds."""
         places, known = (np.concatenate(part) for part in zip(*equal, strict=True))
         order = np.argsort(places)
@@ -226,9 +226,9 @@ class _Enumerator:
         if chosen:
             self._add(shape, graphs, np.array(chosen, np.int64), runtime, None)
 
-    def _compared(self, shape: Shape, blocks: list[Block], level: Level) -> list[tuple[Rows, Ids]]:
+    def _compared(self, shape: Shape, blocks: list[Block], level: LevelCounts) -> list[tuple[Rows, Ids]]:
         """The last level: pairs of a graph and an equal smaller one."""
-        graphs = Graphs(self.forms, blocks)
+        graphs = GraphList(self.fingerprints, blocks)
         found: list[tuple[Rows, Ids]] = []
         index, count = self.part
         for low, high in graphs.ranges(self.memory, (index * KEYS // count, (index + 1) * KEYS // count)):
@@ -238,7 +238,7 @@ class _Enumerator:
         return found
 
     def _pass(
-        self, shape: Shape, graphs: Graphs, places: Numbers, keys: Keys, level: Level
+        self, shape: Shape, graphs: GraphList, places: Numbers, keys: Keys, level: LevelCounts
     ) -> Iterator[tuple[Rows, Ids]]:
         order = np.argsort(keys, kind="stable")
         places, keys = places[order], keys[order]
@@ -249,13 +249,13 @@ class _Enumerator:
         level.pairs += int(((known >= 0) | (shared & ~first)[: len(keys)]).sum())
         old = np.flatnonzero(known >= 0)
         rows = graphs.rows(places[old])
-        keep = ~self.laws.explained(rows)
+        keep = ~self.known_rules.explained(rows)
         level.unexplained += int(keep.sum())
         yield rows.take(keep), known[old[keep]]
-        # Equal graphs of this level, none of which any law rewrites: the first of them stands for the others.
+        # Equal graphs of this level, none of which any rule rewrites: the first of them stands for the others.
         new = np.flatnonzero((known < 0) & shared[: len(keys)])
         rows = graphs.rows(places[new])
-        keep = ~self.laws.explained(rows) & ~_repeated(rows, keys[new])
+        keep = ~self.known_rules.explained(rows) & ~_repeated(rows, keys[new])
         rows, keys = rows.take(keep), keys[new[keep]]
         starts = np.concatenate([[True], keys[1:] != keys[:-1]])[: len(keys)]
         group = np.cumsum(starts) - 1

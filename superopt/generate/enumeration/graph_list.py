@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from superopt.generate.enumeration.blocks import Block
 from superopt.generate.enumeration.classes import Rows
-from superopt.generate.enumeration.linear_fingerprints import Forms, Keys
+from superopt.generate.enumeration.linear_fingerprints import BlockFingerprints, Keys
 from superopt.generate.field import Array
 
-__all__ = ["KEYS", "Graphs", "Numbers"]
+__all__ = ["KEYS", "GraphList", "Numbers"]
 
 KEYS = 1 << 62  # fingerprints are below
 
@@ -20,11 +20,11 @@ _BYTES = 64  # of one graph while it is compared
 Numbers = npt.NDArray[np.int64]
 
 
-class Graphs:
+class GraphList:
     """A graph's place is its number in the product of its block, after all blocks before."""
 
-    def __init__(self, forms: Forms, blocks: Sequence[Block]) -> None:
-        self.forms, self.blocks = forms, blocks
+    def __init__(self, forms: BlockFingerprints, blocks: Sequence[Block]) -> None:
+        self.fingerprints, self.blocks = forms, blocks
         self.ends = np.cumsum([int(np.prod(block.sizes, dtype=np.int64)) for block in blocks], dtype=np.int64)
         self.commutes = np.array([use.spec.commutative for use in forms.classes.family.uses])
 
@@ -42,7 +42,7 @@ class Graphs:
         keys: list[Keys] = []
         start = 0
         for block, end in zip(self.blocks, self.ends.tolist(), strict=True):
-            for flat, key in self.forms.keys(block):
+            for flat, key in self.fingerprints.keys(block):
                 inside = (key >= low) & (key < high)
                 places.append(flat[inside] + start)
                 keys.append(key[inside])
@@ -72,6 +72,6 @@ class Graphs:
         """Which of the places, and their values [graphs, SAMPLES, *out], some at a time; in order for sorted places."""
         for block, at, flat in self.owned(places):
             done = 0
-            for value in self.forms.values(block, flat):
+            for value in self.fingerprints.values(block, flat):
                 yield at[done : done + len(value)], value
                 done += len(value)

@@ -1,12 +1,12 @@
-"""What smaller equations explain: a law of the enumeration so far, and which larger graphs it rewrites.
+"""What smaller equations explain: a rule of the enumeration so far, and which larger graphs it rewrites.
 
-A pair of equal graphs is worth a conjecture only if no smaller law rewrites the larger one of the two at its root:
-the graph that comes out is enumerated as well, and is equal to the same class. Laws are applied from larger to
+A pair of equal graphs is worth a conjecture only if no smaller rule rewrites the larger one of the two at its root:
+the graph that comes out is enumerated as well, and is equal to the same class. KnownRules are applied from larger to
 smaller graphs in one fixed order (levels, then operators, then operands from the left, as in a Knuth-Bendix order),
-so that explanations never run in a circle; what a law only permutes, as commutativity does, it rewrites only towards
+so that explanations never run in a circle; what a rule only permutes, as commutativity does, it rewrites only towards
 smaller operands.
 
-Laws are equal fingerprints here, not yet proven. If one is not proven later, its instances would not be, either.
+KnownRules are equal fingerprints here, not yet proven. If one is not proven later, its instances would not be, either.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from superopt.ir.infer import IllTyped
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
 
-__all__ = ["Law", "Laws"]
+__all__ = ["KnownRule", "KnownRules"]
 
 # A variable or constant (number of the leaf), or an operator over patterns.
 Tree: TypeAlias = Union[int, tuple[int, tuple["Tree", ...]]]
 Bool = npt.NDArray[np.bool_]
-_VARIANTS = 16  # orders of commutative operands that a law is matched in
+_VARIANTS = 16  # orders of commutative operands that a rule is matched in
 
 
 @dataclass(frozen=True)
-class Law:
+class KnownRule:
     """Every instance of `left` is equal to one of `right`. `ordered`: only where the operands of the left side, from
     left to right, come later than those of the right one."""
 
@@ -57,14 +57,14 @@ class Law:
         return self.left[1]
 
 
-class Laws:
+class KnownRules:
     """Laws by the operators at and below their roots."""
 
     def __init__(self, classes: Classes, evaluator: Evaluator) -> None:
         self.classes, self.evaluator = classes, evaluator
-        self.found: dict[Law, None] = {}
-        self._by_use: dict[int, list[Law]] = {}
-        self._known: dict[tuple[Law, tuple[int, ...]], bool] = {}  # whether a law holds at other shapes
+        self.found: dict[KnownRule, None] = {}
+        self._by_use: dict[int, list[KnownRule]] = {}
+        self._known: dict[tuple[KnownRule, tuple[int, ...]], bool] = {}  # whether a rule holds at other shapes
 
     def learn(self, rows: Rows, same: Ids) -> None:
         """Laws from graphs and the smaller classes that they are equal to."""
@@ -72,10 +72,10 @@ class Laws:
             children = tuple(self.tree(int(c)) for c in rows.children[k] if c >= 0)
             right, shrinks = self.tree(int(same[k])), self._shrinks(rows, k, same)
             for left in itertools.islice(self._commuted((int(rows.use[k]), children)), _VARIANTS):
-                law = self._oriented(left, right, shrinks)
-                if law is not None and law not in self.found:
-                    self.found[law] = None
-                    self._by_use.setdefault(law.use, []).append(law)
+                rule = self._oriented(left, right, shrinks)
+                if rule is not None and rule not in self.found:
+                    self.found[rule] = None
+                    self._by_use.setdefault(rule.use, []).append(rule)
 
     def _shrinks(self, rows: Rows, k: int, same: Ids) -> bool:
         c, other = self.classes.rows, int(same[k])
@@ -100,14 +100,14 @@ class Laws:
             if len(chosen) == 2 and self.classes.family.uses[use].spec.commutative and chosen[0] != chosen[1]:
                 yield use, chosen[::-1]
 
-    def _oriented(self, left: Tree, right: Tree, shrinks: bool) -> Law | None:
+    def _oriented(self, left: Tree, right: Tree, shrinks: bool) -> KnownRule | None:
         if Counter(_leaves(right)) - Counter(_leaves(left)):
             return None  # an instance of the right side may be larger
         folds = self._folds(left) or self._folds(right)
         if shrinks or _larger(left, right):
-            return Law(left, right, False, folds)
+            return KnownRule(left, right, False, folds)
         if _skeleton(left) == _skeleton(right):
-            return Law(left, right, True, folds)
+            return KnownRule(left, right, True, folds)
         return None
 
     def _folds(self, tree: Tree) -> bool:
@@ -117,7 +117,7 @@ class Laws:
         return any(map(self._folds, tree[1])) or all(self.classes.weight[leaf] for leaf in _leaves(tree))
 
     def explained(self, rows: Rows) -> Bool:
-        """Which graphs some law rewrites at the root."""
+        """Which graphs some rule rewrites at the root."""
         result = np.zeros(len(rows), np.bool_)
         if not len(rows):
             return result
@@ -130,28 +130,28 @@ class Laws:
         for start, stop in zip(starts, [*starts[1:], len(order)], strict=True):
             left = order[start:stop]
             use, count, *uses = table[start].tolist()
-            for law in self._by_use.get(use, ()):
+            for rule in self._by_use.get(use, ()):
                 if not len(left):
                     break
-                if len(law.operands) == count and all(
-                    isinstance(t, int) or t[0] == u for t, u in zip(law.operands, uses, strict=False)
+                if len(rule.operands) == count and all(
+                    isinstance(t, int) or t[0] == u for t, u in zip(rule.operands, uses, strict=False)
                 ):
-                    hit = self._rewrites(law, rows.children[left])
+                    hit = self._rewrites(rule, rows.children[left])
                     result[left[hit]] = True
                     left = left[~hit]
         return result
 
-    def _rewrites(self, law: Law, children: Ids) -> Bool:
+    def _rewrites(self, rule: KnownRule, children: Ids) -> Bool:
         bound: dict[int, Ids] = {}
         good = np.ones(len(children), np.bool_)
-        for slot, operand in enumerate(law.operands):
+        for slot, operand in enumerate(rule.operands):
             good &= self._matches(operand, children[:, slot], bound)
-        if law.ordered:
-            good &= _later([bound[v] for v in _leaves(law.left)], [bound[v] for v in _leaves(law.right)])
-        elif not any(isinstance(operand, tuple) for operand in law.operands):
-            # The law itself, unless its variables stand for graphs that are no leaves.
+        if rule.ordered:
+            good &= _later([bound[v] for v in _leaves(rule.left)], [bound[v] for v in _leaves(rule.right)])
+        elif not any(isinstance(operand, tuple) for operand in rule.operands):
+            # The rule itself, unless its variables stand for graphs that are no leaves.
             good &= np.any([ids >= len(self.classes.leaves) for ids in bound.values()], axis=0)
-        return good & self._fits(law, bound, good)
+        return good & self._fits(rule, bound, good)
 
     def _matches(self, tree: Tree, ids: Ids, bound: dict[int, Ids]) -> Bool:
         c = self.classes
@@ -170,17 +170,17 @@ class Laws:
             good &= self._matches(operand, np.where(good, below, 0), bound)
         return good
 
-    def _fits(self, law: Law, bound: dict[int, Ids], good: Bool) -> Bool:
-        """Where the law holds at the shapes of what its variables stand for, and what comes out is in the grammar.
-        Weights stay weights, lest something that is folded in the law is not folded in its instance."""
+    def _fits(self, rule: KnownRule, bound: dict[int, Ids], good: Bool) -> Bool:
+        """Where the rule holds at the shapes of what its variables stand for, and what comes out is in the grammar.
+        Weights stay weights, lest something that is folded in the rule is not folded in its instance."""
         c = self.classes
         variables = [v for v in bound if v < len(c.family.variables)]
         result = np.zeros(len(good), np.bool_)
         at = np.flatnonzero(good)
-        if law.folds:
+        if rule.folds:
             for v in variables:
                 at = at[c.weight[bound[v][at]] == c.weight[v]]
-        for use, slot, v in _places(law.right):
+        for use, slot, v in _places(rule.right):
             if v in variables:
                 at = at[self._accepted(use, slot, bound[v][at])]
         if not len(at) or not variables:
@@ -189,7 +189,7 @@ class Laws:
         shapes, inverse = np.unique(
             np.stack([c.shape[bound[v][at]] for v in variables], 1), axis=0, return_inverse=True
         )
-        fits = np.array([self._holds(law, variables, shape) for shape in shapes.tolist()])
+        fits = np.array([self._holds(rule, variables, shape) for shape in shapes.tolist()])
         result[at] = fits[inverse.reshape(-1)]
         return result
 
@@ -206,14 +206,14 @@ class Laws:
         ]
         return np.array(fits, np.bool_)[inverse.reshape(-1)]
 
-    def _holds(self, law: Law, variables: list[int], shapes: list[int]) -> bool:
-        key = (law, tuple(shapes))
+    def _holds(self, rule: KnownRule, variables: list[int], shapes: list[int]) -> bool:
+        key = (rule, tuple(shapes))
         if key not in self._known:
             c = self.classes
             terms = {v: var(f"v{v}", TensorType("float", c.shapes[k])) for v, k in zip(variables, shapes, strict=True)}
             terms |= {k: term for k, term in enumerate(c.leaves) if k >= len(c.family.variables)}
             try:
-                left, right = (self._term(side, terms) for side in (law.left, law.right))
+                left, right = (self._term(side, terms) for side in (rule.left, rule.right))
                 self._known[key] = left.type == right.type and self.evaluator.key(left) == self.evaluator.key(right)
             except IllTyped:
                 self._known[key] = False
@@ -228,24 +228,24 @@ class Laws:
         return self.classes.family.uses[tree[0]].term(operands, shapes)
 
     def irreducible(self, use: int, slot: int, operands: Sequence[Ids]) -> Ids:
-        """Those classes of operand `slot` with which no law rewrites the graph whatever the other operands are."""
+        """Those classes of operand `slot` with which no rule rewrites the graph whatever the other operands are."""
         ids = operands[slot]
-        for law in self._by_use.get(use, ()):
-            if law.ordered or len(law.operands) != len(operands) or not isinstance(law.operands[slot], tuple):
+        for rule in self._by_use.get(use, ()):
+            if rule.ordered or len(rule.operands) != len(operands) or not isinstance(rule.operands[slot], tuple):
                 continue
-            inner = law.operands[slot]
-            others = {k: o for k, o in enumerate(law.operands) if k != slot}
+            inner = rule.operands[slot]
+            others = {k: o for k, o in enumerate(rule.operands) if k != slot}
             free = [o for o in others.values() if isinstance(o, int) and o < len(self.classes.family.variables)]
             if len(free) < len(others) or len(set(free)) < len(free) or set(free) & set(_leaves(inner)):
                 continue
-            if law.folds and any(len(set(self.classes.weight[operands[k]].tolist())) > 1 for k in others):
+            if rule.folds and any(len(set(self.classes.weight[operands[k]].tolist())) > 1 for k in others):
                 continue
             bound: dict[int, Ids] = {}
             good = self._matches(inner, ids, bound)
             for k, other in others.items():
                 assert isinstance(other, int)
                 bound[other] = np.full(len(ids), operands[k][0], np.int32)  # all of one shape
-            ids = ids[~(good & self._fits(law, bound, good))]
+            ids = ids[~(good & self._fits(rule, bound, good))]
         return ids
 
 

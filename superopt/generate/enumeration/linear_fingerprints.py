@@ -21,7 +21,7 @@ from superopt.generate.enumeration.fingerprints import SAMPLES, Hasher, packed
 from superopt.generate.enumeration.modular_matmul import add, product
 from superopt.generate.field import KERNELS, Array, Shape, parts
 
-__all__ = ["Forms", "Keys"]
+__all__ = ["BlockFingerprints", "Keys"]
 
 _CHUNK = 1 << 18  # graphs at once: small enough for the caches, large enough to hide Python
 _ELEMENTS = 1 << 20  # elements computed at once
@@ -30,7 +30,7 @@ Keys = npt.NDArray[np.uint64]
 _Form: TypeAlias = Callable[[int, list[slice]], Array]
 
 
-class Forms:
+class BlockFingerprints:
     """Fingerprints and values of the graphs of blocks."""
 
     def __init__(self, classes: Classes, hasher: Hasher) -> None:

@@ -34,7 +34,7 @@ ACTIVATION: tuple[Family, ...] = (
             *binary("Mul", slots=("a", "x!a,Softplus,Gelu,QuickGelu,FastGelu,BiasGelu,Mish,Add")),
         ),
         runtime=3,
-        lifts="elementwise",
+        variation="elementwise",
     ),
     Family(  # a slope below zero
         "activation",
@@ -49,7 +49,7 @@ ACTIVATION: tuple[Family, ...] = (
         ),
         runtime=5,
         folded=(1, 1, 0, 0, 0, 0),
-        lifts="elementwise",
+        variation="elementwise",
     ),
     Family(  # symmetries
         "activation",
@@ -62,7 +62,7 @@ ACTIVATION: tuple[Family, ...] = (
         ),
         runtime=2,
         constants=(ones(),),
-        lifts="elementwise",
+        variation="elementwise",
     ),
     Family(  # increasing functions, and the larger of two
         "activation",
@@ -74,7 +74,7 @@ ACTIVATION: tuple[Family, ...] = (
             Use("ReduceMax", {"axes": (-1,), "keepdims": 1}, (1,), ("x!Max,Min,ReduceMax",)),
         ),
         runtime=3,
-        lifts="axes",
+        variation="axes",
     ),
     *(
         Family(  # they work on each element, wherever it is
@@ -90,8 +90,8 @@ ACTIVATION: tuple[Family, ...] = (
             ),
             runtime=3,
             elements=48,
-            lifts="layout",
-            halves=(-1,),
+            variation="layout",
+            split_axes=(-1,),
             optional="Clip" in functions,
         )
         for functions in _GROUPS

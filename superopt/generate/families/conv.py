@@ -76,8 +76,8 @@ CONV_FAMILIES = (
         runtime=3,
         folded=(1, 2, 0, 0),
         shapes=frozenset({_IMAGE, _WIDE, _K3, (4, 2, 3, 3), (2,), (4,)}),
-        lifts="conv",
-        halves=(-3,),
+        variation="conv",
+        split_axes=(-3,),
     ),
     Family(
         "conv",
@@ -92,7 +92,7 @@ CONV_FAMILIES = (
         runtime=3,
         folded=(1, 2, 2, 0),
         shapes=frozenset({_IMAGE, _WIDE, _K3, (2, 4, 3, 3), (2,)}),
-        lifts="conv",
+        variation="conv",
     ),
     Family(  # a Conv of channels side by side as a sum of Convs
         "conv",
@@ -106,7 +106,7 @@ CONV_FAMILIES = (
         runtime=3,
         folded=(1, 1, 2, 2),
         shapes=frozenset({_IMAGE, _WIDE, (2, 4, 3, 3), _K3, (2,)}),
-        lifts="conv",
+        variation="conv",
     ),
     Family(
         "conv",
@@ -123,8 +123,8 @@ CONV_FAMILIES = (
         runtime=3,
         folded=(2, 3, 0, 0),
         shapes=frozenset({_IMAGE, _WIDE, _K1, _K3, (4, 2, 3, 3), (2,), (4,)}),
-        lifts="conv",
-        halves=(-3,),
+        variation="conv",
+        split_axes=(-3,),
     ),
     Family(
         "conv",
@@ -132,7 +132,7 @@ CONV_FAMILIES = (
         (_conv(0), _conv(1), Use("Pad", {"pads": (0, 0, 1, 1, 0, 0, 1, 1), "value": 0.0}, (1,), ("x",))),
         runtime=2,
         shapes=frozenset({_IMAGE, (1, 2, 4, 4), _K3}),
-        lifts="conv",
+        variation="conv",
     ),
     *(
         Family(
@@ -156,7 +156,7 @@ CONV_FAMILIES = (
             folded=(3, 6, 0),
             constants=(zeros(2), zeros(1, 2), one),
             shapes=frozenset({_IMAGE, kernel, (kernel[1], kernel[0], 1, 1), (2,), (1, 2)}),
-            lifts="conv",
+            variation="conv",
         )
         for group, kernel, one in ((1, _K1, dirac(1, *_K1)), (2, _DEPTHWISE1, ones(*_DEPTHWISE1)))
     ),
@@ -178,7 +178,7 @@ CONV_FAMILIES = (
         folded=(1, 1, 0),
         constants=(dirac(1, *_K3), dirac(2, *_DEPTHWISE3)),
         shapes=frozenset({_IMAGE, _K3, _DEPTHWISE3, (2,)}),
-        lifts="conv",
+        variation="conv",
     ),
     *(
         Family(
@@ -199,7 +199,7 @@ CONV_FAMILIES = (
             folded=(4, 7, 0, 0),
             constants=(zeros(2), zeros(1, 2), dirac(group, *kernel)),
             shapes=frozenset({_IMAGE, kernel, (kernel[1], kernel[0], 3, 3), (2,), (1, 2)}),
-            lifts="conv",
+            variation="conv",
         )
         for group, kernel in ((1, _K3), (2, _DEPTHWISE3))
     ),
@@ -226,7 +226,7 @@ CONV_FAMILIES = (
         runtime=2,
         folded=(2, 4, 1),
         shapes=frozenset({_IMAGE, _K3, (2,), (1, 2, 1, 1), (2, 1, 1), (2, 1, 1, 1), ()}),
-        lifts="conv",
+        variation="conv",
     ),
     Family(
         "conv",
@@ -240,7 +240,7 @@ CONV_FAMILIES = (
         runtime=2,
         folded=(3, 3, 0),
         shapes=frozenset({_IMAGE, _K1, _K3}),
-        lifts="conv",
+        variation="conv",
     ),
     Family(
         "conv",
@@ -254,7 +254,7 @@ CONV_FAMILIES = (
         runtime=2,
         folded=(1, 2, 0),
         shapes=frozenset({_IMAGE, _WIDE, (4, 2, 3, 3), _K3, (2,), (4,)}),
-        lifts="conv",
+        variation="conv",
     ),
     *(  # linear in the input as well as in the kernel
         Family(
@@ -271,7 +271,7 @@ CONV_FAMILIES = (
             runtime=3,
             folded=(1, 1, 1, 0),
             shapes=frozenset({_BATCH, (4, 2, 4, 4), _K3, (2,)}),
-            lifts="conv",
+            variation="conv",
             optional=op == "ConvTranspose",  # its proofs take long
         )
         for op, attrs in (("Conv", _conv(1).attrs), ("ConvTranspose", {**_conv(1).attrs, "output_padding": (0, 0)}))
@@ -297,7 +297,7 @@ CONV_FAMILIES = (
             runtime=2,
             folded=(3, 4, 0),
             shapes=frozenset({(2, 2, 4, 4), (2, 2, 2, 2), kernel, (2,), (2, 1, 1), (2, 1, 1, 1)}),
-            lifts="conv",
+            variation="conv",
         )
         for group, kernel in ((1, _K3), (2, _DEPTHWISE3))
     ),
@@ -320,7 +320,7 @@ CONV_FAMILIES = (
         runtime=2,
         folded=(3, 6, 0),
         shapes=frozenset({(1, 2, 4, 4), (1, 2, 2, 2), _K1, _K3, (1, 2, 1, 1), (2,)}),
-        lifts="conv",
+        variation="conv",
     ),
     Family(  # channel by channel after all channels, or before: a kernel that is a product
         "conv",
@@ -354,7 +354,7 @@ CONV_FAMILIES = (
         folded=(3, 3, 0),
         constants=(ones(*_DEPTHWISE3), ("ConstantOfShape", {"shape": (), "value": 9.0})),
         shapes=frozenset({(1, 2, 4, 4), _K1, _DEPTHWISE3, (1, 2, 3, 3), _K3, ()}),
-        lifts="conv",
+        variation="conv",
     ),
     Family(  # a kernel in two parts for inputs side by side
         "conv",
@@ -368,7 +368,7 @@ CONV_FAMILIES = (
         runtime=3,
         folded=(1, 1, 2, 2),
         shapes=frozenset({_IMAGE, _WIDE, (2, 4, 1, 1), _K1, (2,)}),
-        lifts="conv",
+        variation="conv",
     ),
     Family(  # what is the same at all places is worked out once
         "conv",
@@ -390,7 +390,7 @@ CONV_FAMILIES = (
         runtime=3,
         folded=(1, 1, 2, 2),
         shapes=frozenset({*((1, c, *size) for c in (2, 4) for size in ((3, 5), (1, 1))), (4, 2, 1, 1)}),
-        lifts="conv",
+        variation="conv",
         wave=2,
     ),
 )

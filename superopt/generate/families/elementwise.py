@@ -13,7 +13,7 @@ ELEMENTWISE: tuple[Family, ...] = (
         (*unary("Identity Neg Relu"), *binary("Add Sub Mul")),
         runtime=1,
         constants=(zeros(), ones(), zeros(2, 2)),
-        lifts="elementwise",
+        variation="elementwise",
     ),
     Family(
         "elementwise",
@@ -26,7 +26,7 @@ ELEMENTWISE: tuple[Family, ...] = (
             Use("Sum", arities=(1, 2, 3), slots=("x|y|z",)),
         ),
         runtime=2,
-        lifts="elementwise",
+        variation="elementwise",
     ),
-    Family("elementwise", inputs("x y z", (2, 2)), binary("Add Mul"), runtime=3, lifts="elementwise"),
+    Family("elementwise", inputs("x y z", (2, 2)), binary("Add Mul"), runtime=3, variation="elementwise"),
 )

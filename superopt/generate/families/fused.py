@@ -57,7 +57,7 @@ FUSED: tuple[Family, ...] = (
         ),
         runtime=2,
         shapes=frozenset({_IMAGE}),
-        lifts="conv",
+        variation="conv",
     ),
     Family(
         "fused",
@@ -68,7 +68,7 @@ FUSED: tuple[Family, ...] = (
             *transpose((1, 0)),
         ),
         runtime=3,
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(
         "fused",
@@ -79,7 +79,7 @@ FUSED: tuple[Family, ...] = (
             *binary("Add", slots=("*!s,Add",)),
         ),
         runtime=3,
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(
         "fused",
@@ -99,7 +99,7 @@ FUSED: tuple[Family, ...] = (
         ),
         runtime=3,
         shapes=frozenset({_IMAGE}),
-        lifts="conv",
+        variation="conv",
     ),
     Family(
         "fused",
@@ -112,7 +112,7 @@ FUSED: tuple[Family, ...] = (
         ),
         runtime=2,
         folded=(1, 1, 1),
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(  # heads of attention: a chain of which every link fits to one other only
         "fused",
@@ -130,6 +130,6 @@ FUSED: tuple[Family, ...] = (
         folded=(0,) * 12,
         elements=48,
         shapes=frozenset({(2, 3, 8), (2, 3, 2, 4), (2, 2, 3, 4), (2, 2, 4, 3), (2, 2, 3, 3)}),
-        lifts="",
+        variation="",
     ),
 )

@@ -41,6 +41,6 @@ GROUPED: tuple[Family, ...] = (
         folded=(4, 4),
         constants=(dirac(_PAIRS, _GROUPS, 2, 1, 1),),
         elements=_GROUPS * _OUTPUTS * 2 * _INPUTS * _WINDOW[0] * _WINDOW[1],
-        lifts="conv",
+        variation="conv",
     ),
 )

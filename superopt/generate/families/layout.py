@@ -28,10 +28,10 @@ LAYOUT: tuple[Family, ...] = (
             (*unary(_FUNCTIONS), *binary("Add Mul", slots=("*!Add,Mul",)), *concat(-1), *cuts),
             runtime=2,
             elements=8,
-            lifts="layout",
-            halves=halves,
+            variation="layout",
+            split_axes=split_axes,
         )
-        for cuts, halves in ((splits(-1), (-1,)), (slices(-1), ()))
+        for cuts, split_axes in ((splits(-1), (-1,)), (slices(-1), ()))
     ),
     Family(
         "layout",
@@ -39,10 +39,10 @@ LAYOUT: tuple[Family, ...] = (
         (*unary(_FUNCTIONS, slots=("*!Relu,Sigmoid,Tanh",)), *concat(-1, -2)),
         runtime=3,
         elements=12,
-        lifts="layout",
+        variation="layout",
     ),
     Family(  # rows of columns are columns of rows
-        "layout", inputs("x y z t", (2, 2)), concat(-1, -2), runtime=3, elements=16, lifts="layout", neutral=6
+        "layout", inputs("x y z t", (2, 2)), concat(-1, -2), runtime=3, elements=16, variation="layout", neutral=6
     ),
     Family(
         "layout",
@@ -50,7 +50,7 @@ LAYOUT: tuple[Family, ...] = (
         (*binary("Add Mul", slots=("*!Add,Mul",)), *concat(-1)),
         runtime=3,
         elements=12,
-        lifts="layout",
+        variation="layout",
     ),
     *(
         Family(
@@ -59,10 +59,10 @@ LAYOUT: tuple[Family, ...] = (
             (*cuts, *binary("Add Mul", slots=("*!Add,Mul",))),
             runtime=3,
             elements=8,
-            lifts="layout",
-            halves=halves,
+            variation="layout",
+            split_axes=split_axes,
         )
-        for cuts, halves in ((splits(-1), (-1,)), (slices(-1), ()))
+        for cuts, split_axes in ((splits(-1), (-1,)), (slices(-1), ()))
     ),
     Family(  # biases and functions of parts, as of gates that were computed together
         "layout",
@@ -76,17 +76,17 @@ LAYOUT: tuple[Family, ...] = (
         runtime=3,
         folded=(1, 1, 0, 0),
         elements=8,
-        lifts="layout",
-        halves=(-1,),
+        variation="layout",
+        split_axes=(-1,),
     ),
-    Family("layout", inputs("t", (2, 4)), (*splits(-1), *concat(-1)), runtime=3, elements=8, lifts="layout"),
+    Family("layout", inputs("t", (2, 4)), (*splits(-1), *concat(-1)), runtime=3, elements=8, variation="layout"),
     Family(
         "layout",
         inputs("x y z", (2, 2)),
         (Use("Concat", {"axis": -1}, (2, 3), ("*!Concat", "*")),),
         runtime=2,
         elements=12,
-        lifts="layout",
+        variation="layout",
     ),
     *(  # the second part begins where the first ends, which names the axis: rows, and channels
         Family(
@@ -95,7 +95,7 @@ LAYOUT: tuple[Family, ...] = (
             (*concat(axis), *slices(axis)),
             runtime=2,
             elements=4 * elements,
-            lifts="layout",
+            variation="layout",
         )
         for shape, axis, elements in (((2, 2), -2, 2), ((2, 2, 2), -3, 4))
     ),
@@ -108,7 +108,7 @@ LAYOUT: tuple[Family, ...] = (
             *binary("Add Mul", slots=("*!Add,Mul,Relu,Sigmoid,Tanh",)),
         ),
         runtime=3,
-        lifts="layout",
+        variation="layout",
     ),
     Family(
         "layout",
@@ -116,7 +116,7 @@ LAYOUT: tuple[Family, ...] = (
         (*transpose((1, 0), slots=("*!Transpose",)), *concat(-1, -2)),
         runtime=3,
         elements=8,
-        lifts="layout",
+        variation="layout",
     ),
     Family(
         "layout",
@@ -129,7 +129,7 @@ LAYOUT: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=4,
-        lifts="layout",
+        variation="layout",
     ),
     Family(  # rows of several inputs meet one row, together or apart
         "layout",
@@ -141,8 +141,8 @@ LAYOUT: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=12,
-        lifts="layout",
-        halves=(-2,),
+        variation="layout",
+        split_axes=(-2,),
     ),
     Family(  # rows side by side are stacks of rows
         "layout",

@@ -27,8 +27,8 @@ LINEAR: tuple[Family, ...] = (
         runtime=3,
         folded=(1, 2, 0, 0),
         elements=8,
-        lifts="matrix",
-        halves=(-1,),
+        variation="matrix",
+        split_axes=(-1,),
     ),
     Family(
         "linear",
@@ -43,7 +43,7 @@ LINEAR: tuple[Family, ...] = (
         runtime=3,
         folded=(1, 1, 1, 0),
         elements=8,
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(
         "linear",
@@ -66,7 +66,7 @@ LINEAR: tuple[Family, ...] = (
         folded=(2, 2, 0, 0, 0),
         elements=36,
         unfolded=True,
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(
         "linear",
@@ -89,7 +89,7 @@ LINEAR: tuple[Family, ...] = (
         folded=(2, 2, 2, 0, 0, 0),
         elements=36,
         unfolded=True,
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(
         "linear",
@@ -107,7 +107,7 @@ LINEAR: tuple[Family, ...] = (
         ),
         runtime=2,
         folded=(1, 2, 0),
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(  # rows of several inputs through one product
         "linear",
@@ -120,7 +120,7 @@ LINEAR: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=20,
-        lifts="matrix",
-        halves=(-2,),
+        variation="matrix",
+        split_axes=(-2,),
     ),
 )

@@ -13,7 +13,7 @@ MATRIX: tuple[Family, ...] = (
         (*binary("MatMul Add"), Use("Mul", slots=("*", "s")), *transpose((1, 0)), *concat(-1, -2)),
         runtime=3,
         elements=8,
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(
         "matrix",
@@ -21,8 +21,8 @@ MATRIX: tuple[Family, ...] = (
         (*binary("MatMul"), *concat(-1, -2)),
         runtime=3,
         elements=8,
-        lifts="matrix",
-        halves=(-1, -2),
+        variation="matrix",
+        split_axes=(-1, -2),
     ),
     Family(
         "matrix",
@@ -30,7 +30,7 @@ MATRIX: tuple[Family, ...] = (
         (*binary("MatMul"), *unary("Neg", slots=("*!Neg",)), *splits(-1, -2)),
         runtime=2,
         elements=8,
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(
         "matrix",
@@ -38,9 +38,11 @@ MATRIX: tuple[Family, ...] = (
         (*binary("MatMul"), *slices(-1, -2)),
         runtime=2,
         elements=8,
-        lifts="matrix",
+        variation="matrix",
     ),
-    Family("matrix", inputs("a b c", (2, 2)), (Use("MatMul"), Use("Sub", slots=("*!Sub",))), runtime=3, lifts="matrix"),
+    Family(
+        "matrix", inputs("a b c", (2, 2)), (Use("MatMul"), Use("Sub", slots=("*!Sub",))), runtime=3, variation="matrix"
+    ),
     Family(
         "matrix",
         inputs("a", (2, 2)),
@@ -48,14 +50,14 @@ MATRIX: tuple[Family, ...] = (
         runtime=1,
         folded=(1, 1),
         constants=(("Eye", {"n": 2}),),
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(
         "matrix",
         (*inputs("a b c d", (2, 2)), *inputs("s", ())),
         (*binary("MatMul Add", slots=("*!s",)), Use("Mul", slots=("*!s", "s")), *transpose((1, 0))),
         runtime=5,
-        lifts="matrix",
+        variation="matrix",
         wave=2,
         optional=True,
     ),

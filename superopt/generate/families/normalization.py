@@ -52,7 +52,7 @@ NORMALIZATION: tuple[Family, ...] = (
             *binary("Div", slots=("*!s,a,Add,Sub", "*!s,a,Add,Sub,Exp,Log,Softmax,ReduceMax")),
         ),
         runtime=4,
-        lifts="axes",
+        variation="axes",
     ),
     Family(  # attention: a bias of the keys shifts each row of the scores
         "normalization",
@@ -72,7 +72,7 @@ NORMALIZATION: tuple[Family, ...] = (
         ),
         runtime=5,
         folded=(0,) * 6,
-        lifts="rows",
+        variation="rows",
     ),
     Family(  # scales and biases that the normalisation's own take in
         "normalization",
@@ -91,7 +91,7 @@ NORMALIZATION: tuple[Family, ...] = (
         ),
         runtime=2,
         folded=(1, 2, 0),
-        lifts="rows",
+        variation="rows",
     ),
     Family(  # centring by hand
         "normalization",
@@ -103,7 +103,7 @@ NORMALIZATION: tuple[Family, ...] = (
             _reduce("Mean", slots=("a",)),
         ),
         runtime=3,
-        lifts="rows",
+        variation="rows",
     ),
     Family(  # sums that are normalised
         "normalization",
@@ -116,7 +116,7 @@ NORMALIZATION: tuple[Family, ...] = (
             *binary("Add", slots=("x", "*!g,h")),
         ),
         runtime=2,
-        lifts="rows",
+        variation="rows",
     ),
     *(  # by channel: a product and a sum
         Family(
@@ -137,7 +137,7 @@ NORMALIZATION: tuple[Family, ...] = (
             runtime=2,
             folded=(3, 4, 0),
             elements=60,
-            lifts="rows",
+            variation="rows",
         )
         for shape in ((2, 3), (2, 3, 2, 5))
     ),
@@ -169,7 +169,7 @@ NORMALIZATION: tuple[Family, ...] = (
         folded=(3, 6, 0),
         constants=(zeros(3),),
         shapes=frozenset({(2, 3), (1, 3), (3,)}),
-        lifts="rows",
+        variation="rows",
     ),
     Family(  # scales of a layer's inputs and outputs
         "normalization",
@@ -190,7 +190,7 @@ NORMALIZATION: tuple[Family, ...] = (
         runtime=2,
         folded=(2, 3, 0),
         shapes=frozenset({(3, 5), (3, 4), (5, 4), (4,), (5, 1)}),
-        lifts="matrix",
+        variation="matrix",
     ),
     Family(  # by channel, after a layer
         "normalization",
@@ -220,7 +220,7 @@ NORMALIZATION: tuple[Family, ...] = (
         folded=(3, 4, 0),
         constants=(zeros(4), zeros(1, 4)),
         shapes=frozenset({(3, 5), (3, 4), (5, 4), (1, 4), (4,)}),
-        lifts="rows",
+        variation="rows",
     ),
     Family(  # rows apart
         "normalization",
@@ -235,8 +235,8 @@ NORMALIZATION: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=40,
-        lifts="rows",
-        halves=(-2,),
+        variation="rows",
+        split_axes=(-2,),
     ),
     Family(
         "normalization",
@@ -252,8 +252,8 @@ NORMALIZATION: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=40,
-        lifts="axes",
-        halves=(-2,),
+        variation="axes",
+        split_axes=(-2,),
     ),
     Family(  # what an instance's mean takes away
         "normalization",
@@ -273,7 +273,7 @@ NORMALIZATION: tuple[Family, ...] = (
         runtime=2,
         folded=(2, 4, 0),
         elements=48,
-        lifts="",
+        variation="",
         optional=True,
     ),
     Family(  # and what comes before
@@ -293,6 +293,6 @@ NORMALIZATION: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=24,
-        lifts="rows",
+        variation="rows",
     ),
 )

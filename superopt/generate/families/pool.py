@@ -69,7 +69,7 @@ POOL: tuple[Family, ...] = (
             *splits(-3, slots=("x!Split",)),
         ),
         runtime=3,
-        halves=(-3,),
+        split_axes=(-3,),
         shapes=_SHAPES,
     ),
     *(  # averages are linear

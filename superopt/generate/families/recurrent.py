@@ -135,7 +135,7 @@ def _sequences(op: str) -> Family:
         runtime=4,
         elements=48,
         joint=op,
-        lifts="",
+        variation="",
     )
 
 
@@ -175,7 +175,7 @@ RECURRENT: tuple[Family, ...] = (
         elements=48,
         unfolded=True,  # Y_h is made of what Y_c is equal to
         joint="LSTM",
-        lifts="",
+        variation="",
     ),
     Family(  # a step whose gates are parts of one sum
         "recurrent",
@@ -197,7 +197,7 @@ RECURRENT: tuple[Family, ...] = (
         elements=48,
         unfolded=True,
         joint="LSTM",
-        lifts="",
+        variation="",
     ),
     Family(  # a step that resets what a gate makes of the state
         "recurrent",
@@ -219,7 +219,7 @@ RECURRENT: tuple[Family, ...] = (
         runtime=35,
         folded=(10, 0, 0, 20, 20, *[0] * 31),
         elements=48,
-        lifts="",
+        variation="",
     ),
     _sequences("LSTM"),
     _sequences("GRU"),
@@ -228,7 +228,7 @@ RECURRENT: tuple[Family, ...] = (
         inputs("x", (1, 2, 3)),
         (*axes("Unsqueeze", (-3,), slots=("Squeeze",)), *axes("Squeeze", (-3,), slots=("x",))),
         runtime=2,
-        lifts="axes",
+        variation="axes",
     ),
     Family(  # before them: a sequence, place by place
         "recurrent",
@@ -239,7 +239,7 @@ RECURRENT: tuple[Family, ...] = (
             *concat(-3, slots=("Unsqueeze",)),
         ),
         runtime=5,
-        lifts="",
+        variation="",
     ),
     Family(  # the same where the axis of the batch is before that of time
         "recurrent",
@@ -251,7 +251,7 @@ RECURRENT: tuple[Family, ...] = (
             *transpose((1, 0, 2), slots=("s",)),
         ),
         runtime=5,
-        lifts="",
+        variation="",
     ),
     Family(  # after them: such a sequence, put together of steps
         "recurrent",
@@ -265,6 +265,6 @@ RECURRENT: tuple[Family, ...] = (
         ),
         runtime=7,
         folded=(0,) * 8,
-        lifts="",
+        variation="",
     ),
 )

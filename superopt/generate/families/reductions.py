@@ -50,7 +50,7 @@ REDUCTIONS: tuple[Family, ...] = (
             *unary("Neg Relu", slots=("*!c,s",)),
         ),
         runtime=2,
-        lifts="axes",
+        variation="axes",
     ),
     Family(  # several axes, one after the other
         "reductions",
@@ -60,7 +60,7 @@ REDUCTIONS: tuple[Family, ...] = (
             *transpose((0, 2, 1), slots=(_not("Transpose", _ALL),)),
         ),
         runtime=2,
-        lifts="axes",
+        variation="axes",
     ),
     Family(  # channels last, and first again
         "reductions",
@@ -71,7 +71,7 @@ REDUCTIONS: tuple[Family, ...] = (
         ),
         runtime=2,
         elements=120,
-        lifts="axes",
+        variation="axes",
         optional=True,
     ),
     Family(  # of sums, and of what is joined
@@ -86,7 +86,7 @@ REDUCTIONS: tuple[Family, ...] = (
         ),
         runtime=3,
         shapes=frozenset({(3, 5), (3, 10), (6, 5), (3, 1), (6, 1)}),
-        lifts="axes",
+        variation="axes",
         optional=True,
     ),
     Family(  # across the axis of what is joined
@@ -99,7 +99,7 @@ REDUCTIONS: tuple[Family, ...] = (
         ),
         runtime=3,
         shapes=frozenset({(3, 5), (5, 3), (3, 10), (3, 1), (1, 3), (1, 5), (5, 1), (1, 10), (3, 2)}),
-        lifts="axes",
+        variation="axes",
         optional=True,
     ),
     Family(  # by their parts
@@ -126,7 +126,7 @@ REDUCTIONS: tuple[Family, ...] = (
             Use("Div", slots=("a", "x")),
         ),
         runtime=3,
-        lifts="axes",
+        variation="axes",
         optional=True,
     ),
     Family(  # products with weights
@@ -146,6 +146,6 @@ REDUCTIONS: tuple[Family, ...] = (
         ),
         runtime=3,
         folded=(1, 1, 1, 0),
-        lifts="axes",
+        variation="axes",
     ),
 )

@@ -23,7 +23,7 @@ SCALAR: tuple[Family, ...] = (
         inputs("x y z", (2, 2)),
         (*unary("Neg Reciprocal Exp Log Sqrt Abs Relu"), *binary("Add Sub Mul Div Max Min")),
         runtime=2,
-        lifts="elementwise",
+        variation="elementwise",
         wave=0,
     ),
     Family(
@@ -31,14 +31,14 @@ SCALAR: tuple[Family, ...] = (
         inputs("x y z", (2, 2)),
         (*unary("Neg Reciprocal Sqrt Exp"), *binary("Add Sub Mul Div")),
         runtime=3,
-        lifts="elementwise",
+        variation="elementwise",
     ),
     Family(
         "scalar",
         inputs("x y z", (2, 2)),
         (*unary("Neg Relu"), *binary("Add Max Min")),
         runtime=3,
-        lifts="elementwise",
+        variation="elementwise",
         optional=True,
     ),
     Family(
@@ -47,7 +47,7 @@ SCALAR: tuple[Family, ...] = (
         (*unary("Neg Reciprocal Sqrt"), *binary("Div Max Min"), Use("Pow", slots=("*", "ConstantOfShape|Ones"))),
         runtime=1,
         constants=(ones(), zeros(), _number(2.0), _number(0.5), _number(-1.0)),
-        lifts="elementwise",
+        variation="elementwise",
     ),
     Family(
         "scalar",
@@ -55,7 +55,7 @@ SCALAR: tuple[Family, ...] = (
         (*binary("Mul Add", slots=("*!Ones",)), Use("Sub", slots=("Ones|x|y|t", "x|y|t"))),
         runtime=4,
         constants=(ones(),),
-        lifts="elementwise",
+        variation="elementwise",
     ),
     Family(
         "scalar",
@@ -63,7 +63,7 @@ SCALAR: tuple[Family, ...] = (
         (*unary("Relu"), *binary("Max Min"), _clip(0.0, 6.0), _clip(-1.0, 1.0), _clip(0.0, math.inf)),
         runtime=2,
         constants=(zeros(),),
-        lifts="elementwise",
+        variation="elementwise",
         optional=True,
     ),
     Family(
@@ -72,7 +72,7 @@ SCALAR: tuple[Family, ...] = (
         (*unary("Neg"), *binary("Add Mul")),
         runtime=5,
         folded=(0,) * 6,
-        lifts="elementwise",
+        variation="elementwise",
         wave=2,
     ),
 )

@@ -53,7 +53,7 @@ _SELECTIONS: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=60,
-        lifts="layout",
+        variation="layout",
     ),
     _family(  # of products
         (*inputs("x", (2, 4, 5)), *inputs("w", (5, 6), "w", True), *inputs("y", (2, 5, 7))),
@@ -65,7 +65,7 @@ _SELECTIONS: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=60,
-        lifts="matrix",
+        variation="matrix",
     ),
     *(
         _family(
@@ -77,7 +77,7 @@ _SELECTIONS: tuple[Family, ...] = (
                 Use("Gemm", _GEMM, (3,), ("x!Gemm", "w!b", "w!w")),
             ),
             folded=(2, 2, 0),
-            lifts="matrix",
+            variation="matrix",
         )
         for cut in (slices, splits)
     ),
@@ -85,7 +85,7 @@ _SELECTIONS: tuple[Family, ...] = (
         inputs("x y", (3, 4)),
         (*gather(-2, 0), *gather(-1, 0), *concat(-1, -2, slots=("*!Concat,Gather", "*!Concat"))),
         elements=32,
-        lifts="layout",
+        variation="layout",
     ),
     _family(  # of what was stacked
         inputs("x y", (3, 5)),
@@ -98,7 +98,7 @@ _SELECTIONS: tuple[Family, ...] = (
         ),
         runtime=4,
         elements=30,
-        lifts="layout",
+        variation="layout",
     ),
     _family(  # of queries, keys and values
         inputs("x", (2, 3, 4, 5, 6)),
@@ -119,14 +119,14 @@ _SELECTIONS: tuple[Family, ...] = (
         (*splits(-1, slots=("*!Split",)), *concat(-1, -2, slots=("*!Concat",)), *transpose((1, 0))),
         runtime=3,
         elements=24,
-        lifts="layout",
-        halves=(-1,),
+        variation="layout",
+        split_axes=(-1,),
     ),
     _family(  # all rows one after the other
         inputs("a", (2, 3, 5)),
         (*gather(-3, 0, 1, slots=("a",)), *concat(-2, slots=("x!a,Concat,Reshape",)), *reshape((6, 5), slots=("a",))),
         runtime=3,
-        lifts="",
+        variation="",
     ),
     _family(  # queries, keys and values, of heads each: parts of a row, or of an axis that is made of it
         inputs("a", (2, 5, 3 * 7 * 4)),
@@ -139,7 +139,7 @@ _SELECTIONS: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=840,
-        lifts="",
+        variation="",
     ),
 )
 
@@ -157,7 +157,7 @@ _RARELY: tuple[Family, ...] = (
             *reduce("Mean", (-1,), 0, _PLACED),
             *reduce("Mean", (-1,), 1, _PLACED),
         ),
-        lifts="layout",
+        variation="layout",
     ),
     _family(  # of heads
         inputs("x", (2, 3, 4, 5)),
@@ -171,7 +171,7 @@ _RARELY: tuple[Family, ...] = (
         _family(
             (*inputs("x", (4, 6)), *inputs("b", (6,)), *inputs("c", (4, 1)), *inputs("s", ())),
             (*cuts, *binary("Add Mul Sub Div", slots=(f"*!b,c,s,{_ELEMENTWISE}", "b|c|s"))),
-            lifts="layout",
+            variation="layout",
         )
         for cuts in (slices(-1, -2, slots=("*!b,c,s,Slice",)), splits(-1, -2, slots=("*!b,c,s,Split",)))
     ),

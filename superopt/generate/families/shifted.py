@@ -12,7 +12,7 @@ SHIFTED: tuple[Family, ...] = (
         (*inputs("a", (2, 3)), *inputs("v", (3, 2))),
         (),
         runtime=1,
-        lifts="matrix",
+        variation="matrix",
         shifts=(44,),  # float32; in float64 e^x is normal from -708 on, and float16 has no room for it
     ),
 )

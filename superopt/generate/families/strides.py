@@ -49,7 +49,7 @@ STRIDES: tuple[Family, ...] = (
         ),
         runtime=2,
         shapes=frozenset({_IMAGE, _HALF}),
-        lifts="conv",
+        variation="conv",
     ),
     Family(
         "strides",
@@ -57,7 +57,7 @@ STRIDES: tuple[Family, ...] = (
         (_EVERY_OTHER, *binary("Add Mul Sub Max", slots=("x!Add,Mul,Sub,Max",)), *concat(-3, slots=("x",))),
         runtime=3,
         shapes=_BOTH,
-        lifts="conv",
+        variation="conv",
         optional=True,
     ),
     Family(  # windows of windows
@@ -71,6 +71,6 @@ STRIDES: tuple[Family, ...] = (
         ),
         runtime=2,
         elements=128,
-        lifts="conv",
+        variation="conv",
     ),
 )

@@ -56,7 +56,7 @@ _SCALAR = inputs("s", (), "s", True)
 _NINE: Constant = ("ConstantOfShape", {"shape": (), "value": 9.0})
 
 
-def _matrices(runtime: int, wave: int, halves: tuple[int, ...] = ()) -> Family:
+def _matrices(runtime: int, wave: int, split_axes: tuple[int, ...] = ()) -> Family:
     return Family(
         "taso",
         (*inputs("a b c d", _SQUARE), *inputs("s", ())),
@@ -70,14 +70,14 @@ def _matrices(runtime: int, wave: int, halves: tuple[int, ...] = ()) -> Family:
         ),
         runtime=runtime,
         shapes=_MATRICES,
-        lifts="matrix",
-        halves=halves,
+        variation="matrix",
+        split_axes=split_axes,
         wave=wave,
         group="taso",
     )
 
 
-def _images(runtime: int, wave: int, *more: Use, halves: tuple[int, ...] = ()) -> Family:
+def _images(runtime: int, wave: int, *more: Use, split_axes: tuple[int, ...] = ()) -> Family:
     return Family(
         "taso",
         (
@@ -104,8 +104,8 @@ def _images(runtime: int, wave: int, *more: Use, halves: tuple[int, ...] = ()) -
         runtime=runtime,
         folded=(1, 1, 1, 1, 1),
         shapes=frozenset({_IMAGE, _BATCHES, _CHANNELS}) | _KERNELS,
-        lifts="conv",
-        halves=halves,
+        variation="conv",
+        split_axes=split_axes,
         wave=wave,
         group="taso",
     )
@@ -124,7 +124,7 @@ _CONSTANT_MATRICES = Family(
     folded=(1, 1, 1),
     constants=(("Eye", {"n": 4}), ones(*_SQUARE)),
     shapes=_MATRICES,
-    lifts="matrix",
+    variation="matrix",
     wave=2,
     group="taso",
 )
@@ -150,7 +150,7 @@ def _constant_kernels(group: int, kernel: tuple[int, ...], constants: tuple[Cons
         folded=(3, 4, 0),
         constants=constants,
         shapes=frozenset({_IMAGE, _CHANNELS, kernel, (2, 2), (2, 2, 1, 1), (2 * kernel[0], *kernel[1:]), ()}),
-        lifts="conv",
+        variation="conv",
         wave=2,
         group="taso",
     )
@@ -175,7 +175,7 @@ _CONSTANT_KERNELS = (
 TASO: tuple[Family, ...] = (
     _matrices(3, 2, (-1, -2)),
     replace(_matrices(4, 3), optional=True),
-    _images(3, 2, _pool("MaxPool"), *splits(-3, -4, slots=("x",)), halves=(-3, -4)),
+    _images(3, 2, _pool("MaxPool"), *splits(-3, -4, slots=("x",)), split_axes=(-3, -4)),
     replace(_images(4, 3), optional=True),
     _CONSTANT_MATRICES,
     *_CONSTANT_KERNELS,

@@ -62,7 +62,7 @@ WIDE: tuple[Family, ...] = (
         ),
         runtime=3,
         elements=100,
-        lifts="elementwise",
+        variation="elementwise",
         wave=3,
         optional=True,
     ),

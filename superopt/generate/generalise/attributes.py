@@ -1,8 +1,8 @@
 """From a ground equation to a rule: literals of the instance become variables and sizes of variables.
 
-Sizes inside attributes become sizes of variables (`sized`). Other attributes that occur with one value become one
-variable where the equation still holds at other values, or several where they need not be equal. Every choice is tried
-at random sizes here, and proven later.
+Sizes inside attributes become sizes of variables (`size_attributes`). Any other attribute that occurs several times
+with one value becomes one variable if the equation also holds at other values, or several variables if the values need
+not be equal. Each choice is checked at random sizes here, and proven later.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.conjectures.equation import Equation, variables
 from superopt.generate.generalise.draft import NAMES, REAL, SIZED, Draft, Slot
-from superopt.generate.generalise.padding import padded, shifted
-from superopt.generate.generalise.sampling_check import Trial
-from superopt.generate.generalise.size_attributes import sized
+from superopt.generate.generalise.padding import with_offset_pads, with_pad_amounts
+from superopt.generate.generalise.sampling_check import SamplingCheck
+from superopt.generate.generalise.size_attributes import with_symbolic_sizes
 from superopt.ir.dim import symbol
 from superopt.ir.rule import Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term
@@ -55,19 +55,19 @@ _BOUNDS = ("bound_low", "bound_high")
 _APART = 6  # most places of one attribute's value that are tried as several variables
 
 
-def generalise(equation: Equation, trial: Trial) -> Schema | None:
+def generalise(equation: Equation, check: SamplingCheck) -> Schema | None:
     """The most general rule found for an equation, or None where it holds by an accident of the instance's sizes."""
     names = _renamed(equation)
     starts: list[tuple[int, int, Draft]] = []
     for ones in dict.fromkeys((frozenset[str](), equation.weights, frozenset(names.values()))):
-        start = sized(Draft(equation, names, {}, {}, {}, ones), trial)
+        start = with_symbolic_sizes(Draft(equation, names, {}, {}, {}, ones), check)
         if start is not None:
             schema = start.schema()
-            starts.append((-trial.freedom(schema.rule, schema.base), len(starts), start))
+            starts.append((-check.freedom(schema.rule, schema.base), len(starts), start))
     if not starts:
         return None
-    schema = _with_attributes(min(starts)[2], trial).schema()
-    return Schema(schema.rule, trial.pinned(schema.rule, schema.open), schema.open, schema.kinds)
+    schema = _with_attributes(min(starts)[2], check).schema()
+    return Schema(schema.rule, check.pinned(schema.rule, schema.open), schema.open, schema.kinds)
 
 
 def _renamed(equation: Equation) -> dict[Term, str]:
@@ -81,30 +81,30 @@ def _renamed(equation: Equation) -> dict[Term, str]:
     return {term: next(roles[role_of[str(term.attr("name"))]]) for term in variables(equation.lhs + equation.rhs)}
 
 
-def _with_attributes(draft: Draft, trial: Trial) -> Draft:
+def _with_attributes(draft: Draft, check: SamplingCheck) -> Draft:
     """Attribute after attribute becomes a variable where the rule still holds at other values."""
-    draft = _with_marks(_with_heads(draft, trial), trial)
+    draft = _with_marks(_with_heads(draft, check), check)
     for kind, groups in draft.slots().items():
         if kind not in NAMES or kind in SIZED or any(slot in draft.filled for at in groups.values() for slot in at):
             continue
         if kind == "perm":
-            draft = _with_permutations(draft, groups, trial)
+            draft = _with_permutations(draft, groups, check)
             continue
         wider, left = draft, 0
         for value, slots in groups.items():
             open_ = set(slots)
             for some in _together(draft, slots):
                 if open_.issuperset(some):
-                    before, wider = wider, _with_variable(wider, kind, value, some, trial)
+                    before, wider = wider, _with_variable(wider, kind, value, some, check)
                     open_ -= set(some if wider is not before else ())
             left += len(open_)
         if kind == "pads" and left and len(groups) > 1:
-            wider = padded(draft, groups, trial) or shifted(draft, groups, trial) or wider
+            wider = with_pad_amounts(draft, groups, check) or with_offset_pads(draft, groups, check) or wider
         draft = wider
-    return _apart(_with_numbers(draft, trial), trial)
+    return _apart(_with_numbers(draft, check), check)
 
 
-def _with_numbers(draft: Draft, trial: Trial) -> Draft:
+def _with_numbers(draft: Draft, check: SamplingCheck) -> Draft:
     """A parameter of a function is one variable, there and in a fused operator, which calls it otherwise."""
     found: dict[Attr, dict[str, list[Slot]]] = {}
     for kind, groups in draft.slots().items():
@@ -115,11 +115,11 @@ def _with_numbers(draft: Draft, trial: Trial) -> Draft:
     for value, kinds in found.items():
         if len(kinds) > 1:
             kind = next((kind for kind in kinds if kind in _BOUNDS), min(kinds))
-            draft = _with_variable(draft, kind, value, [slot for slots in kinds.values() for slot in slots], trial)
+            draft = _with_variable(draft, kind, value, [slot for slots in kinds.values() for slot in slots], check)
     return draft
 
 
-def _with_heads(draft: Draft, trial: Trial) -> Draft:
+def _with_heads(draft: Draft, check: SamplingCheck) -> Draft:
     """A number of heads that Reshape splits an axis into becomes one variable, there and as an attribute."""
     slots = draft.slots()
     for value, at in slots.get("num_heads", {}).items():
@@ -130,12 +130,12 @@ def _with_heads(draft: Draft, trial: Trial) -> Draft:
                 filled |= dict.fromkeys(places, tuple(symbol(name) if entry == value else entry for entry in shape))
         wider = draft.filling(filled, {name: None}, "num_heads")
         schema = wider.schema()
-        if wider.bound and trial.holds(schema.rule, schema.base):
+        if wider.bound and check.holds(schema.rule, schema.base):
             draft = wider
     return draft
 
 
-def _with_marks(draft: Draft, trial: Trial) -> Draft:
+def _with_marks(draft: Draft, check: SamplingCheck) -> Draft:
     """A number beside what Reshape copies or infers becomes the size of a variable."""
     for shape, slots in draft.slots().get("marks", {}).items():
         if not isinstance(shape, tuple) or not draft.filled.keys().isdisjoint(slots):
@@ -144,7 +144,7 @@ def _with_marks(draft: Draft, trial: Trial) -> Draft:
         spelt = tuple(known.get(entry, entry) if isinstance(entry, int) and entry > 1 else entry for entry in shape)
         wider = draft.filling(dict.fromkeys(slots, spelt), {}, "marks")
         schema = wider.schema()
-        if wider.bound and wider.unbound() <= draft.unbound() and trial.holds(schema.rule, schema.base):
+        if wider.bound and wider.unbound() <= draft.unbound() and check.holds(schema.rule, schema.base):
             draft = wider
     return draft
 
@@ -161,7 +161,7 @@ def _together(draft: Draft, slots: list[Slot]) -> list[tuple[Slot, ...]]:
     return list(dict.fromkeys(found))
 
 
-def _with_variable(draft: Draft, kind: str, value: Attr, slots: Sequence[Slot], trial: Trial) -> Draft:
+def _with_variable(draft: Draft, kind: str, value: Attr, slots: Sequence[Slot], check: SamplingCheck) -> Draft:
     """With one variable for the value of all `slots`, where that holds."""
     name = draft.fresh(kind)
     at: SignatureValue = AttrVar(name) if kind in REAL else None if kind == "group" else value
@@ -171,10 +171,10 @@ def _with_variable(draft: Draft, kind: str, value: Attr, slots: Sequence[Slot], 
     wider = draft.filling(filled, {name: at}, kind)
     if wider.unbound() > draft.unbound() or not wider.bound:
         return draft
-    return wider if _holds_widely(wider, name, kind, value, trial) else draft
+    return wider if _holds_widely(wider, name, kind, value, check) else draft
 
 
-def _with_permutations(draft: Draft, groups: Mapping[Attr, list[Slot]], trial: Trial) -> Draft:
+def _with_permutations(draft: Draft, groups: Mapping[Attr, list[Slot]], check: SamplingCheck) -> Draft:
     """All permutations become variables, or none: which of them go together is left to the signatures."""
     wider = draft
     for value, slots in groups.items():
@@ -183,30 +183,32 @@ def _with_permutations(draft: Draft, groups: Mapping[Attr, list[Slot]], trial: T
     schema = wider.schema()
     if not wider.bound or wider.unbound() > draft.unbound():
         return draft
-    return wider if trial.holds(schema.rule, schema.base) else draft
+    return wider if check.holds(schema.rule, schema.base) else draft
 
 
-def _holds_widely(draft: Draft, name: str, kind: str, value: Attr, trial: Trial) -> bool:
+def _holds_widely(draft: Draft, name: str, kind: str, value: Attr, check: SamplingCheck) -> bool:
     """Whether the rule holds at the instance's value of an attribute variable and wherever it is typed at others; and
     is typed at one of them without tying more sizes to each other (a Conv has any dilations if its kernel is 1 x 1).
     Sizes that typing fixes to a number at the instance's value may have to keep it."""
     schema = draft.schema()
-    if not trial.holds(schema.rule, schema.base):
+    if not check.holds(schema.rule, schema.base):
         return False
     others = _others(kind, value)
-    shapes = dict.fromkeys((schema.base.shapes, trial.pinned(schema.rule, schema.base).shapes))
-    return any(_holds_at(schema, Signature(s, schema.base.attrs), name, others, kind in REAL, trial) for s in shapes)
+    shapes = dict.fromkeys((schema.base.shapes, check.pinned(schema.rule, schema.base).shapes))
+    return any(_holds_at(schema, Signature(s, schema.base.attrs), name, others, kind in REAL, check) for s in shapes)
 
 
-def _holds_at(schema: Schema, base: Signature, name: str, others: Sequence[Attr], wide: bool, trial: Trial) -> bool:
-    ties, numbers = trial.ties(schema.rule, base)
+def _holds_at(
+    schema: Schema, base: Signature, name: str, others: Sequence[Attr], wide: bool, check: SamplingCheck
+) -> bool:
+    ties, numbers = check.ties(schema.rule, base)
     for other in others:
         signature = Signature(base.shapes, _with(base.attrs, name, other))
-        verdict = trial.holds(schema.rule, signature)
+        verdict = check.holds(schema.rule, signature)
         if verdict is False:
             return False
         if verdict is True and not wide:
-            other_ties, other_numbers = trial.ties(schema.rule, signature)
+            other_ties, other_numbers = check.ties(schema.rule, signature)
             wide = other_ties <= ties and other_numbers <= numbers
     return wide
 
@@ -223,7 +225,7 @@ def _with(
     return tuple((key, value if key == name else old) for key, old in attrs)
 
 
-def _apart(draft: Draft, trial: Trial) -> Draft:
+def _apart(draft: Draft, check: SamplingCheck) -> Draft:
     """Two attributes that are equal at the instance only become two variables: the strides of one Conv on another."""
     for name, kind in draft.kinds.items():
         value = AttrVar(name)
@@ -235,9 +237,9 @@ def _apart(draft: Draft, trial: Trial) -> Draft:
         others = [slot for slot in (right if bound is left else left) if slot != bound[0]]  # shared subgraphs
         for some in _subsets(bound[1:]):
             for more in _subsets(others):
-                wider = _with_two(draft, name, kind, [*some, *more], trial)
+                wider = _with_two(draft, name, kind, [*some, *more], check)
                 if wider is not None:
-                    return _apart(wider, trial)
+                    return _apart(wider, check)
     return draft
 
 
@@ -246,7 +248,7 @@ def _subsets(slots: Sequence[Slot]) -> Iterator[tuple[Slot, ...]]:
     return itertools.chain.from_iterable(itertools.combinations(slots, k) for k in range(1, len(slots) + 1))
 
 
-def _with_two(draft: Draft, name: str, kind: str, slots: Sequence[Slot], trial: Trial) -> Draft | None:
+def _with_two(draft: Draft, name: str, kind: str, slots: Sequence[Slot], check: SamplingCheck) -> Draft | None:
     """With another variable than `name` in `slots`, where they may differ."""
     value = draft.values[name]
     if value is None or isinstance(value, AttrVar):
@@ -258,5 +260,5 @@ def _with_two(draft: Draft, name: str, kind: str, slots: Sequence[Slot], trial: 
     wider = draft.filling(filled, {second: value}, kind)
     if not wider.bound or wider.unbound() > draft.unbound():
         return None
-    both = (_holds_widely(wider, changed, kind, value, trial) for changed in (name, second))  # type: ignore[arg-type]
+    both = (_holds_widely(wider, changed, kind, value, check) for changed in (name, second))  # type: ignore[arg-type]
     return wider if all(both) else None

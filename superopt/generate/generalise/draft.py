@@ -25,7 +25,7 @@ NAMES = {
     "reshape": "z", "reverse": "r", "scale": "scale", "shape": "z", "split": "n", "starts": "from", "steps": "by",
     "strides": "st", "transA": "ta", "transB": "tb", "upper": "u",
 }  # fmt: skip
-# Laws of Clip hold for bounds in this order or that, so that its bounds are tried as numbers.
+# KnownRules of Clip hold for bounds in this order or that, so that its bounds are tried as numbers.
 REAL = (REAL_ATTRS & NAMES.keys()) - {"bound_high", "bound_low"}
 SIZED = frozenset({"ends", "expand", "groups", "kernel", "n", "reshape", "shape", "split", "starts"})
 _KINDS = {

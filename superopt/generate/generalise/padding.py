@@ -6,19 +6,19 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.generalise.draft import Draft, Slot
-from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.ir.dim import Dim, symbol, symbols_of
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, topological
 
-__all__ = ["padded", "shifted"]
+__all__ = ["with_offset_pads", "with_pad_amounts"]
 
 Values = Mapping[Attr, list[Slot]]  # value of an attribute -> where it stands
 Pads = tuple[int, ...]
 _INNER, _MORE = (0, 1, 0, 0), (1, 0, 0, 1)  # other pads, and other amounts added to them
 
 
-def shifted(draft: Draft, groups: Values, trial: Trial) -> Draft | None:
+def with_offset_pads(draft: Draft, groups: Values, check: SamplingCheck) -> Draft | None:
     """One variable for each entry of the smallest pads, and what the others have more."""
     known = {value: pads for value in groups if (pads := _pads(value)) is not None}
     if len(known) < len(groups) or len({len(pads) for pads in known.values()}) > 1:
@@ -31,10 +31,10 @@ def shifted(draft: Draft, groups: Values, trial: Trial) -> Draft | None:
         filled.update(dict.fromkeys(slots, entries))
     wider = draft.filling(filled, dict(zip(names, base, strict=True)), "pad")
     others = dict(zip(names, (2, 1, 0, 3), strict=False))
-    return wider if wider.bound and _holds(wider, others, trial) else None
+    return wider if wider.bound and _holds(wider, others, check) else None
 
 
-def padded(draft: Draft, groups: Values, trial: Trial) -> Draft | None:
+def with_pad_amounts(draft: Draft, groups: Values, check: SamplingCheck) -> Draft | None:
     """Pads p, and q = p + a with amounts a of a Pad: two of them are variables and give the third.
 
     Conv[pads=p](Pad[a](x), w) = Conv[pads=p + a](x, w), and the sum of two Conv with pads p and q is one where the
@@ -54,7 +54,7 @@ def padded(draft: Draft, groups: Values, trial: Trial) -> Draft | None:
                 rule = wider.rule()
                 if not rule.applicable:
                     rule = rule.reversed()
-                if wider.unbound() <= draft.unbound() and _matches(rule) and _holds(wider, others, trial):
+                if wider.unbound() <= draft.unbound() and _matches(rule) and _holds(wider, others, check):
                     return wider
     return None
 
@@ -127,10 +127,10 @@ def _matches(rule: Rule) -> bool:
     return needed <= given
 
 
-def _holds(draft: Draft, others: Mapping[str, SignatureValue], trial: Trial) -> bool:
+def _holds(draft: Draft, others: Mapping[str, SignatureValue], check: SamplingCheck) -> bool:
     """At the instance's values and at others."""
     schema = draft.schema()
     attrs = tuple((name, others.get(name, value)) for name, value in schema.base.attrs)
     return bool(
-        trial.holds(schema.rule, schema.base) and trial.holds(schema.rule, Signature(schema.base.shapes, attrs))
+        check.holds(schema.rule, schema.base) and check.holds(schema.rule, Signature(schema.base.shapes, attrs))
     )

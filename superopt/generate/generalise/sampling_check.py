@@ -16,13 +16,13 @@ from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term, var
 from superopt.ir.types import TensorType
 
-__all__ = ["Trial"]
+__all__ = ["SamplingCheck"]
 
 _SIZES = (1, 2, 3, 4, 6)
 _ATTEMPTS = 150
 
 
-class Trial:
+class SamplingCheck:
     """Evaluates both sides of rules at sizes drawn at random; verdicts are kept."""
 
     def __init__(self, evaluator: Evaluator, seed: int) -> None:

@@ -10,13 +10,13 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.generalise.draft import SIZED, Draft, Slot
-from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.ir.dim import Dim, Size, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.rule import SignatureValue
 from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, topological
 
-__all__ = ["sized"]
+__all__ = ["with_symbolic_sizes"]
 
 _MOST = 4000  # choices looked at for one equation
 _TRIED = 40  # of them tried at random sizes
@@ -26,10 +26,10 @@ Choice = tuple["Attr | None", SignatureValue]  # what is filled in; (None, v): a
 Group = tuple[str, Attr, list[Slot]]  # kind of attribute, value, where it stands
 
 
-def sized(draft: Draft, trial: Trial) -> Draft | None:
+def with_symbolic_sizes(draft: Draft, check: SamplingCheck) -> Draft | None:
     """The choice that holds at random sizes with the fewest sizes tied to each other, or None where none holds."""
     groups = [(kind, v, at) for kind, values in draft.slots().items() if kind in SIZED for v, at in values.items()]
-    env = _typing(draft, groups, trial)
+    env = _typing(draft, groups, check)
     options = [list(_distinct(_choices(draft, groups, number), env)) for number in range(len(groups))]
     drafts: list[tuple[int, int, Draft]] = []
     for order, choices in enumerate(itertools.islice(itertools.product(*options), _MOST)):
@@ -41,12 +41,12 @@ def sized(draft: Draft, trial: Trial) -> Draft | None:
         except IllTyped:
             continue
         if chosen.bound:
-            free = trial.freedom(schema.rule, schema.base)
+            free = check.freedom(schema.rule, schema.base)
             if free >= 0:
                 drafts.append((chosen.unbound() - free, order, chosen))
     for _, _, chosen in sorted(drafts, key=lambda d: d[:2])[:_TRIED]:
         schema = chosen.schema()
-        if trial.holds(schema.rule, schema.base):
+        if check.holds(schema.rule, schema.base):
             return chosen
     return None
 
@@ -76,7 +76,7 @@ def _entry(group: int, place: int | None = None) -> str:
     return f"@{group}" if place is None else f"@{group}[{place}]"
 
 
-def _typing(draft: Draft, groups: Sequence[Group], trial: Trial) -> dict[str, Size]:
+def _typing(draft: Draft, groups: Sequence[Group], check: SamplingCheck) -> dict[str, Size]:
     """Which sizes of variables are equal by typing, whatever the attributes in question are."""
     for kind, value, at in groups:
         if kind == "n":
@@ -84,7 +84,7 @@ def _typing(draft: Draft, groups: Sequence[Group], trial: Trial) -> dict[str, Si
         name = draft.fresh(kind)
         free: SignatureValue = (None,) * len(value) if isinstance(value, tuple) else None
         draft = draft.filling(dict.fromkeys(at, AttrVar(name)), {name: free}, kind)
-    return trial.solved(draft.rule(), draft.schema().base)
+    return check.solved(draft.rule(), draft.schema().base)
 
 
 def _distinct(choices: Iterator[Choice], env: Mapping[str, Size]) -> Iterator[Choice]:
@@ -164,7 +164,7 @@ def _known(draft: Draft) -> list[_Known]:
     for term, name in draft.names.items():
         shape = term.type.concrete() if term.type is not None else None
         for k, size in enumerate(shape or ()):
-            place = k if draft.equation.family.lifts == "conv" else k - len(shape or ())
+            place = k if draft.equation.family.variation == "conv" else k - len(shape or ())
             known.append((symbol(f"{name}.shape[{place}]"), size, place))
     return known
 

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from superopt.ir.term import Term, topological
 from superopt.ops.recurrent import RECURRENT
 
-__all__ = ["GraphCost", "cost"]
+__all__ = ["EnumerationCost", "cost"]
 
 _LAUNCH = 8.0  # cost of running any operator at all, in multiply-adds of these small tensors
 
 
 @dataclass(frozen=True)
-class GraphCost:
+class EnumerationCost:
     """What a graph costs at inference: multiply-adds of MatMul, Gemm and Conv, and everything else."""
 
     work: float
@@ -26,16 +26,16 @@ class GraphCost:
         """Both together."""
         return self.work + self.other
 
-    def within(self, most: GraphCost) -> bool:
+    def within(self, most: EnumerationCost) -> bool:
         """Whether a search that stops at `most` may pass here: no more multiply-adds, one light operator more."""
         return self.work <= most.work and self.other <= most.other + 2 * _LAUNCH
 
-    def like(self, other: GraphCost) -> bool:
+    def like(self, other: EnumerationCost) -> bool:
         """Whether it takes a measurement to say which of the two is less: they differ by a light operator at most."""
         return self.work == other.work and abs(self.other - other.other) <= _LAUNCH
 
 
-def cost(terms: Iterable[Term], weights: frozenset[str]) -> GraphCost:
+def cost(terms: Iterable[Term], weights: frozenset[str]) -> EnumerationCost:
     """Cost at these small sizes, with a constant for each operator; `weights` names variables that are constant."""
     live: set[Term] = set()
     work = other = 0.0
@@ -49,7 +49,7 @@ def cost(terms: Iterable[Term], weights: frozenset[str]) -> GraphCost:
                 written = sum(_elements(t.shape) for t in term.types if t is not None)
                 other += _LAUNCH + written
                 work += _work(term, written)
-    return GraphCost(work, other)
+    return EnumerationCost(work, other)
 
 
 def _elements(shape: tuple[object, ...] | None) -> int:

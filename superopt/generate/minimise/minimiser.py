@@ -20,9 +20,9 @@ import math
 from collections.abc import Callable, Iterable, Set
 
 from superopt.generate.conjectures.equation import Equation, operators, variables
-from superopt.generate.derive import ByFingerprint, Deriver, Step, normal
+from superopt.generate.derive import DerivationStep, Deriver, FingerprintCheck, normal
 from superopt.generate.enumeration.fingerprints import Evaluator
-from superopt.generate.minimise.cost import GraphCost, cost
+from superopt.generate.minimise.cost import EnumerationCost, cost
 from superopt.ir.infer import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
@@ -42,9 +42,9 @@ class Minimiser:
 
     def __init__(self, evaluator: Evaluator, most_steps: int = 2, large_steps: int = 4) -> None:
         self.most_steps, self.large_steps = most_steps, large_steps
-        self._admits = ByFingerprint(evaluator)
+        self._admits = FingerprintCheck(evaluator)
         self._deriver = Deriver((), self._admits)
-        self._costs: dict[tuple[tuple[Term, ...], frozenset[str]], GraphCost] = {}
+        self._costs: dict[tuple[tuple[Term, ...], frozenset[str]], EnumerationCost] = {}
 
     @property
     def steps(self) -> int:
@@ -112,11 +112,11 @@ class Minimiser:
 
     def derivation(
         self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str], without: Rule | None = None
-    ) -> tuple[Step, ...] | None:
+    ) -> tuple[DerivationStep, ...] | None:
         """The steps by which a search gets from `start` to `goal`, one more for each further output; no graph between
         costs much more than the dearer end. None where none are found."""
         one, other = self._cost(start, weights), self._cost(goal, weights)
-        most = GraphCost(max(one.work, other.work), max(one.other, other.other))
+        most = EnumerationCost(max(one.work, other.work), max(one.other, other.other))
 
         def passes(terms: tuple[Term, ...]) -> bool:
             return _functions(terms) <= functions and self._cost(terms, weights).within(most)
@@ -125,7 +125,7 @@ class Minimiser:
         steps = (self.large_steps if self._is_large(start, goal, weights) else self.most_steps) + len(start) - 1
         return self._deriver.derive(start, goal, steps, without=without, passes=passes, forward=True)
 
-    def explanation(self, equation: Equation) -> tuple[Step, ...]:
+    def explanation(self, equation: Equation) -> tuple[DerivationStep, ...]:
         """Steps from one side to the other, up or downhill; none where none are found without much ado."""
         most, self._deriver.most = self._deriver.most, _MOST_EXPLAINED
         try:
@@ -156,7 +156,7 @@ class Minimiser:
 
         return price
 
-    def _cost(self, terms: tuple[Term, ...], weights: frozenset[str]) -> GraphCost:
+    def _cost(self, terms: tuple[Term, ...], weights: frozenset[str]) -> EnumerationCost:
         found = self._costs.get((terms, weights))
         if found is None:
             found = self._costs[terms, weights] = cost(terms, weights)

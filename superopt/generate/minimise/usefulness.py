@@ -15,7 +15,7 @@ __all__ = ["is_usable", "is_weak"]
 def is_weak(equation: Equation) -> bool:
     """Whether both sides cost the same and the equation is large, or has a variable twice on one side.
 
-    Laws that gain nothing by themselves are worth their price in search only if they are general and small.
+    KnownRules that gain nothing by themselves are worth their price in search only if they are general and small.
     """
     weights = equation.weights
     if cost(equation.lhs, weights).total != cost(equation.rhs, weights).total:

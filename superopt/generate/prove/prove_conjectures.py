@@ -15,12 +15,12 @@ from superopt.generate.conjectures.equation import Equation, operators, variable
 from superopt.generate.derive import normal
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.attributes import generalise
-from superopt.generate.generalise.sampling_check import Trial
-from superopt.generate.minimise.cost import GraphCost, cost
+from superopt.generate.generalise.sampling_check import SamplingCheck
+from superopt.generate.minimise.cost import EnumerationCost, cost
 from superopt.generate.minimise.minimiser import Minimiser
 from superopt.generate.minimise.usefulness import is_usable, is_weak
-from superopt.generate.prove.used_signatures import Occasions
-from superopt.generate.stage_counts import Counts
+from superopt.generate.prove.used_signatures import UsedSignatures
+from superopt.generate.stage_counts import StageCounts
 from superopt.ir.notation import show_rule, show_signature
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, map_terms
@@ -28,19 +28,19 @@ from superopt.rulebook.variadic import Schema
 from verify.proofs import prove_at
 from verify.verdict import Counterexample, Proved, Refuted, Verdict
 
-__all__ = ["Kept", "Prover", "Settler", "Witness", "settle_order"]
+__all__ = ["ProvenRule", "Prover", "Settler", "CounterexampleCheck", "settle_order"]
 
 _REMEMBERED = 100  # conjectures whose derivations are kept in memory
 
 Prover: TypeAlias = Callable[[Rule, Signature], Verdict]
 _Graph: TypeAlias = tuple[Term, ...]
-_Form: TypeAlias = tuple[_Graph, GraphCost]  # a graph, and what something costs that is made of it
+_Form: TypeAlias = tuple[_Graph, EnumerationCost]  # a graph, and what something costs that is made of it
 # What somebody else, who need not trust the kernel, says of a counterexample; kept beside it.
-Witness: TypeAlias = Callable[[Rule, Signature, Counterexample], Mapping[str, str]]
+CounterexampleCheck: TypeAlias = Callable[[Rule, Signature, Counterexample], Mapping[str, str]]
 
 
 @dataclass(frozen=True)
-class Kept:
+class ProvenRule:
     """A proven rule, and the equation that it was found as. `one_way`: the proof assumes that the left side is
     defined."""
 
@@ -61,27 +61,27 @@ class Settler:
     evaluator: Evaluator
     seed: int
     prover: Prover = prove_at
-    witness: Witness | None = None
-    counts: Counts = field(default_factory=Counts)
-    kept: list[Kept] = field(default_factory=list)
+    witness: CounterexampleCheck | None = None
+    counts: StageCounts = field(default_factory=StageCounts)
+    kept: list[ProvenRule] = field(default_factory=list)
     refused: list[dict[str, Any]] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)  # of the prover, by rule id
 
     def __post_init__(self) -> None:
-        self.occasions = Occasions()
+        self.used_signatures = UsedSignatures()
         self._schemas: dict[str, Schema] = {}
-        self.trial = Trial(self.evaluator, self.seed)
+        self.check = SamplingCheck(self.evaluator, self.seed)
         self.minimiser = Minimiser(self.evaluator)
         self._seen: set[str] = set()
         self._sides: set[_Form] = set()
         self._forms: set[_Form] = set()
 
-    def know(self, kept: Iterable[Kept]) -> None:
+    def know(self, kept: Iterable[ProvenRule]) -> None:
         """Rules that were proven elsewhere."""
         for known in kept:
             self._remember(known)
 
-    def knows(self, kept: Kept) -> bool:
+    def knows(self, kept: ProvenRule) -> bool:
         """Whether a rule is the same as one that was kept, another form of it, or derivable."""
         side = (normal(kept.rule.lhs), cost(kept.equation.rhs, kept.equation.weights))
         again = kept.rule.id in self._seen or side in self._sides
@@ -97,9 +97,9 @@ class Settler:
 
     def explain(self, equation: Equation) -> None:
         """Notes at which signatures rules give an equation that is not kept."""
-        self.occasions.add(self.minimiser.explanation(equation), self._schemas)
+        self.used_signatures.add(self.minimiser.explanation(equation), self._schemas)
 
-    def _remember(self, kept: Kept) -> None:
+    def _remember(self, kept: ProvenRule) -> None:
         rule, equation = kept.rule, kept.equation
         self._schemas[rule.id] = kept.schema
         self._seen |= {rule.id, rule.reversed().id}
@@ -113,7 +113,7 @@ class Settler:
             self.counts.conjectures += 1
             if self.minimiser.derivable(equation):
                 self.counts.derivable += 1
-            elif not self.trial.holds(schema.rule, schema.base):
+            elif not self.check.holds(schema.rule, schema.base):
                 self.counts.accidental += 1
             else:
                 self._decide(schema, equation)
@@ -145,7 +145,7 @@ class Settler:
         if is_weak(equation):
             self.counts.weak += 1
             return
-        schema = generalise(equation, self.trial)
+        schema = generalise(equation, self.check)
         if schema is None:
             self.counts.accidental += 1
             return
@@ -169,7 +169,7 @@ class Settler:
         self.seconds[rule.id] = self.seconds.get(rule.id, 0.0) + time.perf_counter() - start
         if isinstance(verdict, Proved):
             self.counts.proved += 1
-            self.kept.append(Kept(schema, equation, verdict.defined_left))
+            self.kept.append(ProvenRule(schema, equation, verdict.defined_left))
             self._remember(self.kept[-1])
         else:
             self._refuse(schema, verdict)
@@ -192,7 +192,7 @@ class Settler:
         self.refused.append(entry)
 
 
-def settle_order(kept: Iterable[Kept]) -> list[Kept]:
+def settle_order(kept: Iterable[ProvenRule]) -> list[ProvenRule]:
     """Those that gain least first: the order in which redundant rules are looked for."""
     return sorted(kept, key=lambda k: _gain(k.equation))
 

@@ -21,27 +21,27 @@ _RANK = 4  # most axes of what is reduced or normalised
 _BOUNDS = ((0.0, 6.0), (-1.0, 1.0), (0.0, 1.0))  # of Clip, as models have them
 
 
-def variations(schema: Schema, lifts: str) -> Iterator[Signature]:
+def variations(schema: Schema, variation: str) -> Iterator[Signature]:
     """Signatures worth shipping, the instance's own first; sizes that typing fixes are still symbolic."""
     schema = _anywhere(schema)
     base = schema.open
     yield base
-    if lifts == "conv":
+    if variation == "conv":
         yield from _conv(schema)
         return
-    for attrs in _attribute_choices(schema, fixed=("axis",) if lifts == "rows" else ()):
+    for attrs in _attribute_choices(schema, fixed=("axis",) if variation == "rows" else ()):
         yield Signature(base.shapes, attrs)
-    if lifts in ("axes", "rows"):
-        yield from _everywhere(schema, base, fixed=lifts == "rows")
-    for by in _LIFTS.get(lifts, _nowhere)(schema):
+    if variation in ("axes", "rows"):
+        yield from _everywhere(schema, base, fixed=variation == "rows")
+    for by in _LIFTS.get(variation, _nowhere)(schema):
         for lifted in _lifted(schema, by):
-            if lifts in ("axes", "rows") and max(len(shape) for _, shape in lifted.shapes) > _RANK:
+            if variation in ("axes", "rows") and max(len(shape) for _, shape in lifted.shapes) > _RANK:
                 continue
             yield lifted
-            if lifts == "layout":
+            if variation == "layout":
                 yield from (_along(schema, lifted, axis) for axis in (-2, -3))
-            if lifts in ("axes", "rows"):
-                yield from _everywhere(schema, lifted, fixed=lifts == "rows")
+            if variation in ("axes", "rows"):
+                yield from _everywhere(schema, lifted, fixed=variation == "rows")
     for name, shape in base.shapes:
         if not shape:  # scalars are often stored with one dimension
             yield Signature(tuple((n, (1,) if n == name else s) for n, s in base.shapes), base.attrs)

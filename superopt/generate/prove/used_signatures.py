@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from superopt.generate.derive import Step
+from superopt.generate.derive import DerivationStep
 from superopt.generate.generalise.draft import SIZED
 from superopt.ir.notation import parse_signature, show_signature
 from superopt.ir.pattern import Bindings, match
@@ -17,18 +17,18 @@ from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Term
 from superopt.rulebook.variadic import Schema
 
-__all__ = ["Occasions"]
+__all__ = ["UsedSignatures"]
 
 _MOST = 16  # signatures of one rule, the most frequent ones
 
 
-class Occasions:
+class UsedSignatures:
     """Counts, by rule id and signature."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[str]] = {}
 
-    def add(self, steps: Iterable[Step], schemas: Mapping[str, Schema]) -> None:
+    def add(self, steps: Iterable[DerivationStep], schemas: Mapping[str, Schema]) -> None:
         """The steps of a derivation, by rules with these schemas (by id)."""
         for step in steps:
             schema = schemas.get(step.rule.id)

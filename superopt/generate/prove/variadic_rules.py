@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from superopt.generate.generalise.sampling_check import Trial
+from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.ir.rule import Rule, Signature
 from superopt.rulebook.variadic import Schema, readings
 from verify.verdict import Proved, Verdict
@@ -13,7 +13,7 @@ __all__ = ["extensions"]
 
 
 def extensions(
-    schemas: Iterable[Schema], trial: Trial, prover: Callable[[Rule, Signature], Verdict], most: int = 4
+    schemas: Iterable[Schema], check: SamplingCheck, prover: Callable[[Rule, Signature], Verdict], most: int = 4
 ) -> Iterator[Schema]:
     """Each law for 3, ..., `most` operands, as far as these are proven at its signature; every rule once."""
     seen: set[str] = set()
@@ -22,7 +22,7 @@ def extensions(
         for reading in readings(schema):
             for n in range(3, most + 1):
                 wider = [reading.schema(n, part) for part in reading.parts(n)]
-                tried = [s for s in wider if s.rule.id not in seen and trial.holds(s.rule, s.base)]
+                tried = [s for s in wider if s.rule.id not in seen and check.holds(s.rule, s.base)]
                 proven = [s for s in tried if isinstance(prover(s.rule, s.base), Proved)]
                 if not proven:
                     break

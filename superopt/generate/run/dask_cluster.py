@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from superopt.generate.run.rw_lock import Turns
+from superopt.generate.run.rw_lock import RwLock
 from superopt.generate.run.workers import RemoteWorkers, Workers, WorkersError, answer, code_hash, managed
 
 __all__ = ["cluster"]
@@ -76,7 +76,7 @@ class _Cluster(RemoteWorkers):
         self._asked = float("-inf")
         self._count = 0
         self._calls: set[Any] = set()
-        self._turns = Turns()
+        self._lock = RwLock()
 
     @property
     def count(self) -> int:
@@ -87,7 +87,7 @@ class _Cluster(RemoteWorkers):
         return self._count
 
     def stop(self) -> None:
-        self._turns.stop()
+        self._lock.stop()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.cancel(list(self._calls))
 
@@ -95,10 +95,10 @@ class _Cluster(RemoteWorkers):
         import distributed
 
         killed = distributed.scheduler.KilledWorker
-        with suppress(killed), self._turns.beside_others():
+        with suppress(killed), self._lock.shared():
             return self._ask(question)
         try:
-            with self._turns.alone():
+            with self._lock.exclusive():
                 return self._ask(question)
         except killed as error:
             raise WorkersError(f"{error.allowed_failures + 1} workers died of it (out of memory?)") from None

@@ -117,7 +117,7 @@ class _Process:
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
         if sys.platform != "win32":
             # Ctrl-C reaches every process of the terminal, also before it can say that it ignores it; what this thread
-            # blocks, the process is born with. (The tracker is started by start(), which then lifts the mask.)
+            # blocks, the process is born with. (The tracker is started by start(), which then variation the mask.)
             resource_tracker.ensure_running()
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         self._process.start()

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 
-__all__ = ["Turns"]
+__all__ = ["RwLock"]
 
 
-class Turns:
+class RwLock:
     """Who waits to be alone lets nobody else begin, so that the wait ends when the calls under way have."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Turns:
             self._changed.notify_all()
 
     @contextmanager
-    def beside_others(self) -> Iterator[None]:
+    def shared(self) -> Iterator[None]:
         """Side by side with all that have not asked to be alone."""
         with self._changed:
             self._wait(lambda: not self._alone)
@@ -40,7 +40,7 @@ class Turns:
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         """With nobody beside it."""
         with self._changed:
             self._alone += 1

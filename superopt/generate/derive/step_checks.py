@@ -11,10 +11,10 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, repr_attrs
 from verify.proofs import Certificate, ProofBook
 
-__all__ = ["ByFingerprint", "Certified"]
+__all__ = ["CertificateCheck", "FingerprintCheck"]
 
 
-class ByFingerprint:
+class FingerprintCheck:
     """Both sides have the same value on the sample of an `Evaluator`; for rules that hold, at sizes that may be outside
     their guards. Steps to operators that the evaluator has no kernel for raise KeyError.
 
@@ -42,7 +42,7 @@ class ByFingerprint:
         return self._keys[term]
 
 
-class Certified:
+class CertificateCheck:
     """The rule is certified at a signature that covers the match, in this direction, and the conditions of the proof
     hold at these sizes. With `anew`, also where that is proven now, as `optimize` does it; the prover takes its time.
     """

@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from superopt.generate.derive.neighbours import Admits, Edge, Neighbours, normal, outputs, together
+from superopt.generate.derive.neighbours import Neighbours, RewriteEdge, StepCheck, normal, outputs, together
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 
-__all__ = ["Deriver", "Step"]
+__all__ = ["DerivationStep", "Deriver"]
 
 _MOST_TERMS = 20_000
 
 Passes: TypeAlias = Callable[[tuple[Term, ...]], bool]
-_Trail: TypeAlias = dict[Term, "tuple[Term, Edge] | None"]  # term -> the one it was reached from, and how
+_Trail: TypeAlias = dict[Term, "tuple[Term, RewriteEdge] | None"]  # term -> the one it was reached from, and how
 
 
 def _anything(terms: tuple[Term, ...]) -> bool:
@@ -23,7 +23,7 @@ def _anything(terms: tuple[Term, ...]) -> bool:
 
 
 @dataclass(frozen=True)
-class Step:
+class DerivationStep:
     """`old`, an instance of one side of `rule`, became `new`, the same instance of the other, at some places where it
     stood; left to right where `forward`. `after` are the outputs of the whole graph after that, in normal form."""
 
@@ -61,7 +61,7 @@ class Deriver:
     about a term is kept for later questions, until `forget`.
     """
 
-    def __init__(self, rules: Iterable[Rule], admits: Admits, most: int = _MOST_TERMS) -> None:
+    def __init__(self, rules: Iterable[Rule], admits: StepCheck, most: int = _MOST_TERMS) -> None:
         self._neighbours = Neighbours(admits)
         self._numbers: dict[Rule, int] = {}
         self._removed: frozenset[int] = frozenset()
@@ -100,7 +100,7 @@ class Deriver:
         without: Rule | None = None,
         passes: Passes = _anything,
         forward: bool = False,
-    ) -> tuple[Step, ...] | None:
+    ) -> tuple[DerivationStep, ...] | None:
         """The steps of a derivation of `lhs = rhs`, at most `steps` of them, or None where none was found.
 
         No tuple of outputs between the two sides fails `passes`. Several outputs are derived one after the other, and
@@ -151,8 +151,10 @@ class Deriver:
         steps = self._neighbours.of(term).items()
         return list(dict.fromkeys(new for edge, new in steps if edge.there and edge.number not in gone))
 
-    def _one_by_one(self, left: tuple[Term, ...], right: tuple[Term, ...], asked: _Question) -> tuple[Step, ...] | None:
-        path: list[Step] = []
+    def _one_by_one(
+        self, left: tuple[Term, ...], right: tuple[Term, ...], asked: _Question
+    ) -> tuple[DerivationStep, ...] | None:
+        path: list[DerivationStep] = []
         for k in range(len(left)):
 
             def whole(term: Term, k: int = k) -> tuple[Term, ...]:
@@ -168,7 +170,7 @@ class Deriver:
             path += [replace(step, after=whole(step.after[0])) for step in found]
         return tuple(path)
 
-    def _between(self, left: Term, right: Term, asked: _Question) -> tuple[Step, ...] | None:
+    def _between(self, left: Term, right: Term, asked: _Question) -> tuple[DerivationStep, ...] | None:
         """Layer by layer, the smaller one first, until a term is reached from both sides.
 
         Not every step can be found from both ends, so both sides go on to the full depth.
@@ -221,8 +223,8 @@ class Deriver:
             known = self._sizes[term] = 1 + sum(self._size(i) for i in term.inputs if i is not None)
         return known
 
-    def _path(self, trails: tuple[_Trail, _Trail], middle: Term) -> tuple[Step, ...]:
-        path: list[Step] = []
+    def _path(self, trails: tuple[_Trail, _Trail], middle: Term) -> tuple[DerivationStep, ...]:
+        path: list[DerivationStep] = []
         at = trails[0][middle]
         term = middle
         while at is not None:
@@ -237,5 +239,5 @@ class Deriver:
             at = trails[1][after]
         return tuple(path)
 
-    def _step(self, edge: Edge, forward: bool, old: Term, new: Term, after: Term) -> Step:
-        return Step(self._neighbours.rules[edge.number], forward, outputs(old), outputs(new), outputs(after))
+    def _step(self, edge: RewriteEdge, forward: bool, old: Term, new: Term, after: Term) -> DerivationStep:
+        return DerivationStep(self._neighbours.rules[edge.number], forward, outputs(old), outputs(new), outputs(after))
