@@ -44,7 +44,7 @@ def _reduce(keepdims: int) -> tuple[Use, ...]:
 
 
 def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int, **kinds: Any) -> Family:
-    return Family("pool", variables, uses, runtime, **{"lifts": "conv", **kinds})
+    return Family("pool", variables, uses, runtime, **{"variation": "conv", **kinds})
 
 
 POOL: tuple[Family, ...] = (

@@ -58,7 +58,7 @@ def _flatten(*places: int, slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
 
 
 def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int = 2, **kinds: Any) -> Family:
-    return Family("rearrange", variables, uses, runtime, **{"lifts": "axes", **kinds})
+    return Family("rearrange", variables, uses, runtime, **{"variation": "axes", **kinds})
 
 
 _SHAPES: tuple[Family, ...] = (

@@ -40,7 +40,7 @@ _SWAPPED, _LAST, _FIRST = (0, 2, 1, 3), (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int = 2, **kinds: Any) -> Family:
-    return Family("select", variables, uses, runtime, **{"lifts": "axes", **kinds})
+    return Family("select", variables, uses, runtime, **{"variation": "axes", **kinds})
 
 
 _SELECTIONS: tuple[Family, ...] = (
