@@ -1,8 +1,7 @@
 """Symbolic tensor sizes: integer polynomials over named symbols and floor quotients.
 
-A `Size` is an `int` where the value is known and a `Dim` where it is not. Arithmetic normalises
-(sums of monomials in a fixed order), so equal polynomials are equal objects by `==`, and a
-polynomial without symbols collapses to a plain `int`.
+A `Size` is an `int` if its value is known, else a `Dim`. Arithmetic normalises (sums of monomials in a fixed order), so
+equal polynomials compare equal, and a polynomial without symbols collapses to a plain `int`.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class NoValue(TypeError):
 
 @dataclass(frozen=True)
 class Quotient:
-    """floor(numerator / denominator), with a positive denominator, where no exact division is known."""
+    """floor(numerator / denominator) with a positive denominator, as an atom: the division is not known to be exact."""
 
     numerator: Size
     denominator: Size
@@ -72,7 +71,7 @@ class Dim:
         return self is other or (isinstance(other, Dim) and self._hash == other._hash and self.terms == other.terms)
 
     def __bool__(self) -> bool:
-        raise NoValue("whether a size without a value is 0 is not known")
+        raise NoValue("a symbolic size may be 0 or not")
 
     def __add__(self, other: Size) -> Size:
         total = dict(self.terms)
@@ -128,7 +127,7 @@ class Dim:
 
     @cached_property
     def symbols(self) -> frozenset[str]:
-        """Names of all symbols, inside quotients too."""
+        """The names of all symbols, inside quotients too."""
         found: set[str] = set()
         for atom in self.atoms():
             if isinstance(atom, Quotient):
@@ -138,7 +137,7 @@ class Dim:
         return frozenset(found)
 
     def atoms(self) -> Iterator[Atom]:
-        """Atoms of all monomials, with repetitions."""
+        """Yield the atoms of all monomials, with repetitions."""
         for monomial, _ in self.terms:
             yield from monomial
 
@@ -148,7 +147,7 @@ Sizes: TypeAlias = tuple[Size, ...]
 
 
 def symbol(name: str) -> Dim:
-    """The size called `name`."""
+    """Return the symbolic size called `name`."""
     return Dim((((name,), 1),))
 
 
@@ -183,8 +182,8 @@ def _divide_monomial(
 def floor_div(numerator: Size, denominator: Size) -> Size:
     """floor(numerator / denominator) for a positive denominator.
 
-    The part of the numerator that the denominator divides exactly is taken out of the floor:
-    floor((q*d + r) / d) = q + floor(r / d).
+    The part of the numerator that the denominator divides exactly leaves the floor: floor((q*d + r) / d) = q + floor(r
+    / d).
     """
     if isinstance(numerator, int) and isinstance(denominator, int):
         return numerator // denominator
@@ -217,7 +216,7 @@ def ceil_div(numerator: Size, denominator: Size) -> Size:
 
 
 def evaluate(value: Size, env: Mapping[str, Size]) -> Size:
-    """`value` with every symbol in `env` replaced; symbols that `env` lacks stay."""
+    """Replace every symbol of `value` that `env` has; other symbols stay."""
     if isinstance(value, int):
         return value
     total: Size = 0
@@ -233,5 +232,5 @@ def evaluate(value: Size, env: Mapping[str, Size]) -> Size:
 
 
 def symbols_of(value: Size) -> frozenset[str]:
-    """Names of all symbols that `value` mentions, inside quotients too."""
+    """Return the names of all symbols in `value`, inside quotients too."""
     return frozenset() if isinstance(value, int) else value.symbols

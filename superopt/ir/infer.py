@@ -1,4 +1,4 @@
-"""Making typed terms from the rows of the operator table."""
+"""Make typed terms: infer the types of an operator's outputs from its entry in the registry."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["OPERATORS", "REAL_ATTRS", "IllTyped", "completed", "infer", "is_know
 
 
 def is_known(op: str) -> bool:
-    """Whether rules may mention `op` (leaves and `Out` aside)."""
+    """Return True if `op` is a registered operator, which rules may mention."""
     return op in OPERATORS
 
 
 def completed(op: str, attrs: Mapping[str, Attr]) -> dict[str, Attr]:
-    """`attrs` with the operator's defaults. Raises KeyError for one that is missing, or that the operator lacks."""
+    """Return `attrs` with the operator's defaults. Raises KeyError for a missing or unknown attribute."""
     full = {**OPERATORS[op].defaults, **attrs}
     odd = full.keys() ^ set(OPERATORS[op].attrs)
     if odd:
@@ -34,14 +34,14 @@ def make(
     dtype: str = "float",
     need: Need = ignore,
 ) -> Term:
-    """The term `op[attrs](inputs)` with its types inferred (None inside patterns, where inputs are untyped).
+    """Return the term `op[attrs](inputs)` with inferred types (None inside patterns, where inputs are untyped).
 
-    `need(relation, a, b)` is told what must hold of symbolic sizes for the term to be well-typed.
-    `dtype` is the element type of a closed-form constant. Raises IllTyped where sizes contradict.
+    `need(relation, a, b)` is told what symbolic sizes must satisfy for the term to be well-typed. `dtype` is the
+    element type of a closed-form constant. Raises IllTyped if sizes or types contradict.
     """
     inputs = tuple(inputs)
     attrs = attrs or {}
-    if not REAL_ATTRS.isdisjoint(attrs):  # 1 and 1.0 are equal, so they are one term: let it have one digest too
+    if not REAL_ATTRS.isdisjoint(attrs):  # 1 and 1.0 compare equal, so they are one term, which needs one digest
         attrs = {k: float(v) if k in REAL_ATTRS and isinstance(v, int) else v for k, v in attrs.items()}
     if op == "Out":
         node, index = inputs[0], attrs["index"]
@@ -53,7 +53,7 @@ def make(
 def infer(
     op: str, inputs: tuple[Term | None, ...], attrs: Mapping[str, Attr], dtype: str, need: Need = ignore
 ) -> Types:
-    """Types of the outputs of `op`; one None for each output where an input's type is unknown."""
+    """Return the types of the outputs of `op`, each None if the type of an input is unknown."""
     types = tuple([None if term is None else term.types[:1] for term in inputs])
     if need is ignore:
         return _inferred(op, types, tuple(attrs.items()), dtype)
@@ -66,7 +66,7 @@ def _inferred(op: str, inputs: tuple[Types | None, ...], attrs: tuple[tuple[str,
 
 
 def _infer(op: str, inputs: tuple[Types | None, ...], attrs: Mapping[str, Attr], dtype: str, need: Need) -> Types:
-    """`infer`, of the inputs' types."""
+    """Infer the output types from the input types."""
     spec = OPERATORS[op]
     least, most = spec.inputs
     if len(inputs) < least or (most is not None and len(inputs) > most):
@@ -84,7 +84,7 @@ def _infer(op: str, inputs: tuple[Types | None, ...], attrs: Mapping[str, Attr],
 
 
 def _check_numbers(op: str, attrs: Mapping[str, Attr], dtype: str) -> None:
-    """Numbers that join integers or truth values are such themselves; an infinite bound of Clip is none."""
+    """Raise IllTyped unless real attributes fit the element type; an infinite bound of Clip is no bound."""
     for name in REAL_ATTRS & attrs.keys():
         value = attrs[name]
         unbounded = op == "Clip" and isinstance(value, float) and math.isinf(value)
@@ -93,8 +93,11 @@ def _check_numbers(op: str, attrs: Mapping[str, Attr], dtype: str) -> None:
 
 
 def remake(term: Term, inputs: tuple[Term | None, ...]) -> Term:
-    """`term` over other inputs: types are kept for opaque operators and where the inputs have the types that they had
-    (a file may know more of them than is inferred here, or less be certain), and inferred anew elsewhere."""
+    """Return `term` over other inputs.
+
+    Types are kept for opaque operators and if the inputs keep their types, because a file may know more than inference;
+    otherwise they are inferred again.
+    """
     if term.op == "Out":
         node = inputs[0]
         assert node is not None
@@ -114,5 +117,5 @@ def remake(term: Term, inputs: tuple[Term | None, ...]) -> Term:
 
 
 def replace(roots: Iterable[Term], replaced: Mapping[Term, Term]) -> tuple[Term, ...]:
-    """`roots` with the keys of `replaced` exchanged for its values and everything above them remade."""
+    """Replace the keys of `replaced` in `roots` by its values and remake the terms above them."""
     return rebuild(roots, replaced, remake)

@@ -1,12 +1,13 @@
-"""The one notation for rules and graphs, in files, tests, reports and errors.
+"""The notation for rules and graphs, in files, tests, reports and messages.
 
     Concat[axis=-1](MatMul(a, b), MatMul(a, c)) = MatMul(a, Concat[axis=-1](b, c)) @ a[_,_] b[_,_] c[_,_]
 
-Variables are bare names; attributes stand in brackets; `t.0` is output 0 of an operator with several;
-`_` is an absent optional input; several outputs are a parenthesised list. After `@` come the signatures
-at which the rule is proven, separated by `|`: per variable its sizes (`_` symbolic, or a literal; `x:int64[_]`
-for elements that are no real numbers), per attribute variable its value (`_` symbolic integer, `*` symbolic real).
-Attributes that are left out have ONNX's default where that does not depend on the rank.
+- Variables are bare names, attributes stand in brackets, several outputs are a parenthesised list.
+- `t.0` is output 0 of an operator with several outputs; `_` is an absent optional input.
+- An attribute that is left out has ONNX's default, if the default does not depend on the rank.
+- After `@` stand the signatures at which the rule is proven, separated by `|`. A signature lists for each variable its
+  sizes (`_` is symbolic, a number is literal; `x:int64[_]` names an element type that is not real) and for each
+  attribute variable its value (`_` is a symbolic integer, `*` a symbolic real).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = [
 
 
 class NotationError(ValueError):
-    """The text is not in the notation; the message names the place."""
+    """A text that is not in the notation; the message names the column."""
 
 
 _TOKEN = re.compile(
@@ -234,7 +235,7 @@ class _Reader:
 
 
 def parse_terms(text: str, types: Mapping[str, TensorType] | None = None) -> tuple[Term, ...]:
-    """One term, or a parenthesised list of terms; variables named in `types` get a type. Raises NotationError."""
+    """Parse a term or a parenthesised list of terms; variables in `types` get a type. Raises NotationError."""
     reader = _Reader(text, types)
     terms = reader.terms()
     reader.end()
@@ -242,7 +243,7 @@ def parse_terms(text: str, types: Mapping[str, TensorType] | None = None) -> tup
 
 
 def parse_signature(text: str) -> Signature:
-    """A signature as `show_signature` prints it. Raises NotationError."""
+    """Parse a signature as `show_signature` prints it. Raises NotationError."""
     reader = _Reader(text)
     signature = reader.signature()
     reader.end()
@@ -251,7 +252,7 @@ def parse_signature(text: str) -> Signature:
 
 @lru_cache(maxsize=1 << 12)
 def parse_condition(text: str) -> Condition:
-    """A condition as it prints, `left == right` or `left <= right`. Raises NotationError."""
+    """Parse a condition, `left == right` or `left <= right`. Raises NotationError."""
     for relation in ("==", "<="):
         left, found, right = text.partition(f" {relation} ")
         if found:
@@ -265,7 +266,7 @@ def parse_condition(text: str) -> Condition:
 
 
 def parse_rule(text: str) -> Rule:
-    """One rule. Raises NotationError."""
+    """Parse one rule. Raises NotationError."""
     reader = _Reader(text)
     lhs = reader.terms()
     reader.take("=")
@@ -284,7 +285,7 @@ def parse_rule(text: str) -> Rule:
 
 
 def parse_rules(text: str, origin: str = "rules") -> list[Rule]:
-    """The rules of a file: one a line; blank lines and lines that begin with # are skipped."""
+    """Parse the rules of a file, one per line; blank lines and lines that begin with # are skipped."""
     rules: list[Rule] = []
     for number, line in enumerate(text.splitlines(), 1):
         if line.strip() and not line.lstrip().startswith("#"):
@@ -296,7 +297,7 @@ def parse_rules(text: str, origin: str = "rules") -> list[Rule]:
 
 
 def show_term(term: Term, names: Mapping[Term, str] | None = None) -> str:
-    """The term in the notation; terms in `names` print as their name."""
+    """Return the term in the notation; terms in `names` print as their name."""
     if names and term in names:
         return names[term]
     if term.op == "Var":
@@ -311,7 +312,7 @@ def show_term(term: Term, names: Mapping[Term, str] | None = None) -> str:
 
 
 def show_terms(terms: Iterable[Term], names: Mapping[Term, str] | None = None) -> str:
-    """One term plainly, several as a parenthesised list."""
+    """Return the terms in the notation, several as a parenthesised list."""
     shown = [show_term(term, names) for term in terms]
     return shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
 
@@ -327,14 +328,14 @@ def _show_value(value: SignatureValue) -> str:
 
 
 def show_signature(signature: Signature) -> str:
-    """The signature as it stands after `@`."""
+    """Return the signature as it stands after `@`."""
     dtypes = {name: f":{dtype}" for name, dtype in signature.dtypes}
     parts = [f"{name}{dtypes.get(name, '')}{_show_value(shape)}" for name, shape in signature.shapes]
     return " ".join(parts + [f"{name}={_show_value(value)}" for name, value in signature.attrs])
 
 
 def show_rule(rule: Rule) -> str:
-    """The rule on one line, with its signatures; `parse_rule` reads it back."""
+    """Return the rule on one line with its signatures; `parse_rule` reads it back."""
     line = f"{show_terms(rule.lhs)} = {show_terms(rule.rhs)}"
     if rule.signatures:
         line += " @ " + " | ".join(map(show_signature, rule.signatures))
@@ -342,7 +343,7 @@ def show_rule(rule: Rule) -> str:
 
 
 def show_graph(roots: Iterable[Term]) -> str:
-    """A graph as one assignment a line, shared terms once; constants and inputs with their types."""
+    """Return a graph as one assignment per line, each term once, with types."""
     roots = tuple(roots)
     names: dict[Term, str] = {}
     lines: list[str] = []

@@ -26,7 +26,7 @@ REAL_ATTRS = frozenset({
 
 
 class IllTyped(ValueError):
-    """The sizes or element types contradict what the operator needs."""
+    """Sizes or element types that contradict what an operator needs."""
 
 
 Need: TypeAlias = Callable[[str, Size, Size], None]  # relation ("==" or "<="), left, right
@@ -36,7 +36,7 @@ DtypeRule: TypeAlias = Callable[[Sequence["str | None"], Mapping[str, Any], str]
 
 
 def ignore(relation: str, left: Size, right: Size) -> None:
-    """A `Need` for graphs that are known to be well-typed."""
+    """Ignore what sizes must satisfy: a `Need` for graphs that are known to be well-typed."""
 
 
 def _one(attrs: Mapping[str, Any]) -> int:
@@ -85,7 +85,7 @@ _RANGES = {
 
 
 def fits(value: float, dtype: str) -> bool:
-    """Whether an element type has the number (a real type may round it, but not to 0 or to infinity)."""
+    """Return True if an element type holds the number; a real type may round it, but not to 0 or infinity."""
     if not math.isfinite(value):
         return False
     if dtype in FLOAT_DTYPES:

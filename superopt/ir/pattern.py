@@ -21,13 +21,13 @@ __all__ = ["Bindings", "instantiate", "match", "pattern_names"]
 
 @dataclass
 class Bindings:
-    """What a match found: a term for each variable, a value for each attribute variable and size symbol."""
+    """The result of a match: a term for each variable, a value for each attribute variable and size symbol."""
 
     terms: dict[str, Term] = field(default_factory=dict)
     attrs: dict[str, Attr] = field(default_factory=dict)
 
     def shape_env(self) -> dict[str, Attr]:
-        """Attribute values, and the sizes of bound terms under `v.shape`, `v.shape[k]` and `v.shape[k - rank]`."""
+        """Return attribute values, and sizes of bound terms as `v.shape`, `v.shape[k]` and `v.shape[k - rank]`."""
         env: dict[str, Attr] = dict(self.attrs)
         for name, value in self.attrs.items():
             if isinstance(value, tuple):
@@ -39,8 +39,10 @@ class Bindings:
         return env
 
     def dtype(self) -> str | None:
-        """The element type of closed-form constants: the one that all real variables share; where none is real, the
-        one that all share, or "float". None where real variables differ or a type is unknown."""
+        """Return the element type of closed-form constants, or None if real variables differ or a type is unknown.
+
+        It is the type that all real variables share; if no variable is real, the one that all share, or "float".
+        """
         found = {None if term.type is None else term.type.dtype for term in self.terms.values()}
         if None in found:
             return None
@@ -52,7 +54,7 @@ class Bindings:
 
 @lru_cache(maxsize=1 << 14)
 def _size_names(name: str, rank: int) -> tuple[str, ...]:
-    """What the sizes of `name` are called: all together, each from the first axis, each from the last."""
+    """Return the names of the sizes of a variable: the shape, each size from the front, each from the back."""
     return (
         f"{name}.shape",
         *(f"{name}.shape[{k}]" for k in range(rank)),
@@ -61,20 +63,21 @@ def _size_names(name: str, rank: int) -> tuple[str, ...]:
 
 
 def sizes_in(env: Mapping[str, Attr], names: Iterable[str]) -> dict[str, Size]:
-    """The entries of `env` under `names` that are sizes."""
+    """Return the entries of `env` under `names` that are sizes."""
     return {name: value for name in names if isinstance(value := env.get(name), (int, Dim))}
 
 
 def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
-    """Bindings under which each pattern is the term beside it, or None. Linear in the size of the patterns.
+    """Return the bindings under which each pattern equals its term, or None. Linear in the size of the patterns.
 
-    A closed-form constant must have the element type that `instantiate` would give it.
+    The match is syntactic: operands must stand in the given order (`Rule.commuted` gives the other orders). A
+    closed-form constant must have the element type that `instantiate` would give it.
     """
     bindings = Bindings()
     constants: set[str] = set()
     postponed: list[tuple[Dim, Attr]] = []
     stack: list[tuple[Term | None, Term | None]] = list(zip(patterns, terms, strict=True))
-    done: set[tuple[Term, Term]] = set()  # what is shared is looked at once
+    done: set[tuple[Term, Term]] = set()  # shared terms are compared once
     while stack:
         pattern, term = stack.pop()
         if pattern is None or term is None:
@@ -115,7 +118,7 @@ def _name(pattern: Term) -> str:
 
 def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: list[tuple[Dim, Attr]]) -> bool:
     if isinstance(wanted, AttrVar):
-        if ".shape" in wanted.name:  # known only when the variable is bound, and then it is an equation
+        if ".shape" in wanted.name:  # known only when the variable is bound
             return False
         return found.setdefault(wanted.name, value) == value
     if isinstance(wanted, tuple):
@@ -141,12 +144,12 @@ def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: li
 
 
 def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: Need = ignore) -> tuple[Term, ...]:
-    """The patterns with variables filled in and types inferred; `need` hears what sizes must satisfy.
+    """Fill in the variables of the patterns and infer types; `need` is told what sizes must satisfy.
 
-    Raises IllTyped where the result would not be a well-typed term, or an attribute has no value.
+    Raises IllTyped if the result is not well-typed or an attribute has no value.
     """
     patterns = tuple(patterns)
-    env: dict[str, Attr] | None = None  # made where an attribute asks for it
+    env: dict[str, Attr] | None = None  # made when an attribute needs it
     done: dict[Term, Term] = {}
     for pattern in _in_order(patterns):
         if pattern.op == "Var":
@@ -173,7 +176,7 @@ def _in_order(patterns: tuple[Term, ...]) -> tuple[Term, ...]:
 
 @lru_cache(maxsize=1 << 14)
 def _is_literal(pattern: Term) -> bool:
-    """Whether no attribute has a variable."""
+    """Return True if no attribute has a variable."""
 
     def literal(value: Attr) -> bool:
         return all(map(literal, value)) if isinstance(value, tuple) else not isinstance(value, (AttrVar, Dim))
@@ -198,7 +201,7 @@ def _fill(value: Attr, env: Mapping[str, Attr]) -> Attr:
 
 
 def pattern_names(patterns: Iterable[Term]) -> tuple[frozenset[str], frozenset[str]]:
-    """Names of the variables of `patterns`, and of its attribute variables (size symbols `v.shape[k]` aside)."""
+    """Return the names of variables and of attribute variables; size symbols `v.shape[k]` are left out."""
     variables: set[str] = set()
     attributes: set[str] = set()
 

@@ -1,8 +1,8 @@
 """Rules: equations between patterns, the signatures at which they are proven, and their guards.
 
-A rule is an equation of (tuples of) patterns, without types. A `Signature` fixes what a proof must
-know as literals: the rank of each variable, which sizes are 1 (they broadcast), and the values of
-attributes. All other sizes stay symbolic: one proof serves every tensor size.
+A rule is an equation of (tuples of) patterns without types. A `Signature` fixes the literals of a proof: the rank of
+each variable, the sizes that are 1 (they broadcast), and values of attributes. All other sizes stay symbolic, so that
+one proof serves every tensor size.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Condition:
     right: Size
 
     def holds(self, env: Mapping[str, Attr]) -> bool:
-        """Whether the condition is certain under `env`; a size that stays symbolic must satisfy it for every value."""
+        """Return True if the condition is certain under `env`, for every value of a size that stays symbolic."""
         sizes = sizes_in(env, symbols_of(self.left) | symbols_of(self.right))
         difference = evaluate(self.right, sizes) - evaluate(self.left, sizes)
         if self.relation == "==":
@@ -54,15 +54,18 @@ SignatureValue: TypeAlias = Union[Attr, None, tuple[Union[Attr, None], ...]]
 
 @dataclass(frozen=True)
 class Signature:
-    """What is literal in a proof. In `shapes`, None is a symbolic size; in `attrs`, None is a symbolic integer
-    and an AttrVar (of the same name) a symbolic real."""
+    """The literals of a proof.
+
+    In `shapes`, None is a symbolic size. In `attrs`, None is a symbolic integer, and an AttrVar of the same name is a
+    symbolic real.
+    """
 
     shapes: tuple[tuple[str, tuple[int | None, ...]], ...]
     attrs: tuple[tuple[str, SignatureValue], ...] = ()
-    dtypes: tuple[tuple[str, str], ...] = ()  # of variables that do not hold real numbers; the others are "float"
+    dtypes: tuple[tuple[str, str], ...] = ()  # of variables that are not real; the others are "float"
 
     def bindings(self) -> Bindings:
-        """Variables as typed leaves of symbolic size `v.shape[k]`; attributes as literals or symbols."""
+        """Return variables as typed leaves with symbolic sizes `v.shape[k]`, and attributes as literals or symbols."""
         dtypes = dict(self.dtypes)
         terms = {
             name: var(
@@ -77,7 +80,7 @@ class Signature:
         return Bindings(terms, {name: _symbolic(name, value) for name, value in self.attrs})
 
     def covers(self, bindings: Bindings) -> bool:
-        """Whether the literals of this signature are those of a match, and "float" stands for one real type."""
+        """Return True if a match has the literals of this signature, with one real type for "float"."""
         dtypes, reals = dict(self.dtypes), set()
         for name, shape in self.shapes:
             term = bindings.terms.get(name)
@@ -104,7 +107,7 @@ def _symbolic(name: str, value: SignatureValue) -> Attr:
 
 
 def _covers(name: str, value: SignatureValue, actual: Attr) -> bool:
-    """A symbolic integer stands for any size, a symbolic real (called as the attribute is) for any finite number."""
+    """Return True if `value` covers `actual`: a symbolic integer covers any size, a symbolic real any finite number."""
     if value is None:
         return isinstance(actual, (int, Dim))
     if isinstance(value, AttrVar):
@@ -118,13 +121,13 @@ def _covers(name: str, value: SignatureValue, actual: Attr) -> bool:
                 for v, a in zip(value, actual, strict=True)
             )
         )
-    # A size of the model has names that mean something else in a proof.
+    # Symbols of the model mean something else in a proof, so a symbolic literal covers nothing.
     return not isinstance(value, Dim) and equal_attr(value, actual)
 
 
 @dataclass(frozen=True)
 class Rule:
-    """The equation lhs = rhs (the outputs of one side equal those of the other, in order), applied left to right."""
+    """The equation lhs = rhs between two tuples of outputs, applied left to right."""
 
     lhs: tuple[Term, ...]
     rhs: tuple[Term, ...]
@@ -132,32 +135,32 @@ class Rule:
 
     @cached_property
     def id(self) -> str:
-        """Content hash of the equation (12 hexadecimal digits)."""
+        """A short content hash of the equation (12 hexadecimal digits) for people; too short for an identity."""
         parts = [*(t.digest for t in self.lhs), "=", *(t.digest for t in self.rhs)]
         return hashlib.blake2b(" ".join(parts).encode(), digest_size=6).hexdigest()
 
     @cached_property
     def applicable(self) -> bool:
-        """Whether left-to-right application is defined: lhs is no bare variable and binds all that rhs needs."""
+        """True if the rule applies left to right: no root of lhs is a leaf, and lhs binds the variables of rhs."""
         if any(t.op == "Var" or t.op in CLOSED_FORM for t in self.lhs):
             return False
         (left, left_attrs), (right, right_attrs) = pattern_names(self.lhs), pattern_names(self.rhs)
         return right <= left and {a.split("[")[0] for a in right_attrs} <= {a.split("[")[0] for a in left_attrs}
 
     def reversed(self) -> Rule:
-        """The same equation, applied right to left."""
+        """Return the same equation, applied right to left."""
         return Rule(self.rhs, self.lhs, self.signatures)
 
     def instantiate(
         self, signature: Signature, need_left: Need = ignore, need_right: Need = ignore
     ) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
-        """Both sides as typed terms at `signature`. Raises IllTyped where a side cannot be typed."""
+        """Return both sides as typed terms at `signature`. Raises IllTyped if a side cannot be typed."""
         bindings = signature.bindings()
         dtype = bindings.dtype() or "float"
         return instantiate(self.lhs, bindings, dtype, need_left), instantiate(self.rhs, bindings, dtype, need_right)
 
     def literal_signatures(self, bindings: Bindings) -> Iterator[Signature]:
-        """Signatures of a match, most general first: sizes symbolic, then with the sizes that are 1 as literals.
+        """Yield the signatures of a match, the most general first: all sizes symbolic, then sizes of 1 as literals.
 
         Real attributes and `group` stay symbolic, all other attributes are literals.
         """
@@ -190,7 +193,7 @@ class Rule:
         return names
 
     def commuted(self) -> Iterator[Rule]:
-        """This rule with operands of commutative operators of its left side in every order, itself first."""
+        """Yield this rule with the operands of commutative operators on its left in every order, itself first."""
         spots = [
             t
             for t in topological(self.lhs)
@@ -214,7 +217,7 @@ class Rule:
 
 @lru_cache(maxsize=1 << 14)
 def _fixed(rule: Rule, general: Signature) -> tuple[tuple[str, tuple[int | None, ...]], ...]:
-    """The shapes with those sizes as literals that must be a number, as that of an axis whose places are named."""
+    """Return the shapes with literals for sizes that typing forces to be a number."""
     numbers: dict[str, int] = {}
 
     def need(relation: str, left: Size, right: Size) -> None:

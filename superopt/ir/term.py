@@ -1,11 +1,12 @@
-"""Terms: ONNX operators applied to terms, immutable and interned, so equality is `is`.
+"""Terms: ONNX operators applied to terms. Terms are immutable and interned, so equality is `is`.
 
-A term is one operator application. An operator with several outputs (Split) is one term, and each
-of its outputs is an `Out[index=i]` term over it; everything else is its own single output.
-Leaves: `Var` (a graph input, or a variable of a rule), `Const` (a weight, named by the hash of its
-bytes) and the closed-form constants `Zeros`, `Ones`, `Eye` (identity matrix), `Dirac` (the kernel
-with which Conv is the identity), `ConstantOfShape` (one value everywhere), `Constant` (a few numbers, written out)
-and `Range` (start + k * delta).
+An operator with several outputs (Split) is one term, and each output is an `Out[index=i]` term over it. Every other
+operator is its own single output. The leaves are:
+
+- `Var`: a graph input, or a variable of a rule;
+- `Const`: a weight, named by the hash of its bytes;
+- closed-form constants: `Zeros`, `Ones`, `Eye` (identity matrix), `Dirac` (the kernel that makes Conv the identity),
+  `ConstantOfShape` (one value everywhere), `Constant` (a few numbers, written out), `Range` (start + k * delta).
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class AttrVar:
-    """A variable of a rule that stands for a whole attribute value."""
+    """A variable of a rule for a whole attribute value."""
 
     name: str
 
@@ -54,8 +55,8 @@ CLOSED_FORM = frozenset({"Constant", "ConstantOfShape", "Dirac", "Eye", "Ones", 
 class Term:
     """An interned operator application; create with `superopt.ir.infer.make`, `var` or `Term.of`.
 
-    `attrs` is sorted by name and complete (defaults filled in). `types` has one entry an output,
-    None where the type is not known (always, inside the patterns of rules).
+    `attrs` is sorted by name and complete (defaults filled in). `types` has one entry per output; it is None if the
+    type is not known, as always in the patterns of rules.
     """
 
     __slots__ = ("op", "inputs", "attrs", "types", "weight_only", "_digest", "__weakref__")
@@ -70,7 +71,7 @@ class Term:
 
     @staticmethod
     def of(op: str, inputs: Iterable[Term | None], attrs: Mapping[str, Attr], types: Types = (None,)) -> Term:
-        """The one term with these parts; `types` is taken as given (see `ops.make` for inference)."""
+        """Return the one term with these parts; `types` is not checked (`superopt.ir.infer.make` infers it)."""
         inputs = tuple(inputs)
         ordered = tuple(sorted(attrs.items())) if attrs else ()
         key = (op, inputs, tuple([(name, _distinct(value)) for name, value in ordered]), types)
@@ -80,7 +81,7 @@ class Term:
         term = object.__new__(Term)
         term.op, term.inputs, term.attrs, term.types, term._digest = op, inputs, ordered, types, None
         leaf = op == "Const" or op in CLOSED_FORM
-        # An operator that draws random numbers or has state carries `node`, so it is never merged or folded.
+        # An operator that draws random numbers or has state has the attribute `node`: it is never merged or folded.
         term.weight_only = leaf or (
             bool(inputs) and "node" not in attrs and all(i is None or i.weight_only for i in inputs)
         )
@@ -89,24 +90,24 @@ class Term:
 
     @property
     def type(self) -> TensorType | None:
-        """Type of the single (or first) output."""
+        """The type of the first output."""
         return self.types[0]
 
     def attr(self, name: str) -> Attr:
-        """The attribute called `name`. Raises KeyError where there is none."""
+        """Return the attribute called `name`. Raises KeyError if there is none."""
         for key, value in self.attrs:
             if key == name:
                 return value
         raise KeyError(f"{self.op} has no attribute {name}")
 
     def out(self, index: int) -> Term:
-        """Output `index` as a term of its own (of an operator with several outputs)."""
+        """Return output `index` of an operator with several outputs, as a term."""
         types = (self.types[index],) if index < len(self.types) else (None,)
         return Term.of("Out", (self,), {"index": index}, types)
 
     @property
     def digest(self) -> str:
-        """Stable content hash (hexadecimal): the same in every process and on every machine."""
+        """The content hash (128 bits, hexadecimal), the same in every process and on every machine."""
         if self._digest is None:
             for term in topological((self,)):
                 if term._digest is None:
@@ -127,19 +128,19 @@ class Term:
 
 
 def _distinct(value: Attr) -> Attr:
-    """The value, or a name for -0.0, which is equal to 0.0 as a number."""
+    """Return the value, or a name for -0.0, which compares equal to 0.0."""
     return "-0.0" if isinstance(value, float) and value == 0 and math.copysign(1, value) < 0 else value
 
 
 def equal_attr(one: Attr, other: Attr) -> bool:
-    """Whether two attribute values are the same; 0.0 and -0.0 are not."""
+    """Return True if two attribute values are the same; 0.0 and -0.0 are not."""
     if isinstance(one, float) and isinstance(other, float) and one == 0:
         return other == 0 and math.copysign(1, one) == math.copysign(1, other)
     return one == other
 
 
 def repr_attrs(attrs: Iterable[tuple[str, Attr]]) -> str:
-    """Attributes as stable text (floats by `repr`, which round-trips)."""
+    """Return attributes as stable text; floats print by `repr`, which round-trips."""
     return ", ".join(f"{name}={_repr_attr(value)}" for name, value in attrs)
 
 
@@ -152,12 +153,12 @@ def _repr_attr(value: Attr) -> str:
 
 
 def var(name: str, type: TensorType | None = None) -> Term:
-    """A graph input, or (without a type) a variable of a rule."""
+    """Return a graph input or, without a type, a variable of a rule."""
     return Term.of("Var", (), {"name": name}, (type,))
 
 
 def topological(roots: Iterable[Term]) -> Iterator[Term]:
-    """Every term below `roots` once, inputs before users, in a fixed order; not recursive."""
+    """Yield every term below `roots` once, inputs before users, in a fixed order, without recursion."""
     done: set[Term] = set()
     for root in roots:
         stack = [root]
@@ -174,7 +175,7 @@ def topological(roots: Iterable[Term]) -> Iterator[Term]:
 
 
 def map_terms(roots: Iterable[Term], make: Callable[[Term, tuple[Term | None, ...]], Term]) -> tuple[Term, ...]:
-    """`roots` with every term exchanged, leaves first, for `make(old, new_inputs)`."""
+    """Rebuild `roots` from the leaves up: every term becomes `make(old, new_inputs)`."""
     roots = tuple(roots)
     done: dict[Term, Term] = {}
     for term in topological(roots):
@@ -187,9 +188,9 @@ def rebuild(
     replaced: Mapping[Term, Term],
     make: Callable[[Term, tuple[Term | None, ...]], Term],
 ) -> tuple[Term, ...]:
-    """`roots` with each key of `replaced` exchanged for its value; terms above are made anew by `make(old, inputs)`.
+    """Replace each key of `replaced` in `roots` by its value; the terms above become `make(old, new_inputs)`.
 
-    Values are taken as they are (not searched for keys again), so a value may contain its key.
+    Values are not searched for keys again, so a value may contain its key.
     """
     new: dict[Term, Term] = dict(replaced)
     roots = tuple(roots)

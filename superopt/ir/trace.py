@@ -1,8 +1,8 @@
-"""What a search did, in a form that the kernel can replay: region by region, rule by rule.
+"""Traces: the derivation that a search hands to the kernel, region by region and rule by rule.
 
-A region is a small graph cut out of the model. Its leaves stand for anything of their type: `Var` for
-values computed elsewhere, `Const` with a placeholder name for weights. So a region that occurs twelve
-times is one `Rewrite`, used by twelve `Application`s.
+A region is a small graph cut out of the model. Its leaves stand for any value of their type: `Var` for values computed
+outside, `Const` with a placeholder name for weights. A region that occurs twelve times is one `Rewrite` with twelve
+`Application`s.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Application", "Rewrite", "Step", "Trace"]
 
 @dataclass(frozen=True)
 class Step:
-    """One rule applied left to right, at terms `roots` (one for each output of the rule) of the region's graph."""
+    """One rule applied left to right at the terms `roots` of a region's graph, one for each output of the rule."""
 
     rule: Rule
     signature: Signature
@@ -35,7 +35,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Application:
-    """A `Rewrite` at one place: the term of the original graph that each leaf of the region stands for."""
+    """One occurrence of a `Rewrite`: each leaf of the region, with the term of the original that it stands for."""
 
     rewrite: Rewrite
     leaves: tuple[tuple[Term, Term], ...]

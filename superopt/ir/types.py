@@ -8,31 +8,31 @@ from superopt.ir.dim import Size, Sizes, evaluate
 
 __all__ = ["FLOAT_DTYPES", "TensorType", "tensor"]
 
-# Element types over which the rules, proven in real arithmetic, may be applied.
+# Element types of real numbers: rules that are proven over the reals apply to these.
 FLOAT_DTYPES = frozenset({"float", "double", "float16", "bfloat16"})
 
 
 @dataclass(frozen=True)
 class TensorType:
-    """Element type (ONNX's lower-case name: float, int64, bool, ...) and shape; `shape` None: rank unknown."""
+    """Element type (ONNX's lower-case name: float, int64, bool, ...) and shape (None: rank unknown)."""
 
     dtype: str
     shape: Sizes | None
 
     @property
     def rank(self) -> int | None:
-        """Number of dimensions, or None where unknown."""
+        """The number of dimensions, or None if unknown."""
         return None if self.shape is None else len(self.shape)
 
     def concrete(self) -> tuple[int, ...] | None:
-        """The shape as integers, or None where any size is symbolic or the rank is unknown."""
+        """Return the shape as integers, or None if a size is symbolic or the rank unknown."""
         if self.shape is None:
             return None
         sizes = tuple(size for size in self.shape if isinstance(size, int))
         return sizes if len(sizes) == len(self.shape) else None
 
     def with_sizes(self, env: dict[str, Size]) -> TensorType:
-        """The type with symbols of its shape replaced by `env`."""
+        """Return the type with the symbols of its shape replaced by `env`."""
         if self.shape is None:
             return self
         return TensorType(self.dtype, tuple(evaluate(size, env) for size in self.shape))
@@ -42,5 +42,5 @@ class TensorType:
 
 
 def tensor(*shape: Size, dtype: str = "float") -> TensorType:
-    """Shorthand: `tensor(2, 3)` is float[2, 3]."""
+    """Return a type from its sizes: `tensor(2, 3)` is float[2, 3]."""
     return TensorType(dtype, shape)
