@@ -75,13 +75,13 @@ def test_fingerprints_without_values_are_those_of_the_values(number: int) -> Non
     worker = _Enumerator(FAMILIES[number], evaluator, (0, 1), 1 << 30)
     worker.run(1)
     rng = np.random.default_rng(number)
-    blocks = worker.cells.blocks(1, range(max(FAMILIES[number].folded) + 1))
+    blocks = worker.builder.blocks(1, range(max(FAMILIES[number].folded) + 1))
     for at in rng.permutation(len(blocks))[:40]:
-        flat, keys = zip(*worker.forms.keys(blocks[at]), strict=True)
+        flat, keys = zip(*worker.fingerprints.keys(blocks[at]), strict=True)
         flats, key = np.concatenate(flat), np.concatenate(keys)
         assert len(flats) == blocks[at].graphs == len(set(flats.tolist()))
         some = np.sort(rng.permutation(len(flats))[:50])
-        values = np.concatenate(list(worker.forms.values(blocks[at], flats[some])))
+        values = np.concatenate(list(worker.fingerprints.values(blocks[at], flats[some])))
         np.testing.assert_array_equal(evaluator.hasher.keys(values, blocks[at].out), key[some])
 
 
@@ -123,7 +123,7 @@ def test_graphs_up_to_renaming_stand_for_all_graphs() -> None:
     family = Family("f", (*inputs("a b c", (2, 2)), *inputs("s", ())), (Use("MatMul"), Use("Mul", slots=("*", "s"))), 3)
     worker = _Enumerator(family, Evaluator(0), (0, 1), 1 << 30)
     worker.run(2)
-    for block in worker.cells.blocks(2, range(1)):
+    for block in worker.builder.blocks(2, range(1)):
         parts = list(renamed_apart(worker.classes, block))
         assert sum(part.graphs for part in parts) <= block.graphs
         found: set[Tree] = set()
