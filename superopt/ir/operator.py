@@ -62,6 +62,11 @@ class Operator:
     outputs: Callable[[Mapping[str, Any]], int] = _one
     defaults: Mapping[str, Any] = field(default_factory=dict)  # ONNX's, for attributes that the notation leaves out
     domain: str = ""
+    # The operation of IEEE 754 that a runtime does for each element, where that alone is done: its result is then the
+    # same everywhere. `meaning` cannot tell, as it is written over the reals and fixes no order of roundings.
+    ieee: str = ""
+    # All values are in the range of every numeric element type, though the definition computes them.
+    in_range: bool = False
 
 
 OPERATORS: dict[str, Operator] = {}

@@ -48,13 +48,13 @@ def _function(name: str) -> Definition:
 
 
 OPERATORS = (
-    op("Add", 2, 2, dtype=numbers, commutative=True, meaning=_add),
-    op("Sub", 2, 2, dtype=numbers, meaning=_sub),
-    op("Mul", 2, 2, dtype=numbers, commutative=True, meaning=_mul),
+    op("Add", 2, 2, dtype=numbers, commutative=True, ieee="addition", meaning=_add),
+    op("Sub", 2, 2, dtype=numbers, ieee="subtraction", meaning=_sub),
+    op("Mul", 2, 2, dtype=numbers, commutative=True, ieee="multiplication", meaning=_mul),
     op("Sum", 1, None, dtype=floats, commutative=True, meaning=_add),
-    op("Neg", 1, 1, dtype=signed, meaning=_neg),
+    op("Neg", 1, 1, dtype=signed, ieee="negate", meaning=_neg),
     op("Identity", 1, 1, meaning=_identity),
-    op("Relu", 1, 1, dtype=signed, meaning=_relu),
+    op("Relu", 1, 1, dtype=signed, ieee="maximum", meaning=_relu),
     op("Sigmoid", 1, 1, dtype=floats, meaning=_function("sigmoid")),
     op("Tanh", 1, 1, dtype=floats, meaning=_function("tanh")),
 )

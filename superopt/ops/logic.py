@@ -115,7 +115,7 @@ def _cast(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
 
 
 OPERATORS = (
-    op("Where", 3, 3, dtype=_selected, meaning=_where),
+    op("Where", 3, 3, dtype=_selected, ieee="selection", meaning=_where),
     op("Not", 1, 1, dtype=_truths, meaning=_not),
     op("And", 2, 2, dtype=_truths, commutative=True, meaning=_and),
     op("Or", 2, 2, dtype=_truths, commutative=True, meaning=_or),

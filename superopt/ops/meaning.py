@@ -10,19 +10,9 @@ from superopt.ir.term import Term
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra
 from superopt.ops.definition import NoSemantics, Operand
+from superopt.ops.movement import wraps
 
-__all__ = ["SELECTING", "Meaning", "NoSemantics"]
-
-# Operators that give one of the elements that they are given (or a number that they are given): all others compute, and
-# their integer results wrap around. Their definitions are formulas over all integers.
-SELECTING = frozenset(
-    {
-        "Cast", "Clip", "Concat", "ConstantOfShape", "DepthToSpace", "Dirac", "Expand", "Eye", "Flatten", "Gather",
-        "GlobalMaxPool", "Identity", "Max", "MaxPool", "Min", "Ones", "Pad", "ReduceMax", "ReduceMin", "Relu",
-        "Reshape", "Resize", "Sign", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Trilu",
-        "Unsqueeze", "Where", "Zeros",
-    }
-)  # fmt: skip
+__all__ = ["Meaning", "NoSemantics"]
 
 
 class Meaning:
@@ -51,8 +41,9 @@ class Meaning:
             raise NoSemantics(node.op)
         operands = [None if x is None else self._operand(x) for x in node.inputs]
         shape, dtype = _type(term)
-        value = OPERATORS[node.op].meaning(self.algebra, operands, {**dict(node.attrs), **extra}, shape, index)
-        if node.op not in SELECTING and dtype not in FLOAT_DTYPES and dtype != "bool":
+        operator, attrs = OPERATORS[node.op], {**dict(node.attrs), **extra}
+        value = operator.meaning(self.algebra, operands, attrs, shape, index)
+        if dtype not in FLOAT_DTYPES and dtype != "bool" and wraps(operator, operands, attrs, shape):
             return self.algebra.apply(f"to_{dtype}", value)
         return value
 

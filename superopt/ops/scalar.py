@@ -195,16 +195,18 @@ def _softsign(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes,
 
 
 OPERATORS = (
-    op("Div", 2, 2, dtype=numbers, meaning=_div),
+    op("Div", 2, 2, dtype=numbers, ieee="division", meaning=_div),
     op("Pow", 2, 2, dtype=_power, meaning=_pow),
+    # Max and Min have no IEEE operation: of two zeros of different signs ONNX Runtime takes the one or the other,
+    # depending on their place in the tensor.
     op("Min", 1, None, dtype=numbers, commutative=True, meaning=_min),
     op("Max", 1, None, dtype=numbers, commutative=True, meaning=_max),
     op("PRelu", 2, 2, shape=_prelu_type, elementwise=True, dtype=numbers, meaning=_prelu),
-    op("Abs", 1, 1, dtype=numbers, meaning=_abs),
-    op("Sign", 1, 1, dtype=numbers, meaning=_sign),
+    op("Abs", 1, 1, dtype=numbers, ieee="abs", meaning=_abs),
+    op("Sign", 1, 1, dtype=numbers, in_range=True, meaning=_sign),
     # An infinite bound is none.
     op("Clip", 1, 1, "bound_high=inf bound_low=-inf", dtype=numbers, meaning=_clip),
-    op("Sqrt", 1, 1, dtype=floats, meaning=_function("sqrt")),
+    op("Sqrt", 1, 1, dtype=floats, ieee="squareRoot", meaning=_function("sqrt")),
     op("Reciprocal", 1, 1, dtype=floats, meaning=_function("reciprocal")),
     op("Exp", 1, 1, dtype=floats, meaning=_function("exp")),
     op("Log", 1, 1, dtype=floats, meaning=_function("log")),

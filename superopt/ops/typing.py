@@ -74,6 +74,8 @@ def op(
     elementwise: bool = False,
     outputs: Callable[[Mapping[str, Any]], int] | None = None,
     domain: str = "",
+    ieee: str = "",
+    in_range: bool = False,
 ) -> Operator:
     """The entry of an operator with `least` to `most` inputs (None: any number).
 
@@ -99,6 +101,8 @@ def op(
         outputs=outputs or (lambda attrs: 1),
         defaults=defaults,
         domain=domain,
+        ieee=ieee,
+        in_range=in_range,
     )
 
 

@@ -12,24 +12,17 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 
 from superopt.ir.dim import Size, Sizes
+from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Term, topological
 from superopt.ops.algebra import Guard, Piece, Table
+from superopt.ops.movement import only_moves
 from verify.prove.sums import Apply, Product, Sum, only_factor, single
 from verify.prove.symbolic import Symbolic
 
 __all__ = ["COMMUTATIVE", "Floating", "Inexact", "rounds_exactly"]
 
-# IEEE 754-2019, section 5: these operations have one right result. Max and Min are not among them: of two zeros of
-# different signs ONNX Runtime takes the one or the other, depending on their place in the tensor.
-_DETERMINED = frozenset({"Add", "Sub", "Mul", "Div", "Neg", "Abs", "Relu", "Sqrt", "Where"})
-_MAXIMA = frozenset({"Abs", "Relu"})
-_MOVES = frozenset(
-    {
-        "Concat", "ConstantOfShape", "DepthToSpace", "Expand", "Eye", "Flatten", "Gather", "Identity", "Ones", "Out",
-        "Pad", "Reshape", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze", "Var",
-        "Zeros",
-    }
-)  # fmt: skip
+# IEEE operations (`Operator.ieee`) that definitions write with `maximum`.
+_MAXIMA = frozenset({"abs", "maximum"})
 
 
 # IEEE addition and multiplication do not depend on the order of their two operands.
@@ -45,9 +38,15 @@ def rounds_exactly(terms: Iterable[Term]) -> bool:
 
     What Relu and Abs make of a zero they do not make alike, though both are defined by `maximum`: only one may occur.
     """
-    found = {term.op for term in topological(terms)}
-    negative_zero = any(_is_negative_zero(value) for term in topological(terms) for _, value in term.attrs)
-    return found <= _DETERMINED | _MOVES and len(found & _MAXIMA) <= 1 and not negative_zero
+    found = list(topological(terms))
+    operations = {OPERATORS[term.op].ieee for term in found if term.op in OPERATORS}
+    negative_zero = any(_is_negative_zero(value) for term in found for _, value in term.attrs)
+    return len(operations & _MAXIMA) <= 1 and not negative_zero and all(map(_has_one_result, found))
+
+
+def _has_one_result(term: Term) -> bool:
+    """Return True for leaves, for one operation of IEEE 754-2019 (section 5), and for data movement."""
+    return term.op in ("Var", "Out") or (term.op in OPERATORS and bool(OPERATORS[term.op].ieee)) or only_moves(term)
 
 
 def _is_negative_zero(value: object) -> bool:
