@@ -14,35 +14,49 @@ from onnx import external_data_helper
 from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.subgraphs import captured, subgraphs
 
-__all__ = ["load_proto", "reads", "sorted_nodes"]
+__all__ = ["load_external_data", "load_proto", "parse_proto", "read_bytes", "reads", "sorted_nodes"]
 
 
 def load_proto(path: Path) -> onnx.ModelProto:
     """The model in the file `path`, with its external data. Raises ModelError."""
+    model = parse_proto(read_bytes(path), str(path))
+    load_external_data(model, path)
+    return model
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of the file `path`. Raises ModelError."""
     try:
-        data = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file") from None
     except IsADirectoryError:
         raise ModelError(f"{path}: is a directory, not an ONNX model") from None
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror or error}") from None
+
+
+def parse_proto(data: bytes, label: str) -> onnx.ModelProto:
+    """The model that `data` holds, without its external data; `label` names it in errors. Raises ModelError."""
     if not data:
-        raise ModelError(f"{path}: the file is empty")
+        raise ModelError(f"{label}: the file is empty")
     try:
         model: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError:
-        raise ModelError(f"{path}: not an ONNX model, or a truncated one") from None
-    del data
+        raise ModelError(f"{label}: not an ONNX model, or a truncated one") from None
     if not _all_text(model):
-        raise ModelError(f"{path}: not an ONNX model, or a damaged one (a name is not UTF-8)")
+        raise ModelError(f"{label}: not an ONNX model, or a damaged one (a name is not UTF-8)")
     if not model.HasField("graph"):
-        raise ModelError(f"{path}: not an ONNX model, or a truncated one (it holds no graph)")
+        raise ModelError(f"{label}: not an ONNX model, or a truncated one (it holds no graph)")
+    return model
+
+
+def load_external_data(model: onnx.ModelProto, path: Path) -> None:
+    """Load the external data of `model`, whose file is `path`, into it. Raises ModelError."""
     try:
         external_data_helper.load_external_data_for_model(model, str(path.parent))
     except (OSError, ValueError, onnx.checker.ValidationError) as error:
         raise ModelError(f"{path}: external data: {error}") from None
-    return model
 
 
 def _all_text(message: Message) -> bool:

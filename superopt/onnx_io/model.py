@@ -13,6 +13,7 @@ from superopt.ir.dim import Size, Sizes
 from superopt.ir.term import Term
 from superopt.ir.trace import Trace
 from superopt.ir.types import TensorType
+from superopt.onnx_io.inference import infer_types, sizes_at
 from superopt.onnx_io.provenance import carried, regions
 
 __all__ = ["Array", "Model", "ModelError"]
@@ -47,6 +48,7 @@ class Model:
     reduced: int = 0  # nodes that reading found to be constants, nothing at all, or a branch
     proven: dict[Term, Sizes] = field(default_factory=dict)  # shapes that rest on no claim of the file (if `reduce`d)
     reserved: frozenset[str] = frozenset()  # names of tensors around a body, which it must not give to its own
+    light: onnx.ModelProto | None = field(default=None, repr=False, compare=False)  # what shape inference was run on
 
     @property
     def opset(self) -> int:
@@ -62,6 +64,14 @@ class Model:
         """`type` with symbolic sizes replaced by their values at the `shapes` that the model was read for."""
         env: dict[str, Size] = dict(self.sizes)
         return type.with_sizes(env)
+
+    def at_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
+        """The same terms, with the `sizes` of their symbols when the inputs have the given `shapes`.
+
+        Runs shape inference once; the file is not read again.
+        """
+        assert self.light is not None
+        return replace(self, sizes=sizes_at(self.light, infer_types(self.light), shapes))
 
     def with_outputs(
         self,

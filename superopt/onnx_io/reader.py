@@ -46,6 +46,7 @@ def read_model(
     reserved: frozenset[str] = frozenset(),
     stubs: Mapping[str, Term] | None = None,
     weights: dict[str, Array] | None = None,
+    label: str = "model",
 ) -> Model:
     """The model as terms. `shapes` gives sizes to inputs: the terms keep their symbolic types (so what is written
     serves every size), and `Model.sizes` says what each symbol is at those shapes.
@@ -53,13 +54,13 @@ def read_model(
     `reduce`: what a node is by its operator's definition, at the types and constants of this model, is read as just
     that: a no-op as its input, arithmetic of known sizes as its result, an If whose condition is known as its branch.
     `reserved`: names that new tensors must not have. `stubs`: terms of weights that are left empty in `source`, their
-    arrays in `weights`.
+    arrays in `weights`. `label` names a model in memory in error messages.
 
     Initializers that are also inputs are variables with a default value, except before IR version 4, where files
     had to list all weights as inputs. Raises ModelError.
     """
     if isinstance(source, onnx.ModelProto):
-        proto, label = source, "model"
+        proto = source
     else:
         proto, label = load_proto(Path(source)), str(source)
     return _Reader(proto, label, reduce, reserved, stubs or {}, {} if weights is None else weights).read(shapes or {})
@@ -119,6 +120,7 @@ class _Reader:
             reduced=self.reduced,
             proven=self.learnt.shapes,
             reserved=self.reserved,
+            light=light,
         )
 
     def read_constants(self, graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:

@@ -28,18 +28,22 @@ def read_reduced(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     *,
     reserved: frozenset[str] = frozenset(),
+    label: str = "model",
 ) -> Model:
     """As `read_model` with `reduce`, to the end; `Model.reduced` counts over all readings. Raises ModelError."""
     try:
-        return _reduced(source, shapes, reserved)
+        return _reduced(source, shapes, reserved, label)
     except (ModelError, onnx.checker.ValidationError):
-        return read_model(source, shapes, reserved=reserved)
+        return read_model(source, shapes, reserved=reserved, label=label)
 
 
 def _reduced(
-    source: str | Path | onnx.ModelProto, shapes: Mapping[str, tuple[int, ...]] | None, reserved: frozenset[str]
+    source: str | Path | onnx.ModelProto,
+    shapes: Mapping[str, tuple[int, ...]] | None,
+    reserved: frozenset[str],
+    label: str,
 ) -> Model:
-    model = read_model(source, shapes, reduce=True, reserved=reserved)
+    model = read_model(source, shapes, reduce=True, reserved=reserved, label=label)
     total, count = model.reduced, None
     for _ in range(_ROUNDS):
         if not model.reduced:
