@@ -2,9 +2,10 @@
 
     import superopt
     result = superopt.optimize("model.onnx", "fast.onnx")
+    result = superopt.optimize("model.onnx", "fast.onnx", superopt.Options(ep="cpu", budget=300.0))
 
-The names below are loaded when first used, so that `superopt.ir` and the kernel can be imported with nothing but
-the standard library behind them.
+The names below are imported on first use, so that `superopt.ir` and the kernel can be imported with only the standard
+library installed.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from typing import TYPE_CHECKING
 import superopt.ops as _  # noqa: F401  registers the operators
 
 if TYPE_CHECKING:
-    from superopt.optimizer import Result, optimize
+    from superopt.optimizer import Options, Result, optimize
 
-__all__ = ["Result", "optimize"]
+__all__ = ["Options", "Result", "optimize"]
 
 
 def __getattr__(name: str) -> object:

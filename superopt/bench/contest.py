@@ -16,8 +16,10 @@ from superopt.bench.contestants import Contestant
 from superopt.bench.engines import ENGINES
 from superopt.bench.processes import Failed, call
 from superopt.bench.result import Contest, Row, Speed
+from superopt.optimizer import Options
 from superopt.optimizer.files import count_operators
-from superopt.optimizer.validator import Judge
+from superopt.optimizer.source import Source
+from superopt.optimizer.validator import Validator
 from superopt.runtime import (
     CannotRun,
     Feeds,
@@ -87,14 +89,14 @@ def contest(
 ) -> Contest:
     """Run all contestants on `model`, shown as `label`; they write to `folder`. Raises InputError."""
     progress(f"{label}: running the original")
-    proto = onnx.load(model, load_external_data=False)
-    seed = options.seed + _OTHER_SEED
+    source = Source(model)
     try:
-        inputs = {spec.name for spec in input_specs(proto)}
+        inputs = {spec.name for spec in input_specs(source.proto)}
         shapes = {name: shape for name, shape in options.shapes.items() if name in inputs}
-        judge = Judge(model, proto, options.target, seed=seed, shapes=shapes, inputs=_INPUTS)
+        drawn = Options(seed=options.seed + _OTHER_SEED, shapes=shapes, inputs=_INPUTS)
+        validator = Validator(source, options.target, drawn)
         session = open_session(model, options.target)
-        expected = [session.run(feeds) for feeds in judge.feeds]
+        expected = [session.run(feeds) for feeds in validator.feeds]
         del session
     except (CannotRun, Unfeedable) as error:
         return Contest(label, problem=f"the original cannot be run here: {error}")
@@ -107,7 +109,7 @@ def contest(
         entrant = _optimized(contestant, model, folder, settings, options.timeout_s)
         if entrant.row.status == "ok":
             progress(f"{label}: running the result of {contestant.name}")
-            entrant = replace(entrant, row=_compared(entrant, targets, judge, expected, options.timeout_s))
+            entrant = replace(entrant, row=_compared(entrant, targets, validator, expected, options.timeout_s))
         entrants.append(entrant)
     speeds: dict[str, dict[str, Speed]] = {}
     problem = None
@@ -117,13 +119,13 @@ def contest(
             progress(f"{label}: measuring {title}")
             # A different order on every model, so that no contestant always follows the same one.
             order = f"{options.seed} {label} {clock}"
-            found = _timed(timed, target, judge.feeds[0], clock == "cpu", options.measure_s * len(timed), order)
+            found = _timed(timed, target, validator.feeds[0], clock == "cpu", options.measure_s * len(timed), order)
             for entrant, speed in zip(timed, found, strict=True):
                 speeds.setdefault(entrant.row.contestant, {})[clock] = speed
     except CannotRun as error:
         problem = f"could not be timed: {error}"
     rows = [replace(entrant.row, speeds=speeds.get(entrant.row.contestant, {})) for entrant in entrants]
-    return Contest(label, rows, judge.notices, problem)
+    return Contest(label, rows, validator.notices, problem)
 
 
 def _optimized(
@@ -148,16 +150,16 @@ def _optimized(
 
 
 def _compared(
-    entrant: _Entrant, targets: Sequence[Target], judge: Judge, expected: Sequence[list[Any]], timeout_s: float
+    entrant: _Entrant, targets: Sequence[Target], validator: Validator, expected: Sequence[list[Any]], timeout_s: float
 ) -> Row:
     """Run the entrant's model on the validator's inputs; return its row with the comparison to the original."""
-    arguments = (entrant.engine, entrant.path.absolute(), targets, judge.feeds)
+    arguments = (entrant.engine, entrant.path.absolute(), targets, validator.feeds)
     try:
         reply = call("superopt.bench.engines:outputs", arguments, timeout_s)
     except Failed as failed:
         return replace(entrant.row, status="failed", note=f"does not run: {failed}")
     pairs = [pair for outputs in reply.value for pair in zip(expected, outputs, strict=True)]
-    worst = worst_of([compare(original, result, judge.tolerance) for original, result in pairs])
+    worst = worst_of([compare(original, result, validator.tolerance) for original, result in pairs])
     relative = worst.relative if math.isfinite(worst.relative) else None
     row = replace(entrant.row, relative=relative, tolerance=worst.tolerance)
     return row if worst.problem is None else replace(row, status="wrong", note=worst.problem)

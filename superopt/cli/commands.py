@@ -15,8 +15,7 @@ from superopt.cli.result_table import show_result
 from superopt.cli.rules_command import rules_command
 from superopt.cli.terminal import Progress, errors, one_line_errors, results
 from superopt.cli.verify_command import verify_command
-from superopt.optimizer import Result, optimize
-from superopt.optimizer.engine import COSTS
+from superopt.optimizer import COST_SOURCES, Options, Result, optimize
 from superopt.search import EFFORTS, Device, DeviceError, find_device, shipped_devices
 from verify.verdict import NUMERICS
 
@@ -86,7 +85,7 @@ _optimize_options: list[Callable[[Callable[..., None]], Callable[..., None]]] = 
         help="Threads of ONNX Runtime while measuring; 0 is its own choice.",
     ),
     click.option(
-        "--cost", type=click.Choice(COSTS), default=COSTS[0], show_default=True,
+        "--cost", type=click.Choice(COST_SOURCES), default=COST_SOURCES[0], show_default=True,
         help="Costs that guide the search: measured on the target, or from a model of a device.",
     ),
     click.option(
@@ -137,27 +136,28 @@ def _optimize(
 ) -> None:
     if target_absent and (cost != "analytic" or device is None):
         raise click.UsageError("--target-absent needs --cost analytic and --device")
-    with Progress() as progress:
-        result = optimize(
-            model,
-            out,
+    try:
+        options = Options(
             ep=ep,
+            threads=threads,
+            shapes=shapes,
             rules=rules,
+            numerics=numerics,
             seed=seed,
             budget=budget,
             alpha=alpha,
             effort=effort,
-            shapes=shapes,
-            threads=threads,
             cost=cost,
             device=device,
             target_absent=target_absent,
             remeasure=remeasure,
             explain=explain,
             trace=trace,
-            numerics=numerics,
-            progress=progress,
         )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    with Progress() as progress:
+        result = optimize(model, out, options, progress=progress)
     if report is not None:
         write_run_report(report, result)
     _print_result(result, as_json)

@@ -1,6 +1,21 @@
-"""The whole path from a model to a faster one, and its promise: nothing is written that is wrong or slower."""
+"""One run of the optimizer, from a model to a faster one that is proven, compared and measured.
 
+The phases of `optimize` (`run.py`), in order:
+
+    read       the file once, as bytes, protobuf and terms                  source.py
+    search     proven rules where the cost model predicts a gain,           model_search.py, strategies.py
+               with each source of costs; bodies of control flow first      bodies.py
+    replay     every step of the candidate checked by the kernel            candidate_check.py, verify/replay.py
+    validate   outputs compared with the original's in ONNX Runtime         validator.py
+    measure    latency against the original's, interleaved                  validator.py, timing_cache.py
+    write      the candidate that passed, else the original, atomically     files.py
+
+`candidates.py` lists the candidates (the whole result of a search, then parts of it), `selection.py` selects the one to
+write. A candidate that fails a check is never written.
+"""
+
+from superopt.optimizer.options import COST_SOURCES, Options
 from superopt.optimizer.result import Result, RuleAttempts
 from superopt.optimizer.run import optimize
 
-__all__ = ["Result", "RuleAttempts", "optimize"]
+__all__ = ["COST_SOURCES", "Options", "Result", "RuleAttempts", "optimize"]

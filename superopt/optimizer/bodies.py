@@ -1,4 +1,4 @@
-"""Bodies of If, Loop and Scan, searched as graphs of their own; the innermost first."""
+"""Bodies of If, Loop and Scan, searched as graphs of their own, the innermost first."""
 
 from __future__ import annotations
 
@@ -7,58 +7,59 @@ from dataclasses import dataclass, field, replace
 
 import onnx
 
+from superopt.ir.trace import Trace
 from superopt.onnx_io import Body, Model, ModelError, Place, bodies, put_back, write_body
-from superopt.optimizer.candidates import Found, Traces
-from superopt.optimizer.engine import Request
+from superopt.optimizer.model_search import Finder, SearchRequest
 from verify.proofs import ProofBook
 from verify.replay import ReplayError, replay
 
-__all__ = ["Inside", "search_bodies"]
+__all__ = ["RewrittenBodies", "search_bodies"]
 
 
 @dataclass
-class Inside:
-    """Bodies that became less, by their places, and the traces that led there, each with the graph that it began
-    with; `folded` are the bodies as reading alone makes them less."""
+class RewrittenBodies:
+    """Bodies that became smaller.
+
+    `written` are the rewritten bodies by place, `folded` the bodies as reading alone simplifies them. `traces` are the
+    passes that led to `written`, and `graphs` the graph that each of them began with. `problems` has one line for each
+    body that stays as it is because something failed.
+    """
 
     written: dict[Place, onnx.GraphProto] = field(default_factory=dict)
     folded: dict[Place, onnx.GraphProto] = field(default_factory=dict)
-    traces: Traces = ()
+    traces: tuple[Trace, ...] = ()
     graphs: list[Model] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)  # of bodies that stay as they are
+    problems: list[str] = field(default_factory=list)
 
 
-def search_bodies(request: Request, finder: Callable[[Request], Found], book: ProofBook) -> Inside:
-    """Searches the bodies in `request.model` and those inside them, within the request's budget; every step is replayed
-    with `book`. A body of which anything fails stays as it is."""
-    inside = Inside()
+def search_bodies(request: SearchRequest, finder: Finder, book: ProofBook) -> RewrittenBodies:
+    """Search all bodies in `request.model`, also nested ones, within the request's budget.
+
+    The budget is shared in proportion to the number of nodes. Every step is replayed with `book`. A body for which
+    anything fails stays as it is.
+    """
+    result = RewrittenBodies()
     found = list(bodies(request.model))
-    total = sum(map(_weight, found))
+    total = sum(map(_node_count, found))
     for body in found:
-        own = replace(request, budget=request.budget * _weight(body) / total, progress=_telling(request.progress, body))
+        share = request.budget_s * _node_count(body) / total
+        own = replace(request, budget_s=share, progress=_prefixed(request.progress, body))
         try:
-            _search(body, own, finder, book, inside)
+            _search_body(body, own, finder, book, result)
         except (ModelError, ReplayError, onnx.checker.ValidationError) as error:
-            inside.problems.append(f"the body {body.place[1]} of {body.owner.op} stays as it is: {error}")
-    return inside
+            result.problems.append(f"the body {body.place[1]} of {body.owner.op} stays as it is: {error}")
+    return result
 
 
-def _telling(progress: Callable[[str], None], body: Body) -> Callable[[str], None]:
-    return lambda line: progress(f"in {body.place[1]} of {body.owner.op}: {line}")
-
-
-def _weight(body: Body) -> int:
-    return 1 + len(body.graph.node)
-
-
-def _search(body: Body, request: Request, finder: Callable[[Request], Found], book: ProofBook, inside: Inside) -> None:
-    exact, nested = request.numerics == "exact", Inside()
+def _search_body(body: Body, request: SearchRequest, finder: Finder, book: ProofBook, result: RewrittenBodies) -> None:
+    """Search one body and the bodies inside it, and add what came of it to `result`."""
+    exact, nested = request.options.numerics == "exact", RewrittenBodies()
     if next(bodies(body.model), None) is not None:
-        request = replace(request, budget=request.budget / 2)
+        request = replace(request, budget_s=request.budget_s / 2)
         nested = search_bodies(replace(request, model=body.model), finder, book)
-    inside.problems += nested.problems
+    result.problems += nested.problems
     if nested.folded or body.model.reduced:
-        inside.folded[body.place] = write_body(body, put_back(body.model, nested.folded), exact=exact)
+        result.folded[body.place] = write_body(body, put_back(body.model, nested.folded), exact=exact)
     model = put_back(body.model, nested.written)
     found = finder(replace(request, model=model))
     traces = tuple(trace for trace in found.traces if trace.applications)
@@ -67,6 +68,14 @@ def _search(body: Body, request: Request, finder: Callable[[Request], Found], bo
         graphs.append(model)
         model = model.with_outputs(replay(model.outputs, trace, book), trace)
     if traces or nested.written or body.model.reduced:
-        inside.written[body.place] = write_body(body, model, found.origin, exact)
-        inside.traces += (*nested.traces, *traces)
-        inside.graphs += [*nested.graphs, *graphs]
+        result.written[body.place] = write_body(body, model, found.origin, exact)
+        result.traces += (*nested.traces, *traces)
+        result.graphs += [*nested.graphs, *graphs]
+
+
+def _prefixed(progress: Callable[[str], None], body: Body) -> Callable[[str], None]:
+    return lambda line: progress(f"in {body.place[1]} of {body.owner.op}: {line}")
+
+
+def _node_count(body: Body) -> int:
+    return 1 + len(body.graph.node)

@@ -1,51 +1,34 @@
-"""One candidate on trial: replayed in the kernel, written to memory, compared with the original, and measured."""
+"""Checks of one candidate: replayed in the kernel, written to memory, compared with the original, and measured."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
 
-from superopt.ir.term import Term
 from superopt.onnx_io import Model, ModelError, put_back, write_model
 from superopt.onnx_io.subgraphs import all_nodes
-from superopt.optimizer.bodies import Inside
-from superopt.optimizer.candidates import Traces
-from superopt.optimizer.proof_cache import RememberedProofs
+from superopt.optimizer.candidates import ModelCandidate
+from superopt.optimizer.context import RunContext
 from superopt.optimizer.result import Difference, Latency
-from superopt.optimizer.validator import Judge, loadable
-from superopt.runtime import CannotRun, Comparison, Target, Timing, open_session
+from superopt.optimizer.validator import Validator, loadable
+from superopt.runtime import CannotRun, OutputComparison, Timing, open_session
 from verify.replay import ReplayError, replay
 
-__all__ = ["Candidate", "Outcome", "Trial"]
+__all__ = ["CandidateCheck", "CheckResult"]
 
-# A result whose 95% interval reaches below this is refused even where its median is not slower.
-_LEAST_LOW = 0.98
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """What to make of the original: the passes to apply, and what to put in place of its bodies. `origin` names
-    the rule that made a term."""
-
-    name: str
-    traces: Traces
-    inside: Inside
-    origin: Mapping[Term, str] = field(default_factory=dict)
-
-    @property
-    def only_folded(self) -> bool:
-        """Whether no rule was used: the runtime folds as well."""
-        return not (self.traces or self.inside.traces)
+# A candidate is refused where the 95% interval of its speed-up reaches below this, even if the speed-up itself is not
+# below 1.
+_MIN_INTERVAL_LOW = 0.98
+# A measurement whose interval contains 1 is made again, this many times as long.
+_CLOSE_CALL_FACTOR = 2
 
 
 @dataclass
-class Outcome:
-    """What became of a candidate: `problem` is None where it passed. The rest is what was found out until then;
-    `graphs` are what each of its passes began with."""
+class CheckResult:
+    """Findings about a candidate. `problem` is None where it passed; the other fields hold what was found until then.
+    `graphs` are the graphs that each of its passes began with."""
 
     problem: str | None = None
     proto: onnx.ModelProto | None = None
@@ -53,116 +36,118 @@ class Outcome:
     difference: Difference | None = None
     latency: Latency | None = None
 
+    @property
+    def speedup(self) -> float:
+        """Measured latency of the original divided by the candidate's; 1 where nothing was measured."""
+        return self.latency.ratio if self.latency is not None else 1.0
+
 
 class _Refused(Exception):
-    """The message says what is wrong with the candidate."""
+    """The candidate failed a check; the message says which."""
 
 
-@dataclass
-class Trial:
-    """Tries one candidate after the other against the original: `model` is that as terms, `original` as it is on disk.
+class CandidateCheck:
+    """Checks candidates of one run, one after the other.
 
-    With `timed` false nothing is timed. `phase` is a context for each step: its name, and what to say of it. `looks`
-    are those at candidates so far, measured in the seconds that are meant for one; they took `looked_s` seconds, when
-    they were first taken.
+    `model` is the original as terms, and `validator` holds the original's outputs and times candidates against it.
+    `measurements` counts the measurements made, in units of `options.measure_s`; `measured_s` is the time they took in
+    seconds (for a remembered measurement, the time that it took in the earlier run).
     """
 
-    model: Model
-    original: onnx.ModelProto
-    judge: Judge
-    proofs: RememberedProofs
-    target: Target
-    exact: bool
-    timed: bool
-    measure_s: float
-    phase: Callable[[str, str], AbstractContextManager[None]]
-    looks: int = 0
-    looked_s: float = 0.0
+    def __init__(self, context: RunContext, validator: Validator, model: Model) -> None:
+        self.context, self.validator, self.model = context, validator, model
+        self.measurements = 0
+        self.measured_s = 0.0
 
-    def outcome(self, candidate: Candidate) -> Outcome:
-        """Whether the candidate is proven, right and not slower."""
-        outcome = Outcome()
+    def check(self, candidate: ModelCandidate) -> CheckResult:
+        """Replay the candidate, write it to memory, compare its outputs, and measure it; stop at the first problem."""
+        result = CheckResult()
         try:
-            model = self._replayed(candidate, outcome.graphs)
-            outcome.graphs += candidate.inside.graphs
-            outcome.proto = self._written(model, candidate)
+            model = self._replayed(candidate, result.graphs)
+            result.graphs += candidate.bodies.graphs
+            result.proto = self._written(model, candidate)
             try:
-                self._run(outcome.proto, outcome)
+                self._run(result.proto, result)
             except CannotRun as error:
                 raise _Refused(f"ONNX Runtime does not run it: {error}") from None
-            if outcome.latency is not None:
-                self._is_faster(outcome.latency, outcome.proto, candidate)
+            if result.latency is not None:
+                self._require_faster(result.latency, result.proto, candidate)
         except _Refused as refused:
-            outcome.problem = str(refused)
-        return outcome
+            result.problem = str(refused)
+        return result
 
-    def made(self, candidate: Candidate) -> onnx.ModelProto:
-        """What is written for a candidate that has passed."""
+    def make(self, candidate: ModelCandidate) -> onnx.ModelProto:
+        """Return the model of a candidate that has passed, made again."""
         return self._written(self._replayed(candidate, []), candidate)
 
-    def _replayed(self, candidate: Candidate, graphs: list[Model]) -> Model:
-        """The rewritten graph; what each pass began with goes to `graphs`."""
-        model = self.model
+    def _replayed(self, candidate: ModelCandidate, graphs: list[Model]) -> Model:
+        """The rewritten graph; the graph that each pass began with is added to `graphs`."""
+        model, proofs = self.model, self.context.proofs
         try:
-            with self.phase("replay", f"replaying {candidate.name} in the kernel"):
+            with self.context.phases("replay", f"replaying {candidate.name} in the kernel"):
                 for trace in candidate.traces:
                     graphs.append(model)
-                    model = model.with_outputs(replay(model.outputs, trace, self.proofs.own), trace)
+                    model = model.with_outputs(replay(model.outputs, trace, proofs.own), trace)
         except ReplayError as error:
-            self.proofs.correct()
+            proofs.correct()
             raise _Refused(f"the kernel does not accept it: {error}") from None
         return model
 
-    def _written(self, model: Model, candidate: Candidate) -> onnx.ModelProto:
+    def _written(self, model: Model, candidate: ModelCandidate) -> onnx.ModelProto:
+        exact = self.context.options.numerics == "exact"
         try:
-            with self.phase("write", "folding weights"):
-                proto = write_model(put_back(model, candidate.inside.written), candidate.origin, exact=self.exact)
+            with self.context.phases("write", "folding weights"):
+                proto = write_model(put_back(model, candidate.bodies.written), candidate.origin, exact=exact)
         except (ModelError, onnx.checker.ValidationError) as error:
             raise _Refused(f"it is not a valid model: {error}") from None
-        if candidate.only_folded and _size(proto) >= _size(self.original):
+        if candidate.only_folded and not self._is_smaller(proto):
             raise _Refused("it is no smaller")
         return proto
 
-    def _run(self, proto: onnx.ModelProto, outcome: Outcome) -> None:
-        """Compares and, where that is wanted, times. Raises CannotRun."""
-        with loadable(proto) as source:
-            with self.phase("compare", "comparing outputs"):
-                comparison = self.judge.compare(open_session(source, self.target))
-            outcome.difference = self._difference(comparison)
+    def _run(self, proto: onnx.ModelProto, result: CheckResult) -> None:
+        """Compare outputs and, unless the target is absent, measure. Raises CannotRun."""
+        with loadable(proto) as runnable:
+            with self.context.phases("compare", "comparing outputs"):
+                comparison = self.validator.compare(open_session(runnable, self.context.target))
+            result.difference = self._difference(comparison)
             if comparison.problem is not None:
                 raise _Refused(f"outputs differ: {comparison.problem}")
-            if self.timed:
-                with self.phase("measure", "measuring, original and result interleaved"):
-                    outcome.latency = _latency(self._measured(source))
+            if not self.context.options.target_absent:
+                with self.context.phases("measure", "measuring, original and result interleaved"):
+                    result.latency = _latency(self._measured(runnable))
 
-    def _measured(self, source: bytes | Path) -> Timing:
-        timing = self._look(source, 1)
-        if timing.low < 1 < timing.high:  # a close call is worth a longer look
-            timing = self._look(source, 2)
+    def _measured(self, runnable: bytes | Path) -> Timing:
+        timing = self._measure(runnable, 1)
+        if timing.low < 1 < timing.high:
+            timing = self._measure(runnable, _CLOSE_CALL_FACTOR)
         return timing
 
-    def _look(self, source: bytes | Path, times: int) -> Timing:
-        timing = self.judge.time(source, times * self.measure_s)
-        self.looks += times
-        self.looked_s += timing.seconds
+    def _measure(self, runnable: bytes | Path, factor: int) -> Timing:
+        timing = self.validator.time(runnable, factor * self.context.options.measure_s)
+        self.measurements += factor
+        self.measured_s += timing.seconds
         return timing
 
-    def _is_faster(self, latency: Latency, proto: onnx.ModelProto, candidate: Candidate) -> None:
+    def _require_faster(self, latency: Latency, proto: onnx.ModelProto, candidate: ModelCandidate) -> None:
+        """Raise _Refused unless the candidate is faster, or not slower and smaller."""
         measured = f"{latency.ratio:.3f} ({latency.low:.3f} to {latency.high:.3f})"
-        if latency.ratio < 1 or latency.low < _LEAST_LOW:
+        if latency.ratio < 1 or latency.low < _MIN_INTERVAL_LOW:
             raise _Refused(f"slower, or not surely faster: {measured}")
-        if latency.low <= 1 and candidate.only_folded:  # let noise not decide
+        if latency.low <= 1 and candidate.only_folded:  # noise must not decide
             raise _Refused(f"not surely faster, and only folded: {measured}")
-        if latency.low <= 1 and _size(proto) >= _size(self.original):
+        if latency.low <= 1 and not self._is_smaller(proto):
             raise _Refused(f"not surely faster, and no smaller: {measured}")
 
-    def _difference(self, comparison: Comparison) -> Difference:
+    def _is_smaller(self, proto: onnx.ModelProto) -> bool:
+        return _node_count(proto) < _node_count(self.context.source.proto)
+
+    def _difference(self, comparison: OutputComparison) -> Difference:
         return Difference(
             comparison.absolute,
             comparison.relative,
             comparison.tolerance,
-            self.judge.tolerance.own,
-            len(self.judge.feeds),
+            self.validator.tolerance.own,
+            len(self.validator.feeds),
         )
 
 
@@ -181,6 +166,6 @@ def _latency(timing: Timing) -> Latency:
     )
 
 
-def _size(model: onnx.ModelProto) -> int:
-    """Operators, those in bodies too."""
+def _node_count(model: onnx.ModelProto) -> int:
+    """Number of operators, those in bodies included."""
     return sum(node.op_type != "Constant" for node in all_nodes(model.graph))

@@ -1,4 +1,4 @@
-"""Rules on one line, also those of very many operators."""
+"""Rules on one line, even where they have very many operators."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from superopt.ir.term import Term, topological
 
 __all__ = ["show_equation"]
 
-_LONGEST = 1000  # operators, written out as trees
+_MAX_TREE_OPERATORS = 1000  # of both sides, written out as trees
 
 
 def show_equation(rule: Rule) -> str:
-    """The equation; of many steps one after the other, as which a line would be too long, with names for what is
-    shared."""
+    """The equation of `rule` on one line.
+
+    Where its sides, written as trees, have too many operators, each side is a list of assignments, so that shared terms
+    are written once.
+    """
     size: dict[Term, int] = {}
     for term in topological((*rule.lhs, *rule.rhs)):
         size[term] = 1 + sum(size[i] for i in term.inputs if i is not None)
-    if sum(size[root] for root in (*rule.lhs, *rule.rhs)) <= _LONGEST:
+    if sum(size[root] for root in (*rule.lhs, *rule.rhs)) <= _MAX_TREE_OPERATORS:
         return show_rule(Rule(rule.lhs, rule.rhs))
-    return " = ".join(map(_in_steps, (rule.lhs, rule.rhs)))
+    return " = ".join(map(_as_assignments, (rule.lhs, rule.rhs)))
 
 
-def _in_steps(side: tuple[Term, ...]) -> str:
-    # A rule's variables have no types, so a list of them would say nothing.
+def _as_assignments(side: tuple[Term, ...]) -> str:
+    # The inputs of a rule have no types, so their lines are left out.
     return "; ".join(line for line in show_graph(side).splitlines() if not line.startswith("input "))

@@ -1,4 +1,4 @@
-"""Reading the original as it is on disk, and keeping it as it is."""
+"""Output files: written whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from pathlib import Path
 import onnx
 
 from superopt.onnx_io import save_model
+from superopt.optimizer.source import Source
 
-__all__ = ["count_operators", "has_external_data", "keep_original", "write_text"]
+__all__ = ["check_writable", "copy_original", "count_operators", "write_text"]
 
 
 def count_operators(model: onnx.ModelProto) -> dict[str, int]:
-    """Number of nodes by type, most frequent first; constants are data and do not count."""
+    """Number of nodes of each type, the most frequent first. Constants are data and do not count."""
     counts = Counter(
         f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type
         for n in model.graph.node
@@ -25,30 +26,33 @@ def count_operators(model: onnx.ModelProto) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def has_external_data(model: onnx.ModelProto) -> bool:
-    """Whether weights lie in files beside the model's."""
-    return any(i.data_location == onnx.TensorProto.EXTERNAL for i in model.graph.initializer)
+def check_writable(path: Path) -> None:
+    """Raise IsADirectoryError or NotADirectoryError where `path` cannot be a file."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path}: is a directory, not a file to write to")
+    if not path.absolute().parent.is_dir():
+        raise NotADirectoryError(f"{path.parent}: no such folder to write to")
 
 
-def keep_original(source: Path | onnx.ModelProto, proto: onnx.ModelProto, out: Path) -> None:
-    """Writes the original to `out`, byte for byte where it is a file of its own; atomic like every write here."""
-    if isinstance(source, onnx.ModelProto):
-        save_model(source, out)
-    elif out.exists() and out.samefile(source):
+def copy_original(source: Source, out: Path) -> None:
+    """Write the original to `out`, byte for byte unless it is in memory or its external data lies elsewhere."""
+    if source.path is None:
+        save_model(source.proto, out)
+    elif out.exists() and out.samefile(source.path):
         return
-    elif has_external_data(proto) and out.resolve().parent != source.resolve().parent:
-        save_model(onnx.load(source), out)
+    elif source.has_external_data and out.resolve().parent != source.path.resolve().parent:
+        save_model(onnx.load(source.path), out)
     else:
         temporary = _beside(out)
         try:
-            shutil.copyfile(source, temporary)
+            shutil.copyfile(source.path, temporary)
             os.replace(temporary, out)
         finally:
             temporary.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file atomically."""
+    """Write a text file atomically."""
     temporary = _beside(path)
     try:
         temporary.write_text(text, encoding="utf-8")
@@ -58,7 +62,8 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _beside(path: Path) -> Path:
-    """A fresh file in the folder of `path`, so that moving it there is one step, with the rights of a new file."""
+    """A temporary file in the folder of `path`, so that renaming it to `path` is atomic; it has the permissions of a
+    new file."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     mask = os.umask(0)

@@ -1,83 +1,103 @@
-"""The search, set up for one model on one target: rules, proofs on demand, costs."""
+"""The search over one model: rules, proofs on demand, and costs for the target."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from superopt.ir.rule import Rule
-from superopt.ir.term import topological
+from superopt.ir.term import Term, topological
+from superopt.ir.trace import Rewrite, Trace
 from superopt.onnx_io import Model, has_operator
-from superopt.optimizer.candidates import Found
+from superopt.optimizer.options import Options
+from superopt.optimizer.strategies import Strategy
 from superopt.runtime import Target
-from superopt.search import AnalyticCost, Device, MeasuredCost, ModelTimer, Progress, device_of, search
+from superopt.search import AnalyticCost, Attempts, Device, MeasuredCost, ModelTimer, Progress, device_of, search
 from verify.proofs import ProofBook
 
-__all__ = ["COSTS", "Request", "find"]
-
-COSTS = ("measured", "analytic")  # where costs may come from
+__all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model"]
 
 # Share of the budget that may go into measuring operators (those measured before are in the cache).
-_MEASURING_SHARE = 0.5
-# About so many seconds are for one region's timing, and so many times the budget for all.
-_TIMING = (0.8, 1.75)
-# The same for rules of which only timings tell what they are worth: what shows in a short look is what they are for.
-_TIMING_OF_VALUES = (0.25, 0.25)
+_OPERATOR_MEASURING_SHARE = 0.5
+# (seconds for one region, multiple of the budget for all regions)
+_REGION_TIMING = (0.8, 1.75)
+# The same for rules whose gain depends on the values in a tensor (denormal numbers): a short timing shows such a gain.
+_VALUE_TIMING = (0.25, 0.25)
 
 
 @dataclass(frozen=True)
-class Request:
-    """What a search is to do; costs are those at `model.sizes`. `budget` is in seconds; `progress` hears one line now
-    and then. `numerics` is that of `book`, `cost` one of COSTS; `device` describes the target to the analytic model
-    (None: a usual one). With measured costs, `regions` are timed as models of their own as well."""
+class SearchRequest:
+    """One search, guided by the costs of `strategy` at `model.sizes`.
+
+    `budget_s` is its share of `options.budget`, in seconds. `proofs` decides where a rule may be applied. `device` is
+    the device of the analytic model (None: a usual one of the provider). `progress` receives one line now and then.
+    """
 
     model: Model
     rules: list[Rule]
-    book: ProofBook
+    proofs: ProofBook
     target: Target
-    alpha: float
-    efforts: int
-    budget: float
-    seed: int
+    options: Options
+    budget_s: float
+    device: Device | None
     progress: Callable[[str], None]
-    numerics: str
-    cost: str = COSTS[0]
-    device: Device | None = None
-    regions: bool = True
+    strategy: Strategy
 
     @property
     def name(self) -> str:
-        """The same for a repetition of this request, and for no other."""
+        """Hash of everything that the search depends on except its strategy: equal for a repeated request only."""
+        options = self.options
         parts = [*(output.digest for output in self.model.outputs), *(rule.id for rule in self.rules)]
         parts += [f"{name}={size}" for name, size in sorted(self.model.sizes.items())]
-        parts += map(repr, (self.seed, self.budget, self.alpha, self.efforts, self.numerics, self.device))
+        parts += map(repr, (options.seed, self.budget_s, options.alpha, options.effort, options.numerics, self.device))
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
-def find(request: Request) -> Found:
-    """Searches within the budget, on costs from where the request says."""
+@dataclass(frozen=True)
+class FoundRewrites:
+    """Result of one search.
 
-    def tell(at: Progress) -> None:
+    `traces` are its passes, each on the graph that the pass before left. Costs are in seconds; `gains` are the seconds
+    that one use of a rewrite saves. `origin` names the rule that made a term. `attempts` counts, for each rule by id,
+    matches, trials and uses.
+    """
+
+    traces: tuple[Trace, ...] = ()
+    cost_before: float | None = None
+    cost_after: float | None = None
+    cost_source: str = ""
+    gains: Mapping[Rewrite, float] = field(default_factory=dict)
+    origin: Mapping[Term, str] = field(default_factory=dict)
+    notices: tuple[str, ...] = ()
+    attempts: Mapping[str, Attempts] = field(default_factory=dict)
+
+
+Finder = Callable[[SearchRequest], FoundRewrites]
+
+
+def search_model(request: SearchRequest) -> FoundRewrites:
+    """Search for a cheaper graph within the budget, with the costs of the request's strategy."""
+
+    def report(at: Progress) -> None:
         request.progress(f"searching: pass {at.number}, {at.done} of {at.total} regions, cost {at.ratio:.3f} of before")
 
-    model, target = request.model, request.target
+    model, target, options = request.model, request.target, request.options
     device = request.device or device_of(target.provider)
     analytic = AnalyticCost(device, target.threads, model.sizes)
     measured: MeasuredCost | None = None
     timers: list[ModelTimer] = []
-    if request.cost == "measured":
-        share = _MEASURING_SHARE * request.budget
+    if request.strategy.cost == "measured":
         measured = MeasuredCost(
             target,
             sizes=model.sizes,
             opset=model.opset,
             fallback=analytic,
-            budget_s=share,
+            budget_s=_OPERATOR_MEASURING_SHARE * request.budget_s,
             run=request.name,
             present=topological(model.outputs),
         )
-        if request.regions:
+        if request.strategy.time_regions:
             timers = [
                 ModelTimer(
                     target,
@@ -85,24 +105,24 @@ def find(request: Request) -> Found:
                     sizes=model.sizes,
                     opset=model.opset,
                     budget_s=seconds,
-                    most_s=times * request.budget,
+                    most_s=multiple * request.budget_s,
                     cache=measured.cache,
                     run=request.name,
                 )
-                for seconds, times in (_TIMING, _TIMING_OF_VALUES)
+                for seconds, multiple in (_REGION_TIMING, _VALUE_TIMING)
             ]
     result = search(
         model.outputs,
         request.rules if measured else list(_without_algorithms(request.rules)),
-        request.book.check,
+        request.proofs.check,
         measured or analytic,
         position=model.position,
-        alpha=request.alpha,
-        efforts=request.efforts,
-        budget_s=request.budget,
+        alpha=options.alpha,
+        efforts=options.effort,
+        budget_s=request.budget_s,
         region_timer=timers[0] if timers else None,
         value_timer=timers[1] if timers else None,
-        progress=tell,
+        progress=report,
         available=lambda op: has_operator(op, model.opset),
         measuring=lambda: (measured.spent_s if measured else 0.0) + sum(timer.spent_s for timer in timers),
     )
@@ -113,10 +133,13 @@ def find(request: Request) -> Found:
         measured.cache.close()
     notices = () if measured is None else tuple(measured.notices)
     costs = (result.cost_before, result.cost_after, source)
-    return Found(result.traces, *costs, result.gains, result.origin, notices, result.tally.of_rule)
+    return FoundRewrites(result.traces, *costs, result.gains, result.origin, notices, result.tally.of_rule)
 
 
 def _without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
-    """The rules that are no algorithm for an operator, with numbers of its own: whether fewer multiplications pay is a
-    matter of kernels, of which the analytic model knows nothing."""
+    """Drop rules that are algorithms for an operator, such as minimal filtering: they have constants of their own.
+
+    The analytic model counts multiplications and knows nothing of the runtime's kernels, so it cannot tell whether
+    fewer multiplications are faster.
+    """
     return (rule for rule in rules if all(term.op != "Constant" for term in topological((*rule.lhs, *rule.rhs))))

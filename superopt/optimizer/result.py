@@ -1,4 +1,4 @@
-"""What one optimization did and found out; printed as a table, written as JSON."""
+"""Result of one run of `optimize`, as data: printed as a table by the command line, written as JSON."""
 
 from __future__ import annotations
 
@@ -8,15 +8,24 @@ from dataclasses import asdict, dataclass, field, replace
 
 import onnx
 
-__all__ = ["SCHEMA_VERSION", "Difference", "Latency", "Proof", "Refusal", "Result", "RuleAttempts", "RuleUse"]
+__all__ = [
+    "SCHEMA_VERSION",
+    "Difference",
+    "Latency",
+    "Refusal",
+    "ReplaySummary",
+    "Result",
+    "RuleAttempts",
+    "RuleUse",
+]
 
 SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
 class RuleUse:
-    """A rule in the notation, how often it was applied, and at which nodes of the model; what another rule had made
-    counts as the node at which that one was applied."""
+    """Uses of one rule: its equation in the notation, the number of times it was applied, and the names of the model's
+    nodes where it was. A use on terms that another rule made counts at the nodes where that rule was applied."""
 
     id: str
     rule: str
@@ -26,8 +35,11 @@ class RuleUse:
 
 @dataclass(frozen=True)
 class RuleAttempts:
-    """What became of a rule in the search: moves that were priced, graphs that were made, moves that no proof allows;
-    uses in what the search came back with, and the milliseconds that they save by the cost model."""
+    """Counts for one rule in the search.
+
+    `matched`: matches that were priced. `tried`: graphs that were made. `unproven`: matches that no proof allows.
+    `used`: uses in the search's result. `saved_ms`: milliseconds that these uses save by the cost model.
+    """
 
     id: str
     rule: str
@@ -40,9 +52,12 @@ class RuleAttempts:
 
 @dataclass(frozen=True)
 class Latency:
-    """Median milliseconds a run, measured interleaved. `ratio` above 1: faster, within `low`..`high` with about 95%
-    confidence. By `clock`: CPU time of the process (one thread), or wall time, which is given as well. `remembered`: by
-    an earlier run, of the same two files."""
+    """Measured latency of one run of the original and of the result, interleaved, in milliseconds.
+
+    `ratio` is before / after: above 1 the result is faster; `low` to `high` is its 95% confidence interval. They and
+    `before_ms`, `after_ms` are by `clock`: "cpu" is the CPU time of the process (at one thread), "wall" is wall time,
+    which is always given as well. `remembered`: measured by an earlier run of the same two models.
+    """
 
     before_ms: float
     after_ms: float
@@ -58,8 +73,11 @@ class Latency:
 
 @dataclass(frozen=True)
 class Difference:
-    """Largest difference of any output on `inputs` random inputs: absolute, relative to the output's magnitude, the
-    tolerance for the latter, and the original's own relative spread between optimization levels."""
+    """Largest difference of any output on `inputs` random inputs.
+
+    `absolute`; `relative` to the output's largest magnitude, and the `tolerance` for that; `own_spread` is the relative
+    difference of the original from itself between ONNX Runtime's optimization levels.
+    """
 
     absolute: float
     relative: float
@@ -69,9 +87,12 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Proof:
-    """What the kernel checked: distinct rules and signatures proven, steps replayed (each counted once for a region
-    that occurs several times), and places where their regions stand."""
+class ReplaySummary:
+    """Counts of what the kernel checked.
+
+    `rules` and `signatures`: distinct ones proven. `steps`: steps replayed, counted once for a region that occurs
+    several times. `places`: occurrences of all regions.
+    """
 
     rules: int
     signatures: int
@@ -81,7 +102,7 @@ class Proof:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A candidate that was not written, and why."""
+    """A candidate that failed a check, and the reason."""
 
     candidate: str
     reason: str
@@ -89,9 +110,12 @@ class Refusal:
 
 @dataclass
 class Result:
-    """One run of `optimize`. `changed` is false where the original's graph was kept; `reason` says why (or which
-    candidate was taken). `numerics` is the loosest class of rules that was allowed. `proto` is the model that was
-    written, in memory (not part of the JSON)."""
+    """Result of one run of `optimize`.
+
+    `changed` is False where the original was kept. `reason` says why, or names the candidate that was taken. `numerics`
+    is the loosest class of rules that was allowed. `seconds` is the wall time of each phase. `proto` is the resulting
+    model in memory; it is not part of the JSON.
+    """
 
     model: str
     out: str | None
@@ -110,7 +134,7 @@ class Result:
     difference: Difference | None = None
     rules: list[RuleUse] = field(default_factory=list)
     attempts: list[RuleAttempts] = field(default_factory=list)
-    proof: Proof | None = None
+    proof: ReplaySummary | None = None
     refused: list[Refusal] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)

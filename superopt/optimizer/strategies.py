@@ -1,68 +1,76 @@
-"""Which search led to the best result, remembered, so that a repeated run makes that one alone.
+"""Search strategies: the costs that guide a search, and the memory of the strategy that was best for a request.
 
-Costs of operators do not know what the runtime makes of their neighbours; timings of regions do, but they are short,
-and what is worth one in a hundred there is lost in their noise; the analytic model knows neither, and has no noise.
-Each of them is right for some models. So a search is made on each, the results are timed whole, and the fastest counts.
+No source of costs is right for every model. Costs of single operators do not show what the runtime does with
+neighbouring operators. Timings of regions do, but they are short, and a gain of one percent is lost in their noise. The
+analytic model shows neither, but has no noise. So one search is made with each, the results are timed as whole models,
+and the fastest is taken.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from superopt.optimizer.engine import Request
 from superopt.search import CostCache
-from superopt.search.cost.measurement_key import conditions
 
-__all__ = ["Preferred", "Way"]
+__all__ = ["Strategy", "StrategyMemory", "strategies_for"]
 
 _FORMAT = 1  # of the entry; a change makes old ones void
 
 
 @dataclass(frozen=True)
-class Way:
-    """How to search: on which costs, and whether `regions` are timed as well; `name` says so of a result."""
+class Strategy:
+    """Costs that guide a search: `cost` is one of COST_SOURCES; with `time_regions` rewritten regions are timed as
+    models of their own as well. `label` is appended to the name of a candidate."""
 
-    name: str
+    label: str
     cost: str
-    regions: bool = False
-
-    def of(self, request: Request) -> Request:
-        """`request`, to be searched this way."""
-        return replace(request, cost=self.cost, regions=self.regions)
+    time_regions: bool = False
 
 
 _MEASURED = (
-    Way("", "measured", regions=True),
-    Way(", no region timed", "measured"),
-    Way(", by analytic costs", "analytic"),
+    Strategy("", "measured", time_regions=True),
+    Strategy(", no region timed", "measured"),
+    Strategy(", by analytic costs", "analytic"),
 )
 
 
-class Preferred:
-    """The ways to search for `request`, whose results are timed for about `measure_s` seconds each; which was best
-    is kept in the cache of costs (at `path`, where that is given). With `anew` nothing earlier counts."""
+def strategies_for(cost: str) -> tuple[Strategy, ...]:
+    """Strategies to try for a source of costs, one of COST_SOURCES."""
+    return _MEASURED if cost == "measured" else (Strategy("", cost),)
 
-    def __init__(self, request: Request, measure_s: float, *, anew: bool = False, path: Path | None = None) -> None:
-        self._anew, self._path = anew, path
-        self._ways = _MEASURED if request.cost == "measured" else (Way("", request.cost),)
-        where = conditions(request.target, request.model.opset)
-        self._key = f"{_FORMAT}|{where}|way|{measure_s}|{request.name}"
 
-    @property
-    def ways(self) -> Sequence[Way]:
-        """The one that an earlier run found best, else all that there are."""
-        if len(self._ways) > 1 and not self._anew:
+class StrategyMemory:
+    """The strategy that gave the fastest result for a search request in an earlier run.
+
+    `conditions` and `request` identify the machine and the search; `measure_s` is the length of a measurement in
+    seconds. Kept in the user's cache (at `path`, where that is given).
+    """
+
+    def __init__(
+        self,
+        strategies: Sequence[Strategy],
+        conditions: str,
+        request: str,
+        measure_s: float,
+        path: Path | None = None,
+    ) -> None:
+        self._strategies, self._path = tuple(strategies), path
+        self._key = f"{_FORMAT}|{conditions}|way|{measure_s}|{request}"
+
+    def recall(self) -> tuple[Strategy, ...]:
+        """Return the strategy that was best in an earlier run, alone; all strategies where none is known."""
+        if len(self._strategies) > 1:
             with closing(CostCache(self._path)) as cache:
                 known = cache.get(self._key)
-            if known is not None and known < len(self._ways):
-                return (self._ways[int(known)],)
-        return self._ways
+            if known is not None and known < len(self._strategies):
+                return (self._strategies[int(known)],)
+        return self._strategies
 
-    def remember(self, way: Way) -> None:
-        """That `way` led to the best result."""
-        if len(self._ways) > 1:
+    def remember(self, strategy: Strategy) -> None:
+        """Store `strategy` as the one that gave the fastest result."""
+        if len(self._strategies) > 1:
             with closing(CostCache(self._path)) as cache:
-                cache.put(self._key, float(self._ways.index(way)))
+                cache.put(self._key, float(self._strategies.index(strategy)))

@@ -1,8 +1,8 @@
-"""Verdicts on speed that are remembered, so that a repeated run comes to the same one.
+"""Timings of earlier runs, so that a repeated run comes to the same result.
 
-What an earlier run has measured counts for the very same two files on the same inputs, under the same conditions:
-machine, provider, threads, runtime, and seconds that were meant for it. Where two models differ by less than a
-machine's noise, a second measurement would be another throw of the dice.
+A timing counts again for the same two models on the same inputs under the same conditions: machine, provider, threads,
+runtime, and length of the measurement. Where two models differ by less than a machine's noise, a second measurement
+would decide at random.
 """
 
 from __future__ import annotations
@@ -15,44 +15,39 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TypeAlias
 
-import onnx
-from onnx.external_data_helper import ExternalDataInfo, uses_external_data
-
+from superopt.optimizer.source import Source, model_digest
 from superopt.runtime import Feeds, Target, Timing
 from superopt.search import CostCache
 from superopt.search.cost.measurement_key import conditions
 
-__all__ = ["RememberedTimings", "Timer"]
+__all__ = ["Timer", "TimingCache"]
 
 Timer: TypeAlias = Callable[[bytes | Path, bytes | Path, Feeds, float], Timing]
 
 _FORMAT = 1  # of the timing; a change makes old entries void
 _SECONDS = ("before", "after", "ratio", "low", "high", "wall_before", "wall_after", "rounds", "seconds")
-_CHUNK = 1 << 24  # bytes read at once
 
 
-class RememberedTimings:
-    """`timer` with a memory in the cache of costs (at `path`, where that is given); what it has from there is marked as
-    `remembered`. With `anew` it remembers only."""
+class TimingCache:
+    """A `Timer` that remembers what `timer` measured, in the user's cache (at `path`, where that is given).
 
-    def __init__(self, timer: Timer, target: Target, path: Path | None = None, anew: bool = False) -> None:
-        self._timer, self._target, self._anew, self._path = timer, target, anew, path
-        self._digests: dict[bytes | Path, str] = {}
+    `source` is the original. A remembered timing is marked as `remembered`. With `remeasure` timings are stored but not
+    looked up.
+    """
+
+    def __init__(
+        self, timer: Timer, target: Target, source: Source, *, remeasure: bool = False, path: Path | None = None
+    ) -> None:
+        self._timer, self._target, self._source = timer, target, source
+        self._remeasure, self._path = remeasure, path
 
     def __call__(self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
-        """The timing of the one against the other. Raises CannotRun, OSError."""
-        if original not in self._digests:
-            self._digests = {original: _digest(original)}
-        inputs = hashlib.blake2b(digest_size=16)
-        for name in sorted(feeds):
-            array = feeds[name]
-            values = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
-            inputs.update(f"{name}\0{array.dtype}\0{array.shape}\0".encode() + values)
-        models = f"{self._digests[original]}>{_digest(candidate)}({inputs.hexdigest()})"
+        """The timing of the original against the candidate. Raises CannotRun, OSError."""
+        models = f"{self._source.digest}>{model_digest(candidate)}({_feeds_digest(feeds)})"
         key = f"{_FORMAT}|{conditions(self._target, 0)}|model|{budget_s}|{models}"
         keys = {field: f"{key}|{field}" for field in _SECONDS}
         found: dict[str, float | None] = {}
-        if not self._anew:
+        if not self._remeasure:
             with closing(CostCache(self._path)) as cache:
                 found = {field: cache.get(keys[field]) for field in _SECONDS}
         known = {field: value for field, value in found.items() if value is not None}
@@ -69,17 +64,10 @@ class RememberedTimings:
         return timing
 
 
-def _digest(model: bytes | Path) -> str:
-    """Of a model's file and of those that hold its weights."""
+def _feeds_digest(feeds: Feeds) -> str:
     state = hashlib.blake2b(digest_size=16)
-    if isinstance(model, bytes):
-        state.update(model)
-        return state.hexdigest()
-    proto = onnx.load(model, load_external_data=False)
-    tensors = (tensor for tensor in proto.graph.initializer if uses_external_data(tensor))
-    parts = {ExternalDataInfo(tensor).location for tensor in tensors}
-    for path in (model, *(model.parent / part for part in sorted(parts))):
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                state.update(chunk)
+    for name in sorted(feeds):
+        array = feeds[name]
+        values = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
+        state.update(f"{name}\0{array.dtype}\0{array.shape}\0".encode() + values)
     return state.hexdigest()

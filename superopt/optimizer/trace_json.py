@@ -1,4 +1,4 @@
-"""Traces as JSON, with its graphs and rules in the project's notation."""
+"""Traces as JSON, with graphs and rules in the project's notation."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from typing import Any
 
 from superopt.ir.notation import show_graph, show_signature
 from superopt.ir.term import Term
-from superopt.ir.trace import Application, Rewrite, Step
-from superopt.optimizer.candidates import Traces
+from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.optimizer.equations import show_equation
 
 __all__ = ["traces_to_json"]
 
 
-def traces_to_json(traces: Traces, names: Mapping[Term, str] | None = None) -> str:
-    """Each rewrite once, with its graphs and steps, and pass by pass the places where they are applied (by the names
-    of tensors, or the content hash of a term that has none)."""
+def traces_to_json(traces: tuple[Trace, ...], names: Mapping[Term, str] | None = None) -> str:
+    """Write `traces` as JSON: each rewrite once, with its graphs and steps, then pass by pass the places where rewrites
+    are applied. A place is given by the names of its leaves' tensors, or by the content hash of a term without one."""
     names = names or {}
     rewrites: dict[Rewrite, int] = {}
     for trace in traces:

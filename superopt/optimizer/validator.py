@@ -1,4 +1,4 @@
-"""The original as the measure of its candidates: right on random inputs, and not slower."""
+"""The original as the measure of its candidates: same outputs on random inputs, and not slower."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 
 import onnx
 
-from superopt.optimizer.timing_cache import RememberedTimings, Timer
+from superopt.optimizer.options import Options
+from superopt.optimizer.source import Source
+from superopt.optimizer.timing_cache import Timer, TimingCache
 from superopt.runtime import (
     CannotRun,
-    Comparison,
     Feeds,
     InputSpec,
+    OutputComparison,
     Session,
     Target,
     Timing,
@@ -32,21 +34,23 @@ from superopt.runtime import (
     worst_of,
 )
 
-__all__ = ["Judge", "loadable"]
+__all__ = ["Validator", "loadable"]
 
-# Sizes to assume for dynamic dimensions: images that a network halves several times do not run at 1.
-_ASSUMED = (1, 32, 224)
-# Where the weights of both models do not fit into the caches together, the first runs after a change of models pay for
-# fetching them. A deployed model is not taken in turns with another one, so samples are long enough to forget that.
-_SAMPLE_S = 0.05
+# Sizes to assume for dynamic dimensions, in order: networks that halve an image several times do not run at 1.
+_ASSUMED_SIZES = (1, 32, 224)
+# Where the weights of both models do not fit into the caches together, the first runs after a change of models fetch
+# them from memory. A deployed model does not alternate with another one, so samples are long enough to hide that.
+_SAMPLE_SECONDS = 0.05
 # Protobuf's limit of 2 GiB a message, with room for its own overhead.
-_LARGEST_MESSAGE = 2**31 - 2**20
+_MAX_MESSAGE_BYTES = 2**31 - 2**20
+# The original's relative spread between optimization levels above which a comparison of outputs says little.
+_LARGE_SPREAD = 1e-2
 
 
 @contextlib.contextmanager
 def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
-    """`model` as ONNX Runtime can load it: bytes, or a temporary file with its weights beside it where over 2 GiB."""
-    if sum(len(i.raw_data) for i in model.graph.initializer) < _LARGEST_MESSAGE:
+    """`model` in a form that ONNX Runtime loads: its bytes; over 2 GiB a temporary file with the weights beside it."""
+    if sum(len(i.raw_data) for i in model.graph.initializer) < _MAX_MESSAGE_BYTES:
         yield model.SerializeToString()
         return
     with tempfile.TemporaryDirectory(prefix="superopt-") as folder:
@@ -57,98 +61,74 @@ def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
         yield path
 
 
-class Judge:
-    """Holds the original, inputs for it and its outputs on them. `exact`: candidates must give the same bits, on inputs
-    with NaN and infinities among them, too. `remeasure`: what an earlier run has timed is timed again.
+class Validator:
+    """Compares candidates with the original and times them against it.
 
-    Raises CannotRun where the original does not run on inputs made up for it, Unfeedable where none can be made,
-    InputError for shapes that it does not take.
+    Holds random inputs for the original, and its outputs on them, as the options `inputs`, `seed` and `shapes` say.
+    With numerics "exact" candidates must give the same bits, also on an input with NaN and infinities. `timer` replaces
+    the measurement.
+
+    `shapes` are the shapes of all inputs, `feeds` the random inputs, `tolerance` the tolerance of the comparison, and
+    `notices` lines for the user.
+
+    Raises CannotRun where the original does not run on any drawn input, Unfeedable where none can be drawn, InputError
+    for shapes that the original does not take.
     """
 
-    def __init__(
-        self,
-        source: bytes | Path,
-        proto: onnx.ModelProto,
-        target: Target,
-        *,
-        seed: int,
-        shapes: Mapping[str, tuple[int, ...]],
-        inputs: int = 3,
-        timer: Timer | None = None,
-        exact: bool = False,
-        remeasure: bool = False,
-    ) -> None:
-        self.target = target
-        self._exact = exact
-        self._source = source
-        self._timer = timer or RememberedTimings(self._interleaved, target, anew=remeasure)
-        specs = input_specs(proto)
-        self.shapes, self.notices = fix_shapes(specs, shapes)
-        session = open_session(source, target)
-        self._settle_shapes(session, specs, shapes, seed)
+    def __init__(self, source: Source, target: Target, options: Options, timer: Timer | None = None) -> None:
+        self._source, self._target, self._exact = source, target, options.numerics == "exact"
+        self._timer = timer or TimingCache(self._time_interleaved, target, source, remeasure=options.remeasure)
+        seed, specs = options.seed, input_specs(source.proto)
+        fix_shapes(specs, options.shapes)  # unusable shapes are refused before a session is opened
+        session = open_session(source.runnable, target)
+        self.shapes, self.notices = _runnable_shapes(session, specs, options.shapes, seed)
         self.feeds: list[Feeds] = []
         self._expected: list[list[Any]] = []
-        for index in range(inputs if specs else 1):
-            feeds, outputs = _accepted(session, feed_candidates(specs, self.shapes, seed, index))
+        for index in range(options.inputs if specs else 1):
+            feeds, outputs = _first_accepted(session, feed_candidates(specs, self.shapes, seed, index))
             self.feeds.append(feeds)
             self._expected.append(outputs)
-        if exact:
+        if self._exact:
             with contextlib.suppress(CannotRun):
                 special = with_specials(self.feeds[0], seed)
                 self._expected.append(session.run(special))
                 self.feeds.append(special)
-        self.tolerance = derive_tolerance(proto)
-        self._calibrate(source)
+        self.tolerance = derive_tolerance(source.proto)
+        self._calibrate()
 
-    def _settle_shapes(
-        self, session: Session, specs: Sequence[InputSpec], given: Mapping[str, tuple[int, ...]], seed: int
-    ) -> None:
-        """Larger sizes where the model does not run at 1. Raises the CannotRun of size 1 where none helps."""
-        first: CannotRun | None = None
-        for size in _ASSUMED:
-            shapes, notices = fix_shapes(specs, given, size)
-            if first is not None and shapes == self.shapes:
-                break
-            try:
-                _accepted(session, feed_candidates(specs, shapes, seed, 0))
-            except CannotRun as error:
-                first = first or error
-                continue
-            self.shapes, self.notices = shapes, notices
-            return
-        assert first is not None
-        raise first
-
-    def _calibrate(self, source: bytes | Path) -> None:
+    def _calibrate(self) -> None:
+        """Widen the tolerance to the original's spread between ONNX Runtime's optimization levels."""
         try:
-            plain = open_session(source, self.target, level="none")
+            plain = open_session(self._source.runnable, self._target, level="none")
             unoptimized = [plain.run(feeds) for feeds in self.feeds]
-        except CannotRun as error:  # fp16 on the CPU, for one, runs only with casts that the optimizer inserts
+        except CannotRun as error:  # float16 on the CPU, for one, runs only with casts that the optimizer inserts
             self.notices.append(f"not calibrated, the original does not run without optimizations: {error}")
             return
         for expected, outputs in zip(self._expected, unoptimized, strict=True):
             self.tolerance = spread(self.tolerance, expected, outputs)
-        if self.tolerance.own > 1e-2:
+        if self.tolerance.own > _LARGE_SPREAD:
             self.notices.append(
                 f"the original differs from itself by {self.tolerance.own:.1e} (relative) between ONNX Runtime's"
                 " optimization levels; comparing outputs says little here"
             )
 
-    def compare(self, candidate: Session) -> Comparison:
-        """The worst comparison over all inputs. Raises CannotRun where the candidate fails on one."""
+    def compare(self, candidate: Session) -> OutputComparison:
+        """Return the worst comparison over all inputs. Raises CannotRun where the candidate fails on one."""
         found = [(expected, candidate.run(feeds)) for feeds, expected in zip(self.feeds, self._expected, strict=True)]
         if self._exact:
             return worst_of([identical(a, b) for a, b in found])
         return worst_of([compare(a, b, self.tolerance) for a, b in found])
 
     def time(self, candidate: bytes | Path, budget_s: float) -> Timing:
-        """The original against the candidate, interleaved. Raises CannotRun."""
-        return self._timer(self._source, candidate, self.feeds[0], budget_s)
+        """Time the original against the candidate, interleaved. Raises CannotRun."""
+        return self._timer(self._source.runnable, candidate, self.feeds[0], budget_s)
 
-    def _interleaved(self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
-        def maker(source: bytes | Path) -> Callable[[], Callable[[], object]]:
+    def _time_interleaved(
+        self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float
+    ) -> Timing:
+        def maker(model: bytes | Path) -> Callable[[], Callable[[], object]]:
             def make() -> Callable[[], object]:
-                session = open_session(source, self.target)
+                session = open_session(model, self._target)
                 return lambda: session.run(feeds)
 
             return make
@@ -157,12 +137,37 @@ class Judge:
             maker(original),
             maker(candidate),
             budget_s=budget_s,
-            cpu_clock=self.target.cpu_clock,
-            sample_s=_SAMPLE_S,
+            cpu_clock=self._target.cpu_clock,
+            sample_s=_SAMPLE_SECONDS,
         )
 
 
-def _accepted(session: Session, candidates: Iterator[Feeds]) -> tuple[Feeds, list[Any]]:
+def _runnable_shapes(
+    session: Session, specs: Sequence[InputSpec], given: Mapping[str, tuple[int, ...]], seed: int
+) -> tuple[dict[str, tuple[int, ...]], list[str]]:
+    """Shapes of all inputs, and notices about assumed sizes: the smallest assumed size at which the model runs.
+
+    Raises the CannotRun of size 1 where no size helps.
+    """
+    first: CannotRun | None = None
+    smallest: dict[str, tuple[int, ...]] | None = None
+    for size in _ASSUMED_SIZES:
+        shapes, notices = fix_shapes(specs, given, size)
+        if shapes == smallest:
+            break  # nothing is assumed
+        smallest = smallest or shapes
+        try:
+            _first_accepted(session, feed_candidates(specs, shapes, seed, 0))
+        except CannotRun as error:
+            first = first or error
+            continue
+        return shapes, notices
+    assert first is not None
+    raise first
+
+
+def _first_accepted(session: Session, candidates: Iterator[Feeds]) -> tuple[Feeds, list[Any]]:
+    """The first feeds on which the model runs, and its outputs. Raises the first CannotRun where it runs on none."""
     first: CannotRun | None = None
     for feeds in candidates:
         try:

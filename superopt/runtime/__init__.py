@@ -1,6 +1,6 @@
 """ONNX Runtime as an instrument: sessions on a chosen provider, random feeds, comparison, interleaved timing."""
 
-from superopt.runtime.compare import Comparison, Tolerance, compare, derive_tolerance, identical, spread, worst_of
+from superopt.runtime.compare import OutputComparison, Tolerance, compare, derive_tolerance, identical, spread, worst_of
 from superopt.runtime.feeds import (
     Feeds,
     InputError,
@@ -13,6 +13,7 @@ from superopt.runtime.feeds import (
     with_specials,
 )
 from superopt.runtime.sessions import (
+    EXECUTION_PROVIDERS,
     CannotRun,
     RuntimeUnavailable,
     Session,
@@ -24,11 +25,12 @@ from superopt.runtime.sessions import (
 from superopt.runtime.timing import Standing, Timing, time_contest, time_interleaved, time_models, time_once
 
 __all__ = [
+    "EXECUTION_PROVIDERS",
     "CannotRun",
-    "Comparison",
     "Feeds",
     "InputError",
     "InputSpec",
+    "OutputComparison",
     "RuntimeUnavailable",
     "Session",
     "Standing",

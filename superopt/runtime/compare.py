@@ -23,7 +23,7 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-__all__ = ["Comparison", "Tolerance", "compare", "derive_tolerance", "identical", "spread", "worst_of"]
+__all__ = ["OutputComparison", "Tolerance", "compare", "derive_tolerance", "identical", "spread", "worst_of"]
 
 _TAIL = 4.0
 _SPREAD = 4.0
@@ -55,7 +55,7 @@ class Tolerance:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class OutputComparison:
     """How far two lists of outputs are apart. `worst` is the largest ratio of difference to tolerance (inf: not
     comparable), at output number `output`; `problem` says what is wrong where `ok` is false."""
 
@@ -126,33 +126,33 @@ def spread(tolerance: Tolerance, first: Sequence[Any], second: Sequence[Any]) ->
     return Tolerance(tolerance.depth, tolerance.length, own, flips)
 
 
-def compare(original: Sequence[Any], result: Sequence[Any], tolerance: Tolerance) -> Comparison:
+def compare(original: Sequence[Any], result: Sequence[Any], tolerance: Tolerance) -> OutputComparison:
     """Outputs of the result against the original's. Patterns of NaN and infinity must agree; integers, booleans and
     strings must be equal (except for as many as the original's own levels disagree on)."""
     a_all, b_all = _flat(original), _flat(result)
     if len(a_all) != len(b_all):
-        return Comparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
+        return OutputComparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
     return worst_of([_compare_one(n, a, b, tolerance) for n, (a, b) in enumerate(zip(a_all, b_all, strict=True))])
 
 
-def identical(original: Sequence[Any], result: Sequence[Any]) -> Comparison:
+def identical(original: Sequence[Any], result: Sequence[Any]) -> OutputComparison:
     """Outputs of the result against the original's, bit for bit: NaN as it is, and -0.0 is not 0.0."""
     a_all, b_all = _flat(original), _flat(result)
     if len(a_all) != len(b_all):
-        return Comparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
+        return OutputComparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
     for number, (a, b) in enumerate(zip(a_all, b_all, strict=True)):
         same = a.dtype == b.dtype and a.shape == b.shape
         if not same or not (np.array_equal(a, b) if a.dtype == object else a.tobytes() == b.tobytes()):
-            return Comparison(math.inf, math.inf, 0.0, math.inf, number, f"output {number} is not bit-identical")
-    return Comparison(0.0, 0.0, 0.0, 0.0, 0, None)
+            return OutputComparison(math.inf, math.inf, 0.0, math.inf, number, f"output {number} is not bit-identical")
+    return OutputComparison(0.0, 0.0, 0.0, 0.0, 0, None)
 
 
-def worst_of(comparisons: Sequence[Comparison]) -> Comparison:
+def worst_of(comparisons: Sequence[OutputComparison]) -> OutputComparison:
     """One comparison for many: the largest differences, the tolerance and output where it is closest to being over."""
     if not comparisons:
-        return Comparison(0.0, 0.0, 0.0, 0.0, 0, None)
+        return OutputComparison(0.0, 0.0, 0.0, 0.0, 0, None)
     worst = max(comparisons, key=lambda c: (c.worst, c.tolerance))
-    return Comparison(
+    return OutputComparison(
         max(c.absolute for c in comparisons),
         max(c.relative for c in comparisons),
         worst.tolerance,
@@ -162,9 +162,11 @@ def worst_of(comparisons: Sequence[Comparison]) -> Comparison:
     )
 
 
-def _compare_one(number: int, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: Tolerance) -> Comparison:
-    def wrong(problem: str) -> Comparison:
-        return Comparison(math.inf, math.inf, 0.0, math.inf, number, f"output {number}: {problem}")
+def _compare_one(
+    number: int, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: Tolerance
+) -> OutputComparison:
+    def wrong(problem: str) -> OutputComparison:
+        return OutputComparison(math.inf, math.inf, 0.0, math.inf, number, f"output {number}: {problem}")
 
     if a.dtype != b.dtype or a.shape != b.shape:
         return wrong(f"{b.dtype}{list(b.shape)} instead of {a.dtype}{list(a.shape)}")
@@ -172,7 +174,7 @@ def _compare_one(number: int, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], 
         share = float(np.mean(a != b)) if a.size else 0.0
         if share > 2 * tolerance.flips:
             return wrong(f"{share:.2%} of its {a.dtype} values differ")
-        return Comparison(0.0, 0.0, 0.0, 0.0, number, None)
+        return OutputComparison(0.0, 0.0, 0.0, 0.0, number, None)
     if not _same_specials(a, b):
         return wrong("NaN or infinity in other places")
     absolute, relative = _difference(a, b)
@@ -180,7 +182,7 @@ def _compare_one(number: int, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], 
     problem = None
     if relative > allowed:
         problem = f"output {number}: relative difference {relative:.2e} is over the tolerance {allowed:.2e}"
-    return Comparison(absolute, relative, allowed, relative / allowed, number, problem)
+    return OutputComparison(absolute, relative, allowed, relative / allowed, number, problem)
 
 
 def _difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> tuple[float, float]:

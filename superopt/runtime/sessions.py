@@ -17,9 +17,19 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-__all__ = ["CannotRun", "RuntimeUnavailable", "Session", "Target", "open_session", "resolve_target", "versions"]
+__all__ = [
+    "EXECUTION_PROVIDERS",
+    "CannotRun",
+    "RuntimeUnavailable",
+    "Session",
+    "Target",
+    "open_session",
+    "resolve_target",
+    "versions",
+]
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
+EXECUTION_PROVIDERS = ("auto", *_PROVIDERS)  # what a target can be asked for by
 _LEVELS = {
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
     "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
@@ -75,8 +85,8 @@ def resolve_target(ep: str = "auto", threads: int | None = None) -> Target:
     Without `threads` one thread is used: there latencies are steady, and CPU time tells them apart from noise.
     Raises RuntimeUnavailable when CUDA is asked for and does not work, ValueError for an unknown name.
     """
-    if ep not in ("auto", *_PROVIDERS):
-        raise ValueError(f"unknown execution provider {ep!r} (auto, cpu or cuda)")
+    if ep not in EXECUTION_PROVIDERS:
+        raise ValueError(f"unknown execution provider {ep!r} ({', '.join(EXECUTION_PROVIDERS)})")
     if threads is not None and threads < 0:
         raise ValueError(f"threads must not be negative, not {threads}")
     count = 1 if threads is None else threads

@@ -15,13 +15,14 @@ from click.testing import CliRunner
 from superopt.cli import main
 from superopt.ir.rule import Rule
 from superopt.ir.term import topological
-from superopt.optimizer import Result, engine, optimize
-from superopt.optimizer.candidates import Found
-from superopt.optimizer.engine import Request, find
+from superopt.optimizer import Result, model_search, optimize
+from superopt.optimizer.model_search import FoundRewrites, SearchRequest, search_model
+from superopt.optimizer.strategies import Strategy
 from superopt.runtime import Feeds, Timing
 from superopt.search import Device, DeviceError, SearchResult, device_of, search
 from tests.support.models import lora
 
+ANALYTIC = Strategy("", "analytic")
 # Nothing but starting operators costs there.
 STARTS = Device(dense=1e18, scalar=1e18, bandwidth=1e18, overhead=1e-6, name="a device of dreams")
 
@@ -43,8 +44,8 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("measured")
 
-    monkeypatch.setattr(engine, "MeasuredCost", never)
-    monkeypatch.setattr(engine, "ModelTimer", never)
+    monkeypatch.setattr(model_search, "MeasuredCost", never)
+    monkeypatch.setattr(model_search, "ModelTimer", never)
 
 
 @pytest.mark.usefixtures("unmeasured")
@@ -75,10 +76,10 @@ def test_for_a_target_that_is_not_here_nothing_is_timed_and_the_result_says_so(l
 def test_a_repetition_has_the_name_of_the_request_that_it_repeats(lora_rules: Path) -> None:
     names: list[str] = []
 
-    def finder(request: Request) -> Found:
-        if request.regions:
+    def finder(request: SearchRequest) -> FoundRewrites:
+        if request.strategy.time_regions:
             names.append(request.name)
-        return Found()
+        return FoundRewrites()
 
     for options in ({}, {"seed": 1}, {"budget": 300.0}, {"device": STARTS}, {}):
         optimized(lora_rules, finder=finder, **options)
@@ -89,10 +90,10 @@ def test_the_faster_result_of_both_searches_is_taken_and_repeated(lora_rules: Pa
     ways = [("measured", True), ("measured", False), ("analytic", False)]
     asked: list[tuple[str, bool]] = []
 
-    def finder(request: Request) -> Found:
-        asked.append((request.cost, request.regions))
+    def finder(request: SearchRequest) -> FoundRewrites:
+        asked.append((request.strategy.cost, request.strategy.time_regions))
         rules = request.rules if asked[-1] == better else request.rules[:1]
-        return find(replace(request, cost="analytic", rules=rules))
+        return search_model(replace(request, strategy=ANALYTIC, rules=rules))
 
     def timer(original: object, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
         assert isinstance(candidate, bytes)
@@ -113,9 +114,9 @@ def test_the_faster_result_of_both_searches_is_taken_and_repeated(lora_rules: Pa
 
 
 def test_what_no_search_makes_faster_is_kept_and_kept_again(lora_rules: Path) -> None:
-    def finder(request: Request) -> Found:
-        rules = request.rules if request.cost == "analytic" else request.rules[:1]
-        return find(replace(request, cost="analytic", rules=rules))
+    def finder(request: SearchRequest) -> FoundRewrites:
+        rules = request.rules if request.strategy.cost == "analytic" else request.rules[:1]
+        return search_model(replace(request, strategy=ANALYTIC, rules=rules))
 
     def timer(original: object, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
         assert isinstance(candidate, bytes)
@@ -162,7 +163,7 @@ def test_algorithms_are_chosen_by_measurement_only(monkeypatch: pytest.MonkeyPat
         searched.extend(rules)
         return search(outputs, (), *others, **more)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(engine, "search", listen)
+    monkeypatch.setattr(model_search, "search", listen)
     optimize(lora(), ep="cpu", cost=cost, budget=1.0, timer=faster)
     assert searched
     assert any(t.op == "Constant" for rule in searched for t in topological(rule.rhs)) == kept

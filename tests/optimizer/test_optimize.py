@@ -19,10 +19,8 @@ from superopt.ir.notation import parse_rule
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.onnx_io import Model, ModelError, read_model
-from superopt.optimizer import Result, optimize, run
-from superopt.optimizer import candidate_check as trial
-from superopt.optimizer.candidates import Found
-from superopt.optimizer.engine import Request, find
+from superopt.optimizer import Result, candidate_check, optimize, selection
+from superopt.optimizer.model_search import FoundRewrites, SearchRequest, search_model
 from superopt.runtime import Feeds, InputError, Timing
 from tests.support.certified import certified
 from tests.support.models import floats, lora, model, weights
@@ -134,7 +132,7 @@ def test_no_gain_is_taken_only_with_fewer_operators(saved: Path, lora_rules: Pat
     assert "no smaller" in kept.reason
 
 
-def relu_twice(request: Request) -> Found:
+def relu_twice(request: SearchRequest) -> FoundRewrites:
     """Applies the one rule at the model's output."""
     (rule,) = request.rules
     bindings = match(rule.lhs, request.model.outputs)
@@ -142,7 +140,7 @@ def relu_twice(request: Request) -> Found:
     step = Step(rule, rule.signatures[0], request.model.outputs)
     rewrite = Rewrite(request.model.outputs, (step,), instantiate(rule.rhs, bindings, "float"))
     (x,) = request.model.inputs
-    return Found((Trace((Application(rewrite, ((x, x),)),)),))
+    return FoundRewrites((Trace((Application(rewrite, ((x, x),)),)),))
 
 
 def two_regions() -> onnx.ModelProto:
@@ -155,7 +153,7 @@ def two_regions() -> onnx.ModelProto:
 
 def test_no_further_candidate_is_tried_after_many_looks(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     patient = run_optimize(two_regions(), None, lora_rules, timer=slower)
-    monkeypatch.setattr(run, "_PATIENCE", 1)
+    monkeypatch.setattr(selection, "_MAX_MEASUREMENTS", 1)
     impatient = run_optimize(two_regions(), None, lora_rules, timer=slower)
     assert len(patient.refused) > len(impatient.refused) == 1
     assert not impatient.changed
@@ -189,7 +187,7 @@ def test_wrong_outputs_are_refused(
     saved: Path, tmp_path: Path, lora_rules: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A fault after the proof (here: in folding) is caught by comparing outputs."""
-    write = trial.write_model
+    write = candidate_check.write_model
 
     def faulty(written: Model, origin: Any = None, exact: bool = False) -> onnx.ModelProto:
         proto = write(written, origin, exact)
@@ -197,7 +195,7 @@ def test_wrong_outputs_are_refused(
         proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, proto.graph.initializer[0].name))
         return proto
 
-    monkeypatch.setattr(trial, "write_model", faulty)
+    monkeypatch.setattr(candidate_check, "write_model", faulty)
     out = tmp_path / "fast.onnx"
     result = run_optimize(saved, out, lora_rules)
     assert not result.changed
@@ -209,8 +207,8 @@ def test_a_false_rule_is_refused_by_the_kernel(saved: Path, tmp_path: Path, lora
     """Even where a search were to use it."""
     false = parse_rule("MatMul(a, b) = MatMul(b, a) @ a[_,_] b[_,_]")
 
-    def lying(request: Request) -> Found:
-        found = find(request)
+    def lying(request: SearchRequest) -> FoundRewrites:
+        found = search_model(request)
         steps = found.traces[0].applications[0].rewrite.steps
         for trace in found.traces:
             for application in trace.applications:
@@ -227,8 +225,8 @@ def test_a_false_rule_is_refused_by_the_kernel(saved: Path, tmp_path: Path, lora
 
 
 def test_a_region_that_is_not_in_the_model_is_refused(saved: Path, tmp_path: Path, lora_rules: Path) -> None:
-    def misplaced(request: Request) -> Found:
-        found = find(request)
+    def misplaced(request: SearchRequest) -> FoundRewrites:
+        found = search_model(request)
         application = found.traces[0].applications[0]
         other = optimize_terms(lora(size=32))
         leaves = tuple((leaf, other if leaf.op == "Var" else term) for leaf, term in application.leaves)
@@ -347,11 +345,11 @@ def test_unusable_shape(lora_rules: Path) -> None:
 
 
 def test_the_search_hears_of_the_shapes(lora_rules: Path) -> None:
-    heard: list[Request] = []
+    heard: list[SearchRequest] = []
 
-    def listen(request: Request) -> Found:
+    def listen(request: SearchRequest) -> FoundRewrites:
         heard.append(request)
-        return Found()
+        return FoundRewrites()
 
     run_optimize(lora("batch"), None, lora_rules, shapes={"x": (48, 64)}, finder=listen)
     assert [request.model.sizes for request in heard] == [{"batch": 48}]

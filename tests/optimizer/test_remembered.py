@@ -11,8 +11,7 @@ from superopt.ir.notation import parse_rule
 from superopt.ir.rule import Signature
 from superopt.onnx_io import ModelError
 from superopt.optimizer import optimize
-from superopt.optimizer.candidates import Found
-from superopt.optimizer.engine import Request
+from superopt.optimizer.model_search import FoundRewrites, SearchRequest
 from superopt.optimizer.proof_cache import RememberedProofs
 from superopt.rulebook.loading import load_rules
 from tests.support.models import lora
@@ -122,12 +121,12 @@ def test_the_search_relies_on_certificates(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # without any earlier run
     asked = []
 
-    def finder(request: Request) -> Found:
+    def finder(request: SearchRequest) -> FoundRewrites:
         with monkeypatch.context() as here:
             here.setattr(proofs, "prove_at", lambda *_: pytest.fail("proven again"))
             for rule in load_rules(None)[:50]:
-                asked.extend(request.book.verdict(rule, signature) for signature in rule.signatures)
-        return Found()
+                asked.extend(request.proofs.verdict(rule, signature) for signature in rule.signatures)
+        return FoundRewrites()
 
     optimize(lora(), ep="cpu", finder=finder)
     assert len(asked) >= 50 and all(isinstance(verdict, Proved) for verdict in asked)

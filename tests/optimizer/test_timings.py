@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from superopt.optimizer import optimize
-from superopt.optimizer import timing_cache as timings
-from superopt.optimizer.timing_cache import RememberedTimings
-from superopt.optimizer.validator import Judge
+from superopt.optimizer import optimize, timing_cache
+from superopt.optimizer.source import Source, model_digest
+from superopt.optimizer.timing_cache import TimingCache
+from superopt.optimizer.validator import Validator
 from superopt.runtime import Feeds, Target, Timing
 from superopt.search import CostCache
 from tests.support.models import lora
@@ -38,10 +40,15 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "costs.sqlite"
 
 
+def cached(timer: Timer, path: Path, original: bytes = b"one", target: Target = CPU, **options: Any) -> TimingCache:
+    source = SimpleNamespace(digest=model_digest(original))
+    return TimingCache(timer, target, source, path=path, **options)
+
+
 def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
     timer = Timer()
-    first = RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0)
-    again = RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0)
+    first = cached(timer, path)(b"one", b"other", FEEDS, 5.0)
+    again = cached(timer, path)(b"one", b"other", FEEDS, 5.0)
     assert timer.calls == 1 and not first.remembered and again.remembered
     assert again == Timing(**{**vars(first), "remembered": True})
     assert again.seconds == first.seconds > 0  # what it took then
@@ -49,18 +56,18 @@ def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
 
 def test_no_file_is_left_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[CostCache] = []
-    monkeypatch.setattr(timings, "CostCache", lambda path: opened.append(CostCache(path)) or opened[-1])
+    monkeypatch.setattr(timing_cache, "CostCache", lambda path: opened.append(CostCache(path)) or opened[-1])
     for _ in range(2):
-        RememberedTimings(Timer(), CPU, path)(b"one", b"other", FEEDS, 5.0)
+        cached(Timer(), path)(b"one", b"other", FEEDS, 5.0)
     assert opened and all(cache.problem is None and cache._connection is None for cache in opened)
 
 
 def test_measured_anew_on_demand_and_then_remembered(path: Path) -> None:
     timer = Timer()
-    RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0)
-    anew = RememberedTimings(timer, CPU, path, anew=True)(b"one", b"other", FEEDS, 5.0)
+    cached(timer, path)(b"one", b"other", FEEDS, 5.0)
+    anew = cached(timer, path, remeasure=True)(b"one", b"other", FEEDS, 5.0)
     assert timer.calls == 2 and not anew.remembered
-    assert RememberedTimings(timer, CPU, path)(b"one", b"other", FEEDS, 5.0).ratio == anew.ratio
+    assert cached(timer, path)(b"one", b"other", FEEDS, 5.0).ratio == anew.ratio
 
 
 def test_other_files_inputs_conditions_or_seconds_are_measured(path: Path) -> None:
@@ -77,9 +84,9 @@ def test_other_files_inputs_conditions_or_seconds_are_measured(path: Path) -> No
         (Target("cpu", 2), b"one", b"other", FEEDS, 5.0),
         *[(CPU, b"one", b"other", word, 5.0) for word in words],
     ]:
-        assert not RememberedTimings(timer, target, path)(original, candidate, feeds, seconds).remembered
+        assert not cached(timer, path, original, target)(original, candidate, feeds, seconds).remembered
     assert timer.calls == 9
-    assert RememberedTimings(timer, CPU, path)(b"one", b"other", words[1], 5.0).remembered
+    assert cached(timer, path)(b"one", b"other", words[1], 5.0).remembered
 
 
 def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None:
@@ -96,17 +103,21 @@ def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None
         helper.make_model(graph), model, save_as_external_data=True, location="weights.bin", size_threshold=0
     )
     timer = Timer()
-    RememberedTimings(timer, CPU, path)(model, b"other", FEEDS, 5.0)
-    assert RememberedTimings(timer, CPU, path)(model, b"other", FEEDS, 5.0).remembered
+
+    def timed() -> Timing:
+        return TimingCache(timer, CPU, Source(model), path=path)(model, b"other", FEEDS, 5.0)
+
+    timed()
+    assert timed().remembered and Source(model).digest == model_digest(model)
     data = bytearray((tmp_path / "weights.bin").read_bytes())
     data[5] ^= 1
     (tmp_path / "weights.bin").write_bytes(data)
-    assert not RememberedTimings(timer, CPU, path)(model, b"other", FEEDS, 5.0).remembered
+    assert not timed().remembered and Source(model).digest == model_digest(model)
 
 
 def test_the_same_run_has_the_same_result(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timer = Timer()
-    monkeypatch.setattr(Judge, "_interleaved", lambda self, *arguments: timer(*arguments))
+    monkeypatch.setattr(Validator, "_time_interleaved", lambda self, *arguments: timer(*arguments))
     first, again = (optimize(lora(), rules=lora_rules, ep="cpu", threads=1, budget=5.0) for _ in range(2))
     assert first.changed and again.changed and first.latency is not None and again.latency is not None
     assert not first.latency.remembered and again.latency.remembered and first.latency.ratio == again.latency.ratio

@@ -22,7 +22,7 @@ from superopt.ir.notation import parse_condition, parse_rule, parse_terms
 from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
-from superopt.optimizer.result import Difference, Latency, Proof, Refusal, Result, RuleUse
+from superopt.optimizer.result import Difference, Latency, Refusal, ReplaySummary, Result, RuleUse
 from superopt.report import SCHEMA_VERSION, Report, ReportError, collect, render, render_run
 from superopt.report.data import CASES, SLOW_CASES
 from superopt.report.drawing import draw
@@ -310,7 +310,7 @@ def test_page_on_a_run_that_changed_something() -> None:
         latency=Latency(4.0, 2.0, 2.0, 1.9, 2.1, 4.5, 2.25, 9, "cpu"),
         difference=Difference(1e-6, 2e-7, 3e-5, float("nan"), 3),
         rules=[RuleUse("0123456789ab", "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", 7, ["/a", "/b"])],
-        proof=Proof(1, 2, 7, 5),
+        proof=ReplaySummary(1, 2, 7, 5),
         refused=[Refusal("all rewrites", "slower")],
         versions={"onnx": "1"},
     )

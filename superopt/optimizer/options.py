@@ -1,0 +1,109 @@
+"""Options of one run of `optimize`, checked in one place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from superopt.runtime import EXECUTION_PROVIDERS
+from superopt.search import EFFORTS, Device, find_device
+from verify.verdict import NUMERICS
+
+__all__ = ["COST_SOURCES", "Options"]
+
+COST_SOURCES = ("measured", "analytic")
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of `superopt.optimize`. Raises ValueError, with one line, for a value that cannot be used."""
+
+    ep: str = "auto"
+    """Execution provider to optimize for: "cpu", "cuda", or "auto", which is CUDA where it works and else the CPU."""
+
+    threads: int = 1
+    """Threads of ONNX Runtime while measuring; 0 is ONNX Runtime's own choice."""
+
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    """Shapes of dynamic inputs, by name, at which the model is measured. A size that is not given is 1, or 32 or 224
+    where the model does not run at 1. The result stays dynamic."""
+
+    rules: str | Path | None = None
+    """File or folder of certified rules; None: the shipped rules."""
+
+    numerics: str = "real-only"
+    """Loosest class of rules to use (`verify.verdict.NUMERICS`). With "exact" the result gives the original's outputs
+    bit for bit."""
+
+    seed: int = 0
+    """Seed of the search and of the random inputs."""
+
+    budget: float = 60.0
+    """Seconds for the search. Measurements that no earlier run has made come on top, at most about 2.5 times as
+    many seconds."""
+
+    alpha: float = 2.0
+    """The search passes through graphs that cost up to `alpha` times the best one found; at least 1."""
+
+    effort: int = 1
+    """Thoroughness in looking for gains behind more expensive graphs, 1 to `superopt.search.EFFORTS`; each step takes
+    several times as long."""
+
+    cost: str = "measured"
+    """Source of the costs that guide the search: "measured" (operators and regions are timed on the target, and a
+    search on analytic costs is made as well) or "analytic" (a model of `device`)."""
+
+    device: Device | str | Path | None = None
+    """Device of the analytic cost model: a description, its TOML file, or the name of a shipped one; None: a usual
+    device of the provider."""
+
+    target_absent: bool = False
+    """True if `device` is not this machine: outputs are compared here, nothing is timed, and `Result.notices` says
+    so. Needs analytic costs and a device."""
+
+    measure_s: float = 5.0
+    """Seconds of one interleaved measurement of the original and a candidate."""
+
+    inputs: int = 3
+    """Number of random inputs on which outputs are compared; at least 1."""
+
+    remeasure: bool = False
+    """True to ignore what earlier runs have timed, and to make every search again. Otherwise a repeated run takes the
+    timings and the search strategy of the first, and so has the same result."""
+
+    explain: bool = False
+    """True to fill `Result.attempts`: where each rule matched, how often it was tried, and what it saved."""
+
+    trace: str | Path | None = None
+    """File to which every step of the derivation is written, as JSON; None: no file."""
+
+    def __post_init__(self) -> None:
+        for field_name, choices in (("ep", EXECUTION_PROVIDERS), ("numerics", NUMERICS), ("cost", COST_SOURCES)):
+            value = getattr(self, field_name)
+            if value not in choices:
+                raise ValueError(f"unknown {_CHOICES[field_name]} {value!r} ({', '.join(choices)})")
+        for field_name, least in _LEAST.items():
+            value = getattr(self, field_name)
+            if not value >= least:  # NaN is refused as well
+                raise ValueError(f"{field_name} must be at least {least}, not {value}")
+        if self.effort > EFFORTS:
+            raise ValueError(f"effort must be at most {EFFORTS}, not {self.effort}")
+        for name, shape in self.shapes.items():
+            if any(size < 0 for size in shape):
+                raise ValueError(f"the shape of input {name} has a negative size: {'x'.join(map(str, shape))}")
+        if self.target_absent and (self.cost != "analytic" or self.device is None):
+            raise ValueError("target_absent needs analytic costs (cost='analytic') and a device")
+
+    def load_device(self) -> Device | None:
+        """Return the device of the analytic cost model, read from its file where only that is given.
+
+        Raises DeviceError, OSError.
+        """
+        if self.device is None or isinstance(self.device, Device):
+            return self.device
+        return find_device(self.device)
+
+
+_CHOICES = {"ep": "execution provider", "numerics": "class of numerics", "cost": "source of costs"}
+_LEAST = {"threads": 0, "seed": 0, "budget": 0, "alpha": 1, "effort": 1, "measure_s": 0, "inputs": 1}

@@ -1,0 +1,28 @@
+"""Time spent in each phase of a run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["Phases"]
+
+
+class Phases:
+    """Wall time of each phase of a run, by name, in `seconds`; `progress` receives one line when a phase begins."""
+
+    def __init__(self, progress: Callable[[str], None] | None = None) -> None:
+        self.progress = progress or (lambda _: None)
+        self.seconds: dict[str, float] = {}
+
+    @contextmanager
+    def __call__(self, name: str, message: str | None = None) -> Iterator[None]:
+        """Add the time spent inside the `with` block to `seconds[name]`, and report `message`."""
+        if message is not None:
+            self.progress(message)
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start

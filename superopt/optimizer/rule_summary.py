@@ -1,0 +1,69 @@
+"""Summaries of a run for its result: rules applied, rules tried, and what the kernel replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from superopt.ir.notation import show_rule
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term
+from superopt.ir.trace import Application, Trace
+from superopt.onnx_io import Model
+from superopt.optimizer.equations import show_equation
+from superopt.optimizer.result import ReplaySummary, RuleAttempts, RuleUse
+from superopt.search import Attempts
+from superopt.search.apply import fill, places
+
+__all__ = ["replay_summary", "rule_attempts", "rule_uses"]
+
+
+def rule_uses(traces: tuple[Trace, ...], graphs: Iterable[Model]) -> list[RuleUse]:
+    """Uses of each rule in the model and the nodes where they are, the most used rule first; `graphs` are the graphs
+    that each pass began with."""
+    counts: dict[Rule, int] = {}
+    nodes: dict[Rule, dict[str, None]] = {}
+    for trace, graph in zip(traces, graphs, strict=True):
+        for application in trace.applications:
+            for step, names in zip(application.rewrite.steps, _rewritten_nodes(application, graph), strict=True):
+                counts[step.rule] = counts.get(step.rule, 0) + 1
+                nodes.setdefault(step.rule, {}).update(dict.fromkeys(names))
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].id))
+    return [RuleUse(rule.id, show_equation(rule), n, list(nodes[rule])) for rule, n in ordered]
+
+
+def rule_attempts(attempts: Mapping[str, Attempts], rules: Iterable[Rule]) -> list[RuleAttempts]:
+    """Counts for each rule that matched: rules that save most first, then those tried most often."""
+    known = {rule.id: show_rule(Rule(rule.lhs, rule.rhs)) for rule in rules}
+    found = [
+        RuleAttempts(id, known.get(id, ""), a.matched, a.tried, a.unproven, a.used, round(a.saved_s * 1e3, 6))
+        for id, a in attempts.items()
+    ]
+    return sorted(found, key=lambda one: (-one.saved_ms, -one.used, -one.tried, -one.matched, one.id))
+
+
+def replay_summary(traces: tuple[Trace, ...]) -> ReplaySummary:
+    """Counts of what the kernel checks when it replays `traces`."""
+    applications = [application for trace in traces for application in trace.applications]
+    steps = [step for rewrite in dict.fromkeys(a.rewrite for a in applications) for step in rewrite.steps]
+    return ReplaySummary(
+        rules=len({step.rule for step in steps}),
+        signatures=len({(step.rule, step.signature) for step in steps}),
+        steps=len(steps),
+        places=len(applications),
+    )
+
+
+def _rewritten_nodes(application: Application, graph: Model) -> list[list[str]]:
+    """For each step of a rewrite, the names of the nodes of `graph` at which it was applied."""
+    steps = places(application.rewrite)
+    terms = list(dict.fromkeys(term for step in steps for term in step))
+    actual = dict(zip(terms, fill(terms, dict(application.leaves)), strict=True))
+    named = [[_node_name(actual[term], graph) for term in step] for step in steps]
+    return [[name for name in step if name] for step in named]
+
+
+def _node_name(term: Term, graph: Model) -> str:
+    """The name of a term's node, else the name of its value; empty if it has neither."""
+    node = term.inputs[0] if term.op == "Out" else term
+    note = graph.nodes.get(node) if node is not None else None
+    return (note.name if note is not None else "") or graph.names.get(term, "")

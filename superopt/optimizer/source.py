@@ -1,0 +1,90 @@
+"""The original model, read once and handed to every phase that needs it."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cached_property
+from pathlib import Path
+
+import onnx
+from onnx.external_data_helper import ExternalDataInfo, uses_external_data
+
+from superopt.onnx_io import Model, read_reduced
+from superopt.onnx_io.load import load_external_data, parse_proto, read_bytes
+
+__all__ = ["Source", "model_digest"]
+
+_CHUNK_BYTES = 1 << 24  # read at once while hashing
+
+
+class Source:
+    """A model in a file or in memory, read once.
+
+    `path` is its file (None: in memory). `proto` is the model as it is in the file, without external data. `runnable`
+    is what ONNX Runtime loads: the path, since weights may lie beside it, or the bytes of a model in memory.
+
+    Raises ModelError where the file is no model.
+    """
+
+    def __init__(self, model: str | Path | onnx.ModelProto) -> None:
+        self.runnable: bytes | Path
+        if isinstance(model, onnx.ModelProto):
+            self.path, self.proto = None, model
+            self.runnable = data = model.SerializeToString()
+        else:
+            self.path = self.runnable = Path(model)
+            data = read_bytes(self.path)
+            self.proto = parse_proto(data, str(self.path))
+        self._content = hashlib.blake2b(data, digest_size=16)
+
+    @property
+    def name(self) -> str:
+        """The path as text; empty for a model in memory."""
+        return "" if self.path is None else str(self.path)
+
+    @cached_property
+    def has_external_data(self) -> bool:
+        """True if weights lie in files beside the model's."""
+        return any(map(uses_external_data, self.proto.graph.initializer))
+
+    @cached_property
+    def terms(self) -> Model:
+        """The model as terms, simplified as far as reading alone can. Raises ModelError."""
+        proto = self.proto
+        if self.path is not None:
+            if self.has_external_data:
+                proto = onnx.ModelProto()
+                proto.CopyFrom(self.proto)
+            load_external_data(proto, self.path)
+        return read_reduced(proto, label="model" if self.path is None else str(self.path))
+
+    @cached_property
+    def digest(self) -> str:
+        """Hash of the model's bytes and of the files that hold its external data. Raises OSError."""
+        state = self._content.copy()
+        if self.path is not None:
+            for path in _external_files(self.proto, self.path):
+                _hash_file(state, path)
+        return state.hexdigest()
+
+
+def model_digest(model: bytes | Path) -> str:
+    """Hash of a model, in bytes or in a file, and of the files that hold its external data. Raises OSError."""
+    state = hashlib.blake2b(digest_size=16)
+    if isinstance(model, bytes):
+        state.update(model)
+        return state.hexdigest()
+    for path in (model, *_external_files(onnx.load(model, load_external_data=False), model)):
+        _hash_file(state, path)
+    return state.hexdigest()
+
+
+def _external_files(proto: onnx.ModelProto, path: Path) -> list[Path]:
+    tensors = (tensor for tensor in proto.graph.initializer if uses_external_data(tensor))
+    return [path.parent / location for location in sorted({ExternalDataInfo(tensor).location for tensor in tensors})]
+
+
+def _hash_file(state: hashlib.blake2b, path: Path) -> None:
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK_BYTES):
+            state.update(chunk)

@@ -1,0 +1,77 @@
+"""Options of `optimize`: defaults, refusals, and the two ways to give them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+import superopt
+from superopt import Options
+from superopt.optimizer.model_search import FoundRewrites, SearchRequest
+from superopt.search import DeviceError, device_of
+from tests.support.models import lora
+
+
+def test_keyword_arguments_replace_single_options() -> None:
+    heard: list[Options] = []
+
+    def finder(request: SearchRequest) -> FoundRewrites:
+        heard.append(request.options)
+        return FoundRewrites()
+
+    given = Options(ep="cpu", cost="analytic", budget=3.0)
+    superopt.optimize(lora(), options=given, finder=finder)
+    superopt.optimize(lora(), ep="cpu", cost="analytic", budget=3.0, finder=finder)
+    superopt.optimize(lora(), None, given, seed=7, finder=finder)
+    assert heard == [given, given, Options(ep="cpu", cost="analytic", budget=3.0, seed=7)]
+
+
+def test_an_option_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(TypeError, match="bugdet"):
+        superopt.optimize(lora(), bugdet=3.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("ep", "tpu", "unknown execution provider 'tpu' (auto, cpu, cuda)"),
+        ("numerics", "loose", "unknown class of numerics 'loose'"),
+        ("cost", "guessed", "unknown source of costs 'guessed'"),
+        ("threads", -1, "threads must be at least 0, not -1"),
+        ("seed", -1, "seed must be at least 0"),
+        ("budget", -1.0, "budget must be at least 0"),
+        ("budget", math.nan, "budget must be at least 0, not nan"),
+        ("alpha", 0.5, "alpha must be at least 1"),
+        ("effort", 0, "effort must be at least 1"),
+        ("effort", 99, "effort must be at most"),
+        ("measure_s", -1.0, "measure_s must be at least 0"),
+        ("inputs", 0, "inputs must be at least 1"),
+        ("shapes", {"x": (1, -1)}, "the shape of input x has a negative size: 1x-1"),
+        ("target_absent", True, "target_absent needs analytic costs"),
+    ],
+)
+def test_a_value_that_cannot_be_used_is_refused_in_one_line(name: str, value: object, message: str) -> None:
+    with pytest.raises(ValueError) as refused:  # noqa: PT011 - the message is checked below
+        Options(**{name: value})
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_device_is_a_description_a_file_or_a_name(tmp_path: Path) -> None:
+    assert Options().load_device() is None
+    assert Options(device=device_of("cpu")).load_device() == device_of("cpu")
+    shipped = Options(device="cuda_h200").load_device()
+    assert shipped is not None and shipped.name == "NVIDIA H200"
+    (tmp_path / "odd.toml").write_text("dense = 'much'")
+    with pytest.raises(DeviceError, match="odd"):
+        Options(device=tmp_path / "odd.toml").load_device()
+
+
+def test_every_option_has_a_default_and_a_description() -> None:
+    source = Path(superopt.optimizer.options.__file__).read_text(encoding="utf-8")
+    for field in fields(Options):
+        line = next(n for n, text in enumerate(source.splitlines()) if text.startswith(f"    {field.name}: "))
+        assert source.splitlines()[line + 1].startswith('    """'), field.name
+    Options()
