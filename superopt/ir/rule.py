@@ -8,7 +8,6 @@ one proof serves every tensor size.
 from __future__ import annotations
 
 import hashlib
-import itertools
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,10 +15,10 @@ from functools import cached_property, lru_cache
 from typing import TypeAlias, Union
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
-from superopt.ir.infer import OPERATORS, REAL_ATTRS
+from superopt.ir.infer import REAL_ATTRS
 from superopt.ir.operator import IllTyped, Need, ignore
 from superopt.ir.pattern import Bindings, instantiate, pattern_names, sizes_in
-from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, equal_attr, map_terms, topological, var
+from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, equal_attr, topological, var
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 
 __all__ = ["Condition", "Rule", "Signature", "SignatureValue"]
@@ -191,28 +190,6 @@ class Rule:
                 if isinstance(value, AttrVar) and (name in REAL_ATTRS or name == "group"):
                     names[value.name] = value if name in REAL_ATTRS else None
         return names
-
-    def commuted(self) -> Iterator[Rule]:
-        """Yield this rule with the operands of commutative operators on its left in every order, itself first."""
-        spots = [
-            t
-            for t in topological(self.lhs)
-            if t.op in OPERATORS
-            and OPERATORS[t.op].commutative
-            and len(t.inputs) == 2
-            and t.inputs[0] is not t.inputs[1]
-        ]
-        seen: set[tuple[Term, ...]] = set()
-        for choice in itertools.product((False, True), repeat=len(spots)):
-            swapped = {spot for spot, swap in zip(spots, choice, strict=True) if swap}
-
-            def build(old: Term, inputs: tuple[Term | None, ...], swapped: set[Term] = swapped) -> Term:
-                return Term.of(old.op, inputs[::-1] if old in swapped else inputs, dict(old.attrs), old.types)
-
-            lhs = map_terms(self.lhs, build)
-            if lhs not in seen:
-                seen.add(lhs)
-                yield Rule(lhs, self.rhs, self.signatures)
 
 
 @lru_cache(maxsize=1 << 14)

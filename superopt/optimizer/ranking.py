@@ -11,8 +11,10 @@ from pathlib import Path
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.onnx_io import read_model
-from superopt.search.match.match_counts import count_sites
-from superopt.search.match.matcher import Check, RuleSet
+from superopt.rulebook.commutative import operand_orders
+from superopt.search.match.match_counts import count_matches
+from superopt.search.match.rule_index import RuleIndex
+from superopt.search.match.signature_check import Check
 from verify.proofs import Certificate, ProofBook
 
 __all__ = ["RuleRank", "Ranking", "TraceError", "rank"]
@@ -63,7 +65,7 @@ def rank(
     """Ranks `rules`, which `certificates` certify, by their use in `traces` and by where they match in `models`.
 
     A model is what `optimize` begins to search. A rule matches where one of its certified signatures fits and the
-    conditions of the proof hold (see `count_sites`); with `anew` also where it can be proven now, as `optimize` does.
+    conditions of the proof hold (see `count_matches`); with `anew` also where it can be proven now, as `optimize` does.
     A step of a trace counts at each place to which its rewrite was applied, as in the result of `optimize`.
 
     Raises ModelError, TraceError, OSError.
@@ -85,11 +87,11 @@ def rank(
             if step in origin:
                 uses[origin[step]] += count
 
-    ready, check = RuleSet(rules), _check(ProofBook(certificates), listed, anew)
+    ready, check = RuleIndex(rules), _check(ProofBook(certificates), listed, anew)
     sites: list[Counter[str]] = []
     for number, path in enumerate(models, 1):
         progress(f"matching: {path} ({number} of {len(models)})")
-        sites.append(count_sites(read_model(path).outputs, ready, check))
+        sites.append(count_matches(read_model(path).outputs, ready, check))
 
     ranks = [RuleRank(rule, uses[rule.id], tuple(found[rule.id] for found in sites)) for rule in rules]
     ranks.sort(key=lambda one: (-one.uses, -one.models, -one.sites))
@@ -101,7 +103,7 @@ def _variants(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Rule, Rule]]:
     """Each rule, in each direction, with its operands in each order: all that a search may have applied."""
     for rule in rules:
         for directed in (rule, rule.reversed()):
-            for variant in directed.commuted():
+            for variant in operand_orders(directed):
                 yield rule, directed, variant
 
 

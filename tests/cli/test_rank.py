@@ -19,8 +19,8 @@ from superopt.onnx_io import read_model
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.rulebook.loading import certified_rules, load_rules
 from superopt.search import AnalyticCost, search
-from superopt.search.match.match_counts import count_sites
-from superopt.search.match.matcher import RuleSet
+from superopt.search.match.match_counts import count_matches
+from superopt.search.match.rule_index import RuleIndex
 from tests.support.certified import certified
 from tests.support.models import LORA_RULES, floats, model, weights
 from tests.support.search_rules import believe
@@ -220,7 +220,7 @@ def test_a_site_is_a_set_of_operators() -> None:
     x, y, z, w = (var(name, tensor(2)) for name in "xyzw")
 
     def count(*outputs: Term) -> int:
-        return count_sites(outputs, RuleSet([associative]), believe)[associative.id]
+        return count_matches(outputs, RuleIndex([associative]), believe)[associative.id]
 
     left, right = make("Add", (x, y)), make("Add", (z, w))
     assert count(make("Add", (left, z))) == 1  # whatever the order of operands, and in both directions
@@ -235,7 +235,7 @@ def test_weights_are_leaves() -> None:
     weight = Term.of("Const", (), {"hash": "w"}, (tensor(3, 4),))
     for right, sites in ((weight, 0), (var("y", tensor(3, 4)), 1)):
         graph = make("MatMul", (var("x", tensor(2, 4)), make("Transpose", (right,), {"perm": (1, 0)})))
-        assert count_sites((graph,), RuleSet([rule]), believe)[rule.id] == sites
+        assert count_matches((graph,), RuleIndex([rule]), believe)[rule.id] == sites
 
 
 def test_progress_is_on_stderr(

@@ -32,6 +32,7 @@ from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.types import TensorType, tensor
+from superopt.rulebook.commutative import operand_orders
 from superopt.rulebook.loading import certified_rules, load_rules
 from tests.support.paths import TESTS
 from verify.proofs import Certificate, certify
@@ -95,7 +96,7 @@ def check(lhs: tuple[Term, ...], rhs: tuple[Term, ...], steps: Iterable[Derivati
 
 
 def is_instance(rule: Rule, left: tuple[Term, ...], right: tuple[Term, ...]) -> bool:
-    for variant in rule.commuted() if rule.applicable else ():
+    for variant in operand_orders(rule) if rule.applicable else ():
         for order in itertools.permutations(range(len(left))):
             bindings = match([variant.lhs[k] for k in order], left)
             if bindings is not None:

@@ -15,21 +15,23 @@ from superopt.ir.types import tensor
 from superopt.rulebook.loading import load_rules
 from superopt.search.cost.analytic import AnalyticCost
 from superopt.search.cost.graph_cost import GraphCost
-from superopt.search.match.matcher import Check, CheckCache, Matcher, RuleSet
+from superopt.search.match.matcher import Matcher
+from superopt.search.match.rule_index import RuleIndex
+from superopt.search.match.signature_check import Check, CheckCache
 from superopt.search.strategy.context import Shared
 from superopt.search.strategy.region_search import RegionSearch
 from superopt.search.strategy.regions import canonical
 from tests.support.search_graphs import Graphs, image, operators
 from tests.support.search_rules import RULES, believe
 
-RULE_SET = RuleSet(RULES)
+RULE_SET = RuleIndex(RULES)
 _CUT = "Slice[axes=[1], ends=e, starts=s, steps=[1]]"
-PARTS = RuleSet([parse_rule(f"{_CUT}(MatMul(a, b)) = MatMul(a, {_CUT}(b))")])
+PARTS = RuleIndex([parse_rule(f"{_CUT}(MatMul(a, b)) = MatMul(a, {_CUT}(b))")])
 
 
 def searched(
     *outputs: Term,
-    rules: RuleSet = RULE_SET,
+    rules: RuleIndex = RULE_SET,
     check: Check = believe,
     alpha: float = 2.0,
     limit: int = 700,
@@ -62,7 +64,7 @@ def test_layers_with_adapters_become_one_product_each() -> None:
         base = make("Gemm", (x, graphs.const(256, 256), graphs.const(256)), attrs)
         up = make("MatMul", (make("MatMul", (x, graphs.const(256, 8))), graphs.const(8, 256)))
         x = make("Relu", (make("Add", (base, make("Mul", (up, graphs.const())))),))
-    assert operators(searched(x, rules=RuleSet(load_rules())).best.outputs) == ["FusedGemm"] * 3
+    assert operators(searched(x, rules=RuleIndex(load_rules())).best.outputs) == ["FusedGemm"] * 3
 
 
 def test_a_block_of_repvgg_becomes_one_conv() -> None:
@@ -100,7 +102,7 @@ def test_alpha_bounds_how_dear_a_graph_may_be_on_the_way() -> None:
 
 
 def test_products_are_reassociated_by_cost() -> None:
-    rule = RuleSet([parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))")])
+    rule = RuleIndex([parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))")])
     types = {"a": tensor(100, 100), "b": tensor(100, 100), "c": tensor(100, 100), "d": tensor(100, 1)}
     (chain,) = parse_terms("MatMul(MatMul(MatMul(a, b), c), d)", types)
     (best,) = parse_terms("MatMul(a, MatMul(b, MatMul(c, d)))", types)
@@ -179,7 +181,7 @@ def test_what_did_not_keep_its_promise_is_not_promised_again() -> None:
 
 def test_a_gain_behind_a_dearer_graph_with_two_roots_is_found() -> None:
     """Products that share an input merge, then their activations, then the Split is read once: many small operators."""
-    rules = RuleSet(
+    rules = RuleIndex(
         [
             *RULES,
             parse_rule(
@@ -200,7 +202,7 @@ def test_the_order_of_operands_does_not_make_another_graph() -> None:
     """Sums of many terms have many orders; the search must end all the same."""
     types = {name: tensor(4, 4) for name in "abcdef"}
     (total,) = parse_terms("Add(Add(Add(Add(Add(a, b), c), d), e), f)", types)
-    search = searched(total, rules=RuleSet([parse_rule("Add(Add(a, b), c) = Add(a, Add(b, c))")]), limit=2000)
+    search = searched(total, rules=RuleIndex([parse_rule("Add(Add(a, b), c) = Add(a, Add(b, c))")]), limit=2000)
     assert search.best.price.time == search.start.price.time
     assert canonical(search.best.outputs) is not None
 

@@ -20,8 +20,9 @@ from superopt.search import CPU, AnalyticCost, CostCache, Device, MeasuredCost, 
 from superopt.search.cost.graph_cost import GraphCost
 from superopt.search.cost.incremental import Changeable
 from superopt.search.cost.microbench import Unmeasurable, concrete
-from superopt.search.match.graph_index import View
-from superopt.search.match.matcher import Matcher, RuleSet
+from superopt.search.match.graph_index import GraphIndex
+from superopt.search.match.matcher import Matcher
+from superopt.search.match.rule_index import RuleIndex
 from tests.support.search_graphs import Graphs, image
 from tests.support.search_rules import RULES
 
@@ -140,9 +141,9 @@ def test_a_shared_term_is_paid_once() -> None:
 @given(st.integers(1, 4), st.booleans(), st.sampled_from([1, 3]), st.integers(0, 3))
 def test_the_price_of_a_move_is_the_price_of_its_result(branches: int, scale: bool, kernel: int, steps: int) -> None:
     outputs: tuple[Term, ...] = (Graphs().mobileone(image(), 8, kernel, 8, branches, scale),)
-    costs, matcher = GraphCost(ANALYTIC), Matcher(RuleSet(RULES))
+    costs, matcher = GraphCost(ANALYTIC), Matcher(RuleIndex(RULES))
     for step in range(steps + 1):
-        graph = Changeable(costs, View(outputs))
+        graph = Changeable(costs, GraphIndex(outputs))
         matches = list(matcher.matches(graph.view))
         for match in matches:
             result = replace(outputs, dict(zip(match.roots, match.results, strict=True)))
@@ -154,7 +155,7 @@ def test_the_price_of_a_move_is_the_price_of_its_result(branches: int, scale: bo
 
 @cache
 def shipped() -> Matcher:
-    return Matcher(RuleSet(load_rules()))
+    return Matcher(RuleIndex(load_rules()))
 
 
 def transformer_block(x: Term) -> Term:
@@ -178,7 +179,7 @@ def test_the_price_of_a_move_is_exact_where_kernels_change(choices: list[int], t
     outputs: tuple[Term, ...] = (transformer_block(transformer_block(x)) if twice else transformer_block(x),)
     costs = GraphCost(ANALYTIC)
     for choice in [*choices, 0]:
-        graph = Changeable(costs, View(outputs))
+        graph = Changeable(costs, GraphIndex(outputs))
         matches = list(shipped().matches(graph.view))
         for match in matches:
             result = replace(outputs, dict(zip(match.roots, match.results, strict=True)))
@@ -302,7 +303,7 @@ def test_samples_are_longer_where_weights_are_fetched_anew(
 
 def _shapes(*outputs: Term) -> dict[str, tuple[int, ...]]:
     shapes = {}
-    for term in View(outputs).terms:
+    for term in GraphIndex(outputs).position:
         if term.op == "Const":
             assert term.type is not None
             shapes[str(term.attr("hash"))] = term.type.concrete() or ()

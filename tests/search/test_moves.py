@@ -12,9 +12,12 @@ from superopt.ir.pattern import Bindings, instantiate
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType, tensor
-from superopt.search.match import matcher as moves
-from superopt.search.match.graph_index import View
-from superopt.search.match.matcher import CheckCache, Match, Matcher, RuleSet
+from superopt.search.match import occurrence
+from superopt.search.match.graph_index import GraphIndex
+from superopt.search.match.matcher import Matcher
+from superopt.search.match.occurrence import Match
+from superopt.search.match.rule_index import RuleIndex
+from superopt.search.match.signature_check import CheckCache
 from tests.support.search_rules import believe
 
 TYPES = {"x": tensor(2, 3), "z": tensor(2, 3), "s": tensor(2, 4)}
@@ -30,7 +33,7 @@ def found(text: str, *rules: str | Rule, types: dict[str, TensorType] | None = N
     """All matches of `rules` in a graph."""
     parsed = [rule if isinstance(rule, Rule) else parse_rule(rule) for rule in rules]
     outputs = parse_terms(text, types or TYPES)
-    return list(Matcher(RuleSet(parsed)).matches(View(outputs)))
+    return list(Matcher(RuleIndex(parsed)).matches(GraphIndex(outputs)))
 
 
 def results(text: str, *rules: str | Rule) -> list[tuple[Term, ...]]:
@@ -50,19 +53,19 @@ def test_operands_of_commutative_operators_match_in_every_order() -> None:
 
 
 def test_a_direction_that_cannot_be_instantiated_is_not_used() -> None:
-    rules = RuleSet([parse_rule("Add(x, Zeros[shape=s]) = x")])
+    rules = RuleIndex([parse_rule("Add(x, Zeros[shape=s]) = x")])
     (zeros,) = parse_terms("Zeros[shape=[2, 3]]", TYPES)
-    assert not rules.at(zeros)
+    assert not rules.candidates(zeros)
     for text in ("Add(x, Zeros[shape=[2, 3]])", "Add(Zeros[shape=[2, 3]], x)"):
         (term,) = parse_terms(text, TYPES)
-        assert len(rules.at(term)) == 1  # one direction
+        assert len(rules.candidates(term)) == 1  # one direction
 
 
 def test_equal_variants_are_kept_once() -> None:
     rule = parse_rule("Relu(Relu(x)) = Relu(x)")
-    several = RuleSet([rule, rule, parse_rule("Relu(Relu(y)) = Relu(y)")])
+    several = RuleIndex([rule, rule, parse_rule("Relu(Relu(y)) = Relu(y)")])
     (term,) = parse_terms("Relu(Relu(x))", TYPES)
-    assert len(several.at(term)) == len(RuleSet([rule]).at(term)) > 0
+    assert len(several.candidates(term)) == len(RuleIndex([rule]).candidates(term)) > 0
 
 
 def test_two_roots_that_share_an_input_are_found_through_it_and_only_once() -> None:
@@ -115,7 +118,7 @@ def test_what_did_not_fit_is_not_tried_again_at_the_same_types(monkeypatch: pyte
         tried.append(bindings)
         return instantiate(patterns, bindings, dtype)
 
-    monkeypatch.setattr(moves, "instantiate", listening)
+    monkeypatch.setattr(occurrence, "instantiate", listening)
     types = {"x": tensor(2, 3), "y": tensor(2, 3), "z": tensor(4, 3)}
     text = "(" + ", ".join(f"Add({name}, Zeros[shape=[5, {types[name].shape[0]}, 3]])" for name in "xyz") + ")"
     assert found(text, "Add(v, Zeros[shape=s]) = v", types=types) == []
@@ -139,7 +142,7 @@ def test_rules_apply_to_one_real_type_only() -> None:
 def test_what_depends_on_weights_only_is_left_alone() -> None:
     weight = Term.of("Const", (), {"hash": "w"}, (tensor(3, 3),))
     graph = make("MatMul", (var("x", tensor(3, 3)), make("Relu", (make("Relu", (weight,)),))))
-    assert list(Matcher(RuleSet([parse_rule("Relu(Relu(a)) = Relu(a)")])).matches(View([graph]))) == []
+    assert list(Matcher(RuleIndex([parse_rule("Relu(Relu(a)) = Relu(a)")])).matches(GraphIndex([graph]))) == []
 
 
 def test_a_rule_that_only_adds_work_is_not_applied_in_that_direction() -> None:
@@ -150,21 +153,21 @@ def test_a_match_knows_what_it_covers() -> None:
     (match,) = found("MatMul(MatMul(x, w), u)", "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))")
     assert sorted(t.op for t in match.covered) == ["MatMul", "MatMul"]
     assert {str(t.attr("name")) for t in match.touched - match.covered} == {"x", "w", "u"}
-    assert sorted(t.op for t in match.made) == ["MatMul", "MatMul"]
+    assert sorted(t.op for t in match.created) == ["MatMul", "MatMul"]
 
 
 def test_matches_near_some_terms_are_those_that_touch_them() -> None:
     texts = ["MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", "Relu(Relu(x)) = Relu(x)"]
     rules = [*map(parse_rule, texts), MERGE]
-    matcher = Matcher(RuleSet(rules))
+    matcher = Matcher(RuleIndex(rules))
     graph = parse_terms("(MatMul(MatMul(x, w), u), Relu(Relu(MatMul(x, v))))", TYPES)
-    view = View(graph)
+    view = GraphIndex(graph)
     everything = list(matcher.matches(view))
-    assert {match.variant.origin for match in everything} == {rule.id for rule in rules}
-    for term in view.terms:
+    assert {match.compiled.rule_id for match in everything} == {rule.id for rule in rules}
+    for term in view.position:
         near = [match for match in everything if term in match.touched]
         assert list(matcher.matches(view, frozenset({term}))) == near
-    one = everything[0].variant
+    one = everything[0].compiled
     assert list(matcher.matches(view, wanted=lambda variant: variant is one)) == everything[:1]
 
 
@@ -179,10 +182,10 @@ def test_checks_are_asked_once_for_each_rule_and_signature() -> None:
     rule = "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))"
     for name in "xz":  # other terms, same sizes
         (match,) = found(f"MatMul(MatMul({name}, w), u)", rule)
-        assert cache(match) is not None
+        assert cache(match.compiled.rule, match.bindings) is not None
     assert len(asked) == 1
     (match,) = found("MatMul(MatMul(x, w), u)", rule, types={n: tensor(3, 3, dtype="int64") for n in "xwu"})
-    assert cache(match) is not None
+    assert cache(match.compiled.rule, match.bindings) is not None
     assert len(asked) == 2
 
 
@@ -213,7 +216,7 @@ def test_nothing_is_exponentiated_that_was_not() -> None:
 def test_a_difference_from_the_largest_may_be_exponentiated(exponent: str, safe: bool) -> None:
     types = {"x": tensor(2, 2), "z": tensor(2, 2)}
     matches = found("Sub(Softmax[axis=1](x), z)", f"Sub(Softmax[axis=1](a), b) = Sub(Exp({exponent}), b)", types=types)
-    assert bool(matches) is safe and all(match.variant.by_values for match in matches)
+    assert bool(matches) is safe and all(match.compiled.is_denormal_rule for match in matches)
 
 
 @pytest.mark.parametrize(
@@ -252,4 +255,4 @@ def test_in_float16_factors_of_weights_and_beside_sums_move() -> None:
         (make("Mul", (make("MatMul", (x, weight)), scale)), folded),
         (make("Mul", (make("Mul", (y, scale)), y)), moved),
     ):
-        assert list(Matcher(RuleSet([rule])).matches(View((graph,))))
+        assert list(Matcher(RuleIndex([rule])).matches(GraphIndex((graph,))))

@@ -9,10 +9,12 @@ from superopt.ir.infer import make
 from superopt.ir.notation import parse_rule, parse_terms, show_rule
 from superopt.ir.term import Term, topological, var
 from superopt.ir.types import tensor
+from superopt.rulebook.commutative import operand_orders
 from superopt.search import AnalyticCost, search
-from superopt.search.match.graph_index import View, node_of, root_key
-from superopt.search.match.matcher import Matcher, RuleSet
-from superopt.search.match.multi_site import list_law
+from superopt.search.match.graph_index import GraphIndex, index_key, node_of
+from superopt.search.match.matcher import Matcher
+from superopt.search.match.rule_index import RuleIndex
+from superopt.search.match.variadic_rules import variadic_rule
 from superopt.search.strategy.horizontal_fusion import in_order, site_regions
 from tests.support.search_rules import believe
 
@@ -68,20 +70,20 @@ def count(outputs: tuple[Term, ...], op: str) -> int:
 
 
 def test_a_law_of_two_is_one_of_n() -> None:
-    law = list_law(INPUTS)
-    assert law is not None and law.of_sites
-    (rule,) = law.of(5)
+    law = variadic_rule(INPUTS)
+    assert law is not None and law.merges_siblings
+    (rule,) = law.for_operands(5)
     assert len(rule.lhs) == 5 and count(rule.rhs, "MatMul") == 1
-    parts = list_law(PARTS)
-    assert parts is not None and not parts.of_sites
-    assert "n" in show_rule(parts.of(4)[0]) and len(parts.of(4)[0].lhs) == 4
-    assert list_law(parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))")) is None
+    parts = variadic_rule(PARTS)
+    assert parts is not None and not parts.merges_siblings
+    assert "n" in show_rule(parts.for_operands(4)[0]) and len(parts.for_operands(4)[0].lhs) == 4
+    assert variadic_rule(parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))")) is None
 
 
 def test_sites_that_share_a_weight_are_one_move() -> None:
     w = const("w", 3, 4)
     outputs = tuple(make("MatMul", (var(f"x{k}", tensor(2, 3)), w)) for k in range(7))
-    (match,) = Matcher(RuleSet([INPUTS])).merges(View(outputs))
+    (match,) = Matcher(RuleIndex([INPUTS])).sibling_matches(GraphIndex(outputs))
     assert match.roots == outputs
     rng = np.random.default_rng(0)
     env = {term: rng.random(term.type.concrete()) for term in topological(outputs) if term.op == "Var" and term.type}
@@ -94,7 +96,7 @@ def test_sites_that_depend_on_each_other_are_not_merged() -> None:
     w = const("w", 3, 3)
     first = make("MatMul", (var("x", tensor(3, 3)), w))
     second = make("MatMul", (make("Tanh", (first,)), w))
-    assert not list(Matcher(RuleSet([INPUTS])).merges(View((second,))))
+    assert not list(Matcher(RuleIndex([INPUTS])).sibling_matches(GraphIndex((second,))))
 
 
 def test_two_merges_that_would_depend_on_each_other_are_not_both_made() -> None:
@@ -103,7 +105,7 @@ def test_two_merges_that_would_depend_on_each_other_are_not_both_made() -> None:
     a, b = make("MatMul", (x, v)), make("MatMul", (y, w))
     # Each of a and b leads to a site of the other's weight: merging both pairs would be a circle.
     outputs = (make("MatMul", (make("Tanh", (a,)), w)), make("MatMul", (make("Tanh", (b,)), v)))
-    regions = list(site_regions(outputs, Matcher(RuleSet([INPUTS])), of_values=False))
+    regions = list(site_regions(outputs, Matcher(RuleIndex([INPUTS])), of_values=False))
     assert len(regions) == 2
     assert in_order(outputs, regions) == regions[:1]
 
@@ -129,9 +131,9 @@ def test_rules_that_need_an_operator_that_the_model_cannot_have_are_left_out() -
     rule = parse_rule("Mul(x, Tanh(Softplus(x))) = Mish(x)")
     mish, parts = parse_terms("(Mish(x), Mul(x, Tanh(Softplus(x))))", {"x": tensor(2, 3)})
     for available, applied in ((lambda op: True), {mish, parts}), ((lambda op: op != "Mish"), {mish}):
-        rules = RuleSet([rule], available)
-        assert {term for term in (mish, parts) if rules.at(term)} == applied
-    assert not RuleSet([rule], lambda op: op == "Mish").at(mish)
+        rules = RuleIndex([rule], available)
+        assert {term for term in (mish, parts) if rules.candidates(term)} == applied
+    assert not RuleIndex([rule], lambda op: op == "Mish").candidates(mish)
 
 
 def test_functions_of_the_runtime_are_choices() -> None:
@@ -139,7 +141,7 @@ def test_functions_of_the_runtime_are_choices() -> None:
                       "FusedGemm[activation=\"Relu\", activation_alpha=0.0, activation_beta=0.0, alpha=1.0,"
                       " beta=1.0, transA=0, transB=0](x, w, b)")  # fmt: skip
     for side, chooses in (rule.lhs, True), (rule.rhs, False):
-        assert [v.chooses for v in RuleSet([rule]).at(side[0])] == [chooses]
+        assert [v.introduces_kernel for v in RuleIndex([rule]).candidates(side[0])] == [chooses]
 
 
 def test_the_search_makes_no_operator_that_the_model_cannot_have() -> None:
@@ -156,21 +158,21 @@ def test_laws_of_many_parts_are_those_that_fit_the_operators_there() -> None:
     t = var("t", tensor(2, 9))
     split = make("Split", (t,), {"axis": -1, "split": (3, 3, 3)})
     parts = [split.out(k) for k in range(3)]
-    rules = RuleSet([PARTS, SUMS, GATES])
+    rules = RuleIndex([PARTS, SUMS, GATES])
     for term in (*parts, make("Tanh", parts[:1]), make("Add", parts[:2]), make("Relu", parts[:1])):
         all_of_three = [
             rule
             for number in (PARTS, SUMS, GATES)
             for directed in (number, number.reversed())
             if directed.applicable
-            for rule in directed.commuted()
-            if (law := list_law(rule)) is not None and not law.of_sites and law.root == root_key(term)
-            for rule in law.of(3)
+            for rule in operand_orders(directed)
+            if (law := variadic_rule(rule)) is not None and not law.merges_siblings and law.root_key == index_key(term)
+            for rule in law.for_operands(3)
         ]
         wanted = {show_rule(rule) for rule in all_of_three if _may_fit(rule.lhs[0], term)}
-        assert wanted <= {show_rule(variant.rule) for variant in rules.at(term)}
-        assert all(_may_fit(variant.rule.lhs[0], term) for variant in rules.at(term))
-    assert any(len(variant.rule.lhs) == 3 for variant in rules.at(make("Tanh", parts[:1])))
+        assert wanted <= {show_rule(variant.rule) for variant in rules.candidates(term)}
+        assert all(_may_fit(variant.rule.lhs[0], term) for variant in rules.candidates(term))
+    assert any(len(variant.rule.lhs) == 3 for variant in rules.candidates(make("Tanh", parts[:1])))
 
 
 def _may_fit(pattern: Term, term: Term) -> bool:

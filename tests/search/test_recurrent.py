@@ -16,7 +16,7 @@ from superopt.ir.rule import Signature
 from superopt.ir.term import Term, topological, var
 from superopt.ir.trace import Trace
 from superopt.ir.types import tensor
-from superopt.rulebook.chain import StepLaw, step_law
+from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.loading import certified_rules, load_rules
 from superopt.search.apply import apply_trace
 from superopt.search.strategy.recurrent_layers import Recurrences
@@ -172,8 +172,8 @@ def _operators(terms: tuple[Term, ...]) -> list[str]:
     return [term.op for term in topological(terms)]
 
 
-def _law(folder: Path, op: str) -> StepLaw:
-    laws = [law for rule in load_rules(folder) if (law := step_law(rule)) is not None and law.first.op == op]
+def _law(folder: Path, op: str) -> ChainRule:
+    laws = [law for rule in load_rules(folder) if (law := chain_rule(rule)) is not None and law.first.op == op]
     return max(laws, key=lambda law: len(law.rule.lhs))
 
 
@@ -183,7 +183,7 @@ def test_a_law_of_many_steps_is_proven_on_the_spot(
     folder: Path, op: str, attrs: tuple[tuple[str, int], ...], n: int
 ) -> None:
     last = [(n - 1, 2)] if op == "LSTM" else []
-    rule = _law(folder, op).of(n, [*last, *((k, 1) for k in range(n))])
+    rule = _law(folder, op).for_steps(n, [*last, *((k, 1) for k in range(n))])
     assert rule is not None
     names = sorted({str(t.attr("name")) for t in topological(rule.lhs) if t.op == "Var"})
     shapes = tuple((name, (1, None) if name == "b" else (1, None, None)) for name in names)

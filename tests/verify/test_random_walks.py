@@ -22,8 +22,9 @@ from superopt.ir.rule import Condition, Rule
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import tensor
 from superopt.rulebook.loading import load_rules, shipped_rules
-from superopt.search.match.graph_index import View
-from superopt.search.match.matcher import Matcher, RuleSet
+from superopt.search.match.graph_index import GraphIndex
+from superopt.search.match.matcher import Matcher
+from superopt.search.match.rule_index import RuleIndex
 from tests.verify.test_mutation import concrete
 from verify.proofs import ProofBook, load_certificates
 from verify.prove.prover import Proved
@@ -37,8 +38,8 @@ def rules() -> list[Rule]:
 
 
 @cache
-def rule_set() -> RuleSet:
-    return RuleSet(rules())
+def rule_set() -> RuleIndex:
+    return RuleIndex(rules())
 
 
 @cache
@@ -160,18 +161,18 @@ def walk(seed: int, steps: int, used: Counter[str]) -> None:
     rng = random.Random(seed)
     outputs = instance(rng) if seed % 3 else graph(rng, 12)
     values = np.random.default_rng(seed)
-    env = {t: values.uniform(0.5, 1.5, shape(t)) for t in View(outputs).terms if t.op == "Var"}
+    env = {t: values.uniform(0.5, 1.5, shape(t)) for t in GraphIndex(outputs).position if t.op == "Var"}
     expected = evaluate(outputs, env, {})
     matcher = Matcher(rule_set())
     for _ in range(steps):
-        found = list(matcher.matches(View(outputs)))
+        found = list(matcher.matches(GraphIndex(outputs)))
         rng.shuffle(found)
-        found.sort(key=lambda move: used[move.variant.origin])  # rules that have hardly been used first
+        found.sort(key=lambda move: used[move.compiled.rule_id])  # rules that have hardly been used first
         for move in found[:40]:
-            if book().check(move.variant.rule, move.bindings) is not None:
+            if book().check(move.compiled.rule, move.bindings) is not None:
                 before = outputs
                 outputs = replace(outputs, dict(zip(move.roots, move.results, strict=True)))
-                used[move.variant.origin] += 1
+                used[move.compiled.rule_id] += 1
                 break
         else:
             return
@@ -180,9 +181,9 @@ def walk(seed: int, steps: int, used: Counter[str]) -> None:
             if np.isfinite(wanted).all():
                 scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
                 assert np.allclose(got, wanted, rtol=1e-7, atol=1e-7 * scale), (
-                    f"{show_rule(move.variant.rule)}\nwith {move.bindings}\nin {show_graph(before)}"
+                    f"{show_rule(move.compiled.rule)}\nwith {move.bindings}\nin {show_graph(before)}"
                 )
-        if len(View(outputs).terms) > 150:
+        if len(GraphIndex(outputs).position) > 150:
             return
 
 

@@ -12,10 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from superopt.ir.infer import OPERATORS, IllTyped
+from superopt.ir.infer import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, map_terms, topological
+from superopt.rulebook.commutative import operand_orders, ordered_operands
 
 __all__ = ["Neighbours", "RewriteEdge", "StepCheck", "normal", "outputs", "together"]
 
@@ -37,15 +38,7 @@ def outputs(term: Term) -> tuple[Term, ...]:
 
 def normal(terms: tuple[Term, ...]) -> tuple[Term, ...]:
     """`terms` with operands of commutative operators in one fixed order."""
-    return map_terms(terms, _ordered)
-
-
-def _ordered(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-    if len(inputs) == 2 and old.op in OPERATORS and OPERATORS[old.op].commutative:
-        first, second = inputs
-        if first is not None and second is not None and second < first:
-            inputs = (second, first)
-    return old if inputs == old.inputs else Term.of(old.op, inputs, dict(old.attrs), old.types)
+    return map_terms(terms, ordered_operands)
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +136,7 @@ class Neighbours:
         """`term` after a step in its operands; the step keeps types."""
         near = self._near
         inputs = tuple(i if i is None or i not in near else near[i].get(edge, i) for i in term.inputs)
-        return _ordered(term, inputs)
+        return ordered_operands(term, inputs)
 
     def _here(self, term: Term) -> Iterator[RewriteEdge]:
         """Steps at the root that were not yet found."""
@@ -182,7 +175,7 @@ class Neighbours:
 
 def _variants(rule: Rule) -> Iterator[tuple[Term, Term]]:
     """Both sides, with operands of the left side and outputs in every order."""
-    for variant in rule.commuted():
+    for variant in operand_orders(rule):
         for order in itertools.permutations(range(len(variant.lhs))):
             yield together(tuple(variant.lhs[k] for k in order)), together(tuple(variant.rhs[k] for k in order))
 

@@ -15,6 +15,7 @@ from superopt.ir.notation import parse_signature, show_signature
 from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Term
+from superopt.rulebook.commutative import operand_orders
 from superopt.rulebook.variadic import Schema
 
 __all__ = ["UsedSignatures"]
@@ -51,7 +52,7 @@ class UsedSignatures:
 
 
 def _bindings(rule: Rule, instance: tuple[Term, ...]) -> Bindings | None:
-    for variant in rule.commuted():
+    for variant in operand_orders(rule):
         bindings = match(variant.lhs, instance)
         if bindings is not None:
             return bindings

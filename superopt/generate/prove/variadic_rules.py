@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.ir.rule import Rule, Signature
-from superopt.rulebook.variadic import Schema, readings
+from superopt.rulebook.variadic import Schema, variadic_forms
 from verify.verdict import Proved, Verdict
 
 __all__ = ["extensions"]
@@ -19,7 +19,7 @@ def extensions(
     seen: set[str] = set()
     for schema in schemas:
         seen.add(schema.rule.id)
-        for reading in readings(schema):
+        for reading in variadic_forms(schema):
             for n in range(3, most + 1):
                 wider = [reading.schema(n, part) for part in reading.parts(n)]
                 tried = [s for s in wider if s.rule.id not in seen and check.holds(s.rule, s.base)]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from superopt.ir.term import Term
 from superopt.search.cost.graph_cost import DEPENDENT, GraphCost, Price, collect, transposed_weights
 from superopt.search.cost.runtime_fusion import DEPTH, KERNELS, NEEDS, PARTS
-from superopt.search.match.graph_index import View
+from superopt.search.match.graph_index import GraphIndex
 
 __all__ = ["Changeable"]
 
@@ -19,9 +19,9 @@ __all__ = ["Changeable"]
 class Changeable:
     """A graph, and what its price is made of."""
 
-    def __init__(self, costs: GraphCost, view: View) -> None:
+    def __init__(self, costs: GraphCost, view: GraphIndex) -> None:
         self.view, self._costs = view, costs
-        self._inputs = {term: term.inputs for term in view.values}
+        self._inputs = {term: term.inputs for term in view.computed}
         self._uses: dict[Term, int] = {}
         for inputs in (*self._inputs.values(), view.outputs):
             for used in inputs:
@@ -30,14 +30,14 @@ class Changeable:
         self._fused: dict[Term, str] = {}
         self._parts: dict[Term, int] = {}
         self._absorbed: dict[Term, tuple[Term, ...]] = {}
-        for term in view.values:
+        for term in view.computed:
             self._parts[term], absorbed = costs.part(term, self._inputs, self._uses, self._fused)
             if absorbed:
                 self._absorbed[term] = absorbed
         self._time = sum(self._parts.values())
-        self._weights = {i for term in view.values for i in term.inputs if i is not None and i.weight_only}
+        self._weights = {i for term in view.computed for i in term.inputs if i is not None and i.weight_only}
         self._before = _Sums()
-        self._before.count(view.values, 1)
+        self._before.count(view.computed, 1)
         for weight in self._weights:
             self._before.read(costs.weight(weight), 1)
         self._known: dict[tuple[Sequence[Term], Sequence[Term]], Price] = {}
@@ -59,7 +59,7 @@ class Changeable:
     def known(self, roots: tuple[Term, ...], results: tuple[Term, ...], above: Collection[Term]) -> Price | None:
         """The price after that exchange, if it was asked for before and is exact: `above` are the terms that those
         above the roots have become."""
-        if len(set(above)) < len(above) or not self.view.terms.keys().isdisjoint(above):
+        if len(set(above)) < len(above) or not self.view.position.keys().isdisjoint(above):
             return None
         return self._known.get((roots, results))
 
@@ -120,7 +120,7 @@ class Changeable:
             over = [user for below in level for user in self.view.users.get(below, ()) if user.op in PARTS]
             level = [user for user in over if user in self._parts and user not in reached]
             reached.update(dict.fromkeys(level))
-        return sorted((last for last in reached if last.op in self._lasts), key=self.view.terms.__getitem__)
+        return sorted((last for last in reached if last.op in self._lasts), key=self.view.position.__getitem__)
 
     def _time_after(
         self,

@@ -1,4 +1,4 @@
-"""What matching needs to know of a graph: its terms in order, who uses whom, and who depends on whom."""
+"""A graph indexed for matching: its terms in topological order, by operator, with users and dependences."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from functools import cached_property
 
 from superopt.ir.term import Term, topological
 
-__all__ = ["MOVING", "View", "node_of", "root_key", "run_time_terms"]
+__all__ = ["MOVING", "GraphIndex", "index_key", "node_of", "run_time_terms"]
 
-# Operators that only move data: what several of them do together, one can.
+# Operators that only move data. Several of them in a row can be one.
 MOVING = frozenset({"Concat", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
 
 
 def node_of(value: Term) -> Term:
-    """The operator that computes a value: itself, unless it is one output of several."""
+    """Return the operator that computes a value: the value itself, or the operator that an `Out` term belongs to."""
     if value.op == "Out":
         node = value.inputs[0]
         assert node is not None
@@ -22,13 +22,13 @@ def node_of(value: Term) -> Term:
     return value
 
 
-def root_key(term: Term) -> str:
-    """Under what a term is indexed: its operator, and for an output of a multi-output operator also that one's."""
+def index_key(term: Term) -> str:
+    """Return the key that a term is indexed by: its operator; for `Out` terms also the operator they belong to."""
     return f"Out:{node_of(term).op}" if term.op == "Out" else term.op
 
 
 def run_time_terms(outputs: Sequence[Term]) -> set[Term]:
-    """All terms that are computed at run time (no leaves)."""
+    """Return all terms below `outputs` that are computed at run time (no inputs and no constants)."""
     found: set[Term] = set()
     stack = list(outputs)
     while stack:
@@ -39,32 +39,37 @@ def run_time_terms(outputs: Sequence[Term]) -> set[Term]:
     return found
 
 
-class View:
-    """An index of one graph, given by its outputs; made once a state, and only where the state is expanded."""
+class GraphIndex:
+    """An index of the graph with these outputs. The search makes one for each graph that it expands.
+
+    `position` maps every term to its position in a topological order (and lists the terms in that order), `users` a
+    term to the terms that read it, `by_key` an index key to the run-time terms with that key. `computed` has the
+    run-time terms: these can be roots of a match.
+    """
 
     def __init__(self, outputs: Sequence[Term]) -> None:
         self.outputs = tuple(outputs)
-        self.terms: dict[Term, int] = {}  # every term, inputs before users -> its place in that order
+        self.position: dict[Term, int] = {}
         self.users: dict[Term, list[Term]] = {}
-        self.values: list[Term] = []  # what a rule's root may be: computed at run time, no leaf
+        self.computed: list[Term] = []
         self.by_key: dict[str, list[Term]] = {}
         for term in topological(self.outputs):
-            self.terms[term] = len(self.terms)
+            self.position[term] = len(self.position)
             for used in dict.fromkeys(term.inputs):
                 if used is not None:
                     self.users.setdefault(used, []).append(term)
             if not term.weight_only and term.op != "Var":
-                self.values.append(term)
-                self.by_key.setdefault(root_key(term), []).append(term)
+                self.computed.append(term)
+                self.by_key.setdefault(index_key(term), []).append(term)
 
     @cached_property
-    def _below(self) -> dict[Term, int]:
-        """For each term a bit mask of the run-time terms that it is computed from, itself included."""
+    def _ancestors(self) -> dict[Term, int]:
+        """For each term, a bit mask (by position) of the run-time terms that it is computed from, and itself."""
         masks: dict[Term, int] = {}
-        for term, place in self.terms.items():
+        for term, position in self.position.items():
             mask = 0
             if not term.weight_only:
-                mask = 1 << place
+                mask = 1 << position
                 for used in term.inputs:
                     if used is not None:
                         mask |= masks[used]
@@ -72,5 +77,5 @@ class View:
         return masks
 
     def depends(self, term: Term, on: Term) -> bool:
-        """Whether `term` is `on` or computed from it (both at run time)."""
-        return bool(self._below[term] >> self.terms[on] & 1)
+        """Return True if `term` is `on` or is computed from it (both are run-time terms)."""
+        return bool(self._ancestors[term] >> self.position[on] & 1)

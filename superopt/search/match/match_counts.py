@@ -6,14 +6,16 @@ from collections import Counter
 from collections.abc import Sequence
 
 from superopt.ir.term import Term
-from superopt.search.match.graph_index import View
-from superopt.search.match.matcher import Check, CheckCache, Matcher, RuleSet
+from superopt.search.match.graph_index import GraphIndex
+from superopt.search.match.matcher import Matcher
+from superopt.search.match.rule_index import RuleIndex
+from superopt.search.match.signature_check import Check, CheckCache
 from superopt.search.strategy.regions import canonical
 
-__all__ = ["count_sites"]
+__all__ = ["count_matches"]
 
 
-def count_sites(outputs: Sequence[Term], rules: RuleSet, check: Check) -> Counter[str]:
+def count_matches(outputs: Sequence[Term], rules: RuleIndex, check: Check) -> Counter[str]:
     """At how many sites of the graph each rule matches in either direction, by the rule's id.
 
     A site is a set of operators that one side stands at, where `check` finds a signature: other orders of their
@@ -24,8 +26,8 @@ def count_sites(outputs: Sequence[Term], rules: RuleSet, check: Check) -> Counte
     # Not in regions, as the search sees it: which sites lie across a cut changes from pass to pass.
     graph = canonical(outputs) or tuple(outputs)
     found: dict[str, set[frozenset[Term]]] = {}
-    for match in Matcher(rules).matches(View(graph)):
-        known = found.setdefault(match.variant.origin, set())
-        if match.covered not in known and allowed(match) is not None:
+    for match in Matcher(rules).matches(GraphIndex(graph)):
+        known = found.setdefault(match.compiled.rule_id, set())
+        if match.covered not in known and allowed(match.compiled.rule, match.bindings) is not None:
             known.add(match.covered)
     return Counter({rule: len(sites) for rule, sites in found.items() if sites})

@@ -1,5 +1,7 @@
-"""What is equal over the reals, where rules are proven, and not in floating point: sides of which only one has values
-near the format's largest number. Such rules are not applied, as random inputs seldom show what they do.
+"""Rules that hold over the real numbers but may overflow in floating point.
+
+Rules are proven over the reals. In some of them only one side has values near the format's largest number. Such rules
+are not applied: tests on random inputs rarely reach the values at which the sides differ.
 """
 
 from __future__ import annotations
@@ -10,58 +12,65 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.search.match.graph_index import MOVING
 
-__all__ = ["exponentiates", "may_overflow", "rescales"]
+__all__ = ["adds_exponentials", "may_overflow", "moves_factors_across_sums"]
 
-# The largest power of float32 and bfloat16 is e^88: half of that is left for sums and products.
-_LARGEST_SHIFT = 44
+# The largest power of e in float32 and bfloat16 is e^88. Half of the exponent is left for sums and products.
+_MAX_SHIFT = 44
 
 _FACTORS = frozenset({"Div", "Mul"})
 _SUMS = frozenset({"Conv", "ConvTranspose", "Einsum", "FusedMatMul", "Gemm", "MatMul", "ReduceMean", "ReduceSum"})
 _LINEAR = _FACTORS | _SUMS | MOVING | {"Add", "Out", "Sub", "Sum"}
 
 
-def exponentiates(rule: Rule) -> bool:
-    """Whether it left to right exponentiates what the left side does not. What has exponentials in its definition only,
-    as Softmax, is computed without large ones by the runtime."""
-    return _exponentials(rule.rhs) > _exponentials(rule.lhs)
+def adds_exponentials(rule: Rule) -> bool:
+    """Return True if the right side has more Exp operators than the left side.
+
+    Operators that are defined by exponentials, as Softmax, do not count: the runtime computes them without large ones.
+    """
+    return _count_exponentials(rule.rhs) > _count_exponentials(rule.lhs)
 
 
-def _exponentials(terms: tuple[Term, ...]) -> int:
+def _count_exponentials(terms: tuple[Term, ...]) -> int:
     return sum(term.op == "Exp" for term in topological(terms))
 
 
 def may_overflow(rule: Rule) -> bool:
-    """Whether it exponentiates anew what may be large: e^89 is no float32. A difference from a largest value is not, in
-    formats with that range (e^12 is no float16)."""
-    if not exponentiates(rule):
+    """Return True if the right side exponentiates a value that may be large and that the left side does not.
+
+    e^89 is no float32. The difference from a largest value is never large, so its exponential is allowed; float16,
+    where e^12 overflows, is excluded where rules are matched.
+    """
+    if not adds_exponentials(rule):
         return False
     return not all(_is_bounded(term.inputs[0]) for term in topological(rule.rhs) if term.op == "Exp")
 
 
 def _is_bounded(exponent: Term | None) -> bool:
-    """Whether it is x - ReduceMax(x), or x - (ReduceMax(x) - c) with a number c that leaves room for sums."""
+    """Return True for x - ReduceMax(x), and for x - (ReduceMax(x) - c) with a number c <= _MAX_SHIFT."""
     if exponent is None or exponent.op != "Sub":
         return False
     value, largest = exponent.inputs
     if largest is not None and largest.op == "Sub":
         largest, number = largest.inputs
         floats = None if number is None or number.op != "Constant" else number.attr("value_floats")
-        if not isinstance(floats, tuple) or not all(isinstance(c, float) and c <= _LARGEST_SHIFT for c in floats):
+        if not isinstance(floats, tuple) or not all(isinstance(c, float) and c <= _MAX_SHIFT for c in floats):
             return False
     if largest is None or largest.op != "ReduceMax" or largest.attr("keepdims") != 1:
         return False
     return largest.inputs[0] is value
 
 
-def rescales(before: Collection[Term], after: Collection[Term]) -> bool:
-    """Whether operators become others with factors taken out of the operands of a sum of products, or put there: in
-    float16, whose largest number is 65504, models scale queries because q k would overflow, and (q s) k does not. A
-    function that takes in all of the sum scales as it sees fit."""
+def moves_factors_across_sums(before: Collection[Term], after: Collection[Term]) -> bool:
+    """Return True if a rewrite moves factors into or out of the operands of a sum of products.
+
+    This matters in float16, whose largest number is 65504: models scale queries because q k would overflow, and
+    (q s) k does not. Operators that contain the whole sum scale it themselves.
+    """
     return any(term.op in _SUMS for term in after) and _factors_inside(before) != _factors_inside(after)
 
 
 def _factors_inside(terms: Collection[Term]) -> int:
-    """How many of these terms are products with a factor that a sum among them adds up, near or far."""
+    """Return the number of these terms that are a Mul or Div below a sum among these terms, directly or not."""
     inside: set[Term] = set()
     stack = [i for term in terms if term.op in _SUMS for i in term.inputs]
     while stack:

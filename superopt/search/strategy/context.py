@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from superopt.search.cost.graph_cost import GraphCost
-from superopt.search.match.matcher import CheckCache, Matcher
+from superopt.search.match.matcher import Matcher
+from superopt.search.match.signature_check import CheckCache
 from superopt.search.strategy.effort_budget import Meter
 from superopt.search.strategy.match_report import Tally
 from superopt.search.strategy.rule_statistics import Luck

@@ -22,8 +22,8 @@ __all__ = ["by_values", "may_fit", "worth"]
 
 def may_fit(outputs: Sequence[Term], shared: Shared) -> bool:
     """A quick look at the operators: False where no such rule can be applied in the graph."""
-    at = shared.matcher.rules.at
-    return any(variant.by_values for term in run_time_terms(outputs) for variant in at(term))
+    at = shared.matcher.rules.candidates
+    return any(variant.is_denormal_rule for term in run_time_terms(outputs) for variant in at(term))
 
 
 def by_values(outputs: Sequence[Term], shared: Shared) -> State:
@@ -32,8 +32,8 @@ def by_values(outputs: Sequence[Term], shared: Shared) -> State:
     state, before = expander.start, None
     while state is not before:
         before = state
-        for found in shared.matcher.matches(expander.view(state), wanted=lambda variant: variant.by_values):
-            shared.tally[found.variant.origin].matched += 1
+        for found in shared.matcher.matches(expander.view(state), wanted=lambda variant: variant.is_denormal_rule):
+            shared.tally[found.compiled.rule_id].matched += 1
             child = expander.child(state, found)
             if child is not None:
                 state = child

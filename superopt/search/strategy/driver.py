@@ -12,7 +12,9 @@ from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.search.apply import Applied, fill, origins
 from superopt.search.cost.analytic import CostModel
 from superopt.search.cost.graph_cost import GraphCost
-from superopt.search.match.matcher import Check, CheckCache, Matcher, RuleSet
+from superopt.search.match.matcher import Matcher
+from superopt.search.match.rule_index import RuleIndex
+from superopt.search.match.signature_check import Check, CheckCache
 from superopt.search.strategy.context import Shared
 from superopt.search.strategy.denormal_rules import by_values, may_fit, worth
 from superopt.search.strategy.effort_budget import Meter
@@ -72,7 +74,9 @@ def search(
         return _Search(
             tuple(outputs),
             position,
-            Shared(Matcher(RuleSet(rules, available)), CheckCache(check), GraphCost(cost), Meter(budget_s, measuring)),
+            Shared(
+                Matcher(RuleIndex(rules, available)), CheckCache(check), GraphCost(cost), Meter(budget_s, measuring)
+            ),
             Recurrences(rules, available),
             alpha,
             efforts,
@@ -154,7 +158,7 @@ class _Search:
     def _roll_up(self) -> None:
         """Recurrent operators in the place of cells and of their steps, where that pays all in all."""
         outputs, steps, check = self.outputs, list[tuple[Trace, Applied]](), self.shared.check
-        while not self.shared.meter.over and (trace := self.recurrences.trace(outputs, check.of)) is not None:
+        while not self.shared.meter.over and (trace := self.recurrences.trace(outputs, check)) is not None:
             made = {a.rewrite: origins(a.rewrite, [s.rule.id for s in a.rewrite.steps]) for a in trace.applications}
             steps.append((trace, Applied(outputs, trace, made)))
             outputs = steps[-1][1].outputs
@@ -330,7 +334,7 @@ class _Search:
                 applications.append(Application(rewrites[region.outputs], region.leaves))
                 for state in chosen[region.outputs].path():
                     assert state.parent is not None and state.move is not None
-                    rule = state.move.variant.origin
+                    rule = state.move.compiled.rule_id
                     self.uses[rule] = self.uses.get(rule, 0) + 1
                     self.shared.tally[rule].used += 1
                     self.shared.tally[rule].saved_s += (state.parent.price.time - state.price.time) * 1e-12

@@ -8,12 +8,13 @@ from dataclasses import replace
 from superopt.ir.infer import remake
 from superopt.ir.term import Term, rebuild
 from superopt.ir.trace import Step
+from superopt.rulebook.commutative import OperandOrder
 from superopt.search.cost.graph_cost import Price
 from superopt.search.cost.incremental import Changeable
-from superopt.search.match.compound_match import Joint, joint
-from superopt.search.match.graph_index import View
-from superopt.search.match.matcher import Match, Variant
-from superopt.search.match.operand_order import Normal
+from superopt.search.match.compiled_rule import CompiledRule
+from superopt.search.match.graph_index import GraphIndex
+from superopt.search.match.occurrence import Match
+from superopt.search.strategy.compound_match import Joint, joint
 from superopt.search.strategy.context import Shared
 from superopt.search.strategy.state import State
 
@@ -47,16 +48,16 @@ class Expander:
         self.distrusted: set[str] = set()
         self.usual: Collection[Term] = frozenset()
         self.expanded = 0
-        self.normal = Normal()
+        self.normal = OperandOrder()
         self._graphs: dict[tuple[Term, ...], Changeable] = {}
 
     def tidy(self) -> None:
         """Give back memory: there may be a thousand regions."""
-        self._shared.matcher.tidy()
-        self.normal = Normal()
+        self._shared.matcher.trim()
+        self.normal = OperandOrder()
         self._graphs.clear()
 
-    def view(self, state: State) -> View:
+    def view(self, state: State) -> GraphIndex:
         """The graph, indexed."""
         return self._graph(state.outputs).view
 
@@ -64,7 +65,7 @@ class Expander:
         if outputs not in self._graphs:
             if len(self._graphs) >= _GRAPHS:
                 del self._graphs[next(iter(self._graphs))]
-            self._graphs[outputs] = Changeable(self._shared.cost, View(outputs))
+            self._graphs[outputs] = Changeable(self._shared.cost, GraphIndex(outputs))
         return self._graphs[outputs]
 
     def _rounded(self, price: Price) -> Price:
@@ -90,31 +91,33 @@ class Expander:
         dear: list[tuple[Price, Match]] = []  # more than the bound allows, alone
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
 
-        def wanted(variant: Variant) -> bool:
-            if variant.by_values or (not variant.covers if functions else variant.chooses):
+        def wanted(variant: CompiledRule) -> bool:
+            if variant.is_denormal_rule or (not variant.selects_kernel if functions else variant.introduces_kernel):
                 return False
-            return not (variant.origin in self.distrusted or self._shared.luck.is_broken(variant.origin))
+            return not (variant.rule_id in self.distrusted or self._shared.luck.is_broken(variant.rule_id))
 
         def after(found: Match) -> Price:
             return self._rounded(graph.price(found.roots, found.results))
 
         matcher, view = self._shared.matcher, graph.view
-        matches = matcher.merges(view, near, wanted) if merges else matcher.matches(view, near, wanted, several)
+        matches = (
+            matcher.sibling_matches(view, near, wanted) if merges else matcher.matches(view, near, wanted, several)
+        )
         for found in matches:
             key = (found.roots, self.normal(found.results))
             if key in seen:
                 continue
             seen.add(key)
-            self._shared.tally[found.variant.origin].matched += 1
+            self._shared.tally[found.compiled.rule_id].matched += 1
             price = after(found)
-            if price.time == state.price.time and price >= state.price and found.only_writes_weights:
+            if price.time == state.price.time and price >= state.price and found.rewrites_only_weights:
                 continue
             (priced if price.time <= bound else dear).append((price, found))
         if not (merges or functions or several):
             made = joint((*priced, *dear), state.price, graph.view, after)
             priced += [(price, found) for price, found in made if price.time <= bound]
         priced.sort(key=lambda item: item[0])
-        self._shared.meter.expand(len(graph.view.terms), len(seen))
+        self._shared.meter.expand(len(graph.view.position), len(seen))
         return priced
 
     def child(self, state: State, found: Match, seen: set[tuple[Term, ...]] | None = None) -> State | None:
@@ -127,9 +130,9 @@ class Expander:
             for part in found.parts:
                 reached = self.child(reached, part, seen if part is found.parts[-1] else None) if reached else None
             return reached
-        signature = self._shared.check(found)
+        signature = self._shared.check(found.compiled.rule, found.bindings)
         if signature is None:
-            self._shared.tally[found.variant.origin].unproven += 1
+            self._shared.tally[found.compiled.rule_id].unproven += 1
             return None
         moved: dict[Term, Term] = {}
 
@@ -143,14 +146,14 @@ class Expander:
             if key in seen:
                 return None
             seen.add(key)
-        self._shared.tally[found.variant.origin].tried += 1
+        self._shared.tally[found.compiled.rule_id].tried += 1
         graph = self._graphs.get(state.outputs)
         price = graph.known(found.roots, found.results, moved.values()) if graph is not None else None
         price = self._rounded(self._shared.cost.price(outputs) if price is None else price)
-        step = Step(found.variant.rule, signature, found.roots)
+        step = Step(found.compiled.rule, signature, found.roots)
         child = State(outputs, price, state, step, found, moved=moved)
-        made, core = child.carried(state.made) | found.made.difference(self.usual), child.carried(state.core)
+        made, core = child.carried(state.made) | found.created.difference(self.usual), child.carried(state.core)
         if not state.core or not state.core.isdisjoint(found.covered):
-            core |= found.made.difference(self.usual)
-        focus = None if state.focus is None else child.carried(state.focus) | found.made
+            core |= found.created.difference(self.usual)
+        focus = None if state.focus is None else child.carried(state.focus) | found.created
         return replace(child, made=made, core=core, focus=focus)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from superopt.ir.term import Term, topological
-from superopt.search.match.graph_index import View
+from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.strategy.regions import Region, region_of
 
@@ -28,12 +28,12 @@ def site_regions(outputs: Sequence[Term], matcher: Matcher, of_values: bool) -> 
     `of_values`: sites that share a value of run time (the gates of a cell), else those that share weights alone (the
     time steps of a layer). Steps merge as soon as gates have, but gates of merged steps no longer meet.
     """
-    view = View(outputs)
-    for match in matcher.merges(view):
+    view = GraphIndex(outputs)
+    for match in matcher.sibling_matches(view):
         shared = frozenset.intersection(*(frozenset(term.inputs) for term in match.roots))
         if all(term.op in _PRODUCTS for term in match.covered) and of_values == any(map(_is_value, shared)):
             piece, alive = _chains(match.roots, view)
-            region = region_of(sorted({*match.covered, *piece}, key=view.terms.__getitem__), alive)
+            region = region_of(sorted({*match.covered, *piece}, key=view.position.__getitem__), alive)
             if region is not None:
                 yield region
 
@@ -42,7 +42,7 @@ def _is_value(term: Term | None) -> bool:
     return term is not None and not term.weight_only
 
 
-def _chains(roots: Sequence[Term], view: View) -> tuple[list[Term], list[Term]]:
+def _chains(roots: Sequence[Term], view: GraphIndex) -> tuple[list[Term], list[Term]]:
     """The only users of the roots, their only users and so on, as far as they need nothing that depends on another
     root, with the products that meet them there: what may be merged after the roots. And what is read further up."""
     piece: dict[Term, None] = {}

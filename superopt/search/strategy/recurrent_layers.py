@@ -15,11 +15,11 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.ops.recurrent import RECURRENT
-from superopt.rulebook.chain import StepLaw, step_law
-from superopt.rulebook.commutative import orders
-from superopt.rulebook.variadic import readings, schema_of
-from superopt.search.match.graph_index import View, node_of
-from superopt.search.match.matcher import Check
+from superopt.rulebook.chain import ChainRule, chain_rule
+from superopt.rulebook.commutative import guided_orders
+from superopt.rulebook.variadic import schema_of, variadic_forms
+from superopt.search.match.graph_index import GraphIndex, node_of
+from superopt.search.match.signature_check import Check
 
 __all__ = ["Recurrences", "cells", "chains"]
 
@@ -38,8 +38,8 @@ class Recurrences:
         self._keys = {*(f"Out:{op}" for op in RECURRENT), *(root.op for r in self._cells for root in r.lhs)}
 
     @cached_property
-    def _laws(self) -> list[StepLaw]:
-        return [law for rule in self._rules if (law := step_law(rule)) is not None]
+    def _laws(self) -> list[ChainRule]:
+        return [law for rule in self._rules if (law := chain_rule(rule)) is not None]
 
     @cached_property
     def _small(self) -> list[Rule]:
@@ -47,7 +47,7 @@ class Recurrences:
 
     def trace(self, outputs: Sequence[Term], check: Check) -> Trace | None:
         """What to do next with the graph: its cells, what is idle, one chain; None where there is nothing left."""
-        view = View(outputs)
+        view = GraphIndex(outputs)
         if not self._cells or self._keys.isdisjoint(view.by_key):
             return None
         ways = (cells(view, self._cells), _idle(view, self._small), chains(view, self._laws))
@@ -60,7 +60,7 @@ def _rolled_up(rule: Rule) -> set[str]:
     return after and after - {t.op for t in topological(rule.lhs)}
 
 
-def cells(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
+def cells(view: GraphIndex, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
     """Where rules of cells fit: the rule in the order of operands that is found there, and its roots."""
     taken: set[Term] = set()
     for rule in rules:
@@ -69,7 +69,7 @@ def cells(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term,
             continue
         fits: dict[tuple[Term, ...], list[tuple[Rule, Bindings]]] = {}
         for term in view.by_key.get(whole.op, []):
-            for ordered, roots in orders(rule, whole, term):
+            for ordered, roots in guided_orders(rule, whole, term):
                 bindings = match(ordered.lhs, roots)
                 if bindings is not None and taken.isdisjoint(roots):
                     fits.setdefault(roots, []).append((ordered, bindings))
@@ -110,11 +110,11 @@ def _is_typed(rule: Rule, bindings: Bindings) -> bool:
     return True
 
 
-def chains(view: View, laws: Sequence[StepLaw]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
+def chains(view: GraphIndex, laws: Sequence[ChainRule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
     """Where operators of one step follow each other with the same weights: the law of so many steps, and its roots."""
     for law in sorted(laws, key=lambda law: -len(law.rule.lhs)):
-        nodes = [term for term in view.terms if term.op == law.first.op and not term.weight_only]
-        before = {node: law.before(node) for node in nodes}
+        nodes = [term for term in view.position if term.op == law.first.op and not term.weight_only]
+        before = {node: law.predecessor(node) for node in nodes}
         follows = {first: node for node, first in before.items() if first in before}
         for start in nodes:
             if before[start] in before or start not in follows:
@@ -129,7 +129,7 @@ def chains(view: View, laws: Sequence[StepLaw]) -> Iterator[tuple[Rule, tuple[Te
                 for k, t in live
                 if t in view.outputs or not inner.issuperset(view.users.get(t, ())) or k == len(chain) - 1
             ]
-            rule = law.of(len(chain), [(k, int(str(t.attr("index")))) for k, t in reversed(wanted)])
+            rule = law.for_steps(len(chain), [(k, int(str(t.attr("index")))) for k, t in reversed(wanted)])
             if rule is not None:
                 yield rule, tuple(t for _, t in reversed(wanted))
                 return  # a chain may depend on another
@@ -143,15 +143,15 @@ def _is_idle(rule: Rule) -> bool:
     return len(rule.lhs) == 1 and right.op == "Var" and all(t.op in _MOVES for t in topological(rule.lhs))
 
 
-def _idle(view: View, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
+def _idle(view: GraphIndex, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
     """Where data is moved in vain; rules of two operands as laws of n."""
     by_op: dict[str, list[Rule]] = {}
     for rule in rules:
         by_op.setdefault(rule.lhs[0].op, []).append(rule)
-    for term in view.values:
+    for term in view.computed:
         for rule in by_op.get(term.op, ()):
             if 2 == len(rule.lhs[0].inputs) < len(term.inputs) <= _MOST:
-                found = next((r for r in readings(schema_of(rule)) if not r.sides), None)
+                found = next((r for r in variadic_forms(schema_of(rule)) if not r.single_operands), None)
                 rule = rule if found is None else found.schema(len(term.inputs), 0).rule
             if match(rule.lhs, (term,)) is not None:
                 yield rule, (term,)

@@ -27,7 +27,7 @@ from typing import NamedTuple
 from superopt.ir.term import Term, topological
 from superopt.search.cost.graph_cost import Price
 from superopt.search.match.graph_index import run_time_terms
-from superopt.search.match.matcher import Match
+from superopt.search.match.occurrence import Match
 from superopt.search.strategy.context import Shared
 from superopt.search.strategy.expander import Expander
 from superopt.search.strategy.state import State, fresh, lost, surroundings
@@ -123,7 +123,7 @@ class RegionSearch:
         saved: dict[str, int] = {}
         for state in self.best.path():
             assert state.parent is not None and state.move is not None
-            rule = state.move.variant.origin
+            rule = state.move.compiled.rule_id
             saved[rule] = saved.get(rule, 0) + state.parent.price.time - state.price.time
         rule = max(saved, key=lambda rule: saved[rule])
         self._expander.distrusted.add(rule)
@@ -231,7 +231,7 @@ class RegionSearch:
             moves = self._expander.moves(state, near, bound=state.price.time, functions=functions)
             cheaper = [(price, found) for price, found in moves if price < state.price]
             if not functions:  # constants first: what stands between two products keeps them from being one
-                cheaper.sort(key=lambda item: not item[1].absorbs)
+                cheaper.sort(key=lambda item: not item[1].folds_into_weights)
             lower = self._lower(state, cheaper, keep, functions)
             if lower is state:
                 break
@@ -246,7 +246,7 @@ class RegionSearch:
         chosen: list[Match] = []
         touched: set[Term] = set()
         for price, found in cheaper:
-            if not functions and found.only_writes_weights and price.weight_bytes > state.price.weight_bytes:
+            if not functions and found.rewrites_only_weights and price.weight_bytes > state.price.weight_bytes:
                 continue  # a choice of kernels, too
             if best is None:
                 child = self._child(state, found)
@@ -255,14 +255,14 @@ class RegionSearch:
                 best = child
                 if len(found.roots) > 1:  # with other moves it might make a cycle
                     break
-            elif len(found.roots) > 1 or found.variant.origin != chosen[0].variant.origin:
+            elif len(found.roots) > 1 or found.compiled.rule_id != chosen[0].compiled.rule_id:
                 continue
             if touched.isdisjoint(found.touched):
                 chosen.append(found)
                 touched |= found.touched
         if best is None or len(chosen) < 2:
             return best or state
-        place, lower = self._expander.view(state).terms, state
+        place, lower = self._expander.view(state).position, state
         # Users first: a term is another one as soon as what it is computed from is.
         for found in sorted(chosen, key=lambda found: place[found.roots[0]], reverse=True):
             if found.roots[0] in run_time_terms(lower.outputs):
@@ -276,11 +276,11 @@ class RegionSearch:
         self._expander.usual = frozenset(run_time_terms(self.base.outputs))
         for _, first in sorted(
             self._expander.moves(self.base, self.base.focus, bound=self.alpha * self.base.price.time),
-            key=lambda item: not self._luck.has_gained(item[1].name),
+            key=lambda item: not self._luck.has_gained(item[1].statistics_key),
         ):
             if self._over():
                 return None
-            rule = first.name
+            rule = first.statistics_key
             child = self._child(self.base, first) if self._luck.allows(self.effort, rule) else None
             if child is None:
                 continue
@@ -308,7 +308,7 @@ class RegionSearch:
                     return None
                 if left == 0:
                     break
-                rule = first.name
+                rule = first.statistics_key
                 if first.covered.isdisjoint(taken.move.covered) or not self._luck.allows(self.effort, rule):
                     continue
                 child = self._child(parent, first, {self._expander.normal(taken.outputs)})

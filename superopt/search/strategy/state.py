@@ -9,7 +9,7 @@ from superopt.ir.term import Term
 from superopt.ir.trace import Rewrite, Step
 from superopt.search.cost.graph_cost import Price
 from superopt.search.match.graph_index import run_time_terms
-from superopt.search.match.matcher import Match
+from superopt.search.match.occurrence import Match
 
 __all__ = ["State", "fresh", "lost", "surroundings"]
 
@@ -43,7 +43,7 @@ class State:
         for state in self.path(ancestor):
             terms, made = state.carried(terms), state.carried(made)
             if state.move is not None:
-                made |= state.move.made
+                made |= state.move.created
         return terms | surroundings(made)
 
     def path(self, ancestor: State | None = None) -> list[State]:
@@ -69,7 +69,7 @@ class State:
 
     def rules(self) -> list[str]:
         """Id of the rule of each step, as it stands in the rule set."""
-        return [state.move.variant.origin for state in self.path() if state.move is not None]
+        return [state.move.compiled.rule_id for state in self.path() if state.move is not None]
 
 
 def fresh(state: State) -> State:

@@ -13,8 +13,8 @@ from functools import cached_property
 
 from superopt.ir.term import Term
 from superopt.search.cost.graph_cost import Price
-from superopt.search.match.graph_index import View
-from superopt.search.match.matcher import Match
+from superopt.search.match.graph_index import GraphIndex
+from superopt.search.match.occurrence import Match
 
 __all__ = ["Joint", "joint"]
 
@@ -31,7 +31,7 @@ class Joint(Match):
     def of(parts: Sequence[Match]) -> Joint:
         """The moves as one."""
         return Joint(
-            parts[0].variant,
+            parts[0].compiled,
             parts[0].bindings,
             tuple(part.roots[0] for part in parts),
             tuple(part.results[0] for part in parts),
@@ -43,16 +43,16 @@ class Joint(Match):
     @cached_property
     def made(self) -> frozenset[Term]:
         """What any of them makes."""
-        return frozenset().union(*(part.made for part in self.parts))
+        return frozenset().union(*(part.created for part in self.parts))
 
     @property
-    def name(self) -> str:
+    def statistics_key(self) -> str:
         """A rule at one place says little of the rule at all of them."""
-        return f"{len(self.parts)} x {super().name}"
+        return f"{len(self.parts)} x {super().statistics_key}"
 
 
 def joint(
-    alone: Iterable[tuple[Price, Match]], now: Price, view: View, price: Callable[[Match], Price]
+    alone: Iterable[tuple[Price, Match]], now: Price, view: GraphIndex, price: Callable[[Match], Price]
 ) -> Iterator[tuple[Price, Match]]:
     """Sets of moves of one kind at all users of a value, and what they lead to, where that is less than what any of
     them leads to and each by itself is no gain (else it is made anyway)."""
@@ -61,7 +61,7 @@ def joint(
         if len(found.roots) == 1 and alone_price.time >= now.time:
             for shared in found.covered:
                 if shared is not found.roots[0] and len(view.users.get(shared, ())) > 1:
-                    members = sets.setdefault((shared, found.variant.kind), {})
+                    members = sets.setdefault((shared, found.compiled.operators), {})
                     root = found.roots[0]
                     if root not in members or alone_price < members[root][0]:
                         members[root] = alone_price, found
@@ -72,7 +72,7 @@ def joint(
             continue
         if not frozenset(view.users[shared]) <= frozenset().union(*(part.covered for part in parts)):
             continue
-        parts.sort(key=lambda part: view.terms[part.roots[0]])
+        parts.sort(key=lambda part: view.position[part.roots[0]])
         whole = Joint.of(parts)
         if whole.results in seen or not _independent(parts, view):
             continue
@@ -82,7 +82,7 @@ def joint(
             yield together, whole
 
 
-def _independent(parts: Sequence[Match], view: View) -> bool:
+def _independent(parts: Sequence[Match], view: GraphIndex) -> bool:
     """Whether none reads what is computed from the root of another one."""
     return not any(
         view.depends(bound, other.roots[0])
