@@ -14,7 +14,7 @@ from pathlib import Path
 
 from superopt.ir.notation import show_rule
 from superopt.rulebook.loading import read_rules, rule_files
-from verify.proofs import prove_at
+from verify.diagnose.decide import decide
 
 FOREIGN = Path(__file__).resolve().parent.parent / "tests" / "prover" / "foreign"
 
@@ -29,7 +29,7 @@ def main(paths: list[str]) -> None:
         for file in rule_files(Path(path)):
             for listed in read_rules(file):
                 start = time.process_time()
-                found = [type(prove_at(listed.rule, signature)).__name__ for signature in listed.rule.signatures]
+                found = [type(decide(listed.rule, signature)).__name__ for signature in listed.rule.signatures]
                 times.append((time.process_time() - start, show_rule(listed.rule)))
                 signatures += len(found)
                 worst = next((name for name in ("Refuted", "Unknown") if name in found), "Proved")

@@ -13,7 +13,7 @@ from superopt.ir.infer import remake, replace
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
-from verify.proofs import ProofBook
+from verify.proof_book import Book
 
 __all__ = ["ReplayError", "replay", "replay_rewrite"]
 
@@ -22,7 +22,7 @@ class ReplayError(ValueError):
     """The trace does not show what it claims; the message says where."""
 
 
-def replay(outputs: tuple[Term, ...], trace: Trace, book: ProofBook) -> tuple[Term, ...]:
+def replay(outputs: tuple[Term, ...], trace: Trace, book: Book) -> tuple[Term, ...]:
     """The outputs after all applications of `trace`. Raises ReplayError unless every step is proven and fits."""
     checked: set[Rewrite] = set()
     present = set(topological(outputs))
@@ -41,7 +41,7 @@ def replay(outputs: tuple[Term, ...], trace: Trace, book: ProofBook) -> tuple[Te
     return _rebuilt(outputs, origin)
 
 
-def replay_rewrite(rewrite: Rewrite, book: ProofBook) -> None:
+def replay_rewrite(rewrite: Rewrite, book: Book) -> None:
     """Checks one region's steps. Raises ReplayError."""
     state = rewrite.before
     for number, step in enumerate(rewrite.steps, 1):
@@ -50,7 +50,7 @@ def replay_rewrite(rewrite: Rewrite, book: ProofBook) -> None:
         raise ReplayError("the steps do not end at the result that the trace claims")
 
 
-def _stepped(state: tuple[Term, ...], step: Step, book: ProofBook, number: int) -> tuple[Term, ...]:
+def _stepped(state: tuple[Term, ...], step: Step, book: Book, number: int) -> tuple[Term, ...]:
     rule, where = step.rule, f"step {number}, rule {step.rule.id}"
     if not set(step.roots) <= set(topological(state)):
         raise ReplayError(f"{where}: a term to rewrite is not in the graph")

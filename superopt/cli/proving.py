@@ -16,8 +16,9 @@ from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import AttrVar
 from superopt.optimizer.confirm import Confirmation, confirm
 from superopt.rulebook.loading import RulesError, read_rules, rule_files
+from verify.certificates import Certificate
+from verify.diagnose.decide import decide, with_weakest
 from verify.diagnose.second_opinion import Opinion, second_opinion
-from verify.proofs import Certificate, prove_at, with_weakest
 from verify.prove.facts import Script
 from verify.verdict import NUMERICS, Counterexample, Proved, Refuted, Verdict
 
@@ -124,7 +125,7 @@ def _prove(task: Task) -> Report:
         signatures, reason = (), str(error)
     for signature in signatures:
         heard: list[Script] = []
-        verdict = prove_at(rule, signature, heard.append)
+        verdict = decide(rule, signature, heard.append)
         verdicts.append((signature, verdict))
         if isinstance(verdict, Proved):
             queries += heard

@@ -13,7 +13,7 @@ from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
 from superopt.optimizer.ranking import Ranking, RuleRank, TraceError, rank
 from superopt.rulebook.loading import certified_rules
-from verify.proofs import kernel_hash
+from verify.certificates import kernel_hash
 
 __all__ = ["rank_command"]
 

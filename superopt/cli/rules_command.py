@@ -29,7 +29,7 @@ from superopt.generate.derive import (
 from superopt.ir.notation import show_rule, show_signature, show_terms
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.rulebook.loading import CERTIFICATES, RulesError, beside, certified_rules, load_rules
-from verify.proofs import kernel_hash, load_certificates
+from verify.certificates import kernel_hash, load_certificates
 
 __all__ = ["rules_command"]
 
@@ -175,10 +175,10 @@ def _asked(path: Path) -> list[tuple[Rule, _Conditions]]:
     if not rules:
         raise RulesError(f"{path}: there is no rule in it")
     try:
-        certificates = load_certificates(source) if source.is_file() else {}
+        certificates = load_certificates(source) if source.is_file() else []
     except ValueError:
-        certificates = {}
-    known = {one.rule: {at: proved.conditions for at, proved in one.proofs} for one in certificates.values()}
+        certificates = []
+    known = {one.rule: {at: proved.conditions for at, proved in one.proofs} for one in certificates}
     return [(rule, known.get(rule.id, {})) for rule in rules]
 
 

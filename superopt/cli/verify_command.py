@@ -15,8 +15,8 @@ from superopt.cli.certifying import certifiable, write_certificates
 from superopt.cli.proving import PROVEN, REFUTED, UNKNOWN, AtSignature, Report, prove_all, tasks
 from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, results
 from superopt.rulebook.loading import rule_files, shipped_rules
+from verify.certificates import kernel_hash
 from verify.diagnose.second_opinion import cvc5_version
-from verify.proofs import kernel_hash
 from verify.prove.facts import solver_version
 from verify.verdict import NUMERICS
 

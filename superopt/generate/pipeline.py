@@ -24,7 +24,7 @@ from superopt.generate.run.store import Store, write_whole
 from superopt.generate.run.workers import Workers, code_hash
 from superopt.generate.stage_counts import StageCounts, Summary
 from superopt.generate.stages import RunConfig, enumerated, merged, proven, settled
-from verify.proofs import prove_at
+from verify.diagnose.decide import decide
 
 __all__ = ["UnknownFamily", "choose", "generate"]
 
@@ -58,7 +58,7 @@ def generate(
     scheduler: str | None = None,
     memory: int | None = None,
     resume: bool = False,
-    prover: Prover = prove_at,
+    prover: Prover = decide,
     witness: CounterexampleCheck | None = None,
 ) -> Summary:
     """Finds, proves and writes all rules of `families` (all that are not optional) into `out_dir` (made where missing):

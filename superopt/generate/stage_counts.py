@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 
-from verify.proofs import kernel_hash
+from verify.certificates import kernel_hash
 from verify.prove.facts import solver_version
 
 __all__ = ["StageCounts", "Summary"]

@@ -30,7 +30,8 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import topological
 from superopt.ir.types import tensor
 from superopt.rulebook.variadic import Schema
-from verify.proofs import Certificate, prove_at, with_weakest
+from verify.certificates import Certificate
+from verify.diagnose.decide import decide, with_weakest
 from verify.verdict import Proved
 
 __all__ = ["RunConfig", "enumerated", "merged", "proven", "settled"]
@@ -48,7 +49,7 @@ class RunConfig:
     operators: int | None = None  # most operators a side; None: as many as each family says
     seed: int = 0
     memory: int | None = None  # bytes for the graphs that one shard compares at once
-    prover: Prover = prove_at
+    prover: Prover = decide
     witness: CounterexampleCheck | None = None
 
 

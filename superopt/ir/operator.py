@@ -67,6 +67,8 @@ class Operator:
     ieee: str = ""
     # All values are in the range of every numeric element type, though the definition computes them.
     in_range: bool = False
+    # Recurrent operators: the operands that are states. Outputs 1, 2, ... are their last values, in the same order.
+    states: tuple[int, ...] = ()
 
 
 OPERATORS: dict[str, Operator] = {}

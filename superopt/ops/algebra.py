@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 from superopt.ir.dim import Size, Sizes
 
-__all__ = ["Algebra", "Guard", "Piece", "Table", "at_least", "below", "equal"]
+__all__ = ["Algebra", "Guard", "Piece", "Table", "at_least", "below", "equal", "holds"]
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,11 @@ def equal(left: Size, right: Size) -> Guard:
     return Guard("==", left - right)
 
 
+def holds(relation: str, value: float | Fraction) -> bool:
+    """Return True if the number `value` has the relation to 0: one of > >= == (see `Algebra.choose`)."""
+    return {">": value > 0, ">=": value >= 0, "==": value == 0}[relation]
+
+
 @dataclass(frozen=True)
 class Table:
     """A tensor of known numbers, in row-major order."""
@@ -101,7 +106,7 @@ class Algebra(Protocol):
     def add(self, *parts: Any) -> Any: ...
     def multiply(self, left: Any, right: Any) -> Any: ...
     def apply(self, function: str, *arguments: Any) -> Any:
-        """A function of `verify.functions`, element by element."""
+        """A function of `verify.diagnose.functions`, element by element."""
 
     def choose(self, relation: str, value: Any, yes: Any, no: Any) -> Any:
         """`yes` where value > 0, value >= 0 or value == 0 (`relation` is the sign), else `no`."""

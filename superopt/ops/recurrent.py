@@ -10,7 +10,7 @@ Source: the pages of GRU and LSTM in the ONNX specification, with the default ac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -68,7 +68,7 @@ def _shapes(name: str, shapes: Sequence[Any], attrs: Mapping[str, Any], need: Ne
 def _spec(name: str, kind: Recurrent) -> Operator:
     operands, outputs = kind.places.stop, 1 + len(kind.states)
     shape = partial(_shapes, name)
-    return op(
+    entry = op(
         name,
         operands,
         operands,
@@ -78,6 +78,7 @@ def _spec(name: str, kind: Recurrent) -> Operator:
         outputs=lambda attrs: outputs,
         meaning=_MEANINGS[name],
     )
+    return replace(entry, states=tuple(kind.places))
 
 
 _State: TypeAlias = Callable[[int, Size, Size], Any]  # of a step, at a place in the batch and one in the state

@@ -10,7 +10,7 @@ import onnx
 from superopt.ir.trace import Trace
 from superopt.onnx_io import Body, Model, ModelError, Place, bodies, put_back, write_body
 from superopt.optimizer.model_search import Finder, SearchRequest
-from verify.proofs import ProofBook
+from verify.proof_book import ProofBook
 from verify.replay import ReplayError, replay
 
 __all__ = ["RewrittenBodies", "search_bodies"]

@@ -14,7 +14,7 @@ from superopt.optimizer.options import Options
 from superopt.optimizer.strategies import Strategy
 from superopt.runtime import Target
 from superopt.search import AnalyticCost, Attempts, Device, MeasuredCost, ModelTimer, Progress, device_of, search
-from verify.proofs import ProofBook
+from verify.proof_book import Book
 
 __all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model"]
 
@@ -36,7 +36,7 @@ class SearchRequest:
 
     model: Model
     rules: list[Rule]
-    proofs: ProofBook
+    proofs: Book
     target: Target
     options: Options
     budget_s: float

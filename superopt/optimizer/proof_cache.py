@@ -1,7 +1,8 @@
-"""Verdicts of earlier runs, for the search alone: what it relies on is proven anew before anything is written."""
+"""Verdicts for the search alone: from certificates and earlier runs. What is written rests on proofs of this run."""
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,103 +10,96 @@ from pathlib import Path
 from superopt.ir.notation import show_signature
 from superopt.ir.rule import Rule, Signature
 from superopt.search import default_path
-from verify.proofs import Certificate, ProofBook, kernel_hash
+from verify.certificates import Certificate, CertifiedBook, proof_from_json, proof_to_json, rule_kernel_hash
+from verify.diagnose.counterexample import find_counterexample
+from verify.proof_book import Book, ProofBook, both_ways
 from verify.verdict import Proved, Unknown, Verdict
 
 __all__ = ["RememberedProofs"]
 
-_PATIENCE_S = 10.0  # while another process writes
+_WRITER_TIMEOUT_S = 10.0  # while another process writes
 _NONE = ""  # no proof
-_IN_KEY = Signature(())  # a signature need not be read back: not all that rules are used at have a notation
 
 
-class RememberedProofs(ProofBook):
-    """A `ProofBook` that remembers what it has proven, or tried to, in the user's cache directory (`path`).
+class RememberedProofs(Book):
+    """The book that the search asks. It keeps the prover's verdicts in the user's cache directory (`path`).
 
-    Only verdicts of this very kernel count. A file that cannot be used is as good as none. `own` has none of an earlier
-    run and no certificate: what it does not know it proves.
+    Only verdicts of this very kernel count. A file that cannot be used is as good as none. The proofs of this run are
+    in `own`, a book without certificates and without verdicts of earlier runs: the replay asks that one.
     """
 
     def __init__(
-        self, certificates: Mapping[str, Certificate] | None = None, numerics: str = "real-only",
+        self, certificates: Mapping[Rule, Certificate] | None = None, numerics: str = "real-only",
         path: Path | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(numerics=numerics)
-        self.own = ProofBook(numerics=numerics)
-        self._read: dict[tuple[str, Signature], tuple[str, Rule]] = {}  # proofs of earlier runs, and their keys
-        self._certificates = certificates or {}
-        self._looked_up: set[str] = set()  # rules whose certificates have been read
-        self._known: dict[tuple[str, Signature], Verdict] = {}
+        super().__init__(numerics)
+        self._certified = CertifiedBook(certificates or {}, numerics, find_counterexample)
+        self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
+        self._keys: dict[tuple[Rule, Signature], str] = {}  # of verdicts that an earlier run has found
         self._connection: sqlite3.Connection | None = None
         path = path or default_path().with_name("verdicts.sqlite")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = sqlite3.connect(path, timeout=_PATIENCE_S, isolation_level=None)
+            self._connection = sqlite3.connect(path, timeout=_WRITER_TIMEOUT_S, isolation_level=None)
             self._connection.execute("PRAGMA synchronous=OFF")  # a verdict lost in a crash costs one proof
             self._connection.execute("CREATE TABLE IF NOT EXISTS verdict (key TEXT PRIMARY KEY, proof TEXT NOT NULL)")
         except (OSError, sqlite3.Error):
             self._connection = None
 
+    @property
+    def own(self) -> ProofBook:
+        """The proofs made in this run."""
+        return self._certified.own
+
     def verdict(self, rule: Rule, signature: Signature) -> Verdict:
-        """The verdict at `signature`, as it was found by this run or an earlier one."""
-        at = (rule.id, signature)
-        if at not in self._known:
-            listed = self._certified(rule, signature)
-            sides = " = ".join(" ".join(term.digest for term in side) for side in (rule.lhs, rule.rhs))
-            key = f"{kernel_hash()}|{sides}|{show_signature(signature)}"
-            found = None if listed else self._remembered(key)
-            if found is not None:
-                self._verdicts[at] = found  # answers for the reversed equation, too, as it did when it was found
-                self._read[at] = key, rule
-            elif listed:
-                found = super().verdict(rule, signature)
-            else:
-                found = self._verdicts[at] = self.own.verdict(rule, signature)
-                self._remember(key, rule, found)
-            self._known[at] = found
-        return self._known[at]
+        """Return the verdict at `signature`, as it was found by this run or an earlier one."""
+        at = (rule, signature)
+        if at not in self._verdicts:
+            found: Verdict | None = self._certified.certified(rule, signature)
+            found = found or both_ways(self._verdicts.get((rule.reversed(), signature)))
+            self._verdicts[at] = found or self._remembered(at) or self._proven(at)
+        return self._verdicts[at]
 
     def correct(self) -> None:
-        """Forgets the proofs of earlier runs that this one could not repeat.
+        """Forget the proofs of earlier runs that this one could not repeat.
 
         Z3 may find a proof in one process and give up in another.
         """
-        for at, (key, rule) in self._read.items():
-            verdict = self.own._verdicts.get(at)
+        for at, key in self._keys.items():
+            verdict = self.own.known(*at)
             if verdict is not None and not isinstance(verdict, Proved):
-                self._remember(key, rule, verdict)
+                self._store(key, verdict)
 
-    def _certified(self, rule: Rule, signature: Signature) -> bool:
-        """Whether a certificate answers, that of the reversed equation too; those of the two rules are read here."""
-        reverse = rule.reversed().id
-        for name in (rule.id, reverse):
-            if name not in self._looked_up:
-                self._looked_up.add(name)
-                certificate = self._certificates.get(name)
-                if certificate is not None:
-                    self._verdicts.update(ProofBook({name: certificate})._verdicts)
-        there = self._verdicts.get((reverse, signature))
-        return (rule.id, signature) in self._verdicts or (isinstance(there, Proved) and not there.defined_left)
+    def _proven(self, at: tuple[Rule, Signature]) -> Verdict:
+        verdict = self.own.verdict(*at)
+        self._store(_key(*at), verdict)
+        return verdict
 
-    def _remembered(self, key: str) -> Verdict | None:
+    def _remembered(self, at: tuple[Rule, Signature]) -> Verdict | None:
+        """The verdict of an earlier run."""
+        if self._connection is None:
+            return None
+        key = _key(*at)
         try:
-            row = (
-                self._connection
-                and self._connection.execute("SELECT proof FROM verdict WHERE key = ?", (key,)).fetchone()
-            )
+            row = self._connection.execute("SELECT proof FROM verdict WHERE key = ?", (key,)).fetchone()
             if not row:
                 return None
-            if row[0] == _NONE:
-                return Unknown("not proven by an earlier run")
-            ((_, proved),) = Certificate.from_json(row[0]).proofs
-            return proved
+            found = Unknown("not proven by an earlier run") if row[0] == _NONE else proof_from_json(json.loads(row[0]))
         except (sqlite3.Error, ValueError, KeyError, TypeError):
             return None
+        self._keys[at] = key
+        return found
 
-    def _remember(self, key: str, rule: Rule, verdict: Verdict) -> None:
-        proof = Certificate.of(rule, [(_IN_KEY, verdict)], key).to_json() if isinstance(verdict, Proved) else _NONE
+    def _store(self, key: str, verdict: Verdict) -> None:
+        proof = json.dumps(proof_to_json(verdict)) if isinstance(verdict, Proved) else _NONE
         try:
             if self._connection is not None:
                 self._connection.execute("INSERT OR REPLACE INTO verdict VALUES (?, ?)", (key, proof))
         except sqlite3.Error:
             self._connection = None
+
+
+def _key(rule: Rule, signature: Signature) -> str:
+    """The kernel, both sides by their 128-bit digests, and the signature."""
+    sides = " = ".join(" ".join(term.digest for term in side) for side in (rule.lhs, rule.rhs))
+    return f"{rule_kernel_hash(rule)}|{sides}|{show_signature(signature)}"

@@ -15,7 +15,9 @@ from superopt.rulebook.commutative import operand_orders
 from superopt.search.match.match_counts import count_matches
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.signature_check import Check
-from verify.proofs import Certificate, ProofBook
+from verify.certificates import Certificate, CertifiedBook
+from verify.diagnose.counterexample import find_counterexample
+from verify.proof_book import Book
 
 __all__ = ["RuleRank", "Ranking", "TraceError", "rank"]
 
@@ -56,7 +58,7 @@ class Ranking:
 def rank(
     models: Sequence[Path],
     rules: Iterable[Rule],
-    certificates: Mapping[str, Certificate],
+    certificates: Mapping[Rule, Certificate],
     traces: Sequence[Path] = (),
     *,
     anew: bool = False,
@@ -87,7 +89,7 @@ def rank(
             if step in origin:
                 uses[origin[step]] += count
 
-    ready, check = RuleIndex(rules), _check(ProofBook(certificates), listed, anew)
+    ready, check = RuleIndex(rules), _check(CertifiedBook(certificates, refute=find_counterexample), listed, anew)
     sites: list[Counter[str]] = []
     for number, path in enumerate(models, 1):
         progress(f"matching: {path} ({number} of {len(models)})")
@@ -107,7 +109,7 @@ def _variants(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Rule, Rule]]:
                 yield rule, directed, variant
 
 
-def _check(book: ProofBook, listed: Mapping[Rule, Rule], anew: bool) -> Check:
+def _check(book: Book, listed: Mapping[Rule, Rule], anew: bool) -> Check:
     """Asks for a signature, of the rule as it is listed: the order of operands changes nothing, and that one has the
     certificate. Without `anew` nothing is proven, except against the direction for which a certificate speaks."""
 

@@ -23,7 +23,7 @@ from superopt.report.data import (
     Tested,
     Totals,
 )
-from verify.proofs import Certificate, kernel_hash, line_hash
+from verify.certificates import Certificate, kernel_hash, line_hash
 from verify.verdict import NUMERICS, Proved
 
 __all__ = ["ReportError", "collect"]
@@ -35,7 +35,7 @@ class ReportError(ValueError):
 
 def collect(
     families: Mapping[str, Sequence[tuple[int, Rule]]],
-    certificates: Mapping[str, Certificate],
+    certificates: Mapping[Rule, Certificate],
     beside: Callable[[str], Path],
 ) -> Report:
     """Return the report on `families` (name -> certified rules with their line numbers).
@@ -45,7 +45,7 @@ def collect(
     """
     times = _times(beside("times.json"))
     rules = tuple(
-        _entry(family, line, rule, certificates[rule.id], times.get(rule.id))
+        _entry(family, line, rule, certificates[rule], times.get(rule.id))
         for family, of in families.items()
         for line, rule in of
     )

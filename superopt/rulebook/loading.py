@@ -9,7 +9,7 @@ from pathlib import Path
 
 from superopt.ir.notation import NotationError, parse_rule, show_signature
 from superopt.ir.rule import Rule
-from verify.proofs import Certificate, kernel_hash, line_hash
+from verify.certificates import Certificate, line_hash, rule_kernel_hash
 
 __all__ = [
     "CERTIFICATES", "TIMES", "Certificates", "Listed", "RulesError", "beside", "certified_rules", "load_rules",
@@ -95,59 +95,84 @@ def beside(path: Path | None, name: str) -> Path:
     return path / name if path.is_dir() else path.with_name(f"{path.stem}.{name}")
 
 
-class Certificates(Mapping[str, Certificate]):
-    """The certificates of a file by rule id, read where they are asked for: a model needs a few of them."""
+@dataclass(frozen=True)
+class _Entry:
+    """A line of a file of certificates, of which only what is needed to compare it with a rule has been read."""
+
+    number: int
+    line: str
+    text: str  # hash of the rule's line
+    kernel: str
+    signatures: list[str]
+
+
+class Certificates(Mapping[Rule, Certificate]):
+    """The certificates of admitted rules (`admit`). Each is read when it is asked for: a model needs a few of them.
+
+    A line is found by the rule's id and then compared with the whole rule: by the hash of the line that the rule's two
+    sides were read from. Rules of one id are different keys here unless their sides are the same.
+    """
 
     def __init__(self, source: Path) -> None:
-        """Raises RulesError where a line of `source` is no certificate; of no file at all there are none."""
+        """Raises RulesError where a line of `source` is no certificate; a file that is missing holds none."""
         self._source = source
-        self._lines: dict[str, tuple[int, str]] = {}
-        self._heads: dict[str, tuple[object, ...]] = {}
-        self._read: dict[str, Certificate] = {}
+        self._entries: dict[str, list[_Entry]] = {}
+        self._admitted: dict[Rule, _Entry] = {}
+        self._read: dict[Rule, Certificate] = {}
         lines = source.read_text(encoding="utf-8").splitlines() if source.is_file() else []
         for number, line in enumerate(lines, 1):
             try:
                 data = json.loads(line)
-                rule = data["rule"]
-                self._heads[rule] = data["text"], data["kernel"], [proof["signature"] for proof in data["proofs"]]
+                signatures = [proof["signature"] for proof in data["proofs"]]
+                entry = _Entry(number, line, data["text"], data["kernel"], signatures)
+                self._entries.setdefault(data["rule"], []).append(entry)
             except (ValueError, KeyError, TypeError) as error:
                 raise self._unreadable(number, error) from error
-            self._lines[rule] = number, line
 
     def _unreadable(self, number: int, error: Exception) -> RulesError:
         return RulesError(f"{self._source}:{number}: not a certificate ({type(error).__name__}: {error})")
 
-    def __getitem__(self, rule: str) -> Certificate:
+    def _certificate(self, entry: _Entry) -> Certificate:
+        try:
+            return Certificate.from_json(entry.line)
+        except (ValueError, KeyError, TypeError) as error:
+            raise self._unreadable(entry.number, error) from error
+
+    def __getitem__(self, rule: Rule) -> Certificate:
         """Raises KeyError for a rule without one, RulesError for one that cannot be read."""
         if rule not in self._read:
-            number, line = self._lines[rule]
-            try:
-                self._read[rule] = Certificate.from_json(line)
-            except (ValueError, KeyError, TypeError) as error:
-                raise self._unreadable(number, error) from error
+            self._read[rule] = self._certificate(self._admitted[rule])
         return self._read[rule]
 
     def __contains__(self, rule: object) -> bool:
-        return rule in self._lines
+        return rule in self._admitted
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._lines)
+    def __iter__(self) -> Iterator[Rule]:
+        return iter(self._admitted)
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._admitted)
 
-    def misfit(self, listed: Listed) -> str | None:
-        """Why none of them certifies the rule as it stands there; None where one does."""
-        rule = listed.rule
-        if rule.id not in self:
+    def admit(self, listed: Listed) -> str | None:
+        """Return why no certificate here certifies the rule as it stands in its file; None where one does, which is
+        from now on the rule's."""
+        rule, text = listed.rule, line_hash(listed.text)
+        entries = self._entries.get(rule.id)
+        if entries is None:
             return f"no certificate in {self._source}"
-        # The same text is the same certificate; other text may still say the same.
-        shown = line_hash(listed.text), kernel_hash(), [show_signature(signature) for signature in rule.signatures]
-        return None if shown[2] and self._heads[rule.id] == shown else self[rule.id].misfit(rule, listed.text)
+        entry = next((entry for entry in entries if entry.text == text), entries[0])
+        # The same text is the same signature; other text may still say the same.
+        shown = [show_signature(signature) for signature in rule.signatures]
+        if not shown or (entry.text, entry.signatures, entry.kernel) != (text, shown, rule_kernel_hash(rule)):
+            reason = self._certificate(entry).misfit(rule, listed.text)
+            if reason is not None:
+                return reason
+        self._admitted.setdefault(rule, entry)
+        return None
 
 
 def certified_rules(path: Path | None = None) -> tuple[list[Listed], Certificates]:
-    """The rules of a file or folder (None: the shipped ones) for use, and their certificates by rule id.
+    """The rules of a file or folder (None: the shipped ones) for use, and their certificates.
 
     Raises RulesError unless this kernel has certified every rule, exactly as it stands there.
     """
@@ -159,7 +184,7 @@ def certified_rules(path: Path | None = None) -> tuple[list[Listed], Certificate
         raise RulesError(f"{error}; {todo}") from error
     rules = [listed for file in files for listed in read_rules(file)]
     for listed in rules:
-        reason = certificates.misfit(listed)
+        reason = certificates.admit(listed)
         if reason is not None:
             raise RulesError(f"{listed.place}: rule {listed.rule.id}: {reason}; {todo}")
     return rules, certificates

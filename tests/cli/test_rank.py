@@ -24,7 +24,7 @@ from superopt.search.match.rule_index import RuleIndex
 from tests.support.certified import certified
 from tests.support.models import LORA_RULES, floats, model, weights
 from tests.support.search_rules import believe
-from verify.proofs import ProofBook, kernel_hash
+from verify.certificates import CertifiedBook, kernel_hash
 
 UNUSED = "Transpose[perm=[1, 0]](Transpose[perm=[1, 0]](x)) = x @ x[_,_]\n"
 
@@ -77,7 +77,7 @@ def trace(twice: Path, rules: Path, tmp_path: Path) -> tuple[Path, dict[str, int
     found = search(
         read.outputs,
         [entry.rule for entry in listed],
-        ProofBook(certificates).check,
+        CertifiedBook(certificates).check,
         AnalyticCost(),
         position=read.position,
         limit=400,

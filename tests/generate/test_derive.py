@@ -35,7 +35,8 @@ from superopt.ir.types import TensorType, tensor
 from superopt.rulebook.commutative import operand_orders
 from superopt.rulebook.loading import certified_rules, load_rules
 from tests.support.paths import TESTS
-from verify.proofs import Certificate, certify
+from verify.certificates import Certificate
+from verify.diagnose.decide import certify
 
 FOREIGN = TESTS / "prover" / "foreign"
 
@@ -56,7 +57,7 @@ T = "Transpose[perm=[1, 0]]"
 def deriver(*rules: str, most: int = 20_000) -> Deriver:
     """By certificates made on the spot."""
     parsed = [parse_rule(rule) for rule in rules]
-    certificates = {rule.id: certificate(rule) for rule in parsed}
+    certificates = {rule: certificate(rule) for rule in parsed}
     return Deriver(parsed, CertificateCheck(parsed, certificates), most)
 
 
@@ -177,7 +178,7 @@ def test_a_certificate_speaks_for_its_signatures_only(few: Deriver) -> None:
     assert few.derive(lhs, rhs) is None
     rule = parse_rule(ASSOCIATIVE)
     assert (
-        Deriver([rule], CertificateCheck([rule], {rule.id: certificate(rule)}, anew=True)).derive(lhs, rhs) is not None
+        Deriver([rule], CertificateCheck([rule], {rule: certificate(rule)}, anew=True)).derive(lhs, rhs) is not None
     )
 
 
@@ -368,7 +369,7 @@ def test_a_rule_follows_at_all_its_signatures_or_not(few: Deriver) -> None:
 def test_shipped_rules_follow_from_themselves(shipped: Deriver) -> None:
     _, certificates = certified_rules()
     for rule in load_rules():
-        conditions = {at: proved.conditions for at, proved in certificates[rule.id].proofs}
+        conditions = {at: proved.conditions for at, proved in certificates[rule].proofs}
         assert consequence(shipped, rule, rule.signatures, 1, conditions).outcome == DERIVED, rule.id
         shipped.forget()
 

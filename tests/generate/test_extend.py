@@ -14,7 +14,7 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.types import tensor
 from superopt.rulebook.loading import load_rules
 from superopt.rulebook.variadic import extended, schema_of
-from verify.proofs import prove_at
+from verify.diagnose.decide import decide
 from verify.verdict import Proved, Unknown, Verdict
 
 _CONV = "Conv[dilations=[1, 1], group=1, pads=p, strides=st]"
@@ -139,7 +139,7 @@ def test_law_of_three(two: str, three: str, check: SamplingCheck) -> None:
     assert f"{show_rule(schema.rule)} @ {show_signature(schema.base)}" == three
     assert schema.open == schema.base and set(schema.kinds) == {name for name, _ in schema.open.attrs}
     assert check.holds(schema.rule, schema.base)
-    assert isinstance(prove_at(schema.rule, schema.base), Proved)
+    assert isinstance(decide(schema.rule, schema.base), Proved)
 
 
 def test_element_types_go_along() -> None:
@@ -153,7 +153,7 @@ def test_element_types_go_along() -> None:
     assert schema is not None
     assert show_terms(schema.rule.rhs) == "Where(Concat[axis=-1](k, m, k3), Concat[axis=-1](a, b, a3), s)"
     assert show_signature(schema.base) == "a[_] a3[_] b[_] k:bool[_] k3:bool[_] m:bool[_] s[]"
-    assert isinstance(prove_at(schema.rule, schema.base), Proved)
+    assert isinstance(decide(schema.rule, schema.base), Proved)
 
 
 @pytest.mark.parametrize("text", _NONE.values(), ids=list(_NONE))
@@ -172,7 +172,7 @@ def test_extensions_are_proven_at_three_and_four(check: SamplingCheck) -> None:
     tried: list[tuple[Rule, Signature, Verdict]] = []
 
     def prover(rule: Rule, signature: Signature) -> Verdict:
-        tried.append((rule, signature, prove_at(rule, signature)))
+        tried.append((rule, signature, decide(rule, signature)))
         return tried[-1][-1]
 
     merged, part = (parse_rule(_LAWS[name][0]) for name in ("outputs", "the last part"))
@@ -200,7 +200,7 @@ def test_what_is_false_or_not_proven_is_left_out(check: SamplingCheck) -> None:
     false = parse_rule("Max(x, y) = Sub(Add(x, y), Min(x, y)) @ x[_] y[_]")  # of three, the middle one is left too
     assert extended(absorbed, 3) is None
     assert extended(false, 3) is not None
-    assert list(extensions([schema_of(false)], check, prove_at)) == []
+    assert list(extensions([schema_of(false)], check, decide)) == []
     concat = schema_of(parse_rule(_LAWS["Concat"][0]))
     assert list(extensions([concat], check, lambda rule, signature: Unknown("not asked"))) == []
 

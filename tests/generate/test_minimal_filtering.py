@@ -18,7 +18,7 @@ from superopt.ir.dim import evaluate, symbol
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, map_terms
 from superopt.ops.algebra import Table, at_least, below
-from verify.proofs import prove_at
+from verify.diagnose.decide import decide
 from verify.prove.prover import Proved
 from verify.prove.sums import ONE, Access, Entry, Product
 from verify.prove.symbolic import Symbolic
@@ -52,7 +52,7 @@ def _smallest() -> Rule:
 
 def test_the_smallest_tile_is_proven_for_all_sizes_and_pads() -> None:
     rule = _smallest()
-    proof = prove_at(rule, rule.signatures[0])
+    proof = decide(rule, rule.signatures[0])
     assert isinstance(proof, Proved) and proof.numerics == "real-only" and not proof.guards
 
 
@@ -76,7 +76,7 @@ def test_another_number_is_no_law(position: int) -> None:
     false = Rule(rule.lhs, map_terms(rule.rhs, build), rule.signatures)
     assert false.rhs != rule.rhs
     assert not SamplingCheck(Evaluator(0), 0).holds(false, false.signatures[0])
-    assert not isinstance(prove_at(false, false.signatures[0]), Proved)
+    assert not isinstance(decide(false, false.signatures[0]), Proved)
 
 
 NUMBERS = st.integers(-3, 3).map(Fraction)

@@ -15,7 +15,7 @@ from superopt.generate.prove.prove_conjectures import Settler
 from superopt.ir.notation import parse_rule, show_rule
 from superopt.ir.rule import Rule
 from superopt.rulebook.loading import certified_rules
-from verify.proofs import prove_at
+from verify.diagnose.decide import decide
 from verify.verdict import Proved, Refuted
 
 
@@ -33,7 +33,7 @@ def test_the_shift_is_half_of_the_range() -> None:
 
 def test_it_is_proven_for_all_sizes() -> None:
     rule = _rule()
-    proof = prove_at(rule, rule.signatures[0])
+    proof = decide(rule, rule.signatures[0])
     assert isinstance(proof, Proved) and proof.numerics == "real-only" and not proof.guards
 
 
@@ -48,7 +48,7 @@ def test_another_shift_above_than_below_is_no_law(old: str, new: str) -> None:
     false = parse_rule(text.replace(old, new, 1))
     assert false.rhs != rule.rhs
     assert not SamplingCheck(Evaluator(0), 0).holds(false, rule.signatures[0])
-    assert isinstance(prove_at(false, rule.signatures[0]), Refuted)
+    assert isinstance(decide(false, rule.signatures[0]), Refuted)
 
 
 def test_laws_that_lead_back_do_not_replace_it() -> None:

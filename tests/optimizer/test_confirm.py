@@ -122,7 +122,7 @@ def wrong(*arguments: object) -> Verdict:
 
 
 def test_a_contradiction_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proving, "prove_at", wrong)
+    monkeypatch.setattr(proving, "decide", wrong)
     rules = tmp_path / "good.rules"
     rules.write_text("Add(a, b) = Add(b, a) @ a[_] b[_]\n")
     done = CliRunner().invoke(main, ["verify", str(rules)])

@@ -15,8 +15,8 @@ from superopt.optimizer.model_search import FoundRewrites, SearchRequest
 from superopt.optimizer.proof_cache import RememberedProofs
 from superopt.rulebook.loading import load_rules
 from tests.support.models import lora
-from verify import proofs
-from verify.proofs import Certificate
+from verify import proof_book
+from verify.certificates import Certificate
 from verify.verdict import Proved, Unknown
 
 TRUE = parse_rule("Add(x, y) = Add(y, x) @ x[_,_] y[_,_]")
@@ -25,10 +25,10 @@ FALSE = parse_rule("Sub(x, y) = Sub(y, x) @ x[_,_] y[_,_]")
 
 @pytest.fixture
 def unable(monkeypatch: pytest.MonkeyPatch) -> None:
-    def prove_at(*_: object) -> None:
+    def prove_at(*_: object, **__: object) -> None:
         raise AssertionError("proven again")
 
-    monkeypatch.setattr(proofs, "prove_at", prove_at)
+    monkeypatch.setattr(proof_book, "prove_at", prove_at)
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def test_proofs_at_any_signature_are_remembered(tmp_path: Path, monkeypatch: pyt
     signature = Signature((("b", (None, None)),), (("z", (2, 3, 4)), ("z[1]", 3)))
     proved = RememberedProofs(path=tmp_path / "verdicts.sqlite").verdict(rule, signature)
     assert isinstance(proved, Proved)
-    monkeypatch.setattr(proofs, "prove_at", lambda *_: pytest.fail("proven again"))
+    monkeypatch.setattr(proof_book, "prove_at", lambda *_, **__: pytest.fail("proven again"))
     assert RememberedProofs(path=tmp_path / "verdicts.sqlite").verdict(rule, signature) == proved
 
 
@@ -69,7 +69,7 @@ def test_what_a_certificate_proves_is_not_proven_again(known: Path, tmp_path: Pa
         RememberedProofs(path=tmp_path / "other.sqlite").verdict(TRUE, TRUE.signatures[0])
     proved = RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0])
     assert isinstance(proved, Proved)
-    certificates = {TRUE.id: Certificate.of(TRUE, [(TRUE.signatures[0], proved)])}
+    certificates = {TRUE: Certificate.of(TRUE, [(TRUE.signatures[0], proved)])}
     book = RememberedProofs(certificates, path=tmp_path / "other.sqlite")
     assert book.verdict(TRUE, TRUE.signatures[0]) == book.verdict(TRUE.reversed(), TRUE.signatures[0]) == proved
 
@@ -81,15 +81,15 @@ def test_a_certificate_that_does_not_answer_for_the_reverse_is_not_asked_again(
     proved = RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0])
     assert isinstance(proved, Proved)
     one_way = replace(proved, defined_left=True)
-    certificates = {TRUE.id: Certificate.of(TRUE, [(TRUE.signatures[0], one_way)])}
+    certificates = {TRUE: Certificate.of(TRUE, [(TRUE.signatures[0], one_way)])}
     path = tmp_path / "other.sqlite"
     first = RememberedProofs(certificates, path=path).verdict(TRUE.reversed(), TRUE.signatures[0])
-    monkeypatch.setattr(proofs, "prove_at", lambda *_: pytest.fail("proven again"))
+    monkeypatch.setattr(proof_book, "prove_at", lambda *_, **__: pytest.fail("proven again"))
     assert RememberedProofs(certificates, path=path).verdict(TRUE.reversed(), TRUE.signatures[0]) == first
 
 
 def test_another_kernel_proves_again(known: Path, unable: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("superopt.optimizer.proof_cache.kernel_hash", lambda: "another")
+    monkeypatch.setattr("superopt.optimizer.proof_cache.rule_kernel_hash", lambda rule: "another")
     with pytest.raises(AssertionError, match="proven again"):
         RememberedProofs(path=known).verdict(TRUE, TRUE.signatures[0])
 
@@ -109,7 +109,7 @@ def test_what_is_proven_now_is_known_apart_from_what_an_earlier_run_says(known: 
 
 
 def test_proofs_that_cannot_be_repeated_are_forgotten(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proofs, "prove_at", lambda *_: Unknown("too hard today"))
+    monkeypatch.setattr(proof_book, "prove_at", lambda *_, **__: Unknown("too hard today"))
     book = RememberedProofs(path=known)
     assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
     book.own.verdict(TRUE, TRUE.signatures[0])
@@ -123,7 +123,7 @@ def test_the_search_relies_on_certificates(tmp_path: Path, monkeypatch: pytest.M
 
     def finder(request: SearchRequest) -> FoundRewrites:
         with monkeypatch.context() as here:
-            here.setattr(proofs, "prove_at", lambda *_: pytest.fail("proven again"))
+            here.setattr(proof_book, "prove_at", lambda *_, **__: pytest.fail("proven again"))
             for rule in load_rules(None)[:50]:
                 asked.extend(request.proofs.verdict(rule, signature) for signature in rule.signatures)
         return FoundRewrites()

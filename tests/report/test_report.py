@@ -31,7 +31,7 @@ from superopt.rulebook.loading import beside, certified_rules, load_rules, rule_
 from tests.support.certified import certified
 from tests.support.models import lora
 from tests.support.paths import TESTS
-from verify.proofs import Certificate
+from verify.certificates import Certificate
 from verify.verdict import NUMERICS, Counterexample, Proved
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
@@ -197,7 +197,7 @@ def test_long_edges_pass_beside_the_boxes() -> None:
 def test_texts_are_escaped(report: Report) -> None:
     rule = parse_rule("Relu(x) = Relu(x) @ x[_]")
     certificate = Certificate.of(rule, [(rule.signatures[0], Proved((), (), 1, "exact"))])
-    shown = render(collect({"<script>": [(1, rule)]}, {rule.id: certificate}, Path("nowhere").joinpath))
+    shown = render(collect({"<script>": [(1, rule)]}, {rule: certificate}, Path("nowhere").joinpath))
     assert "<script>" not in shown.split("<script>\n//")[0]
 
 
@@ -205,7 +205,7 @@ def entry_of(proof: Proved, tmp_path: Path) -> Report:
     """A report on one rule that is proven so at its one signature."""
     rule = parse_rule("Mul(Div(x, y), y) = x @ x[_] y[_]")
     certificate = Certificate.of(rule, [(rule.signatures[0], proof)])
-    return collect({"mine": [(1, rule)]}, {rule.id: certificate}, tmp_path.joinpath)
+    return collect({"mine": [(1, rule)]}, {rule: certificate}, tmp_path.joinpath)
 
 
 def test_numerics_bounds_and_times_are_shown(tmp_path: Path) -> None:

@@ -15,10 +15,10 @@ from superopt.ir.notation import show_rule, show_signature
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.rulebook.loading import certified_rules, rule_files
-from verify.proofs import load_certificates
+from verify.certificates import load_certificates
 
 SHIPPED = rule_files()
-CERTIFICATES = load_certificates(SHIPPED[0].parent / "certificates.jsonl")
+CERTIFICATES = {one.rule: one for one in load_certificates(SHIPPED[0].parent / "certificates.jsonl")}
 SIGNATURES = 3  # of each rule; the suite would take many minutes with all
 
 

@@ -15,7 +15,7 @@ from superopt.rulebook.loading import certified_rules
 from superopt.search import AnalyticCost, Gain, SearchResult, Untimed, search
 from superopt.search.apply import apply_trace
 from tests.support.search_graphs import operators
-from verify.proofs import ProofBook
+from verify.certificates import CertifiedBook
 from verify.replay import replay
 
 CERTIFIED, CERTIFICATES = certified_rules(None)
@@ -36,7 +36,7 @@ def found(
     outputs: tuple[Term, ...],
     timer: Callable[[tuple[Term, ...], tuple[Term, ...]], Gain | None],
 ) -> SearchResult:
-    book = ProofBook(CERTIFICATES)
+    book = CertifiedBook(CERTIFICATES)
     return search(outputs, SHIFT, book.check, AnalyticCost(), position={}, value_timer=timer)
 
 
@@ -57,7 +57,7 @@ def test_it_is_used_where_it_is_timed_to_pay_and_has_a_proof() -> None:
     assert len(timed) == 1 and result.rule_uses == {SHIFT[0].id: 1}
     assert list(result.gains.values()) == [pytest.approx(result.cost_before * 2 / 3, rel=0.01)]
     (trace,) = result.traces
-    assert apply_trace(outputs, trace) == result.outputs == replay(outputs, trace, ProofBook(CERTIFICATES))
+    assert apply_trace(outputs, trace) == result.outputs == replay(outputs, trace, CertifiedBook(CERTIFICATES))
 
 
 @pytest.mark.parametrize("gain", [Gain(1.5, 1.0), Gain(0.9, 0.9), None, Untimed])
@@ -77,7 +77,7 @@ def test_costs_alone_never_choose_it() -> None:
         def cost(self, term: Term) -> float:
             return float(term.op == "Softmax")
 
-    book = ProofBook(CERTIFICATES)
+    book = CertifiedBook(CERTIFICATES)
     assert not search(graph(), SHIFT, book.check, Free(), position={}).traces
 
 

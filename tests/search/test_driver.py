@@ -18,7 +18,7 @@ from superopt.search import AnalyticCost, Gain, Progress, SearchResult, Untimed,
 from superopt.search.apply import apply_trace
 from tests.support.search_graphs import Graphs, image, operators
 from tests.support.search_rules import RULES, believe
-from verify.proofs import ProofBook
+from verify.proof_book import ProofBook
 from verify.replay import replay
 
 

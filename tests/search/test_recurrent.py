@@ -20,7 +20,8 @@ from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.loading import certified_rules, load_rules
 from superopt.search.apply import apply_trace
 from superopt.search.strategy.recurrent_layers import Recurrences
-from verify.proofs import ProofBook, prove_at
+from verify.diagnose.decide import decide
+from verify.proof_book import ProofBook
 from verify.replay import replay
 from verify.verdict import Proved, Refuted, Verdict
 
@@ -29,7 +30,7 @@ _OPERATORS = ("GRU[linear_before_reset=0]", "GRU[linear_before_reset=1]", "LSTM"
 
 def _verdict(text: str) -> Verdict:
     (rule,) = parse_rules(text)
-    return prove_at(rule, rule.signatures[0])
+    return decide(rule, rule.signatures[0])
 
 
 def _states(op: str) -> str:
@@ -187,7 +188,7 @@ def test_a_law_of_many_steps_is_proven_on_the_spot(
     assert rule is not None
     names = sorted({str(t.attr("name")) for t in topological(rule.lhs) if t.op == "Var"})
     shapes = tuple((name, (1, None) if name == "b" else (1, None, None)) for name in names)
-    assert isinstance(prove_at(rule, Signature(shapes, attrs)), Proved)
+    assert isinstance(decide(rule, Signature(shapes, attrs)), Proved)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +279,7 @@ def _unrolled(values: list[Term], form: str, layers: int, inputs: int, hidden: i
 
 def _rolled_up(folder: Path, given: Term) -> tuple[Term, ...]:
     """What the rules make of it, which is replayed and computes the same."""
-    book = ProofBook({})
+    book = ProofBook()
     rules = [*load_rules(folder), *(r for r in load_rules() if show_rule(r).startswith("Concat[axis=i](Split["))]
     known, outputs, traces = Recurrences(rules), (given,), list[Trace]()
     while (trace := known.trace(outputs, book.check)) is not None:
@@ -309,7 +310,7 @@ def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, f
 @pytest.mark.parametrize("form", _FORMS)
 def test_no_operator_is_made_that_the_model_may_not_have(folder: Path, form: str) -> None:
     cell = tuple(_unrolled([var("x", tensor(1, 4))], form, 1, 4, 5))
-    op, rules, check = form.split()[0], load_rules(folder), ProofBook({}).check
+    op, rules, check = form.split()[0], load_rules(folder), ProofBook().check
     assert Recurrences(rules, lambda made: made == op).trace(cell, check) is not None
     assert Recurrences(rules, lambda made: made != op).trace(cell, check) is None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,16 +17,19 @@ from click.testing import CliRunner, Result
 from superopt.cli import main
 from superopt.ir.dim import symbol
 from superopt.ir.notation import parse_condition, parse_rule, parse_terms, show_rule
+from superopt.ir.operator import OPERATORS
 from superopt.ir.pattern import match
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term
+from superopt.ir.term import Term, topological
 from superopt.ir.types import TensorType
-from superopt.rulebook.loading import RulesError, certified_rules, shipped_rules
+from superopt.optimizer.proof_cache import RememberedProofs
+from superopt.rulebook.loading import RulesError, certified_rules, load_rules, shipped_rules
 from tests.support.certified import certified
 from tests.support.models import LORA_RULES, lora
 from tests.support.paths import ROOT
-from verify import proofs
-from verify.proofs import Certificate, ProofBook, load_certificates
+from verify import proof_book
+from verify.certificates import Certificate, CertifiedBook, load_certificates, rule_kernel_hash
+from verify.proof_book import Book, ProofBook
 from verify.verdict import NUMERICS, Proved, Unknown
 
 
@@ -33,13 +37,13 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(main, list(map(str, arguments)))
 
 
-def vouched(rule: Rule, **proof: object) -> dict[str, Certificate]:
+def vouched(rule: Rule, **proof: object) -> dict[Rule, Certificate]:
     """A certificate that nobody has proven, for tests of what one allows."""
     proved = Proved((), (), **proof)  # type: ignore[arg-type]
-    return {rule.id: Certificate.of(rule, [(signature, proved) for signature in rule.signatures])}
+    return {rule: Certificate.of(rule, [(signature, proved) for signature in rule.signatures])}
 
 
-def allows(book: ProofBook, rule: Rule, *terms: Term) -> bool:
+def allows(book: Book, rule: Rule, *terms: Term) -> bool:
     """Whether the book allows the rule at its own signatures."""
     found = match(rule.lhs, terms)
     return found is not None and any(book.allows(rule, signature, found) for signature in rule.signatures)
@@ -71,7 +75,7 @@ def test_a_certificate_reads_back_whole() -> None:
 )
 def test_what_is_no_certificate_is_not_read(tmp_path: Path, field: str, value: object) -> None:
     rule = parse_rule("Relu(Relu(x)) = Relu(x) @ x[_]")
-    data = json.loads(vouched(rule)[rule.id].to_json())
+    data = json.loads(vouched(rule)[rule].to_json())
     data["proofs"][0][field] = value
     (tmp_path / "some.jsonl").write_text(json.dumps(data) + "\n")
     with pytest.raises(ValueError, match=r"some\.jsonl:1: not a certificate"):
@@ -84,10 +88,10 @@ def test_what_is_no_certificate_is_not_read(tmp_path: Path, field: str, value: o
 def test_another_kernels_proof_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     rule = parse_rule("Relu(x) = x @ x[_,_]")
     (certificate,) = vouched(rule).values()
-    monkeypatch.setattr(proofs, "prove_at", lambda rule, signature: Unknown("not asked"))
-    assert allows(ProofBook({rule.id: certificate}), rule, *typed("Relu(x)", x="float"))
+    monkeypatch.setattr(proof_book, "prove_at", lambda *_, **__: Unknown("not asked"))
+    assert allows(CertifiedBook({rule: certificate}), rule, *typed("Relu(x)", x="float"))
     foreign = Certificate(rule.id, certificate.text, "0" * 32, certificate.solver, certificate.proofs)
-    assert not allows(ProofBook({rule.id: foreign}), rule, *typed("Relu(x)", x="float"))
+    assert not allows(CertifiedBook({rule: foreign}), rule, *typed("Relu(x)", x="float"))
 
 
 @pytest.mark.parametrize("defined_left", [False, True])
@@ -95,25 +99,22 @@ def test_a_proof_that_assumes_its_left_side_defined_has_one_direction(
     defined_left: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rule = parse_rule("Mul(Div(x, y), y) = Add(x, x) @ x[_,_] y[_,_]")
-    monkeypatch.setattr(proofs, "prove_at", lambda rule, signature: Unknown("not asked"))
-    book = ProofBook(vouched(rule, defined_left=defined_left))
+    monkeypatch.setattr(proof_book, "prove_at", lambda *_, **__: Unknown("not asked"))
+    book = CertifiedBook(vouched(rule, defined_left=defined_left))
     assert isinstance(book.verdict(rule, rule.signatures[0]), Proved)
     assert isinstance(book.verdict(rule.reversed(), rule.signatures[0]), Proved) is not defined_left
 
 
 def test_looser_classes_are_refused() -> None:
     rule = parse_rule("Relu(x) = x @ x[_,_]")
-    allowed = {
-        (asked, proven): allows(ProofBook(vouched(rule, numerics=proven), asked), rule, *typed("Relu(x)", x="float"))
-        for asked in NUMERICS
-        for proven in NUMERICS
-    }
+    books = {(a, p): CertifiedBook(vouched(rule, numerics=p), a) for a in NUMERICS for p in NUMERICS}
+    allowed = {key: allows(book, rule, *typed("Relu(x)", x="float")) for key, book in books.items()}
     assert allowed == {(a, p): NUMERICS.index(p) <= NUMERICS.index(a) for a in NUMERICS for p in NUMERICS}
 
 
 def test_float_stands_for_one_real_type() -> None:
     rule = parse_rule("Add(x, y) = Add(y, x) @ x[_,_] y[_,_]")
-    book = ProofBook(vouched(rule))
+    book = CertifiedBook(vouched(rule))
     for dtype in ("float", "double", "float16", "bfloat16"):
         assert allows(book, rule, *typed("Add(x, y)", x=dtype, y=dtype)), dtype
     assert not allows(book, rule, *typed("Add(x, y)", x="int64", y="int64"))
@@ -122,7 +123,7 @@ def test_float_stands_for_one_real_type() -> None:
 
 def test_integers_where_the_signature_says_so() -> None:
     rule = parse_rule("Add(x, y) = Add(y, x) @ x:int64[_,_] y:int64[_,_]")
-    book = ProofBook(vouched(rule))
+    book = CertifiedBook(vouched(rule))
     assert allows(book, rule, *typed("Add(x, y)", x="int64", y="int64"))
     for dtype in ("float", "int32"):
         assert not allows(book, rule, *typed("Add(x, y)", x=dtype, y=dtype)), dtype
@@ -130,14 +131,14 @@ def test_integers_where_the_signature_says_so() -> None:
 
 def test_real_types_do_not_mix() -> None:
     rule = parse_rule("(Relu(x), Relu(y)) = (Relu(y), Relu(x)) @ x[_,_] y[_,_]")
-    book = ProofBook(vouched(rule))
+    book = CertifiedBook(vouched(rule))
     assert allows(book, rule, *typed("(Relu(x), Relu(y))", x="double", y="double"))
     assert not allows(book, rule, *typed("(Relu(x), Relu(y))", x="double", y="float"))
 
 
 def test_a_rule_that_names_a_type_is_for_float_only() -> None:
     rule = parse_rule("Cast[to=float](x) = x @ x[_,_]")
-    book = ProofBook(vouched(rule))
+    book = CertifiedBook(vouched(rule))
     assert allows(book, rule, *typed("Cast[to=float](x)", x="float"))
     for dtype in ("double", "float16"):
         assert not allows(book, rule, *typed("Cast[to=float](x)", x=dtype)), dtype
@@ -192,10 +193,11 @@ def test_an_altered_line_is_refused(tmp_path: Path, old: str, new: str) -> None:
 
 def test_another_kernels_certificate_is_refused(tmp_path: Path, lora_rules: Path) -> None:
     path = tmp_path / "lora.certificates.jsonl"
-    for line in path.read_text().splitlines()[:1]:
-        kernel = json.loads(line)["kernel"]
-        path.write_text(path.read_text().replace(kernel, kernel[:-1] + ("0" if kernel[-1] != "0" else "1")))
-    refused(optimize(tmp_path, lora_rules), f"{lora_rules}:1: ", "certified by another kernel")
+    first, *others = path.read_text().splitlines()
+    kernel = json.loads(first)["kernel"]
+    changed = first.replace(kernel, kernel[:-1] + ("0" if kernel[-1] != "0" else "1"))
+    path.write_text("\n".join([changed, *others]) + "\n")
+    refused(optimize(tmp_path, lora_rules), f"{lora_rules}:", "certified by another kernel")
 
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path, lora_rules: Path) -> None:
@@ -207,26 +209,26 @@ def test_a_certificate_is_read_where_it_is_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "mine.rules"
     rule, other = parse_rule("Relu(Relu(x)) = Relu(x) @ x[_]"), parse_rule("Neg(Neg(x)) = x @ x[_]")
     path.write_text(f"{show_rule(rule)}\n{show_rule(other)}\n")
-    lines = [vouched(one)[one.id].to_json() for one in (rule, other)]
+    lines = [vouched(one)[one].to_json() for one in (rule, other)]
     broken = json.loads(lines[1])
     broken["proofs"][0]["conditions"] = ["x"]
     (tmp_path / "mine.certificates.jsonl").write_text(f"{lines[0]}\n{json.dumps(broken)}\n")
     listed, certificates = certified_rules(path)
     assert [one.rule for one in listed] == [rule, other]
-    assert list(certificates) == [rule.id, other.id]
-    assert certificates[rule.id] == Certificate.from_json(lines[0])
+    assert list(certificates) == [rule, other]
+    assert certificates[rule] == Certificate.from_json(lines[0])
     with pytest.raises(RulesError, match=r"mine\.certificates\.jsonl:2: not a certificate"):
-        certificates[other.id]
+        certificates[other]
 
 
 def test_a_signature_may_be_written_in_another_way(tmp_path: Path) -> None:
     path = tmp_path / "mine.rules"
     rule = parse_rule("Relu(Relu(x)) = Relu(x) @ x[_,_]")
     path.write_text(f"{show_rule(rule)}\n")
-    text = vouched(rule)[rule.id].to_json()
+    text = vouched(rule)[rule].to_json()
     signature = json.loads(text)["proofs"][0]["signature"]
     (tmp_path / "mine.certificates.jsonl").write_text(text.replace(signature, signature.replace("[", "[ ")) + "\n")
-    assert certified_rules(path)[1].keys() == {rule.id}
+    assert certified_rules(path)[1].keys() == {rule}
     (tmp_path / "mine.certificates.jsonl").write_text(text.replace(signature, "x[_]") + "\n")
     with pytest.raises(RulesError, match="altered since it was certified"):
         certified_rules(path)
@@ -259,24 +261,185 @@ def test_shipped_rules_are_refused_when_a_byte_differs(tmp_path: Path) -> None:
         certified_rules(folder)
 
 
-@pytest.mark.parametrize("source", ["verify/prove/facts.py", "superopt/ops/conv.py", "superopt/ir/dim.py"])
-def test_a_byte_of_the_kernel_makes_its_rules_unusable(tmp_path: Path, lora_rules: Path, source: str) -> None:
-    for package in ("superopt", "verify"):
-        shutil.copytree(ROOT / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
-    program = "import sys; from superopt.cli import main; main(sys.argv[1:])"
-    command = [sys.executable, "-c", program, "report", "--rules", str(lora_rules), "-o", str(tmp_path / "r.html")]
-    environment = {**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+# What a certificate depends on
 
-    def report() -> subprocess.CompletedProcess[str]:
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+HASHES = """
+import json
+from superopt.rulebook.loading import load_rules
+from verify.certificates import rule_kernel_hash
+print(json.dumps({rule.id: rule_kernel_hash(rule) for rule in load_rules()}))
+"""
 
-    before = report()
+
+class Copy:
+    """A copy of the program, whose sources may be changed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for package in ("superopt", "verify", "rules"):
+            shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+        environment = {**os.environ, "PYTHONPATH": str(self.folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        command = [sys.executable, "-c", program, *arguments]
+        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True, check=False)
+
+    def hashes(self) -> dict[str, str]:
+        """The hash that a certificate of each shipped rule has to name."""
+        done = self.run(HASHES)
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    def change(self, source: str, old: str, new: str) -> None:
+        path = self.folder / source
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+
+    def append(self, source: str, text: str) -> None:
+        path = self.folder / source
+        path.write_text(path.read_text() + text)
+
+
+@pytest.fixture(scope="module")
+def hashes() -> dict[str, str]:
+    return {rule.id: rule_kernel_hash(rule) for rule in load_rules()}
+
+
+@pytest.mark.parametrize("source", ["verify/prove/facts.py", "superopt/ops/algebra.py", "superopt/ir/dim.py"])
+def test_a_byte_of_the_kernels_core_makes_all_rules_unusable(
+    tmp_path: Path, hashes: dict[str, str], lora_rules: Path, source: str
+) -> None:
+    copy = Copy(tmp_path / "copy")
+    report = "import sys; from superopt.cli import main; main(sys.argv[1:])", "report", "--rules", str(lora_rules)
+    before = copy.run(*report, "-o", str(tmp_path / "r.html"))
     assert before.returncode == 0, before.stderr
-    path = tmp_path / source
-    path.write_bytes(path.read_bytes() + b"\n")
-    after = report()
+    copy.append(source, "\n")
+    after = copy.run(*report, "-o", str(tmp_path / "r.html"))
     assert after.returncode == 2
     assert "certified by another kernel" in after.stderr and after.stderr.count("\n") == 1
+    assert not hashes.items() & copy.hashes().items()
+
+
+def test_what_only_explains_verdicts_voids_no_certificate(tmp_path: Path, hashes: dict[str, str]) -> None:
+    copy = Copy(tmp_path)
+    copy.append("verify/diagnose/counterexample.py", "\n")
+    assert copy.hashes() == hashes
+
+
+NEW_OPERATOR = """
+
+def _twice(g, xs, attrs, shape, i):
+    return g.add(xs[0].at(*i), xs[0].at(*i))
+
+
+OPERATORS = (*OPERATORS, op("Twice", 1, 1, meaning=_twice))
+"""
+
+
+@pytest.mark.parametrize("family", ["pool", "layout", "recurrent"])
+def test_a_new_operator_voids_no_certificate(tmp_path: Path, hashes: dict[str, str], family: str) -> None:
+    copy = Copy(tmp_path)
+    copy.append(f"superopt/ops/{family}.py", NEW_OPERATOR)
+    assert copy.run("from superopt.ir.operator import OPERATORS; OPERATORS['Twice']").returncode == 0
+    assert copy.hashes() == hashes
+
+
+def test_a_change_of_an_operator_voids_its_rules_only(tmp_path: Path, hashes: dict[str, str]) -> None:
+    copy = Copy(tmp_path)
+    copy.change("superopt/ops/conv.py", "spatial, group, pads = len(x) - 2,", "spatial, group, pads = -2 + len(x),")
+    after = copy.hashes()
+    changed = {id for id in hashes if after[id] != hashes[id]}
+    mentioned = {rule.id: {t.op for t in topological((*rule.lhs, *rule.rhs))} for rule in load_rules()}
+    assert {id for id, names in mentioned.items() if "Conv" in names} <= changed
+    # Operators that a runtime has fused from standard ones are defined through them.
+    fused = {name for name, operator in OPERATORS.items() if operator.domain}
+    assert changed <= {id for id, names in mentioned.items() if names & {"Conv", *fused}}
+
+
+@pytest.mark.parametrize(
+    ("source", "old", "new"),
+    [
+        ("superopt/ops/scalar.py", 'meaning=_function("sqrt")', 'meaning=_function("exp")'),  # a closure's value
+        ("superopt/ops/scalar.py", 'op("Sqrt", 1, 1, dtype=floats', 'op("Sqrt", 1, 1, dtype=numbers'),
+        ("superopt/ops/typing.py", "if dtype not in FLOAT_DTYPES:", "if dtype not in FLOAT_DTYPES | {'bool'}:"),
+    ],
+)
+def test_whatever_an_entry_reaches_counts(
+    tmp_path: Path, hashes: dict[str, str], source: str, old: str, new: str
+) -> None:
+    copy = Copy(tmp_path)
+    copy.change(source, old, new)
+    after = copy.hashes()
+    for rule in load_rules():
+        if any(term.op == "Sqrt" for term in topological((*rule.lhs, *rule.rhs))):
+            assert after[rule.id] != hashes[rule.id]
+
+
+def test_digests_are_fast() -> None:
+    program = """
+import time
+from superopt.ir.operator import OPERATORS
+from verify.operator_digest import operator_digest
+start = time.process_time()
+assert all(map(operator_digest, OPERATORS))
+print(time.process_time() - start)
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 0.6  # measured: 0.1 s on one core of a desktop
+
+
+# Rules of one id
+
+TRUE = parse_rule("Add(x, y) = Add(y, x) @ x[_,_] y[_,_]")
+FALSE = parse_rule("Sub(x, y) = Sub(y, x) @ x[_,_] y[_,_]")
+
+
+@pytest.fixture
+def one_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An id has 48 bits: a false rule with that of a true one is a minute's search."""
+    monkeypatch.setattr(Rule, "id", property(lambda rule: "0" * 12))
+
+
+@pytest.mark.parametrize("rules", [(TRUE, FALSE), (FALSE, TRUE)])
+def test_rules_of_one_id_share_no_verdict(one_id: None, tmp_path: Path, rules: tuple[Rule, Rule]) -> None:
+    path = tmp_path / "verdicts.sqlite"
+    for book in (ProofBook(), RememberedProofs(path=path), RememberedProofs(path=path)):
+        for rule in rules:
+            assert isinstance(book.verdict(rule, rule.signatures[0]), Proved) is (rule is TRUE)
+            assert isinstance(book.verdict(rule.reversed(), rule.signatures[0]), Proved) is (rule is TRUE)
+
+
+def test_rules_of_one_id_share_no_certificate(one_id: None, tmp_path: Path) -> None:
+    path = tmp_path / "mine.rules"
+    (certificate,) = vouched(TRUE).values()
+    (tmp_path / "mine.certificates.jsonl").write_text(certificate.to_json() + "\n")
+    path.write_text(f"{show_rule(TRUE)}\n{show_rule(FALSE)}\n")
+    with pytest.raises(RulesError, match=r"mine\.rules:2: .*altered since it was certified"):
+        certified_rules(path)
+    path.write_text(f"{show_rule(TRUE)}\n")
+    certificates = certified_rules(path)[1]
+    assert TRUE in certificates and FALSE not in certificates
+    for book in (CertifiedBook(certificates), RememberedProofs(certificates, path=tmp_path / "verdicts.sqlite")):
+        assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
+        assert not isinstance(book.verdict(FALSE, FALSE.signatures[0]), Proved)
+
+
+def test_rules_of_one_id_have_a_certificate_each(one_id: None, tmp_path: Path) -> None:
+    path = tmp_path / "mine.rules"
+    rules = TRUE, parse_rule("Relu(Relu(x)) = Relu(x) @ x[_]")
+    path.write_text("".join(f"{show_rule(rule)}\n" for rule in rules))
+    lines = [vouched(rule, obligations=number)[rule].to_json() for number, rule in enumerate(rules)]
+    (tmp_path / "mine.certificates.jsonl").write_text("\n".join(lines) + "\n")
+    certificates = certified_rules(path)[1]
+    assert [certificates[rule].proofs[0][1].obligations for rule in rules] == [0, 1]
+
+
+def test_nobody_else_writes_into_a_book_of_proofs() -> None:
+    with pytest.raises(TypeError, match="no subclasses"):
+        type("Mine", (ProofBook,), {})
+    inside = [path for path in ROOT.glob("superopt/**/*.py") if re.search(r"(book|own)\._\w", path.read_text())]
+    assert inside == []
 
 
 # Writing them
@@ -290,7 +453,7 @@ def test_certifying_writes_certificates_and_times(tmp_path: Path) -> None:
     ids = {parse_rule(line).id for line in LORA_RULES.splitlines()}
     assert json.loads((tmp_path / "mine.times.json").read_text()).keys() == ids
     first = (tmp_path / "mine.certificates.jsonl").read_bytes()
-    assert load_certificates(tmp_path / "mine.certificates.jsonl").keys() == ids
+    assert {one.rule for one in load_certificates(tmp_path / "mine.certificates.jsonl")} == ids
     assert run("verify", rules, "--certify", "-j", "2").exit_code == 0
     assert (tmp_path / "mine.certificates.jsonl").read_bytes() == first
 

@@ -17,7 +17,9 @@ from superopt.ir.term import Term, var
 from superopt.ir.types import tensor
 from superopt.ops.algebra import Guard, at_least, below
 from tests.support.paths import TESTS
-from verify.proofs import Certificate, ProofBook, certify, kernel_hash, load_certificates, prove_at
+from verify.certificates import Certificate, load_certificates, rule_kernel_hash
+from verify.diagnose.decide import certify, decide
+from verify.proof_book import ProofBook
 from verify.prove.assumptions import Given
 from verify.prove.compare import Comparison
 from verify.prove.facts import Facts
@@ -33,23 +35,23 @@ def _rules(name: str) -> list[Rule]:
 
 @pytest.mark.parametrize("rule", _rules("proved.rules"), ids=show_rule)
 def test_true_equations_are_proved(rule: Rule) -> None:
-    assert isinstance(prove_at(rule, rule.signatures[0]), Proved)
+    assert isinstance(decide(rule, rule.signatures[0]), Proved)
 
 
 @pytest.mark.parametrize("rule", [r for r in _rules("proved.rules") if r.reversed().applicable], ids=show_rule)
 def test_true_equations_are_proved_right_to_left(rule: Rule) -> None:
-    assert isinstance(prove_at(rule.reversed(), rule.signatures[0]), Proved)
+    assert isinstance(decide(rule.reversed(), rule.signatures[0]), Proved)
 
 
 @pytest.mark.parametrize("rule", _rules("refuted.rules"), ids=show_rule)
 def test_false_equations_are_refuted(rule: Rule) -> None:
-    assert isinstance(prove_at(rule, rule.signatures[0]), Refuted)
+    assert isinstance(decide(rule, rule.signatures[0]), Refuted)
 
 
 @pytest.mark.parametrize("rule", _rules("not_proved.rules"), ids=show_rule)
 def test_equations_that_look_true_are_not_proved(rule: Rule) -> None:
     for signature in rule.signatures:
-        verdict = prove_at(rule, signature)
+        verdict = decide(rule, signature)
         assert not isinstance(verdict, Proved)
         assert isinstance(verdict, Unknown) or verdict.counterexample is not None
 
@@ -84,7 +86,7 @@ def test_equations_that_look_true_are_not_proved(rule: Rule) -> None:
 )
 def test_the_class_of_numerics(line: str, numerics: str) -> None:
     rule = parse_rule(line)
-    verdict = prove_at(rule, rule.signatures[0])
+    verdict = decide(rule, rule.signatures[0])
     assert isinstance(verdict, Proved)
     assert verdict.numerics == numerics
     assert (verdict.roundings is None) == (numerics == "exact")
@@ -96,14 +98,14 @@ def test_what_is_divided_by_is_at_least_1() -> None:
     rule = parse_rule(
         f"Relu({tile}) = Tile[repeats=[2]](Relu(Slice[axes=[0], starts=[0], ends=[n], steps=[1]](x))) @ x[_] n=_"
     )
-    verdict = prove_at(rule, rule.signatures[0])
+    verdict = decide(rule, rule.signatures[0])
     assert isinstance(verdict, Proved)
     assert [str(guard) for guard in verdict.guards] == ["1 <= n"]
 
 
 def test_the_error_bound_counts_all_summands() -> None:
     rule = parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_]")
-    verdict = prove_at(rule, rule.signatures[0])
+    verdict = decide(rule, rule.signatures[0])
     assert isinstance(verdict, Proved) and verdict.roundings is not None
     # k products, k - 1 additions; one more product; n - 1 additions
     assert str(verdict.roundings[0]) == "b.shape[0] + c.shape[0]"
@@ -116,7 +118,7 @@ def test_guards_are_inferred() -> None:
         f"Add({conv}(x, w), {conv}(x, v)) = {conv}(x, Add(w, v)) "
         "@ x[_,_,_,_] w[_,_,_,_] v[_,_,_,_] d=[1,1] g=_ p=[1,1,1,1] s=[2,2]"
     )
-    verdict = prove_at(rule, rule.signatures[0])
+    verdict = decide(rule, rule.signatures[0])
     assert isinstance(verdict, Proved)
     assert {str(guard) for guard in verdict.guards} == {"w.shape[2] == v.shape[2]", "w.shape[3] == v.shape[3]"}
     book = ProofBook()
@@ -130,7 +132,7 @@ def test_guards_are_inferred() -> None:
 
 def test_a_counterexample_names_sizes_tensors_and_both_values() -> None:
     rule = parse_rule("MatMul(a, b) = MatMul(b, a) @ a[_,_] b[_,_]")
-    verdict = prove_at(rule, rule.signatures[0])
+    verdict = decide(rule, rule.signatures[0])
     assert isinstance(verdict, Refuted)
     assert verdict.counterexample is not None
     assert verdict.counterexample.sizes.keys() == {"a.shape[0]", "a.shape[1]", "b.shape[0]", "b.shape[1]"}
@@ -178,16 +180,16 @@ def test_certificates_fit_one_equation_and_one_kernel(tmp_path: Path) -> None:
     certificate, _ = certify(rule)
     assert certificate is not None
     assert certificate.rule == rule.id
-    assert certificate.kernel == kernel_hash()
+    assert certificate.kernel == rule_kernel_hash(rule)
     assert Certificate.from_json(certificate.to_json()) == certificate
     path = tmp_path / "certificates.jsonl"
     path.write_text(certificate.to_json() + "\n")
-    assert load_certificates(path) == {rule.id: certificate}
+    assert load_certificates(path) == [certificate]
     line = show_rule(rule)
     assert certificate.misfit(rule, line) is None
     assert certificate.misfit(rule, line + " ") is not None
-    path.write_text(certificate.to_json().replace(kernel_hash(), "0" * 32) + "\n")
-    assert load_certificates(path)[rule.id].misfit(rule, line) == "certified by another kernel"
+    path.write_text(certificate.to_json().replace(rule_kernel_hash(rule), "0" * 32) + "\n")
+    assert load_certificates(path)[0].misfit(rule, line) == "certified by another kernel"
 
 
 def test_a_rule_that_is_false_at_one_signature_gets_no_certificate() -> None:

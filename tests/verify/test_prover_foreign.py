@@ -9,7 +9,7 @@ import pytest
 from superopt.ir.notation import parse_rules, show_rule
 from superopt.ir.rule import Rule
 from tests.support.paths import TESTS
-from verify.proofs import prove_at
+from verify.diagnose.decide import decide
 from verify.prove.prover import Proved, Refuted, Unknown
 
 FOLDER = TESTS / "prover" / "foreign"
@@ -25,7 +25,7 @@ def _undecided(path: Path, rules: list[Rule]) -> list[str]:
     undecided = []
     for rule in rules:
         for signature in rule.signatures:
-            verdict = prove_at(rule, signature)
+            verdict = decide(rule, signature)
             if isinstance(verdict, Unknown):
                 undecided.append(show_rule(rule))
             elif path.name.endswith(".true.rules"):

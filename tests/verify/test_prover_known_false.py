@@ -10,7 +10,7 @@ import pytest
 from superopt.ir.notation import parse_rule
 from superopt.optimizer.confirm import CONFIRMED, ONE_SIDE, SHAPES, confirm
 from tests.support.paths import TESTS
-from verify.proofs import prove_at
+from verify.diagnose.decide import decide
 from verify.prove.prover import Proved, Refuted
 
 CASES = sorted((TESTS / "prover" / "known_false").glob("*.json"))
@@ -21,7 +21,7 @@ def test_verdict(path: Path) -> None:
     case = json.loads(path.read_text())
     rule = parse_rule(f"{case['source']} = {case['target']} @ {case['signature']}")
     for signature in rule.signatures:
-        verdict = prove_at(rule, signature)
+        verdict = decide(rule, signature)
         if case["expected"] == "proved":
             assert isinstance(verdict, Proved), verdict
         else:

@@ -7,7 +7,7 @@ import pytest
 from superopt.ir.dim import Size, symbol
 from superopt.ir.notation import parse_rule
 from superopt.ops.algebra import Guard
-from verify.proofs import prove_at
+from verify.diagnose.decide import decide
 from verify.prove.bounds import satisfies, simple_points
 from verify.verdict import Proved
 
@@ -52,4 +52,4 @@ def test_what_a_product_of_sizes_must_be_is_not_left_to_the_solver(rank: int) ->
         "Reshape[allowzero=0, shape=z2](Reshape[allowzero=0, shape=z](x)) = Reshape[allowzero=0, shape=z2](x)"
         f" @ x[{shape}] z=[4,49,384] z2=[196,384]"
     )
-    assert isinstance(prove_at(rule, rule.signatures[0]), Proved)
+    assert isinstance(decide(rule, rule.signatures[0]), Proved)

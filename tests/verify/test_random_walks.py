@@ -21,12 +21,12 @@ from superopt.ir.pattern import instantiate
 from superopt.ir.rule import Condition, Rule
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import tensor
-from superopt.rulebook.loading import load_rules, shipped_rules
+from superopt.rulebook.loading import certified_rules, load_rules
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from tests.verify.test_mutation import concrete
-from verify.proofs import ProofBook, load_certificates
+from verify.certificates import CertifiedBook
 from verify.prove.prover import Proved
 
 UNARY = ["Neg", "Relu", "Sigmoid", "Tanh", "Identity"]
@@ -43,8 +43,8 @@ def rule_set() -> RuleIndex:
 
 
 @cache
-def book() -> ProofBook:
-    return ProofBook(load_certificates(shipped_rules() / "certificates.jsonl"))
+def book() -> CertifiedBook:
+    return CertifiedBook(certified_rules()[1])
 
 
 def shape(term: Term) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.ir.types import tensor
-from verify.proofs import ProofBook
+from verify.proof_book import ProofBook
 from verify.replay import ReplayError, replay
 
 TYPES = {"x": tensor(2, 3), "w": tensor(3, 4), "u": tensor(4, 5), "y": tensor(2, 3)}

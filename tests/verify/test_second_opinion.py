@@ -14,8 +14,8 @@ from superopt.ir.notation import parse_rule, show_rule
 from superopt.ir.rule import Rule, Signature
 from superopt.ops.algebra import Guard, at_least
 from superopt.rulebook.loading import load_rules
+from verify.diagnose.decide import decide
 from verify.diagnose.second_opinion import Opinion, SecondSolverMissing, ask_cvc5, cvc5_version, second_opinion
-from verify.proofs import prove_at
 from verify.prove.facts import Facts, Query, Shared
 from verify.prove.prover import Proved
 
@@ -26,7 +26,7 @@ POSITIVE = (at_least(a, 1), at_least(b, 1), at_least(c, 1))
 def _heard(rule: str) -> list[Query]:
     """The queries behind the proof of `rule` at its signature."""
     parsed, heard = parse_rule(rule), list[Query]()
-    assert isinstance(prove_at(parsed, parsed.signatures[0], heard.append), Proved)
+    assert isinstance(decide(parsed, parsed.signatures[0], heard.append), Proved)
     return heard
 
 
@@ -42,7 +42,7 @@ def test_unsatisfiable_answers_are_heard_and_no_others() -> None:
 
 def test_observing_changes_nothing() -> None:
     for rule in load_rules()[::20]:
-        assert prove_at(rule, rule.signatures[0], lambda query: None) == prove_at(rule, rule.signatures[0])
+        assert decide(rule, rule.signatures[0], lambda query: None) == decide(rule, rule.signatures[0])
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_scripts_hold_the_question_not_the_answer() -> None:
 def test_cvc5_agrees_on_a_sample_of_the_shipped_rules() -> None:
     queries: list[Query] = []
     for rule in load_rules()[1::12]:  # it gives up on some quotients of products of sizes, which these do not have
-        prove_at(rule, rule.signatures[0], queries.append)
+        decide(rule, rule.signatures[0], queries.append)
     opinion = second_opinion(queries)
     assert opinion.queries > 10
     assert opinion == Opinion(opinion.queries, opinion.queries, 0)
@@ -90,7 +90,7 @@ def test_cvc5_agrees_on_a_sample_of_the_shipped_rules() -> None:
 def _assert_not_contradicted(rule: Rule, signatures: Iterable[Signature]) -> None:
     queries: list[Query] = []
     for signature in signatures:
-        prove_at(rule, signature, queries.append)
+        decide(rule, signature, queries.append)
     assert second_opinion(queries).contradicted == (), show_rule(rule)
 
 

@@ -12,9 +12,9 @@ from superopt.ir.infer import IllTyped
 from superopt.ir.term import AttrVar, Term, topological
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.meaning import Meaning
+from verify.diagnose.functions import FUNCTIONS
 from verify.diagnose.numeric import Numeric
-from verify.functions import FUNCTIONS
-from verify.prove.facts import Facts
+from verify.prove.facts import FindModel
 from verify.prove.specialize import resized
 from verify.verdict import Counterexample
 
@@ -40,16 +40,19 @@ _INTEGERS: tuple[Callable[[random.Random], float], ...] = (
 
 
 def find_counterexample(
-    left: tuple[Term, ...], right: tuple[Term, ...], env: Mapping[str, Size], facts: Facts, seed: int = 0
+    left: tuple[Term, ...], right: tuple[Term, ...], env: Mapping[str, Size], model_of: FindModel, seed: int = 0
 ) -> Counterexample | None:
-    """Sizes and values at which the sides differ, or None where a few tries find none."""
+    """Sizes and values at which the sides differ, or None where a few tries find none.
+
+    A `verify.prove.prover.Refuter`.
+    """
     rng = random.Random(seed)
 
     def draw(name: str) -> int:
         return rng.randint(1, 4)
 
     for most, least, drawn in _TRIES:
-        model = facts.model(most, least, draw if drawn else None)
+        model = model_of(most, least, draw if drawn else None)
         if model is None:
             continue
         sizes = {**{name: evaluate(size, {**model}) for name, size in env.items()}, **model}

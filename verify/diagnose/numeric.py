@@ -8,15 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 from superopt.ir.dim import Size, Sizes
-from superopt.ops.algebra import Guard, Table
-from verify.functions import FUNCTIONS
+from superopt.ops.algebra import Guard, Table, holds
+from verify.diagnose.functions import FUNCTIONS
 
-__all__ = ["Numeric", "holds"]
-
-
-def holds(relation: str, value: float | Fraction) -> bool:
-    """`value` against 0."""
-    return {">": value > 0, ">=": value >= 0, "==": value == 0}[relation]
+__all__ = ["Numeric"]
 
 
 def _spoilt(parts: Sequence[float]) -> float | None:

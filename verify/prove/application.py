@@ -11,7 +11,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from verify.functions import FUNCTIONS
+from verify.prove.real_types import ROUNDINGS
 from verify.prove.sums import (
     ONE,
     Access,
@@ -182,7 +182,7 @@ def _rounded(g: Symbolic, function: str, argument: Sum) -> Sum:
     """Rounding to a real type: x, where x has the type;  round(-x) = -round(x);  round(max(x, y)) =
     max(round(x), round(y)), as rounding is monotone."""
     number = number_in(argument)
-    if number is not None and Fraction(FUNCTIONS[function](float(number))) == number:
+    if number is not None and Fraction(ROUNDINGS[function](float(number))) == number:
         return argument
     if len(argument) != 1 or argument[0] != Product(argument[0].coefficient, argument[0].factors[:1]):
         return single(Apply(function, (argument,)))

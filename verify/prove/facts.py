@@ -17,7 +17,7 @@ from superopt.ir.dim import Atom, Dim, Quotient, Size, symbols_of
 from superopt.ops.algebra import Guard
 from verify.prove.bounds import Ranges, Witness, completed, satisfies, simple_points
 
-__all__ = ["Effort", "Facts", "Observer", "Query", "Script", "solver_version"]
+__all__ = ["Effort", "Facts", "FindModel", "Observer", "Query", "Script", "solver_version"]
 
 _MOST_WITNESSES = 6
 # Z3's own count of work, not a clock: the same answers on a slow machine and on a busy one.
@@ -64,6 +64,12 @@ class Script(Protocol):
 
 class Effort(Exception):
     """A proof took more steps than it may, or went too deep."""
+
+
+class FindModel(Protocol):
+    """`Facts.model` of some facts."""
+
+    def __call__(self, most: int, least: int, wish: Callable[[str], int] | None = None) -> dict[str, int] | None: ...
 
 
 # Hears each query that a proof relies on: those that Z3 found unsatisfiable, and no others.

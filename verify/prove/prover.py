@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -18,11 +18,10 @@ from superopt.ir.rule import Condition
 from superopt.ir.term import Term, topological
 from superopt.ops.algebra import Algebra, Guard, at_least, below
 from superopt.ops.meaning import Meaning, NoSemantics
-from verify.diagnose.counterexample import find_counterexample
 from verify.prove.assumptions import Everywhere, partial_applications
 from verify.prove.bound_variables import digits, quotients_in, strided
 from verify.prove.compare import Comparison
-from verify.prove.facts import Effort, Facts, Observer, Shared
+from verify.prove.facts import Effort, Facts, FindModel, Observer, Shared
 from verify.prove.floating import Floating, Inexact, rounds_exactly
 from verify.prove.recurrence import apart, in_steps
 from verify.prove.roundings import roundings
@@ -32,18 +31,24 @@ from verify.prove.sums import Bound, Sum, quotients_of
 from verify.prove.symbolic import Symbolic
 from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
 
-__all__ = ["Proved", "Refuted", "Unknown", "Verdict", "prove"]
+__all__ = ["Proved", "Refuted", "Refuter", "Unknown", "Verdict", "prove"]
 
 Terms = tuple[Term, ...]
 _FRAMES = 10_000
 _QUESTIONS = 2_000  # put to the solver in one reading; the longest proof known asks 1,432
 
 
-def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdict:
+# Looks for sizes and values at which the sides differ, given the sides, the sizes that others determine, and a source
+# of sizes at which all conditions hold. It has a veto only: it can keep a rule from being proven.
+Refuter: TypeAlias = Callable[[Terms, Terms, Mapping[str, Size], FindModel], Counterexample | None]
+
+
+def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: Refuter | None = None) -> Verdict:
     """Whether `left` and `right` (typed terms over the same `Var` leaves, one an output) are equal for all sizes.
 
     Symbols of sizes range over all integers from 1; symbols of integer attributes over what typing allows.
-    `observer` hears the queries behind the verdict, see `verify.prove.facts.Observer`; it has no say in it.
+    `observer` hears the queries behind the verdict, see `verify.prove.facts.Observer`; it has no say in it. `refute`
+    is asked for a counterexample where the usual readings show nothing, before the costlier one is tried.
     """
     if any(_unbounded(term) for term in topological(left + right)):
         return Unknown("a real attribute is no finite number (a symbolic one is `*`)")
@@ -60,13 +65,13 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdic
         guards = _missing(left_facts, first_left, first_right)
         known = _solved(guards)
         if any(isinstance(size, int) for size in known.values()):
-            return _only_at_special_sizes(left, right, typed, left_facts)
+            return _only_at_special_sizes(left, right, typed, left_facts, refute)
         env = {**{name: evaluate(size, known) for name, size in env.items()}, **known}
         last_left, last_right = resized(left, env), resized(right, env)
         solved = [Condition(c.relation, evaluate(c.left, env), evaluate(c.right, env)) for c in guards]
         facts = _facts(_needs(last_left) + _needs(last_right) + solved, last_left + last_right, observer)
     except IllTyped as error:
-        return Refuted(f"the right side is ill-typed: {error}", _where_left_is_typed(left, right, typed))
+        return Refuted(f"the right side is ill-typed: {error}", _where_left_is_typed(left, right, typed, refute))
     except NoSemantics as error:
         return Unknown(str(error))
     whole = last_left + last_right
@@ -79,11 +84,11 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None) -> Verdic
     guards += positive
     conditions = tuple(dict.fromkeys(needs + guards))
     if not facts.satisfiable(most=64, least=2):
-        return _only_at_special_sizes(left, right, typed, left_facts)
+        return _only_at_special_sizes(left, right, typed, left_facts, refute)
     proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right, whole))
     if proof is not None:
         return replace(proof, conditions=conditions, guards=tuple(guards))
-    counterexample = find_counterexample(left, right, env, facts)
+    counterexample = refute and refute(left, right, env, facts.model)
     if counterexample is not None:
         return Refuted("the values differ", counterexample)
     proof, reason = _first(last_left, last_right, facts, [_unfolded(last_left + last_right)])
@@ -155,10 +160,12 @@ def _first_of(left: Terms, right: Terms, facts: Facts, readings: Iterable[Readin
     return None, reason
 
 
-def _where_left_is_typed(left: Terms, right: Terms, env: Mapping[str, Size]) -> Counterexample | None:
+def _where_left_is_typed(
+    left: Terms, right: Terms, env: Mapping[str, Size], refute: Refuter | None
+) -> Counterexample | None:
     """Sizes at which the left side is well-typed, and what the right side is there."""
     typed = resized(left, env)
-    return find_counterexample(left, right, env, _facts(_needs(typed), typed, None))
+    return refute and refute(left, right, env, _facts(_needs(typed), typed, None).model)
 
 
 def _unbounded(term: Term) -> bool:
@@ -172,9 +179,11 @@ def _unbounded(term: Term) -> bool:
     )
 
 
-def _only_at_special_sizes(left: Terms, right: Terms, env: Mapping[str, Size], left_facts: Facts) -> Verdict:
+def _only_at_special_sizes(
+    left: Terms, right: Terms, env: Mapping[str, Size], left_facts: Facts, refute: Refuter | None
+) -> Verdict:
     """A guard that pins a size to a number is no law for all sizes (a signature may have that number as a literal)."""
-    shown = find_counterexample(left, right, env, left_facts)
+    shown = refute and refute(left, right, env, left_facts.model)
     return Refuted("the sides agree in shape at special sizes only", shown) if shown else Unknown("vacuous guards")
 
 

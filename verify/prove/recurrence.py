@@ -13,22 +13,29 @@ That keeps proofs as long as a step, where the definition written out grows with
 
 from __future__ import annotations
 
-from superopt.ir.infer import make, remake, replace
+from superopt.ir.infer import OPERATORS, make, remake, replace
 from superopt.ir.term import Term, map_terms, topological, var
-from superopt.ops.recurrent import RECURRENT
 
-__all__ = ["apart", "in_steps"]
+__all__ = ["INTRODUCED", "apart", "in_steps", "is_recurrent"]
+
+# Operators that a proof about recurrent ones may rest on, though the rule does not mention them.
+INTRODUCED = ("Concat", "Unsqueeze")
 
 _TIME = 0  # the axis of steps, of X and of Y
 
 Terms = tuple[Term, ...]
 
 
+def is_recurrent(op: str) -> bool:
+    """Return True for operators with states that go from step to step."""
+    return op in OPERATORS and bool(OPERATORS[op].states)
+
+
 def in_steps(terms: Terms) -> Terms:
     """Equal typed terms, in which no recurrent operator reads a Concat along time."""
 
     def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-        if old.op == "Out" and (node := inputs[0]) is not None and node.op in RECURRENT:
+        if old.op == "Out" and (node := inputs[0]) is not None and is_recurrent(node.op):
             return _output(node, int(str(old.attr("index"))))
         return remake(old, inputs)
 
@@ -42,7 +49,7 @@ def _output(node: Term, index: int) -> Term:
     if x.op != "Concat" or int(str(x.attr("axis"))) % len(x.type.shape) != _TIME:
         one = x.type.shape[_TIME] == 1
         return make("Unsqueeze", (node.out(1),), {"axes": (-3,)}) if one and not index else node.out(index)
-    inputs, parts, places = list(node.inputs), list[Term](), RECURRENT[node.op].places
+    inputs, parts, places = list(node.inputs), list[Term](), OPERATORS[node.op].states
     for part in x.inputs:
         inputs[0] = part
         step = make(node.op, inputs, dict(node.attrs))
@@ -64,4 +71,4 @@ def apart(left: Terms, right: Terms) -> tuple[Terms, Terms]:
 
 
 def _outputs(terms: Terms) -> list[Term]:
-    return [t for t in topological(terms) if t.op == "Out" and t.inputs[0] is not None and t.inputs[0].op in RECURRENT]
+    return [t for t in topological(terms) if t.op == "Out" and t.inputs[0] is not None and is_recurrent(t.inputs[0].op)]

@@ -62,7 +62,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Apply:
-    """A function of `verify.functions`; `compare` knows some laws about some of them."""
+    """A function of `verify.diagnose.functions`; `compare` knows some laws about some of them."""
 
     function: str
     arguments: tuple[Sum, ...]

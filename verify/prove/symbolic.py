@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 from superopt.ir.dim import Dim, Size, Sizes, symbol
-from superopt.ops.algebra import Guard, Piece, Table, at_least, below
-from verify.diagnose.numeric import holds
+from superopt.ops.algebra import Guard, Piece, Table, at_least, below, holds
 from verify.prove.application import apply, is_partial
 from verify.prove.substitution import Moved
 from verify.prove.sums import (

@@ -9,7 +9,8 @@ from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, repr_attrs
-from verify.proofs import Certificate, ProofBook
+from verify.certificates import Certificate, CertifiedBook
+from verify.diagnose.counterexample import find_counterexample
 
 __all__ = ["CertificateCheck", "FingerprintCheck"]
 
@@ -47,22 +48,22 @@ class CertificateCheck:
     hold at these sizes. With `anew`, also where that is proven now, as `optimize` does it; the prover takes its time.
     """
 
-    def __init__(self, rules: Iterable[Rule], certificates: Mapping[str, Certificate], anew: bool = False) -> None:
-        self._book, self._anew = ProofBook(certificates), anew
-        self._signatures: dict[str, list[Signature]] = {}
+    def __init__(self, rules: Iterable[Rule], certificates: Mapping[Rule, Certificate], anew: bool = False) -> None:
+        self._book, self._anew = CertifiedBook(certificates, refute=find_counterexample), anew
+        self._signatures: dict[Rule, list[Signature]] = {}
         for rule in rules:
-            proofs = certificates[rule.id].proofs
-            self._signatures[rule.id] = [signature for signature, _ in proofs]
+            proofs = certificates[rule].proofs
+            self._signatures[rule] = [signature for signature, _ in proofs]
             # What assumes that the left side is defined says nothing of the way back.
             both_ways = [signature for signature, proved in proofs if not proved.defined_left]
-            self._signatures.setdefault(rule.reversed().id, both_ways)
+            self._signatures.setdefault(rule.reversed(), both_ways)
         self._known: dict[object, bool] = {}
 
     def __call__(self, rule: Rule, bindings: Bindings, old: Term, new: Term) -> bool:
         types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
-        key = (rule.id, types, repr_attrs(sorted(bindings.attrs.items(), key=lambda item: item[0])))
+        key = (rule, types, repr_attrs(sorted(bindings.attrs.items(), key=lambda item: item[0])))
         if key not in self._known:
-            certified = self._signatures.get(rule.id, ())
+            certified = self._signatures.get(rule, ())
             self._known[key] = any(self._book.allows(rule, signature, bindings) for signature in certified) or (
                 self._anew and self._book.check(rule, bindings) is not None
             )

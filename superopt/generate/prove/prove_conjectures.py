@@ -25,7 +25,7 @@ from superopt.ir.notation import show_rule, show_signature
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, map_terms
 from superopt.rulebook.variadic import Schema
-from verify.proofs import prove_at
+from verify.diagnose.decide import decide
 from verify.verdict import Counterexample, Proved, Refuted, Verdict
 
 __all__ = ["ProvenRule", "Prover", "Settler", "CounterexampleCheck", "settle_order"]
@@ -60,7 +60,7 @@ class Settler:
 
     evaluator: Evaluator
     seed: int
-    prover: Prover = prove_at
+    prover: Prover = decide
     witness: CounterexampleCheck | None = None
     counts: StageCounts = field(default_factory=StageCounts)
     kept: list[ProvenRule] = field(default_factory=list)

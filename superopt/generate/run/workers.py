@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from verify.proofs import kernel_hash
+from verify.certificates import kernel_hash
 from verify.prove.facts import solver_version
 
 __all__ = ["RemoteWorkers", "Workers", "WorkersError", "answer", "code_hash", "managed"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-import struct
 from collections.abc import Callable, Mapping
+
+from verify.prove.real_types import ROUNDINGS
 
 __all__ = ["FUNCTIONS"]
 
@@ -55,20 +56,6 @@ def _round(x: float) -> float:
     return float(round(x)) if math.isfinite(x) else math.nan
 
 
-def _float16(x: float) -> float:
-    try:
-        return float(struct.unpack("<e", struct.pack("<e", x))[0])
-    except OverflowError:
-        return math.copysign(math.inf, x)
-
-
-def _float32(x: float) -> float:
-    try:
-        return float(struct.unpack("<f", struct.pack("<f", x))[0])
-    except OverflowError:
-        return math.copysign(math.inf, x)
-
-
 def _from_real(bits: int, signed: bool) -> Callable[[float], float]:
     """Rounded towards zero; NaN where the type does not hold it, as ONNX leaves that open."""
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -102,9 +89,7 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "round": _round,  # to the nearest integer, halves to even
     "truncated_quotient": _truncated_quotient,
     # Casts that lose: rounding to a narrower float, wrapping to a narrower integer.
-    "to_float16": _float16,
-    "to_float": _float32,
-    "to_double": float,  # of integers with more than 53 bits
+    **ROUNDINGS,
     "to_int64": _wrapped(64, True),
     "to_int32": _wrapped(32, True),
     "to_int16": _wrapped(16, True),

@@ -1,0 +1,126 @@
+"""Books of proofs: which rule is proven at which signature, and where the conditions of the proof hold.
+
+A verdict belongs to a rule's two sides. Terms are interned, so two rules are equal exactly where their sides are the
+same terms; the short `Rule.id`, under which files list a rule, identifies nothing here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import lru_cache
+from typing import Any, final
+
+from superopt.ir.dim import NoValue
+from superopt.ir.operator import IllTyped
+from superopt.ir.pattern import Bindings
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import topological
+from superopt.ir.types import FLOAT_DTYPES
+from verify.prove.facts import Observer
+from verify.prove.prover import Refuter, prove
+from verify.verdict import NUMERICS, Proved, Unknown, Verdict
+
+__all__ = ["Book", "ProofBook", "both_ways", "prove_at"]
+
+# Attributes that name an element type: what such an operator does depends on which real type "float" stands for.
+_TYPE_ATTRS = frozenset({"to", "dtype"})
+_OTHER_REALS = FLOAT_DTYPES - {"float"}
+
+
+def prove_at(
+    rule: Rule, signature: Signature, observer: Observer | None = None, refute: Refuter | None = None
+) -> Verdict:
+    """Return the verdict on `rule` at `signature`; never raises for a rule that cannot be typed there.
+
+    `observer` and `refute` are those of `verify.prove.prover.prove`.
+    """
+    try:
+        left, right = rule.instantiate(signature)
+    except (IllTyped, TypeError, IndexError) as error:  # the latter: a symbol where the operator needs a number
+        return Unknown(f"cannot be typed: {error}")
+    try:
+        return prove(left, right, observer, refute)
+    except (IllTyped, NoValue) as error:  # at sizes that the signature admits and an operator does not
+        return Unknown(f"cannot be typed: {error}")
+
+
+def both_ways(verdict: Verdict | None) -> Proved | None:
+    """Return the verdict if it also proves the reversed equation, else None.
+
+    The conditions of a proof cover both sides. Only a proof that assumes its left side to be defined has one direction.
+    """
+    return verdict if isinstance(verdict, Proved) and not verdict.defined_left else None
+
+
+class Book(ABC):
+    """Decides where a rule may be applied, given the verdict on the rule at a signature.
+
+    `numerics` is the loosest class of proof that allows anything (see `verify.verdict.NUMERICS`).
+    """
+
+    def __init__(self, numerics: str = "real-only") -> None:
+        self._classes = NUMERICS[: NUMERICS.index(numerics) + 1]
+
+    @abstractmethod
+    def verdict(self, rule: Rule, signature: Signature) -> Verdict:
+        """Return the verdict on `rule` at `signature`."""
+
+    def allows(self, rule: Rule, signature: Signature, bindings: Bindings) -> bool:
+        """Return True if `rule` is proven at `signature`, which covers this match, and every condition holds here."""
+        if not signature.covers(bindings) or not _sizes_positive(bindings):
+            return False
+        if _names_a_type(rule) and bindings.dtype() in _OTHER_REALS:
+            return False  # proven for "float", and true of no other real type
+        verdict = self.verdict(rule, signature)
+        if not isinstance(verdict, Proved) or verdict.numerics not in self._classes:
+            return False
+        env = bindings.shape_env()
+        return all(condition.holds(env) for condition in verdict.conditions)
+
+    def check(self, rule: Rule, bindings: Bindings) -> Signature | None:
+        """Return a signature at which the rule may be applied to this match, or None."""
+        for signature in (*rule.signatures, *rule.literal_signatures(bindings)):
+            if self.allows(rule, signature, bindings):
+                return signature
+        return None
+
+
+@final
+class ProofBook(Book):
+    """Proofs made in this run. No verdict enters this book but the prover's own.
+
+    `refute` looks for counterexamples (see `verify.prove.prover.prove`); it can only keep a rule from being proven.
+    """
+
+    def __init__(self, numerics: str = "real-only", refute: Refuter | None = None) -> None:
+        super().__init__(numerics)
+        self._refute = refute
+        self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        raise TypeError("ProofBook has no subclasses: verdicts of other sources belong to a Book of their own")
+
+    def known(self, rule: Rule, signature: Signature) -> Verdict | None:
+        """Return the verdict if it has been asked for before, else None. A proof of the reversed equation counts."""
+        found = self._verdicts.get((rule, signature))
+        return both_ways(self._verdicts.get((rule.reversed(), signature))) if found is None else found
+
+    def verdict(self, rule: Rule, signature: Signature) -> Verdict:
+        """Return the verdict at `signature`, proving the rule there if it is not known."""
+        known = self.known(rule, signature)
+        if known is None:
+            known = prove_at(rule, signature, refute=self._refute)
+        self._verdicts[rule, signature] = known
+        return known
+
+
+@lru_cache(maxsize=1 << 12)
+def _names_a_type(rule: Rule) -> bool:
+    return any(name in _TYPE_ATTRS for term in topological((*rule.lhs, *rule.rhs)) for name, _ in term.attrs)
+
+
+def _sizes_positive(bindings: Bindings) -> bool:
+    for term in bindings.terms.values():
+        if term.type is None or term.type.shape is None or any(isinstance(s, int) and s < 1 for s in term.type.shape):
+            return False
+    return True
