@@ -2,9 +2,9 @@
 
 from superopt.onnx_io.build import new_model
 from superopt.onnx_io.model import Model, ModelError
-from superopt.onnx_io.opsets import has_operator
 from superopt.onnx_io.reader import read_model
 from superopt.onnx_io.save import save_model
+from superopt.onnx_io.schemas import has_operator
 from superopt.onnx_io.simplify import read_reduced
 from superopt.onnx_io.subgraph_io import Body, Place, bodies, put_back, write_body
 from superopt.onnx_io.writer import write_model

@@ -71,7 +71,7 @@ def _transpose(view: NodeView, known: Values) -> bool:
 
 def _pad(view: NodeView, known: Values) -> bool:
     """By nothing on all sides: then neither the mode nor the value matters."""
-    pads = view.parameters("pads", 1, 11)
+    pads = view.parameter("pads")
     return pads is not None and not any(pads)
 
 

@@ -16,13 +16,14 @@ from superopt.ir.infer import OPERATORS, IllTyped, make
 from superopt.ir.term import CLOSED_FORM, Attr, Term, Types, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io.attributes import pack
-from superopt.onnx_io.importers import NodeView, canonical
+from superopt.onnx_io.importers import NodeView, import_node
 from superopt.onnx_io.inference import check, infer_types, light_copy, proven_shapes, sizes_at
 from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.no_ops import RESHAPERS, is_noop
 from superopt.onnx_io.node_order import LEAVES
 from superopt.onnx_io.reshape_targets import in_numbers
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.static_values import Values
 from superopt.onnx_io.subgraphs import captured, local_names, subgraphs
 from superopt.onnx_io.tensors import constant_value, from_proto
@@ -34,7 +35,6 @@ FIRST_OPSET = 7  # before it operators broadcast by attributes; older models, an
 _RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
-_DEFAULT = ("", "ai.onnx")
 _MEANING = frozenset({"input", "output", "op_type", "domain", "overload", "attribute"})  # of a node; the rest is notes
 
 
@@ -90,11 +90,11 @@ class _Reader:
         self.listed: dict[str, Term] = {}
         self.opset = 0
         # Functions of the file that take the place of operators.
-        self.functions = {function.name for function in proto.functions if function.domain in _DEFAULT}
+        self.functions = {(_domain(function), function.name) for function in proto.functions}
 
     def read(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
         graph = self.proto.graph
-        self.opset = next((o.version for o in self.proto.opset_import if o.domain in _DEFAULT), 0)
+        self.opset = next((o.version for o in self.proto.opset_import if o.domain in DEFAULT_DOMAINS), 0)
         if not self.proto.opset_import and graph.node:
             raise ModelError(f"{self.label}: not an ONNX model, or a truncated one (it names no operator set)")
         nodes = sorted_nodes(graph, self.label)
@@ -129,7 +129,7 @@ class _Reader:
             stub = self.stubs.get(tensor.name)
             self.constants[tensor.name] = stub or constant(*from_proto(tensor, self.label), self.weights)
         for node in nodes:
-            if node.domain in _DEFAULT and node.op_type == "Constant" and len(node.output) == 1:
+            if node.domain in DEFAULT_DOMAINS and node.op_type == "Constant" and len(node.output) == 1:
                 value = constant_value(node, self.label)
                 if value is not None:
                     self.constants[node.output[0]] = constant(*value, self.weights)
@@ -170,7 +170,7 @@ class _Reader:
 
     def read_node(self, index: int, node: onnx.NodeProto, serial: int | None = None) -> None:
         """`index` is the node's place, `serial` a number that it alone has."""
-        default = node.domain in _DEFAULT
+        default = node.domain in DEFAULT_DOMAINS
         outputs = list(node.output)
         while outputs and not outputs[-1]:
             outputs.pop()
@@ -183,8 +183,7 @@ class _Reader:
         while inputs and inputs[-1] is None:
             inputs.pop()
         known_opset = FIRST_OPSET <= self.opset <= onnx.defs.onnx_opset_version()
-        own_function = default and node.op_type in self.functions
-        modelled = known_opset and node.domain in (*_DEFAULT, "com.microsoft") and not own_function
+        modelled = known_opset and (_domain(node), node.op_type) not in self.functions
         unique = index if serial is None else serial
         if self.reduce and modelled and default and self.read_reduced(index, unique, node, inputs, outputs):
             self.reduced += 1
@@ -263,7 +262,7 @@ class _Reader:
         """The term of an operator of the table, or None where the node has no canonical form."""
         first = self.types.get(outputs[0])
         view = NodeView(node, self.opset, inputs, len(outputs), first.shape if first else None, self.array)
-        form = canonical(view)
+        form = import_node(view)
         if form is None or (form.op in CLOSED_FORM and first is None):
             return None
         dtype = first.dtype if first else "float"
@@ -313,8 +312,8 @@ class _Reader:
             outer = tuple(dict.fromkeys(name for body in bodies for name in captured(body)))
             attrs["captures"], attrs["declared"] = outer, len(inputs)
             inputs = [*inputs, *(self.values[name] for name in outer)]
-        function = node.op_type in self.functions
-        if bodies or function or node.domain not in _DEFAULT or node.op_type in _RANDOM:
+        function = (_domain(node), node.op_type) in self.functions
+        if bodies or function or node.domain not in DEFAULT_DOMAINS or node.op_type in _RANDOM:
             attrs["node"] = index
         absent = tuple(k for k, name in enumerate(outputs) if not name)
         if absent:
@@ -346,9 +345,13 @@ def _copy_fields(source: Message, target: Message, left_out: Set[str]) -> None:
                 getattr(target, field.name).MergeFrom(value)
 
 
+def _domain(named: onnx.NodeProto | onnx.FunctionProto) -> str:
+    return "" if named.domain in DEFAULT_DOMAINS else named.domain
+
+
 def opaque_name(node: onnx.NodeProto) -> str:
     """Name for the default domain, domain::Name for others; a name that the terms give a meaning is qualified too."""
-    if node.domain not in _DEFAULT:
+    if node.domain not in DEFAULT_DOMAINS:
         return f"{node.domain}::{node.op_type}"
     taken = node.op_type in OPERATORS or node.op_type in CLOSED_FORM or node.op_type in ("Var", "Const", "Out")
     return f"ai.onnx::{node.op_type}" if taken else node.op_type

@@ -12,18 +12,18 @@ from superopt.evaluate import constant, evaluate, folded, numpy_dtype
 from superopt.ir.infer import OPERATORS, replace
 from superopt.ir.term import Term
 from superopt.onnx_io.attributes import attribute_graphs_of, unpack
-from superopt.onnx_io.exporters import emit
+from superopt.onnx_io.exporters import export_term
 from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.node_order import LEAVES, in_order
+from superopt.onnx_io.schemas import is_extension
 from superopt.onnx_io.subgraphs import all_nodes, local_names, rename_captured
 from superopt.onnx_io.tensors import to_proto
 
 __all__ = ["write_model"]
 
 _SPARSE = "ai.onnx::SparseInitializer"
-_DOMAINS = {"com.microsoft": 1}  # operator sets that emitted nodes may need, and their versions
-_ADDED = frozenset({"SimplifiedLayerNormalization"})
+_EXTENSIONS = "com.microsoft"  # a domain whose operators the checker does not look up
 
 
 def write_model(
@@ -56,19 +56,21 @@ def write_model(
 
 
 def _to_be_checked(written: onnx.ModelProto) -> onnx.ModelProto:
-    """A light copy with the operators that ONNX Runtime adds to the standard domain, which the checker does not know,
-    in the domain of all its other ones."""
+    """Return a light copy in which operators that a runtime adds to the standard domain are in a domain of their own,
+    as the checker knows none of them."""
     light = light_copy(written, written.graph.node)
     for node in all_nodes(light.graph):
-        if node.op_type in _ADDED and not node.domain:
-            node.domain = "com.microsoft"
+        if not node.domain and node.op_type in OPERATORS and is_extension(node.op_type):
+            node.domain = _EXTENSIONS
     light.opset_import.extend(_missing_imports(light))
     return light
 
 
 def _missing_imports(model: onnx.ModelProto) -> list[onnx.OperatorSetIdProto]:
+    """Return imports, in version 1, of the registry's domains that are used and not imported."""
     imported, used = {opset.domain for opset in model.opset_import}, {node.domain for node in all_nodes(model.graph)}
-    return [helper.make_opsetid(name, n) for name, n in _DOMAINS.items() if name in used and name not in imported]
+    known = dict.fromkeys(operator.domain for operator in OPERATORS.values() if operator.domain)
+    return [helper.make_opsetid(domain, 1) for domain in known if domain in used - imported]
 
 
 class _Writer:
@@ -190,7 +192,7 @@ class _Writer:
         else:
             outputs = ["" if k in absent else self.name(term.out(k)) for k in range(len(term.types))]
         if known:
-            made = emit(term, self.opset, inputs, outputs, self.parameter)
+            made = export_term(term, self.opset, inputs, outputs, self.parameter)
         else:
             domain, _, op = term.op.rpartition("::")
             domain = "" if domain == "ai.onnx" else domain

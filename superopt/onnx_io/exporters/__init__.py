@@ -1,52 +1,40 @@
-"""Operators of the table as nodes of a given opset: the canonical form undone."""
+"""Export of terms as nodes of a given opset: the reverse of the import.
+
+Where an attribute of a term goes (an attribute of the node, a constant input, nowhere if the opset lacks it and the
+term has its default) follows from the operator's schema, so a new operator needs nothing here. `by_operator` has the
+operators for which that is not enough.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import onnx
 
 from superopt.ir.term import Term
-from superopt.onnx_io.exporters import (
-    constants,
-    contrib,
-    conv,
-    linear,
-    logic,
-    normalization,
-    pool,
-    rearrange,
-    recurrent,
-    reduce,
-    scalar,
-    select,
-    standard,
-)
-from superopt.onnx_io.exporters.emission import Constants, Emission, Emitter
+from superopt.onnx_io.exporters.by_operator import EXPORTERS
+from superopt.onnx_io.exporters.derived import export_derived
+from superopt.onnx_io.exporters.node import Constants, NodeExport
 from superopt.onnx_io.model import ModelError
 
-__all__ = ["Constants", "emit"]
-
-_FAMILIES = (
-    constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, scalar, select, standard
-)  # fmt: skip
-# Operators whose node has the term's name and attributes need no emitter.
-EMITTERS: Mapping[str, Emitter] = {name: emitter for family in _FAMILIES for name, emitter in family.EMITTERS.items()}
+__all__ = ["Constants", "export_term"]
 
 
-def emit(
+def export_term(
     term: Term, opset: int, inputs: Sequence[str], outputs: Sequence[str], constants: Constants
 ) -> list[onnx.NodeProto]:
-    """The nodes (one, as a rule) that compute `term` at `opset`. Raises ModelError where the opset cannot say it."""
+    """Return the nodes (one, as a rule) that compute `term` at `opset`.
+
+    `constants` gives the name of a constant input. Raises ModelError if the opset cannot express the term.
+    """
     for name, value in term.attrs:
         if not _literal(value):
             raise ModelError(f"{term.op}: attribute {name} = {value} is not a number")
-    emission = Emission(term, opset, list(inputs), outputs, dict(term.attrs), constants)
+    export = NodeExport(term, opset, list(inputs), outputs, dict(term.attrs), constants)
     # What works on no axis at all is the identity; written out, an empty list would mean all axes, or nothing.
-    if any(emission.attrs.get(name) == () for name in ("axes", "perm", "pads")):
-        return emission.node("Identity")
-    emitter = EMITTERS.get(term.op)
-    return emission.node(**emission.attrs) if emitter is None else emitter(emission)
+    if any(export.attrs.get(name) == () for name in ("axes", "perm", "pads")):
+        return [export.node("Identity")]
+    return EXPORTERS.get(term.op, export_derived)(export)
 
 
 def _literal(value: object) -> bool:

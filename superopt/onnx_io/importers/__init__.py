@@ -1,74 +1,43 @@
-"""The canonical form of the operators in the table: a node of any opset to attributes and inputs.
+"""Import of a node of any opset as an operator of the registry, in its canonical form.
 
-A reader gives None where the node has no canonical form (a size is not known, a mode is not modelled);
-the node then stays opaque. Sources: the operators' pages of the ONNX specification and their change logs.
+What a node's attributes and inputs are follows from the operator's schema (`onnx.defs`) and its entry in
+`superopt.ops`, so a new operator needs nothing here. `by_operator` has the operators for which that is not enough.
+A node without a canonical form (a size is unknown, a mode has no definition) stays opaque.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
+from superopt.ir.operator import OPERATORS
+from superopt.ir.term import CLOSED_FORM
+from superopt.onnx_io.importers.by_operator import IMPORTERS
+from superopt.onnx_io.importers.derived import import_derived, operands_of
+from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, is_extension
 
-import onnx
+__all__ = ["Canonical", "NodeView", "import_node"]
 
-from superopt.onnx_io.importers import (
-    constants,
-    contrib,
-    conv,
-    linear,
-    logic,
-    normalization,
-    pool,
-    rearrange,
-    recurrent,
-    reduce,
-    scalar,
-    select,
-    standard,
-)
-from superopt.onnx_io.importers.view import Canonical, NodeView, Row, Unreadable
-
-__all__ = ["READERS", "Canonical", "NodeView", "canonical"]
-
-_FAMILIES = (
-    constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, scalar, select, standard
-)  # fmt: skip
-# Operator types of other domains are named domain::type.
-READERS: Mapping[str, Row] = {name: row for family in _FAMILIES for name, row in family.READERS.items()}
-_DEFAULT = ("", "ai.onnx")
+# Nodes that are another operator of the registry under a name of their own.
+_ALIASES = {"Upsample": "Resize", "com.microsoft::Gelu": "Gelu"}
 
 
-def canonical(view: NodeView) -> Canonical | None:
-    """The canonical form of a node, or None."""
-    name = view.node.op_type if view.node.domain in _DEFAULT else f"{view.node.domain}::{view.node.op_type}"
-    row = READERS.get(name)
-    if row is None or len(view.inputs) < row.least or None in view.inputs[: row.least if row.gaps else row.most]:
+def import_node(view: NodeView) -> Canonical | None:
+    """Return the canonical form of a node, or None if it has none."""
+    node, standard = view.node, view.node.domain in DEFAULT_DOMAINS
+    name = node.op_type if standard else f"{node.domain}::{node.op_type}"
+    operator = OPERATORS.get(_ALIASES.get(name, node.op_type))
+    if operator is None or (name not in _ALIASES and operator.domain != ("" if standard else node.domain)):
         return None
-    if view.node.domain in _DEFAULT and not _in_opset(view.node.op_type, view.opset):
+    if standard and view.schema is None and not is_extension(node.op_type):
+        return None
+    if view.schema is not None and len(view.inputs) > view.schema.max_input:
+        return None
+    importer = IMPORTERS.get(name)
+    if importer is None and operator.name in CLOSED_FORM:
         return None
     try:
-        attrs = row.read(view)
+        form = import_derived(view, operator) if importer is None else importer(view)
+        if not isinstance(form, Canonical):
+            form = Canonical(operator.name, operands_of(view, operator), form)
     except Unreadable:
         return None
-    if attrs is None or (len(view.inputs) > row.most and not row.parameters):
-        return None
-    if view.outputs != 1 and not row.outputs:
-        return None
-    inputs = view.inputs[: row.most]
-    if row.places:
-        if any(used is not None for place, used in enumerate(inputs) if place not in row.places):
-            return None
-        inputs = tuple(inputs[place] if place < len(inputs) else None for place in row.places)
-    op = row.op or view.node.op_type
-    if attrs.get("axes") == "none":  # a reduction over no axis
-        op, attrs = "Identity", {}
-    return Canonical(op, inputs, attrs)
-
-
-@cache
-def _in_opset(op: str, opset: int) -> bool:
-    """Whether the opset has this operator of the standard domain: a newer one, or one that is gone, could not be
-    written back. What ONNX does not know at all is ONNX Runtime's addition to that domain, and has no versions."""
-    if not onnx.defs.has(op):
-        return True
-    return onnx.defs.has(op, opset) and not onnx.defs.get_schema(op, opset).deprecated
+    return form if view.outputs <= OPERATORS[form.op].outputs(form.attrs) else None

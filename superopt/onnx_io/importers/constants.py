@@ -1,24 +1,23 @@
-"""Constants in closed form."""
+"""Constants in closed form: operators whose inputs are constant, so that the term has none."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from superopt.ir.term import Attr
-from superopt.onnx_io.importers.view import NodeView, Row, Unreadable
+from superopt.onnx_io.importers.view import NodeView, Unreadable
 from superopt.onnx_io.tensors import from_proto
 
-__all__ = ["READERS"]
+__all__ = ["constant_of_shape", "integer_range"]
+
+_MAX_ELEMENTS = 1024  # the constant is written as a weight, and a big one would make the file bigger
 
 
-_MOST = 1024  # elements; what is read is written as a weight, and a big one would make the file bigger
-
-
-def _constant_of_shape(view: NodeView) -> dict[str, Attr] | None:
+def constant_of_shape(view: NodeView) -> dict[str, Attr]:
+    """The shape is the input, and the value a tensor."""
     shape = view.list_input(0)
-    if shape is None or min(shape, default=0) < 0 or math.prod(shape) > _MOST:
-        return None
+    if shape is None or min(shape, default=0) < 0 or math.prod(shape) > _MAX_ELEMENTS:
+        raise Unreadable("shape")
     return {"shape": shape, "value": _filling(view)}
 
 
@@ -36,18 +35,14 @@ def _filling(view: NodeView) -> float:
     return 0.0
 
 
-def _range(view: NodeView) -> dict[str, Attr] | None:
-    """Of integers only: the number of elements of a real range depends on how it is rounded."""
+def integer_range(view: NodeView) -> dict[str, Attr]:
+    """The limit becomes a number of elements; of a real range that number depends on how it is rounded."""
     start, limit, delta = (view.integer_input(k) for k in range(3))
     if start is None or limit is None or delta is None:
-        return None
+        raise Unreadable("inputs")
     if delta == 0 or max(map(abs, (start, limit, delta))) > 2**53:
-        return None
+        raise Unreadable("delta")
     n = max(-((start - limit) // delta), 0)
-    return {"delta": float(delta), "n": n, "start": float(start)} if n <= _MOST else None
-
-
-READERS: Mapping[str, Row] = {
-    "ConstantOfShape": Row(0, 0, _constant_of_shape, parameters=True),
-    "Range": Row(0, 0, _range, parameters=True),
-}
+    if n > _MAX_ELEMENTS:
+        raise Unreadable("limit")
+    return {"delta": float(delta), "n": n, "start": float(start)}

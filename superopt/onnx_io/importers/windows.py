@@ -1,40 +1,130 @@
-"""How a kernel slides over its operand: the attributes that convolutions and poolings share."""
+"""Kernels that slide over their operand: the attributes that convolutions and poolings share."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from superopt.ir.dim import Sizes
-from superopt.onnx_io.importers.view import NodeView
+from superopt.ir.term import Attr
+from superopt.onnx_io.importers.view import NodeView, Unreadable
 
-__all__ = ["windows"]
+__all__ = ["read_windows"]
+
+_Windows = dict[str, tuple[int, ...]]
 
 
-def windows(view: NodeView, sizes: Sizes, kernel: Sizes) -> dict[str, tuple[int, ...]] | None:
-    """`dilations`, `pads` and `strides` of a kernel over axes of these sizes, `auto_pad` resolved."""
+def read_windows(view: NodeView, attrs: Sequence[str]) -> dict[str, Attr]:
+    """Read the attributes of an operator with `strides`; its other attributes `attrs` tell which kind it is."""
+    if "output_padding" in attrs:
+        return _transposed_convolution(view)
+    return _pooling(view) if "kernel_shape" in attrs else _convolution(view)
+
+
+def _convolution(view: NodeView) -> dict[str, Attr]:
+    """Read `dilations`, `pads` and `strides` of a kernel that is the second operand."""
+    x, w = _operands(view)
+    stated = view.integers("kernel_shape")
+    if stated is not None and stated != w[2:]:
+        raise Unreadable("kernel_shape")
+    return {**_windows(view, x[2:], w[2:])}
+
+
+def _transposed_convolution(view: NodeView) -> dict[str, Attr]:
+    """Read the attributes of a transposed convolution.
+
+    Pads that follow from a wanted output shape stay unread: versions of the specification split them differently.
+    """
+    x, w = _operands(view)
+    spatial, stated, auto_pad = len(x) - 2, view.integers("kernel_shape"), view.text("auto_pad", "NOTSET")
+    if auto_pad not in ("NOTSET", "VALID", "") or view.integers("output_shape"):
+        raise Unreadable("pads")
+    if stated is not None and stated != w[2:]:
+        raise Unreadable("kernel_shape")
+    zeros, ones = (0,) * spatial, (1,) * spatial
+    pads = view.integers("pads")
+    return {
+        "dilations": view.integers("dilations") or ones,
+        "output_padding": view.integers("output_padding") or zeros,
+        "pads": (pads if auto_pad != "VALID" else None) or zeros + zeros,
+        "strides": view.integers("strides") or ones,
+    }
+
+
+def _operands(view: NodeView) -> tuple[Sizes, Sizes]:
+    x, w = view.shape(0), view.shape(1)
+    if x is None or w is None or len(x) != len(w) or len(x) < 3:
+        raise Unreadable("shape")
+    return x, w
+
+
+def _pooling(view: NodeView) -> dict[str, Attr]:
+    """Read the attributes of a pooling; `ceil_mode` becomes padding, and so does padding that is counted."""
+    shape, kernel = view.shape(0), view.integers("kernel_shape")
+    if shape is None or kernel is None or len(shape) < 3 or len(kernel) != len(shape) - 2:
+        raise Unreadable("kernel_shape")
+    found = {**_windows(view, shape[2:], kernel), "kernel_shape": kernel}
+    rounded_up = view.flag("ceil_mode")
+    if rounded_up:
+        found["pads"] = _rounded_up(view, shape[2:], **found)
+    counted = view.flag("count_include_pad")
+    if counted and rounded_up:
+        raise Unreadable("count_include_pad")  # elements beyond the padding are not counted
+    return {**found, "count_include_pad": int(counted and any(found["pads"]))}
+
+
+def _rounded_up(
+    view: NodeView,
+    sizes: Sizes,
+    dilations: tuple[int, ...],
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> tuple[int, ...]:
+    """Return pads for as many windows as `ceil_mode` asks for: the last one may reach beyond the padding."""
+    if view.text("auto_pad", "NOTSET") not in ("NOTSET", ""):
+        raise Unreadable("ceil_mode")  # the specification and runtimes differ in whether VALID is rounded up
+    begins, ends = pads[: len(sizes)], list(pads[len(sizes) :])
+    for d, (size, begin, stride) in enumerate(zip(sizes, begins, strides, strict=True)):
+        if not isinstance(size, int):
+            raise Unreadable("ceil_mode")
+        room = size + begin + ends[d] - ((kernel_shape[d] - 1) * dilations[d] + 1)
+        last = -(-room // stride) * stride  # where the last window starts
+        if last < size + begin:
+            ends[d] += last - room
+        elif view.opset < 22:
+            # The window would start in the padding at the end. Opset 22 says that there is no such window; runtimes
+            # leave it out in older opsets as well, although the formula there (and ONNX's shape inference) counts it.
+            raise Unreadable("ceil_mode")
+    return (*begins, *ends)
+
+
+def _windows(view: NodeView, sizes: Sizes, kernel: Sizes) -> _Windows:
+    """Return `dilations`, `pads` and `strides` of a kernel over axes of these sizes, `auto_pad` resolved."""
     spatial = len(sizes)
     dilations = view.integers("dilations") or (1,) * spatial
     strides = view.integers("strides") or (1,) * spatial
     pads = view.integers("pads") or (0,) * (2 * spatial)
     if len(dilations) != spatial or len(strides) != spatial or min(*dilations, *strides) < 1:
-        return None
+        raise Unreadable("strides")
     auto_pad = view.text("auto_pad", "NOTSET")
     if auto_pad == "VALID":
         pads = (0,) * (2 * spatial)
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        # With dilations runtimes differ in what SAME means; such nodes are left as they are.
+        # Runtimes disagree about SAME with dilations; such nodes stay opaque.
         if any(d != 1 for d in dilations) or not all(isinstance(size, int) for size in (*sizes, *kernel)):
-            return None
+            raise Unreadable("auto_pad")
         total = [
             (-(-n // s) - 1) * s + k - n
             for n, s, k in zip(sizes, strides, kernel, strict=True)
             if isinstance(n, int) and isinstance(k, int)
         ]
-        if min(total) < -1:
-            return None  # between windows far apart: ONNX Runtime may start behind the first element, ONNX does not
+        if min(total) < -1:  # between windows far apart, ONNX Runtime may start behind the first element, ONNX does not
+            raise Unreadable("auto_pad")
         total = [max(p, 0) for p in total]
         less, more = tuple(p // 2 for p in total), tuple(p - p // 2 for p in total)
         pads = less + more if auto_pad == "SAME_UPPER" else more + less
     elif auto_pad not in ("NOTSET", ""):
-        return None
+        raise Unreadable("auto_pad")
     if len(pads) != 2 * spatial or min(pads) < 0:
-        return None
+        raise Unreadable("pads")
     return {"dilations": dilations, "pads": pads, "strides": strides}

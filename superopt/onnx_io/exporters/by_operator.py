@@ -1,0 +1,222 @@
+"""Exporters of the operators that their schema and entry do not describe, each with the reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.onnx_io.exporters.derived import export_derived
+from superopt.onnx_io.exporters.node import Exporter, NodeExport
+from superopt.onnx_io.importers.by_attribute import ACTIVATION_PARAMETERS
+from superopt.onnx_io.model import ModelError
+from superopt.ops.recurrent import RECURRENT
+
+__all__ = ["EXPORTERS"]
+
+_RUNTIME = "com.microsoft"
+
+
+def _cast(e: NodeExport) -> list[onnx.NodeProto]:
+    """The element type is a number in a file."""
+    return [e.node(to=onnx.TensorProto.DataType.Value(e.attrs["to"].upper()))]
+
+
+def _clip(e: NodeExport) -> list[onnx.NodeProto]:
+    """The bounds are constant inputs of the operand's type, or float32 attributes before opset 11."""
+    low, high = float(e.attrs["bound_low"]), float(e.attrs["bound_high"])
+    bounded: dict[str, Any] = {name: end for name, end in (("min", low), ("max", high)) if math.isfinite(end)}
+    if e.dtype not in FLOAT_DTYPES and any(end != int(end) for end in bounded.values()):
+        raise ModelError(f"Clip of integers between {low} and {high}")
+    if e.opset < 11:
+        if e.dtype != "float":
+            raise ModelError(f"opset {e.opset} has no Clip of {e.dtype}")
+        if low > high:
+            raise ModelError(f"Clip between {low} and {high}, which runtimes take from opset 11 on")
+        return [e.node(**bounded)]
+    if "min" in bounded:
+        e.append(low, e.dtype)
+    elif "max" in bounded:
+        e.inputs.append("")
+    if "max" in bounded:
+        e.append(high, e.dtype)
+    return [e.node()]
+
+
+def _conv(e: NodeExport) -> list[onnx.NodeProto]:
+    """Exporters of models write the kernel's shape as well, and some runtimes need it."""
+    weight = e.term.inputs[1]
+    kernel = weight.type.concrete() if weight is not None and weight.type else None
+    (node,) = export_derived(e)
+    if kernel is not None:
+        node.attribute.append(helper.make_attribute("kernel_shape", kernel[2:]))
+    return [_sorted(node)]
+
+
+def _sorted(node: onnx.NodeProto) -> onnx.NodeProto:
+    """Return the node with its attributes in alphabetical order."""
+    attributes = sorted(node.attribute, key=lambda attribute: str(attribute.name))
+    del node.attribute[:]
+    node.attribute.extend(attributes)
+    return node
+
+
+def _pool(e: NodeExport) -> list[onnx.NodeProto]:
+    """Dilations of 1 are left out: poolings have had dilations only since opset 10 (MaxPool) and 19 (AveragePool)."""
+    if all(d == 1 for d in e.attrs["dilations"]):
+        del e.attrs["dilations"]
+    return export_derived(e)
+
+
+def _flatten(e: NodeExport) -> list[onnx.NodeProto]:
+    """`axis` is a number of axes, as many as there are at most, and so is counted from the front already."""
+    return [e.node(axis=e.attrs["axis"])]
+
+
+def _gelu(e: NodeExport) -> list[onnx.NodeProto]:
+    """Older than in ONNX in ONNX Runtime's own domain."""
+    if e.opset < 20 and e.attrs["approximate"] == "none":
+        return [e.node(domain=_RUNTIME)]
+    return export_derived(e)
+
+
+def _gemm(e: NodeExport) -> list[onnx.NodeProto]:
+    """Before opset 11 the summand may not be left out."""
+    if len(e.inputs) == 2 and e.opset < 11:
+        e.append([0], e.dtype)
+    return export_derived(e)
+
+
+def _pad(e: NodeExport) -> list[onnx.NodeProto]:
+    """The value is a constant input of the operand's type and another name, or an attribute before opset 11."""
+    if e.opset < 11:
+        return [e.node(mode="constant", value=float(e.attrs["value"]), pads=e.attrs["pads"])]
+    e.append(e.attrs["pads"])
+    if e.attrs["value"] != 0:
+        e.append(e.attrs["value"], e.dtype)
+    return [e.node(mode="constant")]
+
+
+def _recurrent(e: NodeExport) -> list[onnx.NodeProto]:
+    """The lengths of sequences, which ONNX has before the states, are absent: all are as long as X."""
+    e.inputs.insert(4, "")
+    shape = e.term.types[1].shape if e.term.types[1] is not None else None
+    if shape is None or not isinstance(shape[2], int):
+        return [e.node(**e.attrs)]
+    return [e.node(hidden_size=shape[2], **e.attrs)]
+
+
+def _reshape(e: NodeExport) -> list[onnx.NodeProto]:
+    """`allowzero` is written only if it has an effect: older opsets lack it."""
+    if not e.attrs["allowzero"] or 0 not in e.attrs["shape"]:
+        del e.attrs["allowzero"]
+    return export_derived(e)
+
+
+def _resize(e: NodeExport) -> list[onnx.NodeProto]:
+    """Upsample is Resize's name before opset 10; the scales of all axes are real numbers."""
+    rank = e.term.type.rank if e.term.type is not None else None
+    if rank is None:
+        raise ModelError("Resize: rank not known")
+    scales = [1.0] * (rank - len(e.attrs["scales"])) + [float(scale) for scale in e.attrs["scales"]]
+    if e.opset < 9:
+        return [e.node("Upsample", mode="nearest", scales=scales)]
+    if 11 <= e.opset < 13:
+        e.append([], "float")  # the region, which may not be left out
+    elif e.opset >= 13:
+        e.inputs.append("")
+    e.append(scales, "float")
+    if e.opset < 11:
+        return [e.node("Upsample" if e.opset < 10 else "Resize", mode="nearest")]
+    return [e.node(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")]
+
+
+def _slice(e: NodeExport) -> list[onnx.NodeProto]:
+    """An end of -1 is before the first element; in a file that would be the last one."""
+    ends = [end if end >= 0 else np.iinfo(np.int64).min for end in e.attrs["ends"]]
+    lists = {"starts": e.attrs["starts"], "ends": ends, "axes": e.front_axes(e.attrs["axes"])}
+    if any(step != 1 for step in e.attrs["steps"]):
+        if e.opset < 10:
+            raise ModelError(f"opset {e.opset} has no Slice with steps")
+        lists["steps"] = e.attrs["steps"]
+    if e.opset < 10:
+        attributes: dict[str, Any] = lists
+        return [e.node(**attributes)]
+    for value in lists.values():
+        e.append(value)
+    return [e.node()]
+
+
+def _softmax(e: NodeExport) -> list[onnx.NodeProto]:
+    """Before opset 13 all axes from `axis` on are one, which is the same if those after it have size 1."""
+    shape, axis = e.term.type.shape if e.term.type is not None else None, e.attrs["axis"]
+    if e.opset < 13 and axis != -1 and (shape is None or any(n != 1 for n in shape[len(shape) + axis + 1 :])):
+        raise ModelError(f"opset {e.opset} has no {e.term.op} over an axis in the middle")
+    return export_derived(e)
+
+
+def _sum(e: NodeExport) -> list[onnx.NodeProto]:
+    """Sum broadcasts from opset 8 on; before, Add alone does."""
+    if e.opset >= 8 or len({i.type for i in e.term.inputs if i is not None}) == 1:
+        return export_derived(e)
+    nodes: list[onnx.NodeProto] = []
+    total = e.inputs[0]
+    for k, name in enumerate(e.inputs[1:], 1):
+        result = e.outputs[0] if k == len(e.inputs) - 1 else f"{e.outputs[0]}_partial_{k}"
+        nodes.append(helper.make_node("Add", [total, name], [result]))
+        total = result
+    return nodes
+
+
+def _fused_conv(e: NodeExport) -> list[onnx.NodeProto]:
+    """The activation's parameters are one list, as long as the activation has parameters."""
+    if parameters := _activation_parameters(e):
+        e.attrs["activation_params"] = parameters
+    return export_derived(e)
+
+
+def _fused_gemm(e: NodeExport) -> list[onnx.NodeProto]:
+    """The activation's parameters are attributes, as many as it has."""
+    e.attrs.update(zip(("activation_alpha", "activation_beta"), _activation_parameters(e), strict=False))
+    return export_derived(e)
+
+
+def _activation_parameters(e: NodeExport) -> tuple[float, ...]:
+    pair = float(e.attrs.pop("activation_alpha")), float(e.attrs.pop("activation_beta"))
+    return pair[: ACTIVATION_PARAMETERS[e.attrs["activation"]]]
+
+
+def _attention(e: NodeExport) -> list[onnx.NodeProto]:
+    """A scale of 0, the default, is left out."""
+    if not e.attrs["scale"]:
+        del e.attrs["scale"]
+    return export_derived(e)
+
+
+EXPORTERS: Mapping[str, Exporter] = {
+    "Attention": _attention,
+    "AveragePool": _pool,
+    "Cast": _cast,
+    "Clip": _clip,
+    "Conv": _conv,
+    "Flatten": _flatten,
+    "FusedConv": _fused_conv,
+    "FusedGemm": _fused_gemm,
+    "Gelu": _gelu,
+    "Gemm": _gemm,
+    "LogSoftmax": _softmax,
+    "MaxPool": _pool,
+    "MultiHeadAttention": _attention,
+    "Pad": _pad,
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "Slice": _slice,
+    "Softmax": _softmax,
+    "Sum": _sum,
+    **dict.fromkeys(RECURRENT, _recurrent),
+}

@@ -1,0 +1,70 @@
+"""A term on its way to become a node, with its constant inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from superopt.evaluate import numpy_dtype
+from superopt.ir.term import Term
+from superopt.onnx_io.model import Array, ModelError
+
+__all__ = ["Constants", "Exporter", "NodeExport", "front_axes"]
+
+# Gives the name of a constant input that holds an array of an element type.
+Constants: TypeAlias = Callable[[Array, str], str]
+
+
+@dataclass
+class NodeExport:
+    """A term about to be written at `opset`: `inputs` and `outputs` are names; constant inputs append to `inputs`."""
+
+    term: Term
+    opset: int
+    inputs: list[str]
+    outputs: Sequence[str]
+    attrs: dict[str, Any]
+    constants: Constants
+
+    @property
+    def dtype(self) -> str:
+        """The element type of the result."""
+        return self.term.type.dtype if self.term.type is not None else "float"
+
+    def node(self, op: str = "", domain: str = "", **attributes: Any) -> onnx.NodeProto:
+        """Return the node, under the term's own name unless `op` is given."""
+        return helper.make_node(op or self.term.op, self.inputs, self.outputs, domain=domain or None, **attributes)
+
+    def append(self, value: object, dtype: str = "int64") -> None:
+        """Append a constant input of this value."""
+        self.inputs.append(self.constants(np.array(value, numpy_dtype(dtype)), dtype))
+
+    def front_axes(self, axes: Sequence[int]) -> list[int]:
+        """Return `axes` counted from the front."""
+        return front_axes(self.term, axes, self.opset)
+
+
+Exporter: TypeAlias = Callable[[NodeExport], list[onnx.NodeProto]]
+
+
+def front_axes(term: Term, axes: Sequence[int], opset: int) -> list[int]:
+    """Return `axes` counted from the front if the rank is known.
+
+    ONNX Runtime's optimizations look for axis 1, not for -3 (its blocked layout would be left at every Concat), and
+    opsets before 11 have no negative axes. Raises ModelError if there the rank is unknown.
+    """
+    same = term.inputs if term.op == "Concat" else term.inputs[:1]
+    ranks = [i.type.rank for i in same if i is not None and i.type is not None and i.type.rank is not None]
+    if term.op == "Concat" and term.type is not None and term.type.rank is not None:
+        ranks.append(term.type.rank)
+    if not ranks and opset >= 11:
+        return list(axes)
+    if not ranks:
+        raise ModelError(f"{term.op}: rank not known, and opset {opset} has no negative axes")
+    rank = ranks[0] + (len(axes) if term.op == "Unsqueeze" else 0)
+    return [axis % rank for axis in axes]

@@ -1,0 +1,162 @@
+"""Importers of the operators that their schema and entry do not describe, each with the reason."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from superopt.evaluate import dtype_name, numpy_dtype
+from superopt.ir.operator import OPERATORS
+from superopt.ir.term import Attr
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.onnx_io.importers.constants import constant_of_shape, integer_range
+from superopt.onnx_io.importers.derived import import_derived
+from superopt.onnx_io.importers.layout import flatten, gather, pad, reshape, slice_of, split, squeeze, unsqueeze
+from superopt.onnx_io.importers.resize import resize, upsample
+from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable, negative
+from superopt.ops.logic import CASTABLE
+from superopt.ops.recurrent import RECURRENT
+
+__all__ = ["IMPORTERS", "Importer"]
+
+# Gives the attributes of the term, or the whole canonical form; raises Unreadable if there is none.
+Importer: TypeAlias = Callable[[NodeView], "Mapping[str, Attr] | Canonical"]
+
+_NUMBERS = FLOAT_DTYPES | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+
+
+def _cast(view: NodeView) -> dict[str, Attr]:
+    """The element type is a number in a file. `saturate` and `round_mode` concern 8-bit floats, which stay opaque."""
+    try:
+        to = dtype_name(view.integer("to", 0))
+    except ValueError:
+        raise Unreadable("to") from None
+    if view.dtype(0) not in CASTABLE or to not in CASTABLE:
+        raise Unreadable("to")
+    return {"to": to}
+
+
+def _clip(view: NodeView) -> dict[str, Attr]:
+    """The bounds are constant inputs under other names, or float32 attributes before opset 11.
+
+    ONNX's default bounds are the ends of the type's range, so these are none. An infinite bound stays unread: infinite
+    elements would tell it from a default.
+    """
+    dtype = view.dtype(0)
+    if dtype is None or dtype not in (_NUMBERS if view.opset >= 11 else {"float"}):
+        raise Unreadable("element type")
+    array_dtype = numpy_dtype(dtype)
+    ends: Any = np.iinfo(array_dtype) if array_dtype.kind in "iu" else ml_dtypes.finfo(array_dtype)  # type: ignore[no-untyped-call]
+    low = view.real("min", float(ends.min)) if view.opset < 11 else _bound(view, 1)
+    high = view.real("max", float(ends.max)) if view.opset < 11 else _bound(view, 2)
+    if view.opset < 11 and low is not None and high is not None and low > high:
+        raise Unreadable("bounds")  # the specification says from opset 11 on which bound decides
+    return {
+        "bound_low": -math.inf if low is None or low == ends.min else _exact(low),
+        "bound_high": math.inf if high is None or high == ends.max else _exact(high),
+    }
+
+
+def _bound(view: NodeView, index: int) -> int | float | None:
+    """Return the value of a constant input, or None if it is absent."""
+    array = view.array_input(index)
+    if array is None:
+        return None
+    if array.size != 1 or array.ndim > 1:
+        raise Unreadable("bound")
+    (value,) = array.reshape(-1)
+    return int(value) if array.dtype.kind in "iu" else float(value)
+
+
+def _exact(bound: int | float) -> float:
+    """Return the float64 that is equal to `bound` and to nothing else: no NaN, no -0.0."""
+    value = float(bound)
+    if not math.isfinite(value) or value != bound or (value == 0 and math.copysign(1, value) < 0):
+        raise Unreadable("bound")
+    return value
+
+
+def _softmax(view: NodeView) -> Mapping[str, Attr] | Canonical:
+    """Before opset 13 all axes from `axis` on are one, which is the same if at most one of them is not of size 1."""
+    if view.opset >= 13:
+        return _derived(view)
+    (axis,), shape = negative([view.integer("axis", 1)], view.rank), view.shape(0) or ()
+    longer = [d for d in range(axis, 0) if shape[d] != 1]
+    if len(longer) > 1:
+        raise Unreadable("axis")
+    return {"axis": longer[0] if longer else -1}
+
+
+def _derived(view: NodeView) -> Canonical:
+    return import_derived(view, OPERATORS[view.node.op_type])
+
+
+def _batch_normalization(view: NodeView) -> Canonical:
+    """ONNX allows parameters of other element types than the operand's; terms have one type."""
+    if len({view.dtype(index) for index in range(len(view.inputs))}) > 1:
+        raise Unreadable("element types")
+    return _derived(view)
+
+
+def _celu(view: NodeView) -> Canonical:
+    """For an `alpha` below 0, the formula and the function body of the specification differ."""
+    form = _derived(view)
+    if not float(str(form.attrs["alpha"])) > 0:
+        raise Unreadable("alpha")
+    return form
+
+
+def _trilu(view: NodeView) -> Canonical:
+    """ONNX allows text, of which there is no 0."""
+    if view.dtype(0) == "string":
+        raise Unreadable("element type")
+    return _derived(view)
+
+
+def _recurrent(view: NodeView) -> Canonical:
+    """Forward, one direction, default activations, initial states given; the lengths of sequences, which ONNX has
+    before the states, must be absent."""
+    operator, states = OPERATORS[view.node.op_type], len(RECURRENT[view.node.op_type].states)
+    known = {"direction", "hidden_size", "input_forget", "layout", *operator.attrs}
+    if not {attribute.name for attribute in view.node.attribute} <= known:
+        raise Unreadable("attributes")
+    if view.text("direction", "forward") != "forward" or view.integer("input_forget", 0) or view.integer("layout", 0):
+        raise Unreadable("direction")
+    shape = view.shape(2)
+    if shape is None or len(shape) != 3 or view.integer("hidden_size", -1) not in (-1, shape[2]):
+        raise Unreadable("hidden size")
+    padded = view.inputs + (None,) * (5 + states - len(view.inputs))
+    if len(padded) > 5 + states or padded[4] is not None or None in padded[:3]:  # the last input would be peepholes
+        raise Unreadable("inputs")
+    return Canonical(
+        operator.name, (*padded[:4], *padded[5:]), {name: view.integer(name, 0) for name in operator.attrs}
+    )
+
+
+# By operator type; operators of other domains are called domain::type.
+IMPORTERS: Mapping[str, Importer] = {
+    "BatchNormalization": _batch_normalization,
+    "Cast": _cast,
+    "Celu": _celu,
+    "Clip": _clip,
+    "ConstantOfShape": constant_of_shape,
+    "Flatten": flatten,
+    "Gather": gather,
+    "LogSoftmax": _softmax,
+    "Pad": pad,
+    "Range": integer_range,
+    "Reshape": reshape,
+    "Resize": resize,
+    "Slice": slice_of,
+    "Softmax": _softmax,
+    "Split": split,
+    "Squeeze": squeeze,
+    "Trilu": _trilu,
+    "Unsqueeze": unsqueeze,
+    "Upsample": upsample,
+    **dict.fromkeys(RECURRENT, _recurrent),
+}

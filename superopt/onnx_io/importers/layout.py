@@ -1,0 +1,143 @@
+"""Operators that move, cut and join data, where an attribute of the term is worked out from the operand's shape."""
+
+from __future__ import annotations
+
+import math
+
+from superopt.ir.term import Attr
+from superopt.onnx_io.importers.view import NodeView, Unreadable, distinct, negative
+
+__all__ = ["flatten", "gather", "pad", "reshape", "slice_of", "split", "squeeze", "unsqueeze"]
+
+_MAX_INDICES = 1024  # of a Gather; attributes are for small lists, and longer ones are data
+
+
+def split(view: NodeView) -> dict[str, Attr]:
+    """Without sizes, the parts are equal; the number of parts is that of the outputs."""
+    shape = view.shape(0)
+    if shape is None:
+        raise Unreadable("shape")
+    (axis,) = negative([view.integer("axis", 0)], len(shape))
+    size, parts = shape[axis], view.outputs
+    if not isinstance(size, int):
+        raise Unreadable("size")
+    sizes = view.parameter("split")
+    if sizes is None:
+        if view.opset >= 18:
+            if view.integer("num_outputs", 0) != parts:
+                raise Unreadable("num_outputs")
+            each = -(-size // parts)
+            sizes = tuple(min(each, max(size - k * each, 0)) for k in range(parts))
+        elif size % parts == 0:
+            sizes = (size // parts,) * parts
+        else:
+            raise Unreadable("split")
+    if sum(sizes) != size or min(sizes) < 0 or len(sizes) != parts:
+        raise Unreadable("split")
+    return {"axis": axis, "split": sizes}
+
+
+def slice_of(view: NodeView) -> dict[str, Attr]:
+    """Starts and ends become positions inside the operand, whatever they are counted from or reach beyond."""
+    shape = view.shape(0)
+    starts, ends, axes = view.parameter("starts"), view.parameter("ends"), view.parameter("axes")
+    if shape is None or starts is None or ends is None:
+        raise Unreadable("starts")
+    axes = distinct(negative(range(len(starts)) if axes is None else axes, len(shape)))
+    steps = None if view.opset < 10 else view.list_input(4)
+    steps = (1,) * len(axes) if steps is None else steps
+    if not len(starts) == len(ends) == len(axes) == len(steps) or 0 in steps:
+        raise Unreadable("steps")
+    ranges: list[tuple[int, int, int, int]] = []
+    for axis, start, end, step in sorted(zip(axes, starts, ends, steps, strict=True)):
+        size = shape[axis]
+        if not isinstance(size, int):
+            raise Unreadable("size")
+        # Backwards to the greatest integer is nothing at all by the specification, and everything to ONNX Runtime.
+        if step < 0 and (size < 1 or end in (2**31 - 1, 2**63 - 1)):
+            raise Unreadable("ends")
+        start, end = (at + size if at < 0 else at for at in (start, end))
+        if step > 0:
+            start = min(max(start, 0), size)
+            ranges.append((axis, start, max(start, min(end, size)), step))
+        else:
+            start = min(max(start, 0), size - 1)
+            ranges.append((axis, start, min(start, max(end, -1)), step))
+    return {name: tuple(r[k] for r in ranges) for k, name in enumerate(("axes", "starts", "ends", "steps"))}
+
+
+def pad(view: NodeView) -> dict[str, Attr]:
+    """Pads of some axes become pads of all; modes other than constants have no definition here."""
+    if view.dtype(0) == "string" or view.text("mode", "constant") != "constant":
+        raise Unreadable("mode")
+    dims, pads = view.rank, view.parameter("pads")
+    value = view.real("value", 0.0) if view.opset < 11 else _pad_value(view)
+    if pads is None or math.isnan(value) or (value == 0 and math.copysign(1, value) < 0):
+        raise Unreadable("value")  # such a value is not equal to itself, or equal to another
+    axes = view.list_input(3) if view.opset >= 18 else None
+    axes = distinct(negative(range(dims) if axes is None else axes, dims))
+    if len(pads) != 2 * len(axes):
+        raise Unreadable("pads")
+    full = [0] * (2 * dims)
+    for k, axis in enumerate(axes):
+        full[axis + dims], full[axis + 2 * dims] = pads[k], pads[len(axes) + k]
+    return {"pads": tuple(full), "value": value}
+
+
+def _pad_value(view: NodeView) -> float:
+    array = view.array_input(2)
+    if array is None:
+        return 0.0
+    if array.size != 1 or array.dtype.kind in "OSUb":
+        raise Unreadable("value")
+    value = float(array.reshape(-1)[0])
+    if not math.isnan(value) and value != array.reshape(-1)[0]:
+        raise Unreadable("value")  # an integer that no float64 is equal to
+    return value
+
+
+def unsqueeze(view: NodeView) -> dict[str, Attr]:
+    """The axes are those of the result."""
+    axes = view.parameter("axes")
+    if axes is None:
+        raise Unreadable("axes")
+    return {"axes": tuple(sorted(distinct(negative(axes, view.rank + len(axes)))))}
+
+
+def squeeze(view: NodeView) -> dict[str, Attr]:
+    """Without axes, all of size 1 are meant."""
+    axes, shape = view.parameter("axes"), view.shape(0)
+    if shape is None:
+        raise Unreadable("shape")
+    if axes is None:
+        if not all(isinstance(size, int) for size in shape):
+            raise Unreadable("axes")
+        axes = tuple(k for k, size in enumerate(shape) if size == 1)
+    return {"axes": tuple(sorted(distinct(negative(axes, len(shape)))))}
+
+
+def flatten(view: NodeView) -> dict[str, Attr]:
+    """`axis` is the number of axes that become the first one, so it is counted from the front."""
+    axis = view.integer("axis", 1)
+    return {"axis": axis + view.rank if axis < 0 else axis}
+
+
+def reshape(view: NodeView) -> dict[str, Attr]:
+    """Without a 0 in the shape `allowzero` has no effect; then there is one form only."""
+    shape = view.list_input(1)
+    if shape is None:
+        raise Unreadable("shape")
+    zero = view.opset >= 14 and 0 in shape and view.integer("allowzero", 0) != 0
+    return {"allowzero": int(zero), "shape": shape}
+
+
+def gather(view: NodeView) -> dict[str, Attr]:
+    """Indices that are constant and few become an attribute, a number or a list, counted from the front if possible."""
+    (axis,), shape = negative([view.integer("axis", 0)], view.rank), view.shape(0)
+    indices, term = view.list_input(1, (0, 1)), view.inputs[1] if len(view.inputs) > 1 else None
+    if indices is None or len(indices) > _MAX_INDICES or term is None or term.type is None or shape is None:
+        raise Unreadable("indices")
+    size = shape[axis]
+    if isinstance(size, int):
+        indices = tuple(place + size if place < 0 else place for place in indices)
+    return {"axis": axis, "indices": indices[0] if term.type.rank == 0 else indices}

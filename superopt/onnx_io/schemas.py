@@ -1,0 +1,83 @@
+"""Operator schemas of the ONNX specification (`onnx.defs`), by version of the operator set."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx
+from onnx import AttributeProto
+
+from superopt.ir.operator import OPERATORS
+
+__all__ = [
+    "DEFAULT_DOMAINS",
+    "OpSchema",
+    "attribute_kind",
+    "first_opset",
+    "formal_input",
+    "has_operator",
+    "is_extension",
+    "schema_of",
+]
+
+OpSchema = onnx.defs.OpSchema
+
+DEFAULT_DOMAINS = ("", "ai.onnx")  # two names of the domain of ONNX's own operators
+
+
+_KINDS = {
+    OpSchema.AttrType.INT: AttributeProto.INT,
+    OpSchema.AttrType.INTS: AttributeProto.INTS,
+    OpSchema.AttrType.FLOAT: AttributeProto.FLOAT,
+    OpSchema.AttrType.FLOATS: AttributeProto.FLOATS,
+    OpSchema.AttrType.STRING: AttributeProto.STRING,
+    OpSchema.AttrType.STRINGS: AttributeProto.STRINGS,
+}
+
+
+@cache
+def schema_of(op: str, opset: int) -> OpSchema | None:
+    """Return the schema of a standard operator in version `opset` of the operator set.
+
+    None if that version lacks the operator, or deprecates it: such a node could not be written back.
+    """
+    try:
+        schema = onnx.defs.get_schema(op, opset)
+    except onnx.defs.SchemaError:
+        return None
+    return None if schema.deprecated else schema
+
+
+@cache
+def first_opset(op: str) -> int:
+    """Return the first version of the operator set that has the standard operator `op` in its present sense."""
+    versions = {s.since_version: s for s in onnx.defs.get_all_schemas_with_history() if s.name == op and not s.domain}
+    latest = max(versions)
+    deprecated = [version for version, schema in versions.items() if schema.deprecated and version < latest]
+    return min(version for version in versions if version > max(deprecated, default=0))
+
+
+@cache
+def is_extension(op: str) -> bool:
+    """Return True if `op` is a runtime's addition to the standard domain: ONNX has no schema of it in any version."""
+    return not onnx.defs.has(op)
+
+
+def attribute_kind(schema: OpSchema, name: str) -> int:
+    """Return the kind of an attribute as `AttributeProto.type` has it; UNDEFINED for kinds that terms do not hold."""
+    return _KINDS.get(schema.attributes[name].type, AttributeProto.UNDEFINED)
+
+
+def formal_input(schema: OpSchema, name: str) -> int | None:
+    """Return the index of the formal input called `name`, or None."""
+    return next((index for index, formal in enumerate(schema.inputs) if formal.name == name), None)
+
+
+def has_operator(op: str, opset: int) -> bool:
+    """Return True if a model of this version of ONNX's operator set can be written with `op`.
+
+    Constants in closed form, and functions of the runtime's own, depend on no version.
+    """
+    if op not in OPERATORS or OPERATORS[op].domain or is_extension(op):
+        return True
+    return schema_of(op, opset) is not None

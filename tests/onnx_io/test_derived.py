@@ -1,0 +1,109 @@
+"""Operators that have an entry in the registry and nothing else are read and written by their schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from superopt.ir.operator import OPERATORS
+from superopt.ir.term import Term, var
+from superopt.ir.types import TensorType
+from superopt.onnx_io import ModelError, has_operator, new_model, read_model, write_model
+from superopt.ops.typing import op
+from tests.onnx_io.test_canonical import parsed
+
+X = var("x", TensorType("float", (2, 3, 4)))
+
+
+def no_meaning(*arguments: Any) -> Any:
+    raise AssertionError("reading and writing need no meaning")
+
+
+def same_shape(shapes: Any, attrs: Any, need: Any) -> Any:
+    return (shapes[0],)
+
+
+ENTRIES = (
+    op("Sinh", 1, 1, meaning=no_meaning),
+    op("Shrink", 1, 1, "bias=0.0 lambd=0.5", meaning=no_meaning),
+    op("Hardmax", 1, 1, "axis=-1", shape=same_shape, meaning=no_meaning),
+    op("Mean", 1, None, meaning=no_meaning),
+    op("OneInput", 1, 1, "times=2", meaning=no_meaning),  # of no specification
+    op("Scaled", 1, 2, "scale=0.5 heads mode=fast", meaning=no_meaning, domain="com.microsoft"),
+    op("Custom", 1, 1, "sizes", meaning=no_meaning, domain="my.domain"),
+)
+
+
+DEFAULTS = {entry.name: entry.defaults for entry in ENTRIES}
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    for entry in ENTRIES:
+        monkeypatch.setitem(OPERATORS, entry.name, entry)
+
+
+def term(name: str, inputs: int = 1, **attrs: Any) -> Term:
+    return Term.of(name, (X,) * inputs, {**DEFAULTS[name], **attrs}, (X.type,))
+
+
+TERMS = (
+    term("Sinh"),
+    term("Shrink", lambd=1.5),
+    term("Hardmax", axis=-2),
+    term("Mean", inputs=3),
+    term("OneInput", times=7),
+    term("Scaled", inputs=2, heads=4),
+    term("Custom", sizes=(1, 2)),
+)
+
+
+@pytest.mark.parametrize("opset", [13, 17, 23])
+@pytest.mark.parametrize("wanted", TERMS, ids=[t.op for t in TERMS])
+def test_what_is_written_is_read_again(wanted: Term, opset: int) -> None:
+    model = write_model(new_model((wanted,), opset=opset))
+    (node,) = model.graph.node
+    assert (node.op_type, node.domain) == (wanted.op, OPERATORS[wanted.op].domain)
+    assert read_model(model).outputs == (wanted,)
+
+
+@pytest.mark.parametrize(
+    ("opset", "node", "expected"),
+    [
+        (9, "Shrink(x)", term("Shrink")),
+        (9, "Shrink<lambd = 0.25, bias = 1.0>(x)", term("Shrink", bias=1.0, lambd=0.25)),
+        (13, "Hardmax<axis = 0>(x)", term("Hardmax", axis=-3)),
+        (13, "Hardmax(x)", term("Hardmax")),
+        (17, "com.microsoft.Scaled<heads = 2>(x)", term("Scaled", heads=2)),
+        (17, "com.microsoft.Scaled<heads = 2, scale = 2.0, mode = \"exact\">(x, x)",
+         term("Scaled", inputs=2, heads=2, scale=2.0, mode="exact")),
+    ],
+)  # fmt: skip
+def test_defaults_are_filled_in_and_axes_count_from_the_end(opset: int, node: str, expected: Term) -> None:
+    body = f"g (float[2, 3, 4] x) => (float[2, 3, 4] y) {{ y = {node} }}"
+    assert read_model(parsed(body, opset)).outputs == (expected,)
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "Shrink<other = 1.0>(x)",  # an attribute that nobody knows
+        "Shrink<lambd = 1>(x)",  # of another type
+        "Shrink(x, x)",  # more inputs than there are
+        "com.microsoft.Scaled(x)",  # without an attribute that has no default
+        "com.microsoft.Scaled<heads = 2, extra = 0>(x)",
+        "other.domain.Scaled<heads = 2>(x)",
+        "Scaled<heads = 2>(x)",
+    ],
+)
+def test_nodes_that_state_more_stay_opaque(node: str) -> None:
+    body = f"g (float[2, 3, 4] x) => (float[2, 3, 4] y) {{ y = {node} }}"
+    assert read_model(parsed(body, 17)).outputs[0].op not in OPERATORS
+
+
+def test_older_opsets_have_no_newer_operators() -> None:
+    assert not has_operator("Shrink", 8) and has_operator("Shrink", 9)
+    assert not has_operator("GroupNormalization", 18)  # deprecated: it had another scale
+    with pytest.raises(ModelError, match=r"opset 8 has no Shrink \(new in 9\)"):
+        write_model(new_model((term("Shrink"),), opset=8))
