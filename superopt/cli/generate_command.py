@@ -111,7 +111,7 @@ def generate_command(
                 scheduler=scheduler,
                 memory=memory,
                 resume=resume,
-                witness=_witness,
+                confirm=_confirmation,
             )
     except (StoreError, WorkersError) as error:
         fail(str(error))
@@ -129,7 +129,7 @@ def generate_command(
         raise SystemExit(NEGATIVE)
 
 
-def _witness(rule: Rule, signature: Signature, example: Counterexample) -> dict[str, str]:
+def _confirmation(rule: Rule, signature: Signature, example: Counterexample) -> dict[str, str]:
     """Asked where the counterexample is found, which may be another machine."""
     return asdict(confirm(rule, signature, example))
 

@@ -1,7 +1,7 @@
-"""The generator from end to end: grammar -> graphs -> equal pairs -> rules -> proofs -> files.
+"""One run of the generator, from families to files.
 
-What is written depends on the seed, the grammar and the code only: on no machine, number of workers or memory, and no
-times stand anywhere but in `times.json`.
+The files depend on the seed, the families and the code only: not on the machine, the number of workers or the memory.
+Times are written to `times.json` only.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from superopt.generate.run.shards import Shard, run
 from superopt.generate.run.store import Store, write_whole
 from superopt.generate.run.workers import Workers, code_hash
 from superopt.generate.stage_counts import StageCounts, Summary
-from superopt.generate.stages import RunConfig, enumerated, merged, proven, settled
+from superopt.generate.stages import RunConfig, enumerate_part, merge_families, prove_family, prove_signatures
 from verify.diagnose.decide import decide
 
 __all__ = ["UnknownFamily", "choose", "generate"]
@@ -31,15 +31,15 @@ __all__ = ["UnknownFamily", "choose", "generate"]
 Progress: TypeAlias = Callable[[str], None]
 
 _HEAD = "# Found by the generator and proven by verify/; written by `superopt generate`. One equation a line."
-_CHUNK = 6  # rules of a shard that proves signatures
+_RULES_PER_SHARD = 6  # of shards that prove signatures
 
 
 class UnknownFamily(ValueError):
-    """A name that no family or group of families has; the message lists those that there are."""
+    """No family or group has this name; the message lists those that exist."""
 
 
 def choose(names: Iterable[str], families: Sequence[Family] = FAMILIES) -> tuple[Family, ...]:
-    """The families with these names or groups, all but the optional ones without a name. Raises UnknownFamily."""
+    """Return the families with these names or groups, by default all but optional ones. Raises UnknownFamily."""
     wanted = set(names)
     known = {f.name for f in families} | {f.group for f in families if f.group}
     if wanted - known:
@@ -59,31 +59,31 @@ def generate(
     memory: int | None = None,
     resume: bool = False,
     prover: Prover = decide,
-    witness: CounterexampleCheck | None = None,
+    confirm: CounterexampleCheck | None = None,
 ) -> Summary:
-    """Finds, proves and writes all rules of `families` (all that are not optional) into `out_dir` (made where missing):
-    `<family>.rules`, `certificates.jsonl`, `refused.jsonl`, `summary.json`, `times.json`.
+    """Find, prove and write all rules of `families` (by default all that are not optional) into `out_dir`.
 
-    The same seed gives the same bytes, the prover's times aside, whatever `jobs` (processes), `scheduler` (address of a
-    Dask cluster) and `memory` (bytes for compared graphs, all workers of this machine together) are. `operators`: at
-    most so many a side. Until the files are written, results of shards lie in `<out_dir>.shards`, and `resume`
-    continues from there. `prover` and `witness`, which is asked about each counterexample, travel to the workers.
-    Raises OSError, ShardFailed, StoreError, WorkersError.
+    The folder is made if it is missing. It gets `<family>.rules`, `certificates.jsonl`, `refused.jsonl`, `summary.json`
+    and `times.json`. The same seed gives the same bytes, except for the times, whatever `jobs` (processes), `scheduler`
+    (address of a Dask cluster) and `memory` (bytes for compared graphs, all workers of this machine together) are.
+    `operators` limits the operators a side. Until the files are written, results of shards are in `<out_dir>.shards`;
+    `resume` continues from there. `prover`, and `confirm`, which is called for each counterexample, travel to the
+    workers. Raises OSError, ShardFailed, StoreError, WorkersError.
     """
     out = Path(out_dir).resolve()
     share = None if memory is None else max(1, memory // max(1, jobs))
-    config = RunConfig(choose(()) if families is None else tuple(families), operators, seed, share, prover, witness)
-    identity = hashlib.blake2b(
-        repr((code_hash(), seed, operators, config.families)).encode(), digest_size=16
-    ).hexdigest()
+    config = RunConfig(choose(()) if families is None else tuple(families), operators, seed, share, prover, confirm)
+    depends_on = repr((code_hash(), seed, operators, config.families))
+    identity = hashlib.blake2b(depends_on.encode(), digest_size=16).hexdigest()
     tell = progress or (lambda message: None)
     plan = _Plan(config)
     with _workers(jobs, scheduler) as workers:
-        store = Store(out.with_name(out.name + ".shards"), identity, resume)  # after the workers: it may clear a folder
+        # After the workers have started: opening the store may clear the folder.
+        store = Store(out.with_name(out.name + ".shards"), identity, resume)
         run(plan.enumeration, store, workers, tell, "enumeration")
-        run(plan.settling, store, workers, tell, "conjectures")
+        run(plan.proofs, store, workers, tell, "conjectures")
         run([plan.merging], store, workers, tell, "derivability")
-        chunks = plan.proving(len(json.loads(store.result(plan.merging.name))["kept"]))
+        chunks = plan.signatures(len(json.loads(store.result(plan.merging.name))["kept"]))
         run(chunks, store, workers, tell, "signatures")
     summary = _write(out, config, plan, store, [chunk.name for chunk in chunks])
     shutil.rmtree(store.folder)
@@ -94,7 +94,7 @@ def _workers(jobs: int, scheduler: str | None) -> AbstractContextManager[Workers
     return local(jobs) if scheduler is None else cluster(scheduler)
 
 
-_LARGEST = 5  # operators of graphs that are put together freely
+_MAX_FREE_OPERATORS = 5  # of graphs whose operators may stand in any order
 
 
 class _Plan:
@@ -103,39 +103,44 @@ class _Plan:
     def __init__(self, config: RunConfig) -> None:
         self.config = config
         self.enumeration: list[Shard] = []
-        self.settling: list[Shard] = []
+        self.proofs: list[Shard] = []
         names = [f"{k:03}-{family.name}" for k, family in enumerate(config.families)]
         for number, family in enumerate(config.families):
             operators = min(family.runtime, config.operators or family.runtime)
-            # Larger graphs are those of families that say what may stand under what.
-            work = float(max(1, len(family.variables) * len(family.uses))) ** (min(operators, _LARGEST) / 2)
+            # Families with larger graphs restrict which operators may follow each other.
+            work = float(max(1, len(family.variables) * len(family.uses))) ** (min(operators, _MAX_FREE_OPERATORS) / 2)
             needs = [f"enumerated/{names[number]}.{part}" for part in range(family.parts)]
             for part, name in enumerate(needs):
-                self.enumeration.append(Shard(name, enumerated, (config, number, part), work=work / family.parts))
-            known = [f"settled/{names[k]}" for k, other in enumerate(config.families) if other.wave < family.wave]
-            name = f"settled/{names[number]}"
-            self.settling.append(Shard(name, settled, (config, number, tuple(known)), (*needs, *known), work**0.25))
+                self.enumeration.append(Shard(name, enumerate_part, (config, number, part), work=work / family.parts))
+            known = [f"proven/{names[k]}" for k, other in enumerate(config.families) if other.wave < family.wave]
+            name = f"proven/{names[number]}"
+            self.proofs.append(Shard(name, prove_family, (config, number, tuple(known)), (*needs, *known), work**0.25))
         waves = sorted(range(len(names)), key=lambda k: config.families[k].wave)  # stable
-        self.order = [f"settled/{names[k]}" for k in waves]
-        self.merging = Shard("merged", merged, (config, tuple(self.order)), tuple(self.order))
+        self.order = [f"proven/{names[k]}" for k in waves]
+        self.merging = Shard("merged", merge_families, (config, tuple(self.order)), tuple(self.order))
 
-    def proving(self, rules: int) -> list[Shard]:
-        """Shards for the signatures of so many rules."""
+    def signatures(self, rules: int) -> list[Shard]:
+        """Return the shards that prove signatures of so many rules."""
         return [
-            Shard(f"proven/{start:05}", proven, (self.config, "merged", start, start + _CHUNK), ("merged",))
-            for start in range(0, rules, _CHUNK)
+            Shard(
+                f"signatures/{start:05}",
+                prove_signatures,
+                (self.config, "merged", start, start + _RULES_PER_SHARD),
+                ("merged",),
+            )
+            for start in range(0, rules, _RULES_PER_SHARD)
         ]
 
 
 def _write(folder: Path, config: RunConfig, plan: _Plan, store: Store, chunks: Iterable[str]) -> Summary:
-    """Writes the files; what other runs left there under these names is replaced."""
-    settled_ = [json.loads(store.result(shard.name)) for shard in plan.settling]
-    counts = [StageCounts(**result["counts"]) for result in settled_]
+    """Write the files; files of other runs with these names are replaced."""
+    proven = [json.loads(store.result(shard.name)) for shard in plan.proofs]
+    counts = [StageCounts(**result["counts"]) for result in proven]
     counts = [
         count + StageCounts(**more)
         for count, more in zip(counts, json.loads(store.result("merged"))["counts"], strict=True)
     ]
-    times = {rule: seconds for result in settled_ for rule, seconds in result["seconds"].items()}
+    times = {rule: seconds for result in proven for rule, seconds in result["seconds"].items()}
     files: dict[str, list[str]] = {}
     certificates: list[str] = []
     for name in chunks:
@@ -151,7 +156,7 @@ def _write(folder: Path, config: RunConfig, plan: _Plan, store: Store, chunks: I
     for family, count in zip(config.families, counts, strict=True):
         by_name[family.name] = by_name.get(family.name, StageCounts()) + count
     files["certificates.jsonl"] = sorted(certificates)
-    files["refused.jsonl"] = [json.dumps(entry) for result in settled_ for entry in result["refused"]]
+    files["refused.jsonl"] = [json.dumps(entry) for result in proven for entry in result["refused"]]
     kept = {json.loads(line)["rule"] for line in certificates}
     summary = Summary(config.seed, by_name, [*sorted(files), "summary.json", "times.json"])
     folder.mkdir(parents=True, exist_ok=True)

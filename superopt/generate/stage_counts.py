@@ -1,4 +1,4 @@
-"""Stage counts: how many each stage of the generator kept."""
+"""Counts of what each stage of the generator kept."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ __all__ = ["StageCounts", "Summary"]
 
 @dataclass
 class StageCounts:
-    """How many each stage kept, for one family (families of one name are counted together)."""
+    """Counts for one family; families of one name are counted together. The field names are keys of summary.json."""
 
     graphs: int = 0
     classes: int = 0
     equal_pairs: int = 0
-    unexplained: int = 0  # not an instance of a smaller equation
-    conjectures: int = 0  # after renaming and special cases
+    unexplained: int = 0  # equal pairs that no smaller equation explains
+    conjectures: int = 0  # without renamed duplicates and special cases
     derivable: int = 0
-    accidental: int = 0  # equal at the sizes enumerated only, or with a variable on each side that the other lacks
-    weak: int = 0  # the same cost on both sides, and large or with a variable repeated
-    again: int = 0  # the same rule as an earlier one
+    accidental: int = 0  # equal at the enumerated sizes only, or each side has a variable that the other lacks
+    weak: int = 0  # both sides cost the same, and the equation is large or repeats a variable
+    again: int = 0  # already sent to the prover
     refuted: int = 0
     unknown: int = 0
     proved: int = 0
-    redundant: int = 0  # proven, but derivable from rules of other families or found later
-    extended: int = 0  # the same laws for more operands
+    redundant: int = 0  # proven, but derivable from rules of other families or later ones
+    extended: int = 0  # rules for more operands
     rules: int = 0
     signatures: int = 0
 
     def __add__(self, other: StageCounts) -> StageCounts:
-        """Stage by stage."""
+        """Add stage by stage."""
         return StageCounts(**{name: value + getattr(other, name) for name, value in asdict(self).items()})
 
     @staticmethod
     def sum(counts: Iterable[StageCounts]) -> StageCounts:
-        """All of them."""
+        """Return the sum of all counts."""
         total = StageCounts()
         for count in counts:
             total += count
@@ -48,7 +48,7 @@ class StageCounts:
 
 @dataclass
 class Summary:
-    """Stage counts by family, and what was written."""
+    """Counts by family, and the names of the files written."""
 
     seed: int
     families: Mapping[str, StageCounts] = field(default_factory=dict)
@@ -56,11 +56,11 @@ class Summary:
 
     @property
     def total(self) -> StageCounts:
-        """Sums over all families."""
+        """Counts of all families together."""
         return StageCounts.sum(self.families.values())
 
     def to_json(self) -> str:
-        """The summary as stable, indented JSON."""
+        """Return the summary as stable, indented JSON."""
         data = {
             "seed": self.seed,
             "kernel": kernel_hash(),

@@ -1,7 +1,12 @@
-"""The stages of the generator as shards: pure functions of their arguments and of the results of earlier shards.
+"""The four kinds of shards of a run: pure functions of their arguments and of the results of earlier shards.
 
-Results are JSON with terms in the notation of rules, so that they are the same bytes wherever a shard ran, and a person
-can read what a run has found so far.
+    enumerate_part    a part of a family's graphs     -> conjectures
+    prove_family      the conjectures of a family     -> proven rules
+    merge_families    the rules of all families       -> rules that the others do not derive
+    prove_signatures  some of these rules             -> lines of the rule files, and certificates
+
+Results are JSON with terms in the notation of rules: the bytes do not depend on where a shard ran, and a person can
+read what a run has found so far.
 """
 
 from __future__ import annotations
@@ -20,7 +25,8 @@ from superopt.generate.enumeration.enumerator import enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.grammar import Family
-from superopt.generate.prove.prove_conjectures import CounterexampleCheck, ProvenRule, Prover, Settler, settle_order
+from superopt.generate.prove.prove_conjectures import ConjectureProver, CounterexampleCheck, Prover
+from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules, by_gain
 from superopt.generate.prove.shipped_signatures import variations
 from superopt.generate.prove.used_signatures import UsedSignatures
 from superopt.generate.prove.variadic_rules import extensions
@@ -34,27 +40,28 @@ from verify.certificates import Certificate
 from verify.diagnose.decide import decide, with_weakest
 from verify.verdict import Proved
 
-__all__ = ["RunConfig", "enumerated", "merged", "proven", "settled"]
+__all__ = ["RunConfig", "enumerate_part", "merge_families", "prove_family", "prove_signatures"]
 
 
-_PARTS = 3  # most operands that a merging law is extended to
+_MAX_OPERANDS = 3  # of a rule that merges products
+_CACHED_RULES = 50  # the derivations of so many rules are kept in memory
 _PRODUCTS = frozenset({"Conv", "FusedMatMul", "Gemm", "MatMul"})
 
 
 @dataclass(frozen=True)
 class RunConfig:
-    """What all shards of a run have in common."""
+    """Settings that all shards of a run share."""
 
     families: tuple[Family, ...]
     operators: int | None = None  # most operators a side; None: as many as each family says
     seed: int = 0
     memory: int | None = None  # bytes for the graphs that one shard compares at once
     prover: Prover = decide
-    witness: CounterexampleCheck | None = None
+    confirm: CounterexampleCheck | None = None
 
 
-def enumerated(config: RunConfig, number: int, part: int, inputs: Mapping[str, bytes]) -> bytes:
-    """Conjectures of one part of a family's graphs."""
+def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[str, bytes]) -> bytes:
+    """Enumerate one part of a family's graphs, and return the conjectures among them."""
     family, evaluator = config.families[number], Evaluator(config.seed)
     state = enumerate_family(
         family, evaluator, operators=config.operators, part=(part, family.parts), memory=config.memory
@@ -70,70 +77,75 @@ def enumerated(config: RunConfig, number: int, part: int, inputs: Mapping[str, b
     return _json({"counts": asdict(counts), "equations": [_show(e) for e in equations]})
 
 
-def settled(config: RunConfig, number: int, known: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
-    """Proven rules of a family, from its conjectures and the rules of the shards called `known`."""
+def prove_family(config: RunConfig, number: int, known: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
+    """Prove the conjectures of a family, given the rules that the shards named `known` have proven."""
     family = config.families[number]
     results = [json.loads(data) for name, data in inputs.items() if name not in known]
-    settler = Settler(Evaluator(config.seed), config.seed, config.prover, config.witness)
+    prover = ConjectureProver(Evaluator(config.seed), config.seed, config.prover, config.confirm)
     for name in known:
-        settler.know(_read_kept(config, json.loads(inputs[name])["kept"]))
+        for rule in _read_proven(config, json.loads(inputs[name])["kept"]):
+            prover.known.add(rule)
     texts = dict.fromkeys(text for result in results for text in result["equations"])
     equations = sorted((_read(family, text) for text in texts), key=lambda e: (e.size, _show(e)))
-    settler.settle(equations)
-    settler.propose((*filtering_conjectures(family), *shift_conjectures(family)))
-    counts = StageCounts.sum([settler.counts, *(StageCounts(**result["counts"]) for result in results)])
+    prover.prove_all(equations)
+    prover.prove_general((*filtering_conjectures(family), *shift_conjectures(family)))
+    counts = StageCounts.sum([prover.counts, *(StageCounts(**result["counts"]) for result in results)])
     return _json({
         "counts": asdict(counts),
-        "kept": [_show_kept(config, kept) for kept in settler.kept],
-        "occasions": settler.used_signatures.counts,
-        "refused": settler.refused,
-        "seconds": {rule: round(seconds, 3) for rule, seconds in settler.seconds.items()},
+        "kept": [_show_proven(config, rule) for rule in prover.kept],
+        "used_signatures": prover.known.used_signatures.counts,
+        "refused": prover.refused,
+        "seconds": {rule: round(seconds, 3) for rule, seconds in prover.seconds.items()},
     })  # fmt: skip
 
 
-def merged(config: RunConfig, order: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
-    """The rules of all families without those that the others give; `order` are the shards, most general first."""
-    settler = Settler(Evaluator(config.seed), config.seed)
+def merge_families(config: RunConfig, order: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
+    """Collect the rules of all families, without those that the others derive.
+
+    `order` names the shards, most general first.
+    """
+    known = ProvenRules(Evaluator(config.seed))
     kept: list[ProvenRule] = []
     dropped = [StageCounts() for _ in config.families]
     for name in order:
         result = json.loads(inputs[name])
-        settler.used_signatures.update(result["occasions"])
-        for one in _read_kept(config, result["kept"]):
-            if settler.knows(one):
+        known.used_signatures.update(result["used_signatures"])
+        for one in _read_proven(config, result["kept"]):
+            if known.covers(one):
                 dropped[config.families.index(one.equation.family)].redundant += 1
-                settler.explain(one.equation)
+                known.note_use(one.equation)
             else:
                 kept.append(one)
-                settler.know([one])
-                if len(kept) % 50 == 0:
-                    settler.minimiser.forget()
-    for one in settle_order(kept):
-        if settler.minimiser.derivable(one.equation, without=one.rule):
+                known.add(one)
+                if len(kept) % _CACHED_RULES == 0:
+                    known.minimiser.forget()
+    for one in by_gain(kept):
+        if known.minimiser.derivable(one.equation, without=one.rule):
             dropped[config.families.index(one.equation.family)].redundant += 1
-            settler.minimiser.remove(one.rule)
-            settler.explain(one.equation)
+            known.minimiser.remove(one.rule)
+            known.note_use(one.equation)
             kept.remove(one)
     kept.sort(key=lambda one: config.families.index(one.equation.family))  # stable
     return _json({
-        "kept": [_show_kept(config, one) for one in kept],
-        "occasions": settler.used_signatures.counts,
+        "kept": [_show_proven(config, one) for one in kept],
+        "used_signatures": known.used_signatures.counts,
         "counts": [asdict(count) for count in dropped],
     })  # fmt: skip
 
 
-def proven(config: RunConfig, source: str, start: int, stop: int, inputs: Mapping[str, bytes]) -> bytes:
-    """Some of the rules with all signatures at which they are proven, and their certificates; and the same laws for
-    more operands."""
+def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inputs: Mapping[str, bytes]) -> bytes:
+    """Prove some of the rules of shard `source` at all signatures worth shipping, and for more operands.
+
+    The result holds their lines in the rule files and their certificates.
+    """
     check = SamplingCheck(Evaluator(config.seed), config.seed)
     result = json.loads(inputs[source])
     entries = result["kept"][start:stop]
     used_signatures = UsedSignatures()
-    used_signatures.update(result["occasions"])
-    kept = _read_kept(config, entries)
+    used_signatures.update(result["used_signatures"])
     found = []
-    for entry, one in zip(entries, kept, strict=True):
-        more = extensions([one.schema], check, config.prover, _PARTS) if _merges(one) else ()
+    for entry, one in zip(entries, _read_proven(config, entries), strict=True):
+        more = extensions([one.schema], check, config.prover, _MAX_OPERANDS) if _merges_products(one) else ()
         for schema in (one.schema, *more):
             start_s = time.perf_counter()
             wanted = [*variations(schema, one.equation.family.variation), *used_signatures.of(schema.rule.id)]
@@ -141,8 +153,8 @@ def proven(config: RunConfig, source: str, start: int, stop: int, inputs: Mappin
             if not proofs:
                 continue
             rule = Rule(schema.rule.lhs, schema.rule.rhs, tuple(proofs))
-            judged = [(s, v) for s, p in proofs.items() if isinstance(v := with_weakest(rule, s, p), Proved)]
-            certificate = Certificate.of(rule, judged).to_json()
+            verdicts = [(s, v) for s, p in proofs.items() if isinstance(v := with_weakest(rule, s, p), Proved)]
+            certificate = Certificate.of(rule, verdicts).to_json()
             found.append({
                 "family": entry["family"],
                 "id": rule.id,
@@ -155,15 +167,16 @@ def proven(config: RunConfig, source: str, start: int, stop: int, inputs: Mappin
     return _json({"rules": found})
 
 
-def _merges(kept: ProvenRule) -> bool:
-    """Whether the rule makes one product of several: what pays the more, the more of them there are."""
-    left, right = (sum(t.op in _PRODUCTS for t in topological(side)) for side in (kept.rule.lhs, kept.rule.rhs))
+def _merges_products(proven: ProvenRule) -> bool:
+    """Return True if the rule makes one product of several: such rules save more for more operands."""
+    left, right = (sum(t.op in _PRODUCTS for t in topological(side)) for side in (proven.rule.lhs, proven.rule.rhs))
     return left > right > 0
 
 
 def _proofs(
     config: RunConfig, check: SamplingCheck, schema: Schema, wanted: Iterable[Signature]
 ) -> dict[Signature, Proved]:
+    """Prove the rule at the wanted signatures; those that another proven signature covers are left out."""
     proofs: dict[Signature, Proved] = {}
     for wide in [schema.base, *wanted]:
         signature = check.pinned(schema.rule, wide)
@@ -177,7 +190,7 @@ def _proofs(
 
 
 def _covers(general: Signature, special: Signature) -> bool:
-    """Whether every match at `special` is a match at `general`."""
+    """Return True if every match at `special` is a match at `general`."""
     return (
         general.dtypes == special.dtypes
         and all(_wider(a, b) for (_, a), (_, b) in zip(general.shapes, special.shapes, strict=True))
@@ -196,24 +209,25 @@ def _show(equation: Equation) -> str:
 
 
 def _read(family: Family, text: str) -> Equation:
+    """Parse an equation of a family."""
     types = {variable.name: tensor(*variable.shape) for variable in family.variables}
     left, right = text.split(" = ")
     return Equation(parse_terms(left, types), parse_terms(right, types), family)
 
 
-def _show_kept(config: RunConfig, kept: ProvenRule) -> dict[str, Any]:
-    schema = kept.schema
+def _show_proven(config: RunConfig, proven: ProvenRule) -> dict[str, Any]:
+    schema = proven.schema
     return {
-        "family": config.families.index(kept.equation.family),
-        "equation": _show(kept.equation),
+        "family": config.families.index(proven.equation.family),
+        "equation": _show(proven.equation),
         "base": show_rule(Rule(schema.rule.lhs, schema.rule.rhs, (schema.base,))),
         "open": show_rule(Rule(schema.rule.lhs, schema.rule.rhs, (schema.open,))),
         "kinds": dict(schema.kinds),
-        "one_way": kept.one_way,
+        "one_way": proven.one_way,
     }
 
 
-def _read_kept(config: RunConfig, entries: Iterable[Mapping[str, Any]]) -> list[ProvenRule]:
+def _read_proven(config: RunConfig, entries: Iterable[Mapping[str, Any]]) -> list[ProvenRule]:
     found = []
     for entry in entries:
         (base,), (open_,) = (parse_rules(entry[name]) for name in ("base", "open"))

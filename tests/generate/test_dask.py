@@ -130,7 +130,7 @@ def serve() -> None:
 
 
 def test_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_cluster, "_PATIENCE_S", 1.0)
+    monkeypatch.setattr(dask_cluster, "_CONNECT_TIMEOUT_S", 1.0)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         port = silent.getsockname()[1]  # and nobody listens

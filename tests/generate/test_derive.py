@@ -177,9 +177,7 @@ def test_a_certificate_speaks_for_its_signatures_only(few: Deriver) -> None:
     lhs, rhs = sides("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", ranks)
     assert few.derive(lhs, rhs) is None
     rule = parse_rule(ASSOCIATIVE)
-    assert (
-        Deriver([rule], CertificateCheck([rule], {rule: certificate(rule)}, anew=True)).derive(lhs, rhs) is not None
-    )
+    assert Deriver([rule], CertificateCheck([rule], {rule: certificate(rule)}, anew=True)).derive(lhs, rhs) is not None
 
 
 def test_conditions_must_hold() -> None:

@@ -19,7 +19,7 @@ from superopt.generate.grammar import Family, Use, Variable
 from superopt.generate.minimise.cost import EnumerationCost, cost
 from superopt.generate.minimise.minimiser import Minimiser
 from superopt.generate.minimise.usefulness import is_usable, is_weak
-from superopt.generate.prove.prove_conjectures import Settler
+from superopt.generate.prove.prove_conjectures import ConjectureProver
 from superopt.ir.infer import make
 from superopt.ir.notation import parse_rule, parse_rules, parse_terms, show_rule
 from superopt.ir.rule import Rule, Signature
@@ -207,7 +207,7 @@ def test_where_either_side_may_be_faster_each_is_found_from_the_other() -> None:
     parts = "Split[axis=-3, split=[2, 2]](w)"
     law = f"Add({_SUM}(x, {parts}.0), {_SUM}(y, {parts}.1, b)) = {_SUM}(Concat[axis=-3](x, y), w, b)"
     equation = _equation(_SIDE_BY_SIDE, law)
-    (apart, one), (back, _) = minimiser.ways(equation)
+    (apart, one), (back, _) = minimiser.directions(equation)
     assert back == one
     assert minimiser.is_found(apart, one, equation.weights)
     assert not minimiser.is_found(one, apart, equation.weights)
@@ -245,9 +245,9 @@ def test_another_form_of_a_known_result_is_dropped() -> None:
     parts = "Split[axis=-3, split=[2, 2]](w)"
     second = f"Add({_SUM}(x, {parts}.0), {_SUM}(y, {parts}.1, b)) = {_SUM}(Concat[axis=-3](x, y), w, b)"
     first = f"Add({_SUM}(x, {parts}.1), {_SUM}(y, {parts}.0, b)) = {_SUM}(Concat[axis=-3](y, x), w, b)"
-    settler = Settler(Evaluator(0), 0)
-    settler.settle(_equation(_SIDE_BY_SIDE, text) for text in (second, first))
-    assert (settler.counts.proved, settler.counts.weak) == (1, 1)
+    prover = ConjectureProver(Evaluator(0), 0)
+    prover.prove_all(_equation(_SIDE_BY_SIDE, text) for text in (second, first))
+    assert (prover.counts.proved, prover.counts.weak) == (1, 1)
 
 
 def test_costs_count_what_runs() -> None:

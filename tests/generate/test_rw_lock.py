@@ -63,20 +63,20 @@ def test_who_stood_beside_is_not_to_blame() -> None:
 
 
 def test_alone_is_alone_and_nobody_begins_before() -> None:
-    turns, order = RwLock(), list[str]()
+    lock, order = RwLock(), list[str]()
 
     def alone() -> None:
-        with turns.exclusive():
+        with lock.exclusive():
             order.append("alone")
 
     def late() -> None:
-        with turns.shared():
+        with lock.shared():
             order.append("late")
 
     with ThreadPoolExecutor(2) as threads:
-        with turns.shared(), turns.shared():
+        with lock.shared(), lock.shared():
             asked: list[Future[None]] = [threads.submit(alone)]
-            while not turns._alone:
+            while not lock._exclusive:
                 time.sleep(0.001)
             asked.append(threads.submit(late))
             order.append("early")
@@ -86,16 +86,16 @@ def test_alone_is_alone_and_nobody_begins_before() -> None:
 
 
 def test_who_waits_leaves_when_all_is_stopped() -> None:
-    turns = RwLock()
+    lock = RwLock()
 
     def alone() -> None:
-        with turns.exclusive():
+        with lock.exclusive():
             raise AssertionError
 
-    with ThreadPoolExecutor(1) as threads, turns.shared():
+    with ThreadPoolExecutor(1) as threads, lock.shared():
         waiting = threads.submit(alone)
-        turns.stop()
+        lock.stop()
         with pytest.raises(CancelledError):
             waiting.result(timeout=60)
-    with pytest.raises(CancelledError), turns.shared():
+    with pytest.raises(CancelledError), lock.shared():
         pass

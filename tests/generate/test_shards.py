@@ -272,7 +272,7 @@ def test_a_failing_shard_is_named_and_the_others_stay(tmp_path: Path, jobs: int)
 
 
 def test_results_are_bytes(tmp_path: Path) -> None:
-    with pytest.raises(ShardFailed, match="no bytes, but str"):
+    with pytest.raises(ShardFailed, match="not bytes, but str"):
         finish([Shard("wrong", text)], tmp_path)
 
 

@@ -11,7 +11,7 @@ from superopt.generate.conjectures.softmax_shift import shift_conjectures
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.families.shifted import SHIFTED
 from superopt.generate.generalise.sampling_check import SamplingCheck
-from superopt.generate.prove.prove_conjectures import Settler
+from superopt.generate.prove.prove_conjectures import ConjectureProver
 from superopt.ir.notation import parse_rule, show_rule
 from superopt.ir.rule import Rule
 from superopt.rulebook.loading import certified_rules
@@ -53,9 +53,9 @@ def test_another_shift_above_than_below_is_no_law(old: str, new: str) -> None:
 
 def test_laws_that_lead_back_do_not_replace_it() -> None:
     """From its parts others lead to Softmax; to its numbers none does."""
-    settler = Settler(Evaluator(0), 0)
+    prover = ConjectureProver(Evaluator(0), 0)
     for listed in certified_rules(None)[0]:
         if listed.rule.id != _rule().id and len(listed.rule.lhs) == 1:
-            settler.minimiser.add(Rule(listed.rule.lhs, listed.rule.rhs), False)
-    settler.propose(shift_conjectures(SHIFTED[0]))
-    assert [kept.rule.id for kept in settler.kept] == [_rule().id]
+            prover.known.minimiser.add(Rule(listed.rule.lhs, listed.rule.rhs), False)
+    prover.prove_general(shift_conjectures(SHIFTED[0]))
+    assert [kept.rule.id for kept in prover.kept] == [_rule().id]

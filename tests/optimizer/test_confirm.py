@@ -134,10 +134,10 @@ def test_a_contradiction_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_contradiction_fails_generate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rule = parse_rule("Add(a, b) = Add(b, a) @ a[_] b[_]")
 
-    def found(out: Path, seed: int, progress: object, *, witness: CounterexampleCheck, **_: object) -> Summary:
+    def found(out: Path, seed: int, progress: object, *, confirm: CounterexampleCheck, **_: object) -> Summary:
         refuted = wrong()
         assert isinstance(refuted, Refuted) and refuted.counterexample is not None
-        said = witness(rule, rule.signatures[0], refuted.counterexample)
+        said = confirm(rule, rule.signatures[0], refuted.counterexample)
         assert said["outcome"] == AGREE
         entry = {"rule": show_rule(Rule(rule.lhs, rule.rhs)), "signature": show_signature(rule.signatures[0])}
         (out / "refused.jsonl").write_text(json.dumps({**entry, "confirmation": said}) + "\n")
@@ -149,10 +149,10 @@ def test_a_contradiction_fails_generate(tmp_path: Path, monkeypatch: pytest.Monk
     assert "error: Add(a, b) = Add(b, a) @ a[_] b[_]: CONTRADICTED" in done.stderr
 
 
-def test_generate_asks_its_witness(tmp_path: Path) -> None:
+def test_generate_confirms_counterexamples(tmp_path: Path) -> None:
     asked = []
 
-    def witness(rule: object, signature: object, example: Counterexample) -> dict[str, str]:
+    def confirm(rule: object, signature: object, example: Counterexample) -> dict[str, str]:
         asked.append(example)
         return {"outcome": "seen", "left": "1", "right": "2", "reason": ""}
 
@@ -160,7 +160,7 @@ def test_generate_asks_its_witness(tmp_path: Path) -> None:
         return wrong()
 
     family = next(family for family in families.FAMILIES if family.name == "elementwise")
-    generate(tmp_path, families=(family,), prover=sceptic, witness=witness)
+    generate(tmp_path, families=(family,), prover=sceptic, confirm=confirm)
     refused = [json.loads(line) for line in (tmp_path / "refused.jsonl").read_text().splitlines()]
     assert len(asked) == len(refused) > 0
     assert all(entry["confirmation"]["outcome"] == "seen" for entry in refused)

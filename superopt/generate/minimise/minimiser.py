@@ -73,8 +73,8 @@ class Minimiser:
         if lhs == rhs:
             return True
         weights = equation.weights
-        ways = self.ways(equation)
-        if ways and all(self.is_found(start, goal, weights, without) for start, goal in ways):
+        directions = self.directions(equation)
+        if directions and all(self.is_found(start, goal, weights, without) for start, goal in directions):
             return True
         if len(lhs) > 1 or _is_algorithm(equation):
             return False
@@ -86,7 +86,7 @@ class Minimiser:
         left, right = self._cost(lhs, weights), self._cost(rhs, weights)
         return left == right or not left.like(right) or low not in (*lhs, *rhs)
 
-    def ways(self, equation: Equation) -> list[tuple[tuple[Term, ...], tuple[Term, ...]]]:
+    def directions(self, equation: Equation) -> list[tuple[tuple[Term, ...], tuple[Term, ...]]]:
         """From which side to which, in normal form, a search should get: from the dearer one, and from the other one,
         too, where costs do not say which that is. An algorithm is wanted whatever it costs here."""
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)

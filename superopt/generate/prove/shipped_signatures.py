@@ -1,4 +1,4 @@
-"""At which ranks and attributes a rule is proven for shipping: variations of the instance that it was found at.
+"""Ranks and attributes at which a rule is proven for shipping: variations of the instance that it was found at.
 
 The list is not exhaustive: a match at another signature is proven when it occurs.
 """
@@ -17,13 +17,13 @@ from superopt.rulebook.variadic import Schema
 __all__ = ["variations"]
 
 
-_RANK = 4  # most axes of what is reduced or normalised
-_BOUNDS = ((0.0, 6.0), (-1.0, 1.0), (0.0, 1.0))  # of Clip, as models have them
+_MAX_RANK = 4  # of a value that is reduced or normalised
+_CLIP_BOUNDS = ((0.0, 6.0), (-1.0, 1.0), (0.0, 1.0))  # as models have them
 
 
 def variations(schema: Schema, variation: str) -> Iterator[Signature]:
-    """Signatures worth shipping, the instance's own first; sizes that typing fixes are still symbolic."""
-    schema = _anywhere(schema)
+    """Yield signatures worth shipping, the instance's own first. Sizes that typing fixes are still symbolic."""
+    schema = _with_free_indices(schema)
     base = schema.open
     yield base
     if variation == "conv":
@@ -32,23 +32,23 @@ def variations(schema: Schema, variation: str) -> Iterator[Signature]:
     for attrs in _attribute_choices(schema, fixed=("axis",) if variation == "rows" else ()):
         yield Signature(base.shapes, attrs)
     if variation in ("axes", "rows"):
-        yield from _everywhere(schema, base, fixed=variation == "rows")
-    for by in _LIFTS.get(variation, _nowhere)(schema):
+        yield from _along_each_axis(schema, base, fixed=variation == "rows")
+    for by in _LIFTS.get(variation, _no_lift)(schema):
         for lifted in _lifted(schema, by):
-            if variation in ("axes", "rows") and max(len(shape) for _, shape in lifted.shapes) > _RANK:
+            if variation in ("axes", "rows") and max(len(shape) for _, shape in lifted.shapes) > _MAX_RANK:
                 continue
             yield lifted
             if variation == "layout":
-                yield from (_along(schema, lifted, axis) for axis in (-2, -3))
+                yield from (_with_axis(schema, lifted, axis) for axis in (-2, -3))
             if variation in ("axes", "rows"):
-                yield from _everywhere(schema, lifted, fixed=variation == "rows")
+                yield from _along_each_axis(schema, lifted, fixed=variation == "rows")
     for name, shape in base.shapes:
         if not shape:  # scalars are often stored with one dimension
             yield Signature(tuple((n, (1,) if n == name else s) for n, s in base.shapes), base.attrs)
 
 
-def _anywhere(schema: Schema) -> Schema:
-    """A Gather of one place picks any place."""
+def _with_free_indices(schema: Schema) -> Schema:
+    """Return the schema with each single index of a Gather symbolic: a Gather of one index may pick any."""
     attrs = tuple(
         (name, None if schema.kinds[name] == "indices" and isinstance(value, int) else value)
         for name, value in schema.open.attrs
@@ -56,40 +56,45 @@ def _anywhere(schema: Schema) -> Schema:
     return replace(schema, open=Signature(schema.open.shapes, attrs))
 
 
-def _nowhere(schema: Schema) -> Iterator[dict[str, int]]:
+def _no_lift(schema: Schema) -> Iterator[dict[str, int]]:
+    """No variation of ranks."""
     yield from ()
 
 
-def _tensors(schema: Schema) -> list[str]:
-    """Names of variables that are no vectors and no numbers."""
+def _tensor_names(schema: Schema) -> list[str]:
+    """Return the names of variables of rank 2 or more."""
     return [name for name, shape in schema.open.shapes if len(shape) > 1]
 
 
 def _matrix(schema: Schema) -> Iterator[dict[str, int]]:
-    tensors = _tensors(schema)
+    """Ranks of matrix rules: batch axes for all tensors or for the first, and one axis less for each variable."""
+    tensors = _tensor_names(schema)
     yield dict.fromkeys(tensors, 1)
     yield from ({name: 1} for name in tensors[:1])
     yield dict.fromkeys(tensors, 2)
-    yield from ({name: -1} for name, _ in schema.open.shapes)  # a bias is a vector as well as a matrix
+    yield from ({name: -1} for name, _ in schema.open.shapes)  # a bias may be a vector or a matrix
 
 
 def _layout(schema: Schema) -> Iterator[dict[str, int]]:
+    """Ranks of layout rules: axes added to all variables, or one taken from all."""
     yield from (dict.fromkeys((name for name, _ in schema.open.shapes), more) for more in (-1, 1, 2))
 
 
 def _elementwise(schema: Schema) -> Iterator[dict[str, int]]:
+    """Ranks of elementwise rules: as for layout rules, and fewer axes for one variable, which then broadcasts."""
     yield from _layout(schema)
     if len(schema.open.shapes) > 1:
         yield from ({name: more} for name, _ in schema.open.shapes for more in (-2, -1))
 
 
 def _axes(schema: Schema) -> Iterator[dict[str, int]]:
+    """Ranks of rules along an axis: as for layout rules, but scalars stay scalars."""
     yield from (dict.fromkeys((name for name, shape in schema.open.shapes if shape), more) for more in (-1, 1, 2))
 
 
 def _rows(schema: Schema) -> Iterator[dict[str, int]]:
-    """All tensors have more axes, or one of them has: weights stay matrices, and biases vectors."""
-    tensors = _tensors(schema)
+    """Ranks of rules on rows: more axes for all tensors, or for one. Weights stay matrices, and biases vectors."""
+    tensors = _tensor_names(schema)
     for more in (1, 2):
         yield dict.fromkeys(tensors, more)
         if len(tensors) > 1:
@@ -106,21 +111,23 @@ _LIFTS: Mapping[str, Callable[[Schema], Iterator[dict[str, int]]]] = {
 }
 
 
-def _along(schema: Schema, signature: Signature, axis: int) -> Signature:
-    """With that axis wherever one is named."""
+def _with_axis(schema: Schema, signature: Signature, axis: int) -> Signature:
+    """Return the signature with `axis` as the value of each attribute that is an axis."""
     attrs = tuple((name, axis if schema.kinds[name] == "axis" else value) for name, value in signature.attrs)
     return Signature(signature.shapes, attrs)
 
 
-def _everywhere(schema: Schema, signature: Signature, fixed: bool) -> Iterator[Signature]:
-    """Along each axis (the instance's only where that is fixed), kept or not; a number may also differ from place to
-    place of the other axes."""
+def _along_each_axis(schema: Schema, signature: Signature, fixed: bool) -> Iterator[Signature]:
+    """Yield signatures along each axis (only the instance's if it is `fixed`), with the axis kept or not.
+
+    A scalar may also vary along the other axes.
+    """
     named = {schema.kinds[name] for name, _ in signature.attrs}
     own = [value for name, value in signature.attrs if schema.kinds[name] == "axis" and isinstance(value, int)]
     rank = max((len(shape) for _, shape in signature.shapes), default=0)
     numbers = [name for name, shape in signature.shapes if not shape]
     for axis in (-1, -2, -3)[:rank] if own and not fixed else own[:1] or (-1,):
-        along = signature if fixed else _along(schema, signature, axis)
+        along = signature if fixed else _with_axis(schema, signature, axis)
         after = (None,) * (-axis - 1)
         constant = (*(None,) * (rank + axis), 1, *after)
         for kept in (0, 1) if "keepdims" in named else (1,):
@@ -131,7 +138,8 @@ def _everywhere(schema: Schema, signature: Signature, fixed: bool) -> Iterator[S
 
 
 def _lifted(schema: Schema, by: dict[str, int]) -> Iterator[Signature]:
-    """Axes added in front of (or taken from) some variables; permutations leave added axes in place."""
+    """Yield the signature with axes added in front of some variables, or taken from them. Permutations leave added axes
+    in place."""
     shapes: list[tuple[str, tuple[int | None, ...]]] = []
     for name, shape in schema.open.shapes:
         more = by.get(name, 0)
@@ -152,7 +160,7 @@ def _lifted(schema: Schema, by: dict[str, int]) -> Iterator[Signature]:
 
 
 def _attribute_choices(schema: Schema, fixed: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, SignatureValue], ...]]:
-    """One attribute at a time at other values; Clip's bounds both."""
+    """Yield choices of attributes: one attribute at a time at other values; both bounds of Clip together."""
     for name, value in schema.open.attrs:
         kind = schema.kinds[name]
         others: tuple[SignatureValue, ...] = ()
@@ -170,17 +178,20 @@ def _attribute_choices(schema: Schema, fixed: tuple[str, ...] = ()) -> Iterator[
     bounds = {name: schema.kinds[name] for name, _ in schema.open.attrs if schema.kinds[name].startswith("bound_")}
     if bounds:
         yield tuple((name, AttrVar(name) if name in bounds else old) for name, old in schema.open.attrs)
-        for low, high in _BOUNDS:
+        for low, high in _CLIP_BOUNDS:
             usual: dict[str, SignatureValue] = {"bound_low": low, "bound_high": high}
             yield tuple((name, usual.get(schema.kinds[name], old)) for name, old in schema.open.attrs)
 
 
 def _conv(schema: Schema) -> Iterator[Signature]:
-    """Strides, dilations, pads and windows symbolic where that is proven, else at usual values; and sizes that typing
-    fixes at the instance's attributes as they are there."""
+    """Yield signatures of convolutions and poolings.
+
+    Strides, dilations, pads and windows are symbolic where that is proven, else they have usual values. Sizes that
+    typing fixes at the instance's attributes are symbolic in one variant and fixed in the other.
+    """
     kinds = {schema.kinds[name] for name, _ in schema.open.attrs}
     amounts = {name for name, _ in schema.open.attrs if schema.kinds[name] == "amount"}
-    for general, windows in _WINDOWED if "kernel_shape" in kinds else _LAYERS:
+    for general, windows in _POOL_LAYERS if "kernel_shape" in kinds else _CONV_LAYERS:
         for usual in _usual((kinds | amounts) - general, windows):
             attrs = []
             for name, value in schema.open.attrs:
@@ -191,38 +202,38 @@ def _conv(schema: Schema) -> Iterator[Signature]:
                 yield Signature(shapes, tuple(attrs))
 
 
-_ALL = frozenset({"strides", "dilations", "kernel_shape", "pads", "pad"})
-# What is symbolic, and the windows (size, pads on each side, stride) of layers as models have them where it is not.
-_ONE = ((3, 1, 1),)
-_LAYERS = (
-    (_ALL, _ONE),
-    (_ALL - {"dilations"}, _ONE),
+_ALL_SYMBOLIC = frozenset({"strides", "dilations", "kernel_shape", "pads", "pad"})
+# Attributes that are symbolic; and for the others the windows (size, pads on each side, stride) of layers in models.
+_WINDOW_3 = ((3, 1, 1),)
+_CONV_LAYERS = (
+    (_ALL_SYMBOLIC, _WINDOW_3),
+    (_ALL_SYMBOLIC - {"dilations"}, _WINDOW_3),
     (frozenset({"strides"}), ((1, 0, 1), (3, 1, 1), (5, 2, 1), (7, 3, 1))),
     (frozenset({"pads", "pad"}), ((3, 1, 1), (3, 1, 2))),
     (frozenset[str](), ((1, 0, 1), (3, 1, 1), (3, 1, 2), (5, 2, 1), (7, 3, 1), (7, 3, 2))),
 )
-# An average that leaves the padding out is proven where windows and pads are numbers, or there is no padding.
-_WINDOWED = (
-    (_ALL, _ONE),
-    (_ALL - {"dilations"}, _ONE),
+# An average that leaves out the padding is proven only if windows and pads are numbers, or there is no padding.
+_POOL_LAYERS = (
+    (_ALL_SYMBOLIC, _WINDOW_3),
+    (_ALL_SYMBOLIC - {"dilations"}, _WINDOW_3),
     (frozenset({"strides", "kernel_shape"}), ((3, 0, 1),)),
     (frozenset({"strides"}), ((2, 0, 2), (3, 1, 1))),
     (frozenset[str](), ((2, 0, 2), (3, 1, 1), (3, 1, 2), (3, 0, 2))),
 )
-# Pads of two Convs of which one has the smaller kernel: 1 x 1 and 3 x 3, 1 x 3 or 3 x 1 and 3 x 3, 3 x 3 and 5 x 5, ...
-_NESTED = (
+# Pads of two Convs, the first with the smaller kernel: 1 x 1 and 3 x 3, 1 x 3 or 3 x 1 and 3 x 3, 3 x 3 and 5 x 5, ...
+_NESTED_PADS = (
     ((0, 0, 0, 0), (1, 1, 1, 1)), ((0, 1, 0, 1), (1, 1, 1, 1)), ((1, 0, 1, 0), (1, 1, 1, 1)),
     ((0, 0, 0, 0), (2, 2, 2, 2)), ((1, 1, 1, 1), (2, 2, 2, 2)), ((0, 0, 0, 0), (3, 3, 3, 3)),
     ((1, 1, 1, 1), (3, 3, 3, 3)), ((2, 2, 2, 2), (3, 3, 3, 3)),
 )  # fmt: skip
-_ADDED = ((1, 1, 1, 1), (0, 0, 1, 1), (1, 0, 1, 0), (0, 1, 0, 1), (2, 2, 2, 2), (3, 3, 3, 3))
+_PAD_AMOUNTS = ((1, 1, 1, 1), (0, 0, 1, 1), (1, 0, 1, 0), (0, 1, 0, 1), (2, 2, 2, 2), (3, 3, 3, 3))
 
 
 def _usual(kinds: set[str], windows: Sequence[tuple[int, int, int]]) -> list[dict[str, SignatureValue]]:
-    """Usual values of the attributes of these kinds, each choice once."""
+    """Return the usual values of the attributes of these kinds, each choice once."""
     found: dict[tuple[tuple[str, SignatureValue], ...], None] = {}
     for size, pad, stride in windows:
-        for counted, (inner, outer), added in itertools.product((0, 1), _NESTED, _ADDED):
+        for counted, (inner, outer), added in itertools.product((0, 1), _NESTED_PADS, _PAD_AMOUNTS):
             value: dict[str, SignatureValue] = {
                 "kernel_shape": (size, size), "pads": (pad,) * 4, "strides": (stride,) * 2,
                 "count_include_pad": counted, "inner": inner, "outer": outer,
@@ -233,6 +244,7 @@ def _usual(kinds: set[str], windows: Sequence[tuple[int, int, int]]) -> list[dic
 
 
 def _symbolic(kind: str, value: SignatureValue) -> SignatureValue:
+    """Return the symbolic value of an attribute of this kind: a window or pad has symbols, any other its value."""
     if kind in ("strides", "dilations", "kernel_shape", "pads") and isinstance(value, tuple):
         return (None,) * len(value)
     if kind == "pad":

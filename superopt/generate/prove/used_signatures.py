@@ -1,7 +1,7 @@
-"""Occasions: at which signatures rules were used where conjectures were derived from them.
+"""Signatures at which derivations of conjectures used a rule.
 
-A rule is found at one signature, and larger families use it at others: those are worth a proof, since models will ask
-for them as well.
+A rule is found at one signature, and larger families use it at others. Those signatures are worth a proof, since models
+will need them as well.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from superopt.rulebook.variadic import Schema
 
 __all__ = ["UsedSignatures"]
 
-_MOST = 16  # signatures of one rule, the most frequent ones
+_MAX_SIGNATURES = 16  # of one rule; the most frequent ones
 
 
 class UsedSignatures:
-    """Counts, by rule id and signature."""
+    """Counts by rule id and signature."""
 
     def __init__(self) -> None:
         self.counts: dict[str, Counter[str]] = {}
 
     def add(self, steps: Iterable[DerivationStep], schemas: Mapping[str, Schema]) -> None:
-        """The steps of a derivation, by rules with these schemas (by id)."""
+        """Count the steps of a derivation. `schemas` are those of the rules, by id; other rules are ignored."""
         for step in steps:
             schema = schemas.get(step.rule.id)
             if schema is None:
@@ -41,14 +41,14 @@ class UsedSignatures:
                     self.counts.setdefault(step.rule.id, Counter())[show_signature(signature)] += 1
 
     def update(self, counts: Mapping[str, Mapping[str, int]]) -> None:
-        """Counts of others."""
+        """Add counts of another run or family."""
         for rule, found in counts.items():
             self.counts.setdefault(rule, Counter()).update(found)
 
     def of(self, rule: str) -> list[Signature]:
-        """Signatures at which a rule was used, the most frequent first."""
+        """Return the signatures at which a rule was used, the most frequent first."""
         found = sorted(self.counts.get(rule, Counter()).items(), key=lambda item: (-item[1], item[0]))
-        return [parse_signature(text) for text, _ in found[:_MOST]]
+        return [parse_signature(text) for text, _ in found[:_MAX_SIGNATURES]]
 
 
 def _bindings(rule: Rule, instance: tuple[Term, ...]) -> Bindings | None:
@@ -60,7 +60,8 @@ def _bindings(rule: Rule, instance: tuple[Term, ...]) -> Bindings | None:
 
 
 def _signatures(schema: Schema, bindings: Bindings) -> list[Signature]:
-    """The signatures of a match: ranks and attributes as they are; sizes symbolic, then with sizes of 1 as literals."""
+    """Return the signatures of a match: its ranks and attributes; once with all sizes symbolic, once with sizes of 1 as
+    literals."""
     if {name for name, _ in schema.open.attrs} - bindings.attrs.keys():
         return []
     attrs: list[tuple[str, SignatureValue]] = []

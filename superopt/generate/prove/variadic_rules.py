@@ -1,4 +1,4 @@
-"""Merging laws of two operands, tried and proven for more of them (see `superopt.rulebook.variadic`)."""
+"""Rules that merge two operands, tried and proven for more operands (see `superopt.rulebook.variadic`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["extensions"]
 def extensions(
     schemas: Iterable[Schema], check: SamplingCheck, prover: Callable[[Rule, Signature], Verdict], most: int = 4
 ) -> Iterator[Schema]:
-    """Each law for 3, ..., `most` operands, as far as these are proven at its signature; every rule once."""
+    """Yield each rule for 3, ..., `most` operands, as far as these are proven at its signature; no rule twice."""
     seen: set[str] = set()
     for schema in schemas:
         seen.add(schema.rule.id)

@@ -1,4 +1,4 @@
-"""Calls made by the workers of a Dask cluster."""
+"""Workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -10,36 +10,37 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from superopt.generate.run.rw_lock import RwLock
-from superopt.generate.run.workers import RemoteWorkers, Workers, WorkersError, answer, code_hash, managed
+from superopt.generate.run.workers import RemoteWorkers, Workers, WorkersError, code_hash, managed, run_call
 
 __all__ = ["cluster"]
 
-_PATIENCE_S = 10.0  # for a scheduler to answer
-_MOST_WAITING = 4096  # calls on a cluster; each holds a thread here
+_CONNECT_TIMEOUT_S = 10.0  # how long a scheduler may take to answer
+_MAX_WAITING_CALLS = 4096  # calls on a cluster at one time; each holds a thread here
 
 
 @contextmanager
 def cluster(address: str) -> Iterator[Workers]:
-    """The workers of the Dask scheduler at `address`, as in tcp://host:8786; they need superopt as it is here.
+    """Yield the workers of the Dask scheduler at `address` (such as tcp://host:8786), which need the same superopt as
+    here.
 
-    Arguments and results travel through the scheduler. A worker runs one call at a time, however many threads it has
-    (the solver serves one): so start `dask worker` with --nworkers auto --nthreads 1. Raises WorkersError where
-    Dask's `distributed` is not installed or the scheduler does not answer within 10 s.
+    Arguments and results travel through the scheduler. A worker makes one call at a time, however many threads it has
+    (the solver serves one), so start `dask worker` with --nworkers auto --nthreads 1. Raises WorkersError if Dask's
+    `distributed` is not installed or the scheduler does not answer within 10 s.
     """
     code_hash()
     try:
         import dask.config
-        import distributed  # noqa: F401 - is it there?
+        import distributed  # noqa: F401 - only tests that it is installed
     except ImportError:
         raise WorkersError("a cluster needs Dask's distributed: pip install 'superopt[cluster]'") from None
-    # The warning is on arguments over 10 MB in a graph that would better be kept on the cluster; ours are used once.
+    # Dask warns about arguments over 10 MB, which are better kept on the cluster if used again; ours are used once.
     quiet = dask.config.set({"distributed.admin.large-graph-warning-threshold": "4 GiB"})
     with quiet, _connected(address) as client:
         yield from managed(_Cluster(client, address))
 
 
 def _connected(address: str) -> Any:
-    """Dask's client. Raises WorkersError."""
+    """Return Dask's client. Raises WorkersError."""
     import distributed
     from distributed.comm.addressing import get_address_host_port
 
@@ -51,27 +52,28 @@ def _connected(address: str) -> Any:
 
     def call() -> None:
         try:
-            client.set_result(distributed.Client(address, timeout=_PATIENCE_S, set_as_default=False))
+            client.set_result(distributed.Client(address, timeout=_CONNECT_TIMEOUT_S, set_as_default=False))
         except Exception as error:  # noqa: BLE001 - raised below
             client.set_exception(error)
 
-    # Apart, as its own limit does not cover a port that accepts and then says nothing.
+    # In a thread: the client's own timeout does not cover a port that accepts the connection and then is silent.
     threading.Thread(target=call, daemon=True).start()
     try:
-        return client.result(timeout=_PATIENCE_S + 1)
+        return client.result(timeout=_CONNECT_TIMEOUT_S + 1)
     except OSError:
-        raise WorkersError(f"{address}: no scheduler answers within {_PATIENCE_S:.0f} s") from None
+        raise WorkersError(f"{address}: no scheduler answers within {_CONNECT_TIMEOUT_S:.0f} s") from None
 
 
 class _Cluster(RemoteWorkers):
-    """Dask makes a call again where a worker is lost (`distributed.scheduler.allowed-failures`, 3 unless set).
+    """Calls through Dask, which makes a call again if its worker is lost (`distributed.scheduler.allowed-failures`, 3
+    by default).
 
-    It gives up each call that so many lost workers held, also one that only stood beside the one they died of. So such
-    a call is made once more, alone; only what workers then die of is to blame.
+    Dask gives up each call that so many lost workers held, including a call that merely ran on the same worker as the
+    one that killed it. Such a call is therefore made once more, alone; only a call that kills workers then is blamed.
     """
 
     def __init__(self, client: Any, address: str) -> None:
-        super().__init__(_MOST_WAITING)
+        super().__init__(_MAX_WAITING_CALLS)
         self._client, self._address = client, address
         self._asked = float("-inf")
         self._count = 0
@@ -81,7 +83,7 @@ class _Cluster(RemoteWorkers):
     @property
     def count(self) -> int:
         if time.monotonic() - self._asked > 1:  # once a second is enough
-            with suppress(OSError):  # the calls under way will say what is wrong
+            with suppress(OSError):  # calls in progress will report the error
                 self._count = len(self._client.nthreads())
             self._asked = time.monotonic()
         return self._count
@@ -91,7 +93,7 @@ class _Cluster(RemoteWorkers):
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._client.cancel(list(self._calls))
 
-    def _carry(self, *question: Any) -> Any:
+    def _call_remote(self, *question: Any) -> Any:
         import distributed
 
         killed = distributed.scheduler.KilledWorker
@@ -104,11 +106,11 @@ class _Cluster(RemoteWorkers):
             raise WorkersError(f"{error.allowed_failures + 1} workers died of it (out of memory?)") from None
 
     def _ask(self, question: tuple[Any, ...]) -> Any:
-        """Raises KilledWorker, WorkersError."""
+        """Make a call and wait for its result. Raises KilledWorker, WorkersError."""
         import distributed
 
-        # Not pure: Dask would hash the arguments, and give what another client computed.
-        call = self._client.submit(answer, *question, pure=False)
+        # Not pure: for pure calls Dask hashes the arguments and may return what another client computed.
+        call = self._client.submit(run_call, *question, pure=False)
         self._calls.add(call)
         try:
             return call.result()
@@ -116,7 +118,7 @@ class _Cluster(RemoteWorkers):
             raise WorkersError(f"{self._address}: the scheduler was lost") from None
         except distributed.scheduler.KilledWorker:
             raise
-        except Exception as error:  # noqa: BLE001 - not what the call raises: that is returned
+        except Exception as error:  # noqa: BLE001 - not the call's own exception: that is returned
             raise WorkersError(f"a worker cannot run it: {type(error).__name__}: {error}") from None
         finally:
             self._calls.discard(call)

@@ -1,4 +1,4 @@
-"""Calls made by this process, or by other processes of this machine."""
+"""Workers of this machine: this process itself, or several other processes."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import Any, TypeVar
 
-from superopt.generate.run.workers import RemoteWorkers, Workers, WorkersError, answer, code_hash, managed
+from superopt.generate.run.workers import RemoteWorkers, Workers, WorkersError, code_hash, managed, run_call
 
 __all__ = ["local"]
 
 R = TypeVar("R")
 
-_ATTEMPTS = 3  # workers that may die under one call
+_MAX_ATTEMPTS = 3  # processes that may die during one call
 
 
 @contextmanager
 def local(jobs: int) -> Iterator[Workers]:
-    """This process alone for one job, else so many others, each started when it is first needed.
+    """Yield workers of this machine: this process for one job, else `jobs` other processes, each started when first
+    needed.
 
-    Leaving by an exception (Ctrl-C) kills the processes; they die with this process, too, however it ends.
+    Leaving by an exception (Ctrl-C) kills the processes. They also die with this process, however it ends.
     """
     code_hash()  # before somebody edits the source
     yield from managed(_Inline() if jobs == 1 else _Processes(jobs))
 
 
 class _Inline(Workers):
-    """Calls are made as they are submitted."""
+    """Makes each call at once, in this process."""
 
     count = 1
     room = 1
@@ -45,7 +46,7 @@ class _Inline(Workers):
         future: Future[R] = Future()
         try:
             future.set_result(function(*arguments, **named))
-        except Exception as error:  # noqa: BLE001 - it is the future's to raise
+        except Exception as error:  # noqa: BLE001 - the future raises it
             future.set_exception(error)
         return future
 
@@ -54,7 +55,7 @@ class _Inline(Workers):
 
 
 class _Processes(RemoteWorkers):
-    """A process for every thread, not a pool for all: so it is known which call a process died under."""
+    """One process for each thread, instead of a shared pool: so the call that a process died under is known."""
 
     def __init__(self, jobs: int) -> None:
         super().__init__(jobs)
@@ -80,9 +81,9 @@ class _Processes(RemoteWorkers):
         for process in self._all if wait else ():
             process.close()
 
-    def _carry(self, *question: Any) -> Any:
+    def _call_remote(self, *question: Any) -> Any:
         asked = pickle.dumps(question)
-        for _ in range(_ATTEMPTS):
+        for _ in range(_MAX_ATTEMPTS):
             process = self._process()
             try:
                 answer = process.ask(asked)
@@ -93,7 +94,7 @@ class _Processes(RemoteWorkers):
             else:
                 self._idle.append(process)
                 return answer
-        raise WorkersError(f"its process died {_ATTEMPTS} times, at last {how}")
+        raise WorkersError(f"its process died {_MAX_ATTEMPTS} times, at last {how}")
 
     def _process(self) -> _Process:
         with self._lock:
@@ -107,35 +108,36 @@ class _Processes(RemoteWorkers):
 
 
 class _Process:
-    """Another process that answers one question after the other."""
+    """Another process that answers one call after the other."""
 
     def __init__(self) -> None:
-        # Started afresh: a copy of this process would hold its solver's memory, its threads' locks and our ends of
-        # the other pipes.
+        # Spawned, not forked: a copy of this process would hold its solver's memory, its threads' locks and our ends
+        # of the other pipes.
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
         if sys.platform != "win32":
-            # Ctrl-C reaches every process of the terminal, also before it can say that it ignores it; what this thread
-            # blocks, the process is born with. (The tracker is started by start(), which then variation the mask.)
+            # Ctrl-C reaches every process of the terminal, also one that has not yet said that it ignores it. A new
+            # process inherits the mask of this thread. (start() would start the tracker and then lift the mask.)
             resource_tracker.ensure_running()
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         self._process.start()
         theirs.close()
 
     def ask(self, question: bytes) -> Any:
-        """Raises EOFError or OSError where the process dies."""
+        """Return the answer to a pickled call. Raises EOFError or OSError if the process dies."""
         self._pipe.send_bytes(question)
-        # The pipe alone would stay open where the call left a process behind.
+        # The pipe alone is not enough: a process that the call left behind would hold it open.
         if self._pipe not in pipes.wait([self._pipe, self._process.sentinel]):
             raise EOFError
         return self._pipe.recv()
 
     def kill(self) -> None:
+        """Kill the process."""
         self._process.kill()
 
     def close(self) -> str:
-        """Ends the process; says how it ended."""
+        """End the process and return how it ended."""
         self._pipe.close()
         self._process.join()
         code = self._process.exitcode or 0
@@ -145,7 +147,8 @@ class _Process:
 
 
 def _serve(pipe: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # what to do about it is decided where the questions come from
+    """Answer calls from `pipe` until it is closed; the main function of the other process."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides what Ctrl-C does
     threading.Thread(target=_end_with_parent, daemon=True).start()
     code_hash()  # before somebody edits the source
     while True:
@@ -154,13 +157,14 @@ def _serve(pipe: Connection) -> None:
         except EOFError:
             return
         try:
-            found = answer(*pickle.loads(question))
-        except Exception as error:  # noqa: BLE001 - what is not importable here, for one
+            found = run_call(*pickle.loads(question))
+        except Exception as error:  # noqa: BLE001 - for example, a function that cannot be imported here
             found = WorkersError(f"the question cannot be read: {type(error).__name__}: {error}")
         pipe.send(found)
 
 
 def _end_with_parent() -> None:
+    """Exit when the parent process ends."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()

@@ -10,7 +10,7 @@ __all__ = ["ProgressMeter", "duration"]
 
 
 class Sized(Protocol):
-    """Anything with an estimate of its work, in any unit."""
+    """Something with an estimate of its work, in any unit."""
 
     @property
     def work(self) -> float:
@@ -18,7 +18,7 @@ class Sized(Protocol):
 
 
 class ProgressMeter:
-    """How far the work is, in words, about once a second."""
+    """Reports progress about once a second, as a line of text."""
 
     def __init__(self, shards: Sequence[Sized], progress: Callable[[str], None], title: str) -> None:
         self._progress, self._title = progress, title
@@ -29,16 +29,19 @@ class ProgressMeter:
         self._shown = float("-inf")
 
     def present(self, shards: Iterable[Sized]) -> None:
+        """Count shards whose results were found in the store."""
         for shard in shards:
             self._old += 1
             self._old_work += shard.work
 
     def add(self, shard: Sized) -> None:
+        """Count a shard that was run."""
         self._new += 1
         self._new_work += shard.work
 
     def show(self, workers: int) -> None:
-        """Time left is that of the work left at the pace of this run so far."""
+        """Report progress, unless a line was reported within the last second. The time left is estimated from the pace
+        of this run so far."""
         now = time.monotonic()
         if now - self._shown < 1.0:
             return
@@ -55,13 +58,14 @@ class ProgressMeter:
         self._progress(f"{self._title}: {', '.join(said)}")
 
     def end(self) -> None:
+        """Report the end of the run."""
         kept = f", {self._old} of them kept" if self._old else ""
         shards = "1 shard" if self._shards == 1 else f"{self._shards} shards"
         self._progress(f"{self._title} done: {shards}{kept} in {duration(time.monotonic() - self._begin)}")
 
 
 def duration(seconds: float) -> str:
-    """Two units are enough: 45 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
+    """Return a duration in at most two units: 45 s, 3 min 20 s, 2 h 5 min, 3 d 4 h."""
     whole = round(seconds)
     for name, size, small, part in (("d", 86400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
         if whole >= size:

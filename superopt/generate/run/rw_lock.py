@@ -1,4 +1,4 @@
-"""Turns: any number of calls side by side, or one call alone."""
+"""A readers-writer lock that prefers writers: any number of shared holders, or one exclusive holder."""
 
 from __future__ import annotations
 
@@ -11,51 +11,52 @@ __all__ = ["RwLock"]
 
 
 class RwLock:
-    """Who waits to be alone lets nobody else begin, so that the wait ends when the calls under way have."""
+    """The lock. While somebody waits for exclusive access no new shared access begins, so the wait ends with the calls
+    in progress."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
-        self._beside = 0  # calls under way that bear others beside them
-        self._alone = 0  # calls that are alone, or wait for it
-        self._taken = False  # by one that is alone
+        self._shared = 0  # shared holders
+        self._exclusive = 0  # exclusive holders, and those who wait to be one
+        self._held_exclusively = False
         self._stopped = False
 
     def stop(self) -> None:
-        """Nobody gets a turn any more: who asks, or waits, gets CancelledError."""
+        """Close the lock: everybody who waits for it, or asks later, gets CancelledError."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
 
     @contextmanager
     def shared(self) -> Iterator[None]:
-        """Side by side with all that have not asked to be alone."""
+        """Hold the lock together with other shared holders."""
         with self._changed:
-            self._wait(lambda: not self._alone)
-            self._beside += 1
+            self._wait(lambda: not self._exclusive)
+            self._shared += 1
         try:
             yield
         finally:
             with self._changed:
-                self._beside -= 1
+                self._shared -= 1
                 self._changed.notify_all()
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        """With nobody beside it."""
+        """Hold the lock alone."""
         with self._changed:
-            self._alone += 1
+            self._exclusive += 1
             try:
-                self._wait(lambda: not (self._beside or self._taken))
+                self._wait(lambda: not (self._shared or self._held_exclusively))
             except CancelledError:
-                self._alone -= 1
+                self._exclusive -= 1
                 raise
-            self._taken = True
+            self._held_exclusively = True
         try:
             yield
         finally:
             with self._changed:
-                self._alone -= 1
-                self._taken = False
+                self._exclusive -= 1
+                self._held_exclusively = False
                 self._changed.notify_all()
 
     def _wait(self, free: Callable[[], bool]) -> None:

@@ -1,7 +1,7 @@
-"""Work cut into shards: pure functions of arguments and of other shards' results, each with its result on disk.
+"""Shards: pure functions of arguments and of other shards' results, each with its result on disk.
 
-What a shard gives depends on nothing but its arguments and inputs, so neither the number of workers, nor the order
-in which they finish, nor where a run was killed and resumed can be seen in the results.
+The result of a shard depends on its arguments and inputs only. So neither the number of workers, nor the order in which
+they finish, nor where a run was killed and resumed changes any result.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9][A-Za-z0-9._-]*)*")
 
 
 class ShardFailed(Exception):
-    """A shard's function raised: an error of the program. `trace` is the traceback where it ran."""
+    """A shard's function raised, which is a bug. `trace` is the traceback on the worker."""
 
     def __init__(self, name: str, trace: str) -> None:
         super().__init__(name, trace)
@@ -37,18 +37,19 @@ class ShardFailed(Exception):
 
 @dataclass(frozen=True)
 class Shard:
-    """`function(*arguments, inputs)`, where `inputs` are the results of the shards that it `needs`, by name.
+    """One call: `function(*arguments, inputs)`, where `inputs` are the results of the shards that it `needs`, by name.
 
-    The function belongs to a module and the arguments can be pickled, as both travel to other processes. It must be
-    pure, and keep to the memory that it is given as an argument: nobody else limits it, and up to as many shards as
-    there are workers run side by side, with their inputs and those of as many that wait held by the main process.
+    The function belongs to a module and the arguments can be pickled, as both travel to other processes. The function
+    must be pure, and must keep within the memory that it is given as an argument: nothing else limits it. Up to as many
+    shards as there are workers run at the same time, and the main process holds their inputs and those of as many
+    waiting shards.
     """
 
     name: str  # letters, digits, . _ -; slashes make folders of results
     function: Callable[..., bytes]
     arguments: tuple[Any, ...] = ()
     needs: tuple[str, ...] = ()
-    work: float = 1.0  # an estimate in any unit: what is longest is started first, and progress is measured in it
+    work: float = 1.0  # estimate in any unit: the longest shard starts first, and progress is measured in it
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
@@ -64,16 +65,16 @@ def run(
     progress: Callable[[str], None],
     title: str = "shards",
 ) -> None:
-    """Runs those of `shards` whose result is not yet in `store`, and puts it there.
+    """Run those of `shards` whose result is not yet in `store`, and save their results.
 
-    What a shard needs is another of `shards` or in the store already (of an earlier call). At most `workers.room`
-    shards are under way, so an end at any moment, however violent, loses no more than these. `progress` hears a line
-    that begins with `title` about once a second, and at the end how long it took. Raises ShardFailed; WorkersError
-    with the shard's name where workers die; StoreError; OSError; ValueError where names are not unique or needs are
-    unknown or circular.
+    What a shard needs is another of `shards`, or in the store already (from an earlier call). At most `workers.room`
+    shards are submitted at a time, so a run that is killed loses no more than these. `progress` gets a line that begins
+    with `title` about once a second, and at the end the time that it took. Raises ShardFailed; WorkersError with the
+    shard's name if workers die; StoreError; OSError; ValueError if names are not unique or needs are unknown or
+    circular.
     """
     by_name = {shard.name: shard for shard in shards}
-    if len({name.casefold() for name in by_name}) < len(shards):  # some file systems know no case
+    if len({name.casefold() for name in by_name}) < len(shards):  # some file systems ignore case
         raise ValueError("two shards have the same name")
     for missing in {need for shard in shards for need in shard.needs} - by_name.keys():
         if not store.has(missing):
@@ -85,11 +86,11 @@ def run(
 def _run(by_name: Mapping[str, Shard], store: Store, workers: Workers, meter: ProgressMeter) -> None:
     present = {name for name in by_name if store.has(name)}
     meter.present(by_name[name] for name in present)
-    order = {name: place for place, name in enumerate(by_name)}
+    order = {name: number for number, name in enumerate(by_name)}
     sorter = TopologicalSorter({name: [need for need in by_name[name].needs if need in by_name] for name in by_name})
     sorter.prepare()
-    waiting: list[tuple[float, int, Shard]] = []  # the longest first, then in the order given
-    under_way: dict[Future[bytes], Shard] = {}
+    waiting: list[tuple[float, int, Shard]] = []  # a heap: the longest first, then in the order given
+    submitted: dict[Future[bytes], Shard] = {}
     try:
         while True:
             while ready := sorter.get_ready():
@@ -98,34 +99,34 @@ def _run(by_name: Mapping[str, Shard], store: Store, workers: Workers, meter: Pr
                         sorter.done(name)
                     else:
                         heapq.heappush(waiting, (-by_name[name].work, order[name], by_name[name]))
-            room = workers.room - len(under_way)
+            room = workers.room - len(submitted)
             for _ in range(min(room, len(waiting))):
                 shard = heapq.heappop(waiting)[-1]
                 inputs = {need: store.result(need) for need in shard.needs}
-                under_way[workers.submit(_call, shard, inputs)] = shard
-            if not under_way:
+                submitted[workers.submit(_call, shard, inputs)] = shard
+            if not submitted:
                 break
             meter.show(workers.count)
-            finished = wait(under_way, timeout=1.0, return_when=FIRST_COMPLETED).done
-            # Those that failed last, so that no result is lost beside them.
-            for future in sorted(finished, key=lambda f: (_failed(f), order[under_way[f].name])):
-                shard = under_way[future]
+            finished = wait(submitted, timeout=1.0, return_when=FIRST_COMPLETED).done
+            # Failed shards last, so that the results of the others are saved.
+            for future in sorted(finished, key=lambda f: (_failed(f), order[submitted[f].name])):
+                shard = submitted[future]
                 store.save(shard.name, _result(shard, future))
-                del under_way[future]
+                del submitted[future]
                 sorter.done(shard.name)
                 meter.add(shard)
     finally:
-        for future in under_way:
+        for future in submitted:
             future.cancel()
     meter.end()
 
 
 def _call(shard: Shard, inputs: Mapping[str, bytes]) -> bytes:
-    """On the worker. Exceptions become text: not all can travel."""
+    """Call the shard's function; runs on the worker. Exceptions become text, as not all of them can be pickled."""
     try:
         result = shard.function(*shard.arguments, inputs)
         if not isinstance(result, bytes):
-            raise TypeError(f"the result is no bytes, but {type(result).__name__}")
+            raise TypeError(f"the result is not bytes, but {type(result).__name__}")
         return result
     except Exception as error:
         raise ShardFailed(shard.name, traceback.format_exc()) from error

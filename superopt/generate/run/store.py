@@ -1,4 +1,4 @@
-"""Results on disk: one file each, written whole or not at all, and believed only if its checksum agrees."""
+"""Results on disk: one file each, written atomically, and accepted only if its checksum agrees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["StaleResults", "Store", "StoreError", "write_whole"]
 
 _MANIFEST, _LOCK = "manifest.json", "lock"
 _SUFFIX, _UNFINISHED = ".result", ".unfinished"
-_FORMAT = "superopt results"  # the manifest's key; its value is the version of the layout
+_FORMAT = "superopt results"  # key in the manifest; its value is the version of the file format
 _VERSION = 1
 _DIGEST = 32  # bytes
 
@@ -24,22 +24,23 @@ class StoreError(Exception):
 
 
 class StaleResults(StoreError):
-    """The results in the folder are of another run, and cannot be continued."""
+    """The results in the folder belong to another run, so they cannot be continued."""
 
 
 class Store:
-    """A folder of results by name: `<name>.result`, slashes make folders, beside `manifest.json`.
+    """A folder of results by name: `<name>.result` (a slash in a name makes a folder), beside `manifest.json`.
 
-    A file is the result followed by BLAKE2b(identity, name, result): one that is torn, altered, of another run or
-    under another's name is as good as missing.
+    A file is the result followed by BLAKE2b(identity, name, result). A file that is torn, altered, of another run or
+    under another name counts as missing.
     """
 
     def __init__(self, folder: Path, identity: str, resume: bool) -> None:
-        """`identity` is a hash of all that the results depend on: seed, grammar, code, kernel.
+        """Open the folder for a run. `identity` is a hash of everything that results depend on: seed, grammar, code,
+        kernel.
 
-        With `resume` results that are there are kept; without, those of an earlier run are removed, and nothing else.
-        Raises StaleResults where `resume` finds another identity; StoreError where another run uses the folder, or it
-        has a manifest that is not ours; OSError.
+        With `resume` existing results are kept; without, those of an earlier run are removed, and nothing else. Raises
+        StaleResults if `resume` finds another identity; StoreError if another run uses the folder, or its manifest is
+        not ours; OSError.
         """
         self.folder, self.identity = folder, identity
         folder.mkdir(parents=True, exist_ok=True)
@@ -52,36 +53,36 @@ class Store:
                 )
             if known is not None and not resume:
                 self._clear()
-            if known != identity:  # last: a run killed while it clears leaves what the manifest says
+            if known != identity:  # written last: a run killed while it clears leaves the old manifest
                 text = json.dumps({_FORMAT: _VERSION, "identity": identity}, indent=1) + "\n"
                 write_whole(folder / _MANIFEST, text.encode())
 
     @contextmanager
     def in_use(self) -> Iterator[None]:
-        """Keeps other runs out of the folder. Raises StoreError where one is in it."""
+        """Lock the folder against other runs. Raises StoreError if another run holds the lock."""
         with open(self.folder / _LOCK, "ab") as file:
             if sys.platform != "win32":
                 import fcntl
 
                 try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # released when the process ends, however it ends
                 except BlockingIOError:
                     raise StoreError(f"{self.folder}: another run uses this folder; wait for it or stop it") from None
             yield
 
     def has(self, name: str) -> bool:
-        """Whether the result is there and whole."""
+        """Return True if the result is there and whole."""
         return self._read(name) is not None
 
     def result(self, name: str) -> bytes:
-        """The result. Raises StoreError where it is not there or not whole."""
+        """Return the result. Raises StoreError if it is missing or damaged."""
         payload = self._read(name)
         if payload is None:
             raise StoreError(f"{self._path(name)}: this result is missing or damaged; run again with --resume")
         return payload
 
     def save(self, name: str, payload: bytes) -> None:
-        """Writes the result. Raises OSError."""
+        """Write the result. Raises OSError."""
         path = self._path(name)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(path, payload, self._digest(name, payload))
@@ -103,7 +104,7 @@ class Store:
         return state.digest()
 
     def _manifest(self) -> str | None:
-        """The identity written there; None where there is no manifest."""
+        """Return the identity in the manifest, or None if there is no manifest."""
         path = self.folder / _MANIFEST
         try:
             content = json.loads(path.read_bytes())
@@ -122,12 +123,13 @@ class Store:
                 for parent in path.relative_to(self.folder).parents[:-1]:
                     try:
                         (self.folder / parent).rmdir()
-                    except OSError:  # holds something else
+                    except OSError:  # the folder holds something else
                         break
 
 
 def write_whole(path: Path, *parts: bytes) -> None:
-    """The file is as it was or holds all of `parts`. What a killed run left of it is overwritten. Raises OSError."""
+    """Write a file atomically: it is as it was, or holds all of `parts`. Remains of a killed run are overwritten.
+    Raises OSError."""
     unfinished = path.with_name(path.name + _UNFINISHED)
     try:
         with open(unfinished, "wb") as file:

@@ -1,7 +1,7 @@
-"""Workers: executors that run the calls of shards, and what all of them have in common.
+"""Workers: executors that run the calls of shards.
 
-All are `concurrent.futures.Executor`s. A worker that dies under a call takes nothing else with it; the call is made
-again by another worker.
+All are `concurrent.futures.Executor`s. If a worker dies during a call, only that call is affected: another worker makes
+it again.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ import numpy as np
 from verify.certificates import kernel_hash
 from verify.prove.facts import solver_version
 
-__all__ = ["RemoteWorkers", "Workers", "WorkersError", "answer", "code_hash", "managed"]
+__all__ = ["RemoteWorkers", "Workers", "WorkersError", "code_hash", "managed", "run_call"]
 
 R = TypeVar("R")
 
 
 class WorkersError(Exception):
-    """The workers cannot be had, or died; the message is one line and says what to do."""
+    """The workers cannot be started, or died. The message is one line and says what to do."""
 
 
 @cache
 def code_hash() -> str:
-    """Hash of superopt's source, the kernel's, and the solver's and NumPy's versions: what results depend on.
+    """Return a hash of everything that results depend on: the source of superopt and the kernel, the versions of the
+    solver and NumPy.
 
-    Not of Python's version, on which nothing may depend.
+    The version of Python is left out: no result may depend on it.
     """
     state = hashlib.blake2b(digest_size=16)
     for text in (kernel_hash(), solver_version(), np.__version__):
@@ -46,24 +47,25 @@ def code_hash() -> str:
 
 
 class Workers(Executor):
-    """An executor that knows how many calls run side by side."""
+    """An executor that knows how many calls it can run at the same time."""
 
     @property
     @abstractmethod
     def count(self) -> int:
-        """Workers there are now; on a cluster they come and go, and there may be none."""
+        """Number of workers now. On a cluster they come and go, and there may be none."""
 
     @property
     def room(self) -> int:
-        """How many calls to keep submitted: one that waits behind each that runs, so that no worker is idle."""
+        """Number of calls to keep submitted: one waits behind each that runs, so that no worker is idle."""
         return max(1, 2 * self.count)
 
     @abstractmethod
     def stop(self) -> None:
-        """Gives up what waits and what runs, and returns soon."""
+        """Cancel waiting and running calls, and return soon."""
 
 
 def managed(workers: Workers) -> Iterator[Workers]:
+    """Yield the workers; stop them on an exception, and shut them down in any case."""
     try:
         yield workers
     except BaseException:
@@ -74,38 +76,44 @@ def managed(workers: Workers) -> Iterator[Workers]:
 
 
 class RemoteWorkers(Workers):
-    """A thread here for every call under way elsewhere; it makes the call again where the worker dies."""
+    """Workers outside this process. Each call in progress is followed by a thread here."""
 
     def __init__(self, most: int) -> None:
         self._threads = ThreadPoolExecutor(most)
 
     def submit(self, function: Callable[..., R], /, *arguments: Any, **named: Any) -> Future[R]:
-        return self._threads.submit(self._checked, function, arguments, named)
+        """Make the call on a worker; see `Executor.submit`."""
+        return self._threads.submit(self._call_checked, function, arguments, named)
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Wait for the threads that follow calls; see `Executor.shutdown`."""
         self._threads.shutdown(wait, cancel_futures=cancel_futures)
 
-    def _checked(self, function: Callable[..., R], arguments: tuple[Any, ...], named: dict[str, Any]) -> R:
-        answer = self._carry(code_hash(), function, arguments, named)
+    def _call_checked(self, function: Callable[..., R], arguments: tuple[Any, ...], named: dict[str, Any]) -> R:
+        answer = self._call_remote(code_hash(), function, arguments, named)
         if isinstance(answer, Exception):
             raise answer
         result: R = answer
         return result
 
     @abstractmethod
-    def _carry(self, *question: Any) -> Any:
-        """`answer(*question)` of a worker. Raises WorkersError."""
+    def _call_remote(self, *question: Any) -> Any:
+        """Return `run_call(*question)` as evaluated by a worker. Raises WorkersError."""
 
 
-_one_at_a_time = threading.Lock()
+_call_lock = threading.Lock()
 
 
-def answer(code: str, function: Callable[..., R], arguments: tuple[Any, ...], named: dict[str, Any]) -> R | Exception:
-    """On the worker. What the call raises is returned, to be told from what goes wrong on the way."""
+def run_call(code: str, function: Callable[..., R], arguments: tuple[Any, ...], named: dict[str, Any]) -> R | Exception:
+    """Make a call; runs on the worker.
+
+    An exception of the call is returned instead of raised, which tells it apart from failures of the connection.
+    Returns WorkersError if the worker's code differs from the caller's (`code` is its `code_hash`).
+    """
     if code_hash() != code:
         return WorkersError("a worker has another version of superopt, NumPy or Z3; install the same everywhere")
-    with _one_at_a_time:
+    with _call_lock:
         try:
             return function(*arguments, **named)
-        except Exception as error:  # noqa: BLE001 - raised by who asked
+        except Exception as error:  # noqa: BLE001 - raised by the caller
             return error

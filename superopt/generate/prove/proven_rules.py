@@ -1,0 +1,131 @@
+"""The rules proven so far, and the question whether another equation adds anything to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from superopt.generate.conjectures.equation import Equation, operators, variables
+from superopt.generate.derive import normal
+from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.generate.minimise.cost import EnumerationCost, cost
+from superopt.generate.minimise.minimiser import Minimiser
+from superopt.generate.prove.used_signatures import UsedSignatures
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term, map_terms
+from superopt.rulebook.variadic import Schema
+
+__all__ = ["ProvenRule", "ProvenRules", "by_gain"]
+
+_Graph: TypeAlias = tuple[Term, ...]
+_Result: TypeAlias = tuple[_Graph, EnumerationCost]  # a graph, and the cost of a graph that it is rewritten to
+
+
+@dataclass(frozen=True)
+class ProvenRule:
+    """A proven rule, and the equation that it was found as.
+
+    `one_way`: the proof assumes that the left side is defined, so the rule is not proven from right to left.
+    """
+
+    schema: Schema
+    equation: Equation
+    one_way: bool = False
+
+    @property
+    def rule(self) -> Rule:
+        """The rule, without signatures."""
+        return self.schema.rule
+
+
+class ProvenRules:
+    """A growing set of proven rules, with the signatures at which derivations use them."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self.minimiser = Minimiser(evaluator)
+        self.used_signatures = UsedSignatures()
+        self._schemas: dict[str, Schema] = {}
+        self._seen: set[str] = set()  # ids of rules, in both directions
+        self._sides: set[_Result] = set()  # left sides of rules, and the cost of their right sides
+        self._results: set[_Result] = set()  # the same of instances, with variables renamed, in every useful direction
+
+    def add(self, proven: ProvenRule) -> None:
+        """Add a proven rule."""
+        rule = proven.rule
+        self._schemas[rule.id] = proven.schema
+        self.mark_seen(rule)
+        self._sides.add(_side(rule, proven.equation))
+        self._results.update(result for _, _, result in self._gains(proven.equation))
+        self.minimiser.add(rule, proven.one_way)
+
+    def mark_seen(self, rule: Rule) -> None:
+        """Remember that a rule was sent to the prover, with whatever verdict."""
+        self._seen |= {rule.id, rule.reversed().id}
+
+    def has_seen(self, rule: Rule) -> bool:
+        """Return True if the rule was sent to the prover, in either direction."""
+        return rule.id in self._seen
+
+    def covers(self, proven: ProvenRule) -> bool:
+        """Return True if the rule is in the set, is another form of a rule in it, or can be derived from it."""
+        again = self.has_seen(proven.rule) or _side(proven.rule, proven.equation) in self._sides
+        return again or self.minimiser.derivable(proven.equation) or self._is_other_form(proven.equation)
+
+    def has_equivalent(self, rule: Rule, equation: Equation) -> bool:
+        """Return True if a rule in the set rewrites the same graph to one of the same cost."""
+        return _side(rule, equation) in self._sides or self._is_other_form(equation)
+
+    def note_use(self, equation: Equation) -> None:
+        """Count the signatures at which rules of the set are used to derive an equation that is not kept."""
+        self.used_signatures.add(self.minimiser.explanation(equation), self._schemas)
+
+    def _gains(self, equation: Equation) -> list[tuple[_Graph, _Graph, _Result]]:
+        """Return the directions of an equation that a search should find, each with a key for comparison.
+
+        A direction counts only if its first graph occurs in models, that is with weights folded. The key is that graph
+        with variables renamed, and the cost of the other one. Equations with sides of equal cost have no gains.
+        """
+        weights = equation.weights
+        if len(equation.lhs) > 1 or cost(equation.lhs, weights).total == cost(equation.rhs, weights).total:
+            return []
+        directions = [d for d in self.minimiser.directions(equation) if len(set(operators(d[0], weights))) == 1]
+        return [(start, goal, (_renamed(start, weights), cost(goal, weights))) for start, goal in directions]
+
+    def _is_other_form(self, equation: Equation) -> bool:
+        """Return True if proven rules rewrite the same graphs to results of the same cost.
+
+        Example: an equation that differs from a rule in which of two Convs has a bias.
+        """
+        gains = self._gains(equation)
+        if all(result not in self._results for _, _, result in gains):
+            return False
+        is_found = self.minimiser.is_found
+        return all(result in self._results or is_found(start, goal, equation.weights) for start, goal, result in gains)
+
+
+def by_gain(proven: Iterable[ProvenRule]) -> list[ProvenRule]:
+    """Return the rules sorted by how much their sides differ in cost, the smallest gain first.
+
+    Redundant rules are looked for in this order.
+    """
+    return sorted(proven, key=lambda one: _gain(one.equation))
+
+
+def _side(rule: Rule, equation: Equation) -> _Result:
+    return normal(rule.lhs), cost(equation.rhs, equation.weights)
+
+
+def _renamed(terms: tuple[Term, ...], weights: frozenset[str]) -> tuple[Term, ...]:
+    """Return the graph with variables named in the order in which they occur."""
+    names = {v: f"{'w' if v.attr('name') in weights else 'x'}{k}" for k, v in enumerate(variables(terms))}
+
+    def rename(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        attrs = {"name": names[old]} if old in names else dict(old.attrs)
+        return Term.of(old.op, inputs, attrs, old.types)
+
+    return normal(map_terms(terms, rename))
+
+
+def _gain(equation: Equation) -> float:
+    return abs(cost(equation.lhs, equation.weights).total - cost(equation.rhs, equation.weights).total)
