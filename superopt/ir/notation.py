@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import ClassVar
 
 from superopt.ir.dim import Dim, Size, floor_div, symbol
 from superopt.ir.infer import completed, make
@@ -24,6 +25,7 @@ from superopt.ir.types import TensorType
 
 __all__ = [
     "NotationError",
+    "Reader",
     "parse_condition",
     "parse_rule",
     "parse_rules",
@@ -47,13 +49,17 @@ _TOKEN = re.compile(
     | (?P<int>\d+)
     | (?P<name>(?:[A-Za-z]\w*(?:\.[A-Za-z]\w*)*::\w+)|[A-Za-z]\w*|_)
     | (?P<string>"(?:[^"\\]|\\.)*")
-    | (?P<mark>//|[][(),=.@|*+:-])
+    | (?P<mark>//|[][(),=.@|*+:/-])
     )""",
     re.VERBOSE,
 )
 
 
-class _Reader:
+class Reader:
+    """Reads the notation from left to right, one method for each of its parts."""
+
+    properties: ClassVar[tuple[str, ...]] = ("shape",)  # of a variable, as in x.shape[0]
+
     def __init__(self, text: str, types: Mapping[str, TensorType] | None = None) -> None:
         self.text, self.types = text, types or {}
         self.tokens: list[tuple[str, str, int]] = []
@@ -98,9 +104,22 @@ class _Reader:
     def term(self) -> Term:
         if self.kind() != "name":
             raise self.error(f"expected an operator or a variable, found {self.peek() or 'the end'}")
-        name = self.take()
-        if self.peek() not in ("[", "("):
+        if self.peek(1) not in ("[", "("):
+            name = self.take()
             return var(name, self.types.get(name))
+        name, attrs, inputs = self.application()
+        try:
+            term = make(name, inputs, completed(name, attrs))
+        except KeyError as missing:
+            raise self.error(f"{name}: unknown operator or missing attribute {missing}") from None
+        while self.peek() == "." and self.kind(1) == "int":
+            self.take(".")
+            term = term.out(int(self.take()))
+        return term
+
+    def application(self) -> tuple[str, dict[str, Attr], list[Term | None]]:
+        """An operator's name, the attributes that are written, and its operands."""
+        name = self.take()
         attrs: dict[str, Attr] = {}
         if self.peek() == "[":
             self.take()
@@ -123,14 +142,7 @@ class _Reader:
                 if self.peek() != ")":
                     self.take(",")
             self.take(")")
-        try:
-            term = make(name, inputs, completed(name, attrs))
-        except KeyError as missing:
-            raise self.error(f"{name}: unknown operator or missing attribute {missing}") from None
-        while self.peek() == "." and self.kind(1) == "int":
-            self.take(".")
-            term = term.out(int(self.take()))
-        return term
+        return name, attrs, inputs
 
     def attr(self) -> Attr:
         if self.kind() == "string":
@@ -139,7 +151,7 @@ class _Reader:
             self.take()
             items: list[Attr] = []
             while self.peek() != "]":
-                items.append(self.attr() if self.kind() in ("string", "float") else self.size())
+                items.append(self.item())
                 if self.peek() != "]":
                     self.take(",")
             self.take("]")
@@ -151,6 +163,10 @@ class _Reader:
         if isinstance(value, Dim) and re.fullmatch(r"\w+(\.shape)?", str(value)):
             return AttrVar(str(value))
         return value
+
+    def item(self) -> Attr:
+        """One entry of a list."""
+        return self.attr() if self.kind() in ("string", "float") else self.size()
 
     def size(self) -> Size:
         value = self.product()
@@ -178,7 +194,7 @@ class _Reader:
         if self.kind() != "name":
             raise self.error(f"expected a number or a name, found {self.peek() or 'the end'}")
         name = self.take()
-        if self.peek() == "." and self.peek(1) == "shape":
+        if self.peek() == "." and self.peek(1) in self.properties:
             self.take(".")
             name += "." + self.take()
         if self.peek() == "[":
@@ -236,7 +252,7 @@ class _Reader:
 
 def parse_terms(text: str, types: Mapping[str, TensorType] | None = None) -> tuple[Term, ...]:
     """Parse a term or a parenthesised list of terms; variables in `types` get a type. Raises NotationError."""
-    reader = _Reader(text, types)
+    reader = Reader(text, types)
     terms = reader.terms()
     reader.end()
     return terms
@@ -244,7 +260,7 @@ def parse_terms(text: str, types: Mapping[str, TensorType] | None = None) -> tup
 
 def parse_signature(text: str) -> Signature:
     """Parse a signature as `show_signature` prints it. Raises NotationError."""
-    reader = _Reader(text)
+    reader = Reader(text)
     signature = reader.signature()
     reader.end()
     return signature
@@ -258,7 +274,7 @@ def parse_condition(text: str) -> Condition:
         if found:
             sides = []
             for side in (left, right):
-                reader = _Reader(side)
+                reader = Reader(side)
                 sides.append(reader.size())
                 reader.end()
             return Condition(relation, sides[0], sides[1])
@@ -267,7 +283,7 @@ def parse_condition(text: str) -> Condition:
 
 def parse_rule(text: str) -> Rule:
     """Parse one rule. Raises NotationError."""
-    reader = _Reader(text)
+    reader = Reader(text)
     lhs = reader.terms()
     reader.take("=")
     rhs = reader.terms()

@@ -45,10 +45,12 @@ def _one(attrs: Mapping[str, Any]) -> int:
 
 @dataclass(frozen=True)
 class Operator:
-    """One operator: arity, attributes in canonical form, type rules, and its meaning at an index of the output.
+    """One operator: arity, attributes in canonical form, type rules, and its meaning.
 
-    `meaning(algebra, inputs, attributes, output shape, output index)` gives the scalar there; every reading of the
-    operator (proof, number, array, count of operations) is this function over another algebra (`superopt.ops.algebra`).
+    A primitive operator has `meaning(algebra, inputs, attributes, output shape, output index)`, the scalar there; every
+    reading of the operator (proof, number, array, count of operations) is this function over another algebra
+    (`superopt.ops.algebra`). A composite operator has `equations` instead, which unfold it into primitive operators
+    (`superopt.ops.equation`); it has no meaning of its own.
     """
 
     name: str
@@ -56,7 +58,8 @@ class Operator:
     attrs: tuple[str, ...]
     shape_rule: ShapeRule
     dtype_rule: DtypeRule
-    meaning: Callable[..., Any]
+    meaning: Callable[..., Any] | None = None
+    equations: tuple[str, ...] = ()
     commutative: bool = False  # the first two operands may change places
     elementwise: bool = False
     outputs: Callable[[Mapping[str, Any]], int] = _one

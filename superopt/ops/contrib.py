@@ -8,16 +8,13 @@ Each docstring says which; the source is the operator's page in ONNX Runtime's l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, partial
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes, floor_div
 from superopt.ir.operator import Operator
-from superopt.ir.term import AttrVar
 from superopt.ops import conv, elementwise, linear, normalization, scalar
-from superopt.ops.algebra import Algebra
-from superopt.ops.definition import Operand, broadcast, number
 from superopt.ops.typing import IllTyped, Need, axis_in, floats, need_at_most, need_equal, op
 
 __all__ = ["OPERATORS"]
@@ -121,168 +118,94 @@ _STANDARD: Mapping[str, Operator] = {
 }
 
 
-def _made(shape: Sizes, at: Callable[..., Any]) -> Operand:
-    """What one step computes, as an operand of the next."""
-    return Operand(shape, "float", cache(at))
-
-
-def _activated(g: Algebra, name: str, value: Any, **attrs: Any) -> Any:
-    """A standard operator that works on one element."""
-    return _STANDARD[name].meaning(g, [_made((), lambda: value)], attrs, (), ())
-
-
-def _activation(g: Algebra, attrs: Mapping[str, Any], value: Any) -> Any:
-    alpha, beta = attrs["activation_alpha"], attrs["activation_beta"]
-    own = {
-        "LeakyRelu": {"alpha": alpha},
-        "HardSigmoid": {"alpha": alpha, "beta": beta},
-        "Clip": {"bound_low": alpha, "bound_high": beta},
-    }
-    return _activated(g, attrs["activation"], value, **own.get(attrs["activation"], {}))
-
-
-def _fused_matmul(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """alpha * MatMul(A', B'), with A' = A or A with its last two axes exchanged, and B' likewise."""
-
-    def turned(x: Operand) -> Operand:
-        return _made((*x.shape[:-2], x.shape[-1], x.shape[-2]), lambda *j: x.at(*j[:-2], j[-1], j[-2]))
-
-    a, b = (turned(x) if attrs[name] else x for x, name in zip(xs, ("transA", "transB"), strict=True))
-    return g.multiply(number(g, attrs["alpha"]), _STANDARD["MatMul"].meaning(g, [a, b], {}, shape, i))
-
-
-def _fused_conv(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """activation(Conv(X, W, B) + Z)."""
-    total = _STANDARD["Conv"].meaning(g, xs[:3], attrs, shape, i)
-    if len(xs) > 3 and xs[3] is not None:
-        total = g.add(total, xs[3].at(*i))
-    return _activation(g, attrs, total)
-
-
-def _fused_gemm(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """activation(Gemm(A, B, C))."""
-    return _activation(g, attrs, _STANDARD["Gemm"].meaning(g, xs, attrs, shape, i))
-
-
-def _with_bias(g: Algebra, xs: list[Any], i: Sizes) -> Any:
-    x, *bias = xs
-    return g.add(x.at(*i), broadcast(bias[0], i)) if bias and bias[0] is not None else x.at(*i)
-
-
-def _bias_gelu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """Gelu(A + B)."""
-    return _activated(g, "Gelu", _with_bias(g, xs, i), approximate="none")
-
-
-def _fast_gelu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """Gelu[approximate="tanh"](X + bias). The page rounds sqrt(2 / pi) and its product with 0.044715 to six digits."""
-    return _activated(g, "Gelu", _with_bias(g, xs, i), approximate="tanh")
-
-
-def _quick_gelu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x * sigmoid(alpha * x)."""
-    x = xs[0].at(*i)
-    return g.multiply(x, _activated(g, "Sigmoid", g.multiply(number(g, attrs["alpha"]), x)))
-
-
-def _sum(g: Algebra, xs: list[Any]) -> Operand:
-    """The sum of those operands that are there, the first of which has the shape of the result."""
-    there = [x for x in xs if x is not None]
-    return _made(there[0].shape, lambda *j: g.add(*(broadcast(x, j) for x in there)))
-
-
-def _skip_layer_normalization(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """LayerNormalization[axis=-1](input + skip + bias, gamma, beta)."""
-    x, skip, gamma, beta, bias = (*xs, None, None)[:5]
-    own = {"axis": -1, "epsilon": attrs["epsilon"]}
-    return _STANDARD["LayerNormalization"].meaning(g, [_sum(g, [x, skip, bias]), gamma, beta], own, shape, i)
-
-
-def _skip_simplified(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """RMSNormalization[axis=-1](input + skip + bias, gamma)."""
-    x, skip, gamma, bias = (*xs, None)[:4]
-    own = {"axis": -1, "epsilon": attrs["epsilon"]}
-    return _STANDARD["RMSNormalization"].meaning(g, [_sum(g, [x, skip, bias]), gamma], own, shape, i)
-
-
-def _attended(g: Algebra, query: Operand, key: Operand, value: Operand, attrs: Mapping[str, Any], i: Sizes) -> Any:
-    """sum_l p[b, h, s, l] * value[b, l, c], with h = c // (value's hidden size / num_heads) the head of channel c and
-    p = Softmax over l of scale * sum_d query[b, s, h * H + d] * key[b, l, h * H + d].
-
-    H is the size of a head; a scale of 0 is 1 / sqrt(H).
-    """
-    batch, place, channel = i
-    heads = attrs["num_heads"]
-    size, own = floor_div(query.shape[2], heads), floor_div(value.shape[2], heads)
-    default = g.apply("reciprocal", g.apply("sqrt", g.size(size)))
-    scale = number(g, attrs["scale"])
-    if isinstance(attrs["scale"], AttrVar):
-        scale = g.choose("==", scale, default, scale)
-    elif attrs["scale"] == 0:
-        scale = default
-
-    def score(b: Size, h: Size, s: Size, row: Size) -> Any:
-        def product(d: Size) -> Any:
-            return g.multiply(query.at(b, s, h * size + d), key.at(b, row, h * size + d))
-
-        return g.multiply(scale, g.summation(size, product))
-
-    scores = _made((query.shape[0], heads, query.shape[1], key.shape[1]), score)
-
-    def weighted(row: Size) -> Any:
-        at = (batch, floor_div(channel, own), place, row)
-        part = _STANDARD["Softmax"].meaning(g, [scores], {"axis": -1}, scores.shape, at)
-        return g.multiply(part, value.at(batch, row, channel))
-
-    return g.summation(key.shape[1], weighted)
-
-
-def _multi_head_attention(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """Softmax(scale * query * key^T) * value, head by head."""
-    query, key, value = xs
-    return _attended(g, query, key, value, attrs, i)
-
-
-def _attention(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """MultiHeadAttention of the three thirds (query, key, value) of input * weights + bias."""
-    x, weights, bias = xs
-    hidden = floor_div(weights.shape[1], 3)
-
-    def third(k: int) -> Operand:
-        def at(b: Size, s: Size, c: Size) -> Any:
-            column = k * hidden + c
-            product = g.summation(x.shape[2], lambda d: g.multiply(x.at(b, s, d), weights.at(d, column)))
-            return g.add(product, bias.at(column))
-
-        return _made((*x.shape[:2], hidden), at)
-
-    return _attended(g, third(0), third(1), third(2), attrs, i)
-
-
 _ACTIVATION = "activation activation_alpha=0.0 activation_beta=0.0"
 _ort = partial(op, dtype=floats, domain="com.microsoft")
 
+_FUSED = {
+    "Clip": "Clip[bound_low=activation_alpha, bound_high=activation_beta]",
+    "HardSigmoid": "HardSigmoid[alpha=activation_alpha, beta=activation_beta]",
+    "LeakyRelu": "LeakyRelu[alpha=activation_alpha]",
+    "Relu": "Relu",
+    "Sigmoid": "Sigmoid",
+    "Tanh": "Tanh",
+}
+_CONV = "Conv[dilations=dilations, group=group, pads=pads, strides=strides](x, w, b)"
+_GEMM = "Gemm[alpha=alpha, beta=beta, transA=transA, transB=transB](a, b, c)"
+_SWAPPED = "Transpose[perm=[range(0, {0}.rank - 2), {0}.rank - 1, {0}.rank - 2]]({0})"
+_ATTENDED = (
+    "Reshape[shape=[0, 0, value.shape[2]]](Transpose[perm=[0, 2, 1, 3]](MatMul(p, v)))"
+    " where p = Softmax[axis=-1](Mul({0}, MatMul(q, k))),"
+    " q = Transpose[perm=[0, 2, 1, 3]](Reshape[shape=[0, 0, num_heads, -1]](query)),"
+    " k = Transpose[perm=[0, 2, 3, 1]](Reshape[shape=[0, 0, num_heads, -1]](key)),"
+    " v = Transpose[perm=[0, 2, 1, 3]](Reshape[shape=[0, 0, num_heads, -1]](value))"
+)
+
 OPERATORS = (
-    _ort("FusedMatMul", 2, 2, "alpha=1.0 transA=0 transB=0", shape=_fused_matmul_type, meaning=_fused_matmul),
     _ort(
-        "FusedConv", 2, 4, f"{_ACTIVATION} dilations group=1 pads strides", shape=_fused_conv_type, meaning=_fused_conv
+        "FusedMatMul", 2, 2, "alpha=1.0 transA=0 transB=0",
+        "FusedMatMul[transA=0, transB=0](a, b) = Mul(alpha, MatMul(a, b))",
+        f"FusedMatMul[transA=0](a, b) = FusedMatMul[alpha=alpha, transA=0, transB=0](a, {_SWAPPED.format('b')})",
+        f"FusedMatMul(a, b) = FusedMatMul[alpha=alpha, transA=0, transB=transB]({_SWAPPED.format('a')}, b)",
+        shape=_fused_matmul_type,
+    ),
+    _ort(
+        "FusedConv", 2, 4, f"{_ACTIVATION} dilations group=1 pads strides",
+        *(f'FusedConv[activation="{name}"](x, w, b) = {call}({_CONV})' for name, call in _FUSED.items()),
+        *(f'FusedConv[activation="{name}"](x, w, b, z) = {call}(Add({_CONV}, z))' for name, call in _FUSED.items()),
+        shape=_fused_conv_type,
     ),
     _ort(
         "FusedGemm", 2, 3, f"{_ACTIVATION} alpha=1.0 beta=1.0 transA=0 transB=0",
-        shape=_fused_gemm_type, meaning=_fused_gemm,
+        *(f'FusedGemm[activation="{name}"](a, b, c) = {_FUSED[name]}({_GEMM})' for name in _ACTIVATIONS),
+        shape=_fused_gemm_type,
     ),
-    _ort("BiasGelu", 2, 2, shape=_biased, elementwise=True, meaning=_bias_gelu),
-    _ort("FastGelu", 1, 2, shape=_biased, elementwise=True, meaning=_fast_gelu),
-    _ort("QuickGelu", 1, 1, "alpha=1.702", shape=_biased, elementwise=True, meaning=_quick_gelu),
-    _ort("SkipLayerNormalization", 3, 5, "epsilon=1e-12", shape=_skip, meaning=_skip_layer_normalization),
-    _ort("SkipSimplifiedLayerNormalization", 3, 4, "epsilon=1e-12", shape=_skip, meaning=_skip_simplified),
+    _ort(
+        "BiasGelu", 2, 2, "", 'BiasGelu(x, bias) = Gelu[approximate="none"](Add(x, bias))',
+        shape=_biased, elementwise=True,
+    ),
+    # The operator's page rounds sqrt(2 / pi) and its product with 0.044715 to six digits.
+    _ort(
+        "FastGelu", 1, 2, "",
+        'FastGelu(x) = Gelu[approximate="tanh"](x)', 'FastGelu(x, bias) = Gelu[approximate="tanh"](Add(x, bias))',
+        shape=_biased, elementwise=True,
+    ),
+    _ort(
+        "QuickGelu", 1, 1, "alpha=1.702", "QuickGelu(x) = Mul(x, Sigmoid(Mul(alpha, x)))",
+        shape=_biased, elementwise=True,
+    ),
+    _ort(
+        "SkipLayerNormalization", 3, 5, "epsilon=1e-12",
+        "SkipLayerNormalization(x, skip, gamma, beta) = "
+        "LayerNormalization[axis=-1, epsilon=epsilon](Add(x, skip), gamma, beta)",
+        "SkipLayerNormalization(x, skip, gamma, beta, bias) = "
+        "LayerNormalization[axis=-1, epsilon=epsilon](Sum(x, skip, bias), gamma, beta)",
+        shape=_skip,
+    ),
+    _ort(
+        "SkipSimplifiedLayerNormalization", 3, 4, "epsilon=1e-12",
+        "SkipSimplifiedLayerNormalization(x, skip, gamma) = "
+        "RMSNormalization[axis=-1, epsilon=epsilon](Add(x, skip), gamma)",
+        "SkipSimplifiedLayerNormalization(x, skip, gamma, bias) = "
+        "RMSNormalization[axis=-1, epsilon=epsilon](Sum(x, skip, bias), gamma)",
+        shape=_skip,
+    ),
     op(
         "SimplifiedLayerNormalization", 2, 2, "axis=-1 epsilon=1e-05",
-        shape=_simplified, dtype=floats, meaning=_STANDARD["RMSNormalization"].meaning,
+        "SimplifiedLayerNormalization(x, scale) = RMSNormalization[axis=axis, epsilon=epsilon](x, scale)",
+        shape=_simplified, dtype=floats,
     ),
     _ort(
         "MultiHeadAttention", 3, 3, "num_heads scale=0.0",
-        shape=_multi_head_attention_type, meaning=_multi_head_attention,
+        "MultiHeadAttention[scale=0.0](query, key, value) = "
+        + _ATTENDED.format("Reciprocal(Sqrt(query.shape[2] // num_heads))"),
+        "MultiHeadAttention(query, key, value) = " + _ATTENDED.format("scale"),
+        shape=_multi_head_attention_type,
     ),
-    _ort("Attention", 3, 3, "num_heads scale=0.0", shape=_attention_type, meaning=_attention),
+    _ort(
+        "Attention", 3, 3, "num_heads scale=0.0",
+        "Attention(x, weights, bias) = MultiHeadAttention[num_heads=num_heads, scale=scale](y.0, y.1, y.2) "
+        "where y = Split[axis=-1, split=[weights.shape[1] // 3, weights.shape[1] // 3, weights.shape[1] // 3]]("
+        "Add(MatMul(x, weights), bias))",
+        shape=_attention_type,
+    ),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from superopt.ir.dim import Size, Sizes
+from superopt.ir.dim import Dim, Size, Sizes
 from superopt.ir.term import AttrVar
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra, Guard, at_least, below
@@ -44,8 +44,12 @@ Definition: TypeAlias = Callable[[Algebra, list[Any], Mapping[str, Any], Sizes, 
 
 
 def number(g: Algebra, value: Any) -> Any:
-    """An attribute as a scalar."""
-    return g.real(value.name) if isinstance(value, AttrVar) else g.constant(Fraction(value))
+    """An attribute as a scalar. Equations also have sizes, and the constant "pi"."""
+    if isinstance(value, AttrVar):
+        return g.real(value.name)
+    if isinstance(value, Dim):
+        return g.size(value)
+    return g.apply("pi") if value == "pi" else g.constant(Fraction(value))
 
 
 def negative(g: Algebra, value: Any) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 
 from superopt.ir.dim import Size, Sizes
 from superopt.ops.algebra import Algebra
-from superopt.ops.definition import Operand, broadcast, number
+from superopt.ops.definition import Operand
 from superopt.ops.typing import IllTyped, Need, broadcast_shapes, need_equal, numbers, op
 
 __all__ = ["OPERATORS"]
@@ -75,22 +75,6 @@ def _matmul(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i
     return g.summation(a.shape[-1], lambda k: g.multiply(a.at(*batch(a), *m, k), b.at(*batch(b), k, *n)))
 
 
-def _gemm(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """alpha * sum_k A'[m, k] * B'[k, n] + beta * C[m, n], with A' = A or its transpose, C broadcast to [M, N]."""
-    a, b, *c = xs
-    m, n = i
-    inner = a.shape[0] if attrs["transA"] else a.shape[1]
-
-    def term(k: Size) -> Any:
-        left = a.at(k, m) if attrs["transA"] else a.at(m, k)
-        return g.multiply(left, b.at(n, k) if attrs["transB"] else b.at(k, n))
-
-    total = g.multiply(number(g, attrs["alpha"]), g.summation(inner, term))
-    if c and c[0] is not None:
-        total = g.add(total, g.multiply(number(g, attrs["beta"]), broadcast(c[0], i)))
-    return total
-
-
 def _einsum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """The sum, over the letters that the output lacks, of the product of the operands (Einsum-12).
 
@@ -117,6 +101,17 @@ def _einsum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i
 
 OPERATORS = (
     op("MatMul", 2, 2, shape=_matmul_type, dtype=numbers, meaning=_matmul),
-    op("Gemm", 2, 3, "alpha=1.0 beta=1.0 transA=0 transB=0", shape=_gemm_type, dtype=numbers, meaning=_gemm),
+    op(
+        "Gemm",
+        2,
+        3,
+        "alpha=1.0 beta=1.0 transA=0 transB=0",
+        "Gemm[transA=0, transB=0](a, b) = Mul(alpha, MatMul(a, b))",
+        "Gemm[transA=0, transB=0](a, b, c) = Add(Mul(alpha, MatMul(a, b)), Mul(beta, c))",
+        "Gemm[transA=0](a, b, c) = Gemm[alpha=alpha, beta=beta, transA=0, transB=0](a, Transpose[perm=[1, 0]](b), c)",
+        "Gemm(a, b, c) = Gemm[alpha=alpha, beta=beta, transA=0, transB=transB](Transpose[perm=[1, 0]](a), b, c)",
+        shape=_gemm_type,
+        dtype=numbers,
+    ),
     op("Einsum", 1, None, "equation", shape=_einsum_type, dtype=numbers, meaning=_einsum),
 )

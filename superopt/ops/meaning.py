@@ -1,4 +1,7 @@
-"""Reading terms in an algebra: the scalar at an index of a term, from the definitions of its operators."""
+"""Reading terms in an algebra: the scalar at an index of a term, from the definitions of its operators.
+
+A composite operator means what its unfolding means (`superopt.ops.equation`).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from superopt.ir.term import Term
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra
 from superopt.ops.definition import NoSemantics, Operand
+from superopt.ops.equation import unfold
 from superopt.ops.movement import wraps
 
 __all__ = ["Meaning", "NoSemantics"]
@@ -39,9 +43,11 @@ class Meaning:
             node, extra = inner, {"index": term.attr("index")}
         if node.op not in OPERATORS:
             raise NoSemantics(node.op)
-        operands = [None if x is None else self._operand(x) for x in node.inputs]
         shape, dtype = _type(term)
         operator, attrs = OPERATORS[node.op], {**dict(node.attrs), **extra}
+        if operator.meaning is None:
+            return self.scalar(unfold(term), index)
+        operands = [None if x is None else self._operand(x) for x in node.inputs]
         value = operator.meaning(self.algebra, operands, attrs, shape, index)
         if dtype not in FLOAT_DTYPES and dtype != "bool" and wraps(operator, operands, attrs, shape):
             return self.algebra.apply(f"to_{dtype}", value)

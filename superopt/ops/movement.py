@@ -32,7 +32,12 @@ class Movement(Enum):
 def movement(
     operator: Operator, operands: Sequence[Operand | None], attrs: Mapping[str, Any], shape: Sizes
 ) -> Movement:
-    """Return the origin of the elements of the operator's (first) output, which has this shape."""
+    """Return the origin of the elements of the operator's (first) output, which has this shape.
+
+    Composite operators compute: a runtime may evaluate them in another way than by their equations.
+    """
+    if operator.meaning is None:
+        return Movement.COMPUTED
     index = tuple(0 if size == 1 else _PLACE for size in shape)
     given = [None if x is None else Operand(x.shape, x.dtype, lambda *place: Movement.MOVED) for x in operands]
     return _kind(operator.meaning(_Origins(), given, {"index": 0, **attrs}, shape, index))

@@ -102,16 +102,6 @@ def _average_pool(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Si
     return g.multiply(sum_over(g, kernel, padded), g.apply("reciprocal", count))
 
 
-def _global_max_pool(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """max over all axes but the first two (GlobalMaxPool since 1)."""
-    return g.supremum(xs[0].shape[2:], lambda *k: [], lambda *k: xs[0].at(*i[:2], *k))
-
-
-def _global_average_pool(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """Mean over all axes but the first two (GlobalAveragePool since 1)."""
-    return average(g, xs[0].shape[2:], lambda *k: xs[0].at(*i[:2], *k))
-
-
 OPERATORS = (
     op("MaxPool", 1, 1, "dilations kernel_shape pads strides", shape=_pool, dtype=numbers, meaning=_max_pool),
     op(
@@ -123,6 +113,22 @@ OPERATORS = (
         dtype=floats,
         meaning=_average_pool,
     ),
-    op("GlobalMaxPool", 1, 1, shape=_global_pool, dtype=floats, meaning=_global_max_pool),
-    op("GlobalAveragePool", 1, 1, shape=_global_pool, dtype=floats, meaning=_global_average_pool),
+    op(
+        "GlobalMaxPool",
+        1,
+        1,
+        "",
+        "GlobalMaxPool(x) = ReduceMax[axes=range(2, x.rank), keepdims=1](x)",
+        shape=_global_pool,
+        dtype=floats,
+    ),
+    op(
+        "GlobalAveragePool",
+        1,
+        1,
+        "",
+        "GlobalAveragePool(x) = ReduceMean[axes=range(2, x.rank), keepdims=1](x)",
+        shape=_global_pool,
+        dtype=floats,
+    ),
 )

@@ -101,34 +101,6 @@ def _reduce_min(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Size
     return negative(g, g.supremum(sizes, lambda *k: [], lambda *k: negative(g, at(*k))))
 
 
-def _reduce_l1(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """sum |x|."""
-    sizes, at = _named(xs, attrs, i)
-    return sum_over(g, sizes, lambda *k: g.maximum([at(*k), negative(g, at(*k))]))
-
-
-def _reduce_sum_square(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """sum x * x."""
-    sizes, at = _named(xs, attrs, i)
-    return sum_over(g, sizes, lambda *k: g.multiply(at(*k), at(*k)))
-
-
-def _reduce_l2(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """sqrt(sum x * x)."""
-    return g.apply("sqrt", _reduce_sum_square(g, xs, attrs, shape, i))
-
-
-def _reduce_log_sum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """log(sum x)."""
-    return g.apply("log", _reduce_sum(g, xs, attrs, shape, i))
-
-
-def _reduce_log_sum_exp(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """log(sum exp(x))."""
-    sizes, at = _named(xs, attrs, i)
-    return g.apply("log", sum_over(g, sizes, lambda *k: g.apply("exp", at(*k))))
-
-
 OPERATORS = (
     op("ReduceSum", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers, meaning=_reduce_sum),
     op("ReduceProd", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers, meaning=_reduce_prod),
@@ -136,9 +108,49 @@ OPERATORS = (
     op("ReduceMin", 1, 1, "axes keepdims=1", shape=_reduced_some, meaning=_reduce_min),
     # Of integers ONNX does not say how a mean, a root or a logarithm is rounded.
     op("ReduceMean", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=floats, meaning=_reduce_mean),
-    op("ReduceL1", 1, 1, "axes keepdims=1", shape=_composed, dtype=numbers, meaning=_reduce_l1),
-    op("ReduceL2", 1, 1, "axes keepdims=1", shape=_composed, dtype=floats, meaning=_reduce_l2),
-    op("ReduceSumSquare", 1, 1, "axes keepdims=1", shape=_composed, dtype=numbers, meaning=_reduce_sum_square),
-    op("ReduceLogSum", 1, 1, "axes keepdims=1", shape=_composed, dtype=floats, meaning=_reduce_log_sum),
-    op("ReduceLogSumExp", 1, 1, "axes keepdims=1", shape=_composed, dtype=floats, meaning=_reduce_log_sum_exp),
+    op(
+        "ReduceL1",
+        1,
+        1,
+        "axes keepdims=1",
+        "ReduceL1(x) = ReduceSum[axes=axes, keepdims=keepdims](Abs(x))",
+        shape=_composed,
+        dtype=numbers,
+    ),
+    op(
+        "ReduceL2",
+        1,
+        1,
+        "axes keepdims=1",
+        "ReduceL2(x) = Sqrt(ReduceSumSquare[axes=axes, keepdims=keepdims](x))",
+        shape=_composed,
+        dtype=floats,
+    ),
+    op(
+        "ReduceSumSquare",
+        1,
+        1,
+        "axes keepdims=1",
+        "ReduceSumSquare(x) = ReduceSum[axes=axes, keepdims=keepdims](Mul(x, x))",
+        shape=_composed,
+        dtype=numbers,
+    ),
+    op(
+        "ReduceLogSum",
+        1,
+        1,
+        "axes keepdims=1",
+        "ReduceLogSum(x) = Log(ReduceSum[axes=axes, keepdims=keepdims](x))",
+        shape=_composed,
+        dtype=floats,
+    ),
+    op(
+        "ReduceLogSumExp",
+        1,
+        1,
+        "axes keepdims=1",
+        "ReduceLogSumExp(x) = Log(ReduceSum[axes=axes, keepdims=keepdims](Exp(x)))",
+        shape=_composed,
+        dtype=floats,
+    ),
 )

@@ -59,19 +59,10 @@ def _clamped(g: Algebra, x: Any, low: Any, high: Any) -> Any:
     return x if high is None else _minimum(g, [x, high])
 
 
-def _hard_sigmoid_of(g: Algebra, x: Any, alpha: Any, beta: Any) -> Any:
-    """max(0, min(1, alpha * x + beta)), which is min(1, max(0, ...)) since 0 < 1."""
-    return _clamped(g, g.add(g.multiply(alpha, x), beta), _literal(g, 0), _literal(g, 1))
-
-
 def _exponential(g: Algebra, x: Any, alpha: Any) -> Any:
     """x for x >= 0, alpha * (exp(x) - 1) for x < 0."""
     below = g.multiply(alpha, difference(g, g.apply("exp", x), _literal(g, 1)))
     return g.choose(">=", x, x, below)
-
-
-def _softplus_of(g: Algebra, x: Any) -> Any:
-    return g.apply("log", g.add(g.apply("exp", x), _literal(g, 1)))
 
 
 def _div(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
@@ -106,22 +97,11 @@ def _sign(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
     return difference(g, g.choose(">", x, yes, no), g.choose(">", negative(g, x), yes, no))
 
 
-def _ceil(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """-floor(-x). Ceil-13."""
-    return negative(g, g.apply("floor", negative(g, xs[0].at(*i))))
-
-
 def _clip(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """min(bound_high, max(x, bound_low)), in this order; infinite bounds are none. Clip-13."""
     low, high = attrs["bound_low"], attrs["bound_high"]
     bounds = (None if bound == none else number(g, bound) for bound, none in ((low, -math.inf), (high, math.inf)))
     return _clamped(g, xs[0].at(*i), *bounds)
-
-
-def _leaky_relu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x for x >= 0, alpha * x for x < 0. LeakyRelu-16."""
-    x = xs[0].at(*i)
-    return g.choose(">=", x, x, g.multiply(number(g, attrs["alpha"]), x))
 
 
 def _prelu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
@@ -130,68 +110,9 @@ def _prelu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i:
     return g.choose(">=", x, x, g.multiply(slope, x))
 
 
-def _hard_sigmoid(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """max(0, min(1, alpha * x + beta)). HardSigmoid-22."""
-    return _hard_sigmoid_of(g, xs[0].at(*i), number(g, attrs["alpha"]), number(g, attrs["beta"]))
-
-
-def _hard_swish(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x * max(0, min(1, x / 6 + 0.5)). HardSwish-22."""
-    x = xs[0].at(*i)
-    return g.multiply(x, _hard_sigmoid_of(g, x, _literal(g, 1, 6), _literal(g, 1, 2)))
-
-
-def _gelu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """0.5 * x * (1 + erf(x / sqrt(2))), or 0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))). Gelu-20."""
-    x = xs[0].at(*i)
-    if attrs["approximate"] == "tanh":
-        cubic = g.multiply(_literal(g, 44715, 1_000_000), g.multiply(x, g.multiply(x, x)))
-        factor = g.apply("sqrt", divide(g, _literal(g, 2), g.apply("pi")))
-        curve = g.apply("tanh", g.multiply(factor, g.add(x, cubic)))
-    else:
-        assert attrs["approximate"] == "none"
-        curve = g.apply("erf", divide(g, x, g.apply("sqrt", _literal(g, 2))))
-    return g.multiply(g.multiply(_literal(g, 1, 2), x), g.add(_literal(g, 1), curve))
-
-
-def _softplus(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """log(exp(x) + 1). Softplus-22."""
-    return _softplus_of(g, xs[0].at(*i))
-
-
-def _mish(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x * tanh(log(exp(x) + 1)). Mish-22."""
-    x = xs[0].at(*i)
-    return g.multiply(x, g.apply("tanh", _softplus_of(g, x)))
-
-
 def _elu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x for x >= 0, alpha * (exp(x) - 1) for x < 0. Elu-22."""
     return _exponential(g, xs[0].at(*i), number(g, attrs["alpha"]))
-
-
-def _selu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """gamma * x for x > 0, gamma * (alpha * exp(x) - alpha) for x <= 0; both are 0 at 0. Selu-22."""
-    return g.multiply(number(g, attrs["gamma"]), _exponential(g, xs[0].at(*i), number(g, attrs["alpha"])))
-
-
-def _celu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """max(0, x) + min(0, alpha * (exp(x / alpha) - 1)). Celu-28."""
-    x, alpha, zero = xs[0].at(*i), number(g, attrs["alpha"]), _literal(g, 0)
-    curve = g.multiply(alpha, difference(g, g.apply("exp", divide(g, x, alpha)), _literal(g, 1)))
-    return g.add(g.maximum([x, zero]), _minimum(g, [curve, zero]))
-
-
-def _thresholded_relu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x for x > alpha, else 0. ThresholdedRelu-22."""
-    x = xs[0].at(*i)
-    return g.choose(">", difference(g, x, number(g, attrs["alpha"])), x, _literal(g, 0))
-
-
-def _softsign(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x / (1 + |x|). Softsign-22."""
-    x = xs[0].at(*i)
-    return divide(g, x, g.add(_literal(g, 1), _absolute(g, x)))
 
 
 OPERATORS = (
@@ -211,19 +132,49 @@ OPERATORS = (
     op("Exp", 1, 1, dtype=floats, meaning=_function("exp")),
     op("Log", 1, 1, dtype=floats, meaning=_function("log")),
     op("Erf", 1, 1, dtype=floats, meaning=_function("erf")),
-    op("HardSwish", 1, 1, dtype=floats, meaning=_hard_swish),
-    op("Softplus", 1, 1, dtype=floats, meaning=_softplus),
-    op("Mish", 1, 1, dtype=floats, meaning=_mish),
-    op("Softsign", 1, 1, dtype=floats, meaning=_softsign),
+    op("HardSwish", 1, 1, "", "HardSwish(x) = Mul(x, HardSigmoid[alpha=1/6, beta=0.5](x))", dtype=floats),
+    op("Softplus", 1, 1, "", "Softplus(x) = Log(Add(Exp(x), 1))", dtype=floats),
+    op("Mish", 1, 1, "", "Mish(x) = Mul(x, Tanh(Softplus(x)))", dtype=floats),
+    op("Softsign", 1, 1, "", "Softsign(x) = Div(x, Add(1, Abs(x)))", dtype=floats),
     op("Floor", 1, 1, dtype=floats, meaning=_function("floor")),
-    op("Ceil", 1, 1, dtype=floats, meaning=_ceil),
+    op("Ceil", 1, 1, "", "Ceil(x) = Neg(Floor(Neg(x)))", dtype=floats),
     op("Round", 1, 1, dtype=floats, meaning=_function("round")),
     # ONNX's defaults are float32 numbers, which are written here in full: 0.01, 0.2, and those of Selu.
-    op("LeakyRelu", 1, 1, "alpha=0.009999999776482582", dtype=floats, meaning=_leaky_relu),
-    op("HardSigmoid", 1, 1, "alpha=0.20000000298023224 beta=0.5", dtype=floats, meaning=_hard_sigmoid),
-    op("Gelu", 1, 1, "approximate=none", dtype=floats, meaning=_gelu),
+    op("LeakyRelu", 1, 1, "alpha=0.009999999776482582", "LeakyRelu(x) = PRelu(x, alpha)", dtype=floats),
+    op(
+        "HardSigmoid",
+        1,
+        1,
+        "alpha=0.20000000298023224 beta=0.5",
+        "HardSigmoid(x) = Clip[bound_low=0.0, bound_high=1.0](Add(Mul(alpha, x), beta))",
+        dtype=floats,
+    ),
+    op(
+        "Gelu",
+        1,
+        1,
+        "approximate=none",
+        'Gelu[approximate="none"](x) = Mul(Mul(0.5, x), Add(1, Erf(Div(x, Sqrt(2)))))',
+        'Gelu[approximate="tanh"](x) = Mul(Mul(0.5, x), Add(1, Tanh(Mul(Sqrt(Div(2, pi)), y)))) '
+        "where y = Add(x, Mul(0.044715, Mul(x, Mul(x, x))))",
+        dtype=floats,
+    ),
     op("Elu", 1, 1, "alpha=1.0", dtype=floats, meaning=_elu),
-    op("Selu", 1, 1, "alpha=1.6732631921768188 gamma=1.0507010221481323", dtype=floats, meaning=_selu),
-    op("Celu", 1, 1, "alpha=1.0", dtype=floats, meaning=_celu),
-    op("ThresholdedRelu", 1, 1, "alpha=1.0", dtype=floats, meaning=_thresholded_relu),
+    op(
+        "Selu",
+        1,
+        1,
+        "alpha=1.6732631921768188 gamma=1.0507010221481323",
+        "Selu(x) = Mul(gamma, Elu[alpha=alpha](x))",
+        dtype=floats,
+    ),
+    op(
+        "Celu",
+        1,
+        1,
+        "alpha=1.0",
+        "Celu(x) = Add(Max(x, 0), Min(Mul(alpha, Sub(Exp(Div(x, alpha)), 1)), 0))",
+        dtype=floats,
+    ),
+    op("ThresholdedRelu", 1, 1, "alpha=1.0", "ThresholdedRelu(x) = Where(Greater(x, alpha), x, 0)", dtype=floats),
 )

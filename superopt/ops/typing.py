@@ -66,8 +66,8 @@ def op(
     least: int,
     most: int | None,
     attrs: str = "",
-    *,
-    meaning: Definition,
+    *equations: str,
+    meaning: Definition | None = None,
     shape: ShapeRule | None = None,
     dtype: DtypeRule = same,
     commutative: bool = False,
@@ -77,7 +77,7 @@ def op(
     ieee: str = "",
     in_range: bool = False,
 ) -> Operator:
-    """The entry of an operator with `least` to `most` inputs (None: any number).
+    """The entry of an operator with `least` to `most` inputs (None: any number), by its meaning or its equations.
 
     `attrs` lists attribute names, as `name=value` where ONNX has a default that does not depend on the rank. Without
     `shape` the operator works element by element on operands that broadcast.
@@ -96,6 +96,7 @@ def op(
         shape_rule=shape or broadcast_all,
         dtype_rule=dtype,
         meaning=meaning,
+        equations=equations,
         commutative=commutative,
         elementwise=elementwise or shape is None,
         outputs=outputs or (lambda attrs: 1),

@@ -21,7 +21,7 @@ MOVING = {
     "Ones", "Pad", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Trilu",
     "Unsqueeze", "Zeros",
 }  # fmt: skip
-CHOOSING = {"Cast", "Clip", "GlobalMaxPool", "Max", "MaxPool", "Min", "ReduceMax", "ReduceMin", "Relu", "Where"}
+CHOOSING = {"Cast", "Clip", "Max", "MaxPool", "Min", "ReduceMax", "ReduceMin", "Relu", "Where"}
 IEEE = {"Abs", "Add", "Div", "Mul", "Neg", "Relu", "Sqrt", "Sub", "Where"}
 COMPARISONS = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
 
