@@ -105,7 +105,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
                     sizes=model.sizes,
                     opset=model.opset,
                     budget_s=seconds,
-                    most_s=multiple * request.budget_s,
+                    total_budget_s=multiple * request.budget_s,
                     cache=measured.cache,
                     run=request.name,
                 )

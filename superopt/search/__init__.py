@@ -4,11 +4,11 @@ from superopt.search.cost.analytic import AnalyticCost, CostModel
 from superopt.search.cost.cache import CostCache, default_path
 from superopt.search.cost.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
 from superopt.search.cost.measured import MeasuredCost
-from superopt.search.cost.region_timer import ModelTimer
-from superopt.search.strategy.driver import RegionTimer, search
+from superopt.search.cost.region_timer import Gain, ModelTimer, RegionTimer, Untimed
+from superopt.search.strategy.driver import search
 from superopt.search.strategy.match_report import Attempts
 from superopt.search.strategy.region_search import EFFORTS
-from superopt.search.strategy.search_result import Gain, Progress, SearchResult, Untimed
+from superopt.search.strategy.search_result import Progress, SearchResult
 
 __all__ = [
     "CPU",

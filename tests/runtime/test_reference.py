@@ -13,7 +13,7 @@ from superopt.ir.types import tensor
 from superopt.runtime import Target
 from superopt.runtime.reference import reference_seconds
 from superopt.search import CostCache, MeasuredCost
-from superopt.search.cost import measured
+from superopt.search.cost import operator_timer
 
 RELU = make("Relu", (var("x", tensor(64, 64)),))
 
@@ -30,9 +30,9 @@ def test_a_slow_minute_changes_no_cost(tmp_path: Path, monkeypatch: pytest.Monke
     def samples(run: object, clock: object, reference: Callable[[], float]) -> list[tuple[float, float]]:
         return [(pace * 5e-5 + noise, pace * 2e-4 + noise) for noise in (1e-3, 0.0, 1e-4)]
 
-    monkeypatch.setattr(measured, "reference_seconds", lambda: 2e-4)
-    monkeypatch.setattr(measured, "_samples", samples)
+    monkeypatch.setattr(operator_timer, "reference_seconds", lambda: 2e-4)
+    monkeypatch.setattr(operator_timer, "_samples", samples)
     cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
-    assert cost._seconds([RELU], {}) == pytest.approx(5e-5)
+    assert cost._timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)
     pace = slow
-    assert cost._seconds([RELU], {}) == pytest.approx(5e-5)
+    assert cost._timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)

@@ -18,7 +18,7 @@ from superopt.rulebook.loading import load_rules
 from superopt.runtime import Target, Timing
 from superopt.search import CPU, AnalyticCost, CostCache, Device, MeasuredCost, ModelTimer
 from superopt.search.cost.graph_cost import GraphCost
-from superopt.search.cost.incremental import Changeable
+from superopt.search.cost.incremental import IncrementalCost
 from superopt.search.cost.microbench import Unmeasurable, concrete
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
@@ -33,7 +33,7 @@ def price(*outputs: Term) -> float:
     """Seconds of the operators; constants, a few of which are in one of two equal graphs only, are read beside them."""
     cost = GraphCost(ANALYTIC)
     whole = cost.price(outputs)
-    return (whole.time - cost.reading(whole.weight_bytes)) * 1e-12
+    return (whole.time_ps - cost.weight_read_ps(whole.weight_bytes)) * 1e-12
 
 
 def test_copies_cost() -> None:
@@ -143,8 +143,8 @@ def test_the_price_of_a_move_is_the_price_of_its_result(branches: int, scale: bo
     outputs: tuple[Term, ...] = (Graphs().mobileone(image(), 8, kernel, 8, branches, scale),)
     costs, matcher = GraphCost(ANALYTIC), Matcher(RuleIndex(RULES))
     for step in range(steps + 1):
-        graph = Changeable(costs, GraphIndex(outputs))
-        matches = list(matcher.matches(graph.view))
+        graph = IncrementalCost(costs, GraphIndex(outputs))
+        matches = list(matcher.matches(graph.index))
         for match in matches:
             result = replace(outputs, dict(zip(match.roots, match.results, strict=True)))
             assert graph.price(match.roots, match.results) == costs.price(result)
@@ -179,8 +179,8 @@ def test_the_price_of_a_move_is_exact_where_kernels_change(choices: list[int], t
     outputs: tuple[Term, ...] = (transformer_block(transformer_block(x)) if twice else transformer_block(x),)
     costs = GraphCost(ANALYTIC)
     for choice in [*choices, 0]:
-        graph = Changeable(costs, GraphIndex(outputs))
-        matches = list(shipped().matches(graph.view))
+        graph = IncrementalCost(costs, GraphIndex(outputs))
+        matches = list(shipped().matches(graph.index))
         for match in matches:
             result = replace(outputs, dict(zip(match.roots, match.results, strict=True)))
             estimated, exact = graph.price(match.roots, match.results), costs.price(result)

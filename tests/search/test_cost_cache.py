@@ -20,11 +20,12 @@ from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.runtime import Target, Timing
 from superopt.search import AnalyticCost, CostCache, Gain, MeasuredCost, ModelTimer, Untimed
-from superopt.search.cost import measured
 from superopt.search.cost import measurement_key as machine
 from superopt.search.cost import region_timer as timer
 from superopt.search.cost.measurement_key import hardware
 from superopt.search.cost.microbench import Unmeasurable, concrete_attrs
+from superopt.search.cost.operator_form import describe, isolated
+from superopt.search.cost.operator_timer import OperatorTimer
 
 CPU = Target("cpu", 1)
 WRITES = 150
@@ -128,7 +129,7 @@ def test_symbols_in_attributes_take_their_sizes() -> None:
     attrs = concrete_attrs((("shape", (n, n + 1, -1)), ("axis", 2), ("mode", "DCR")), {"n": 3})
     assert attrs == {"shape": (3, 4, -1), "axis": 2, "mode": "DCR"}
     rows = make("Reshape", (var("x", TensorType("float", (n, 4))),), {"shape": (n, 2, 2), "allowzero": 0})
-    keys = {MeasuredCost(CPU, sizes={"n": size})._alone(rows)[1] for size in (3, 5)}
+    keys = {describe(isolated(rows, {"n": size})) for size in (3, 5)}
     assert len(keys) == 2 and not any("n" in key.rpartition("Reshape")[2] for key in keys)
 
 
@@ -150,11 +151,11 @@ def test_estimates_for_want_of_time_are_the_same_in_a_repetition(tmp_path: Path)
 def test_what_cannot_be_measured_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Term] = []
 
-    def refuse(self: MeasuredCost, alone: Term) -> float:
+    def refuse(self: OperatorTimer, alone: Term) -> float:
         tried.append(alone)
         raise Unmeasurable("no such kernel")
 
-    monkeypatch.setattr(measured.MeasuredCost, "_measure", refuse)
+    monkeypatch.setattr(OperatorTimer, "seconds", refuse)
     for _ in range(2):
         cost = MeasuredCost(CPU, cache=CostCache(tmp_path / "costs.sqlite"))
         assert cost.cost(relu(64)) == AnalyticCost().cost(relu(64))
@@ -228,7 +229,7 @@ def test_what_was_not_timed_for_want_of_time_is_not_timed_by_the_same_run(
     monkeypatch.setattr(ModelTimer, "_time", lambda *_: Gain(1.5, 1.5))
 
     def ask(most_s: float, run: str) -> Gain | None:
-        timer = ModelTimer(CPU, {}, cache=CostCache(path), most_s=most_s, run=run)
+        timer = ModelTimer(CPU, {}, cache=CostCache(path), total_budget_s=most_s, run=run)
         return timer((_layer("w"),), (make("Abs", (_layer("w"),)),))
 
     for most_s in (-1.0, 10.0):

@@ -19,7 +19,7 @@ COST = AnalyticCost()
 
 
 def price(*outputs: Term, device: Device = CPU) -> float:
-    return GraphCost(AnalyticCost(device)).price(outputs).time * 1e-12
+    return GraphCost(AnalyticCost(device)).price(outputs).time_ps * 1e-12
 
 
 def split(x: Term, *sizes: int) -> list[Term]:

@@ -11,14 +11,15 @@ from superopt.ir.term import Term, topological, var
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.ir.types import TensorType, tensor
 from superopt.search.apply import apply_trace, fill
-from superopt.search.strategy.regions import Region, canonical, cut, operators_in_order, regions
+from superopt.search.region import Region, canonical, operators_in_order
+from superopt.search.strategy.cuts import cut_into_regions, cut_positions
 from tests.support.search_graphs import Graphs, image, operators
 
 ALL = frozenset({"Conv", "BatchNormalization", "Add", "Relu", "MatMul", "Mul", "Split", "Concat", "Sub"})
 
 
 def regions_of(*outputs: Term, position: dict[Term, int] | None = None) -> list[Region]:
-    return regions(outputs, operators_in_order(outputs, position or {}), ALL)[0]
+    return cut_into_regions(outputs, operators_in_order(outputs, position or {}), ALL)[0]
 
 
 def network(blocks: int) -> Term:
@@ -44,9 +45,9 @@ def test_regions_end_where_one_value_is_live_and_not_before_an_activation() -> N
 def test_a_later_pass_knows_where_an_earlier_one_has_cut() -> None:
     graph = network(4)
     order = operators_in_order((graph,), {})
-    first, cuts = regions((graph,), order, ALL)
+    first, cuts = cut_into_regions((graph,), order, ALL)
     assert not any(region.seams for region in first)
-    later, _ = regions((graph,), order, ALL, cuts)
+    later, _ = cut_into_regions((graph,), order, ALL, cuts)
     for region in later:
         assert region.seams <= set(topological(region.outputs)) - {term for term, _ in region.leaves}
         # A region of the first pass ends with a Relu: what reads one, or is read by one, is at a seam.
@@ -158,12 +159,12 @@ def test_a_trace_is_applied_everywhere_and_the_rest_is_made_anew() -> None:
 
 def test_cuts_prefer_narrow_places() -> None:
     live = [0, 2, 3, 3, 1, 3, 3, 3, 1, 2, 2, 0]
-    assert cut(live, target=4) == [4, 8, 11]
-    assert cut(live, target=4, penalty={4: 9.0})[0] != 4
+    assert cut_positions(live, target=4) == [4, 8, 11]
+    assert cut_positions(live, target=4, penalty={4: 9.0})[0] != 4
 
 
 def test_no_piece_is_larger_than_allowed() -> None:
-    ends = cut([0] + [5] * 199 + [0], target=100, largest=40)
+    ends = cut_positions([0] + [5] * 199 + [0], target=100, largest=40)
     assert max(b - a for a, b in zip([0, *ends], ends, strict=False)) <= 40 and ends[-1] == 200
 
 
@@ -180,7 +181,7 @@ def test_regions_are_convex_and_give_the_model_back(choices: list[tuple[str, int
     outputs = tuple(values[-2:])
     order = operators_in_order(outputs, {})
     assert sorted(order) == sorted(t for t in topological(outputs) if not t.weight_only and t.op != "Var")
-    found, _ = regions(outputs, order, ALL)
+    found, _ = cut_into_regions(outputs, order, ALL)
     place = {term: k for k, term in enumerate(order)}
     for region in found:
         assert fill(region.outputs, dict(region.leaves)) == region.originals

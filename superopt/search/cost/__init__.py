@@ -1,1 +1,1 @@
-"""What graphs cost: analytic and measured models."""
+"""Cost models: seconds of an operator (analytic or measured), and the price of a graph as the runtime will run it."""

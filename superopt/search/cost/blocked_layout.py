@@ -1,8 +1,8 @@
-"""Where images leave the runtime's own layout, and what that moves.
+"""Memory traffic where images leave and enter the runtime's blocked layout.
 
-ONNX Runtime's CPU provider keeps what Convs make in blocks of channels (NCHW16c). Operators that do not know the layout
-get the image reordered, and what follows them reorders it again. So parallel Convs are not worth merging where
-the result has to be split by channels afterwards.
+ONNX Runtime's CPU provider keeps the results of Convs in blocks of channels (NCHW16c). Before an operator that does not
+know the layout the image is reordered, and after it once more. So parallel Convs are not worth merging if the result
+has to be split by channels afterwards.
 """
 
 from __future__ import annotations
@@ -10,45 +10,50 @@ from __future__ import annotations
 from superopt.ir.term import Term
 from superopt.search.cost.work import bytes_of
 
-__all__ = ["reordered"]
+__all__ = ["reordered_bytes"]
 
-# Operators whose result has the blocked layout if an input has: the runtime runs them in it.
-_KEEP_BLOCKS = frozenset(
+# The runtime runs these operators in the blocked layout if an input has it.
+_KEEP_LAYOUT = frozenset(
     {"Add", "AveragePool", "BatchNormalization", "Clip", "HardSigmoid", "LeakyRelu", "MaxPool", "Mul", "Relu"}
     | {"Sigmoid", "Sum", "Tanh"}
 )
-_FAR = 4  # operators to look back for the Conv that a value comes from
+_MAX_STEPS_TO_CONV = 4  # operators to follow back to the Conv that a value comes from
 _CHANNEL_COPIES = frozenset({"Gather", "Slice", "Split"})
 
 
-def reordered(term: Term, block: int) -> int:
-    """Bytes that are read and written to bring images out of blocks of `block` channels for the copy `term`, and its
-    results into them again. A Concat of whole blocks knows the layout; `block` 1 is no layout of its own."""
+def reordered_bytes(term: Term, block: int) -> int:
+    """Return the bytes read and written to bring images out of blocks of `block` channels for `term`, and back.
+
+    Only operators that copy across channels reorder. A Concat of whole blocks works in the layout. A `block` of 1
+    means that the runtime has no layout of its own.
+    """
     if block == 1 or not (term.op in _CHANNEL_COPIES or term.op == "Concat"):
         return 0
-    images = [i for i in term.inputs if i is not None and _across_channels(term, i) and _blocked(i)]
-    copied = term.op in _CHANNEL_COPIES or (term.op == "Concat" and any(_partial(i, block) for i in images))
+    images = [i for i in term.inputs if i is not None and _is_across_channels(term, i) and _is_blocked(i)]
+    copied = term.op in _CHANNEL_COPIES or (term.op == "Concat" and any(_is_partial(i, block) for i in images))
     return 4 * sum(bytes_of(image.type) for image in images) if copied else 0
 
 
-def _partial(image: Term, block: int) -> bool:
+def _is_partial(image: Term, block: int) -> bool:
+    """Return True if the channels are not a whole number of blocks."""
     channels = None if image.type is None or image.type.shape is None else image.type.shape[1]
     return isinstance(channels, int) and channels % block != 0
 
 
-def _across_channels(term: Term, image: Term) -> bool:
+def _is_across_channels(term: Term, image: Term) -> bool:
+    """Return True if `term` copies along the channel axis."""
     rank = None if image.type is None or image.type.shape is None else len(image.type.shape)
     attrs = dict(term.attrs)
     axes = attrs.get("axes", attrs.get("axis"))
     return rank is not None and any(a in (1, 1 - rank) for a in (axes if isinstance(axes, tuple) else (axes,)))
 
 
-def _blocked(value: Term) -> bool:
-    """Whether `value` comes from a Conv, by way of operators that keep the layout."""
-    for _ in range(_FAR):
+def _is_blocked(value: Term) -> bool:
+    """Return True if `value` comes from a Conv, through operators that keep the layout."""
+    for _ in range(_MAX_STEPS_TO_CONV):
         if value.op in ("Conv", "FusedConv"):
             return True
-        if value.op not in _KEEP_BLOCKS or value.inputs[0] is None:
+        if value.op not in _KEEP_LAYOUT or value.inputs[0] is None:
             return False
         value = value.inputs[0]
     return False

@@ -1,7 +1,7 @@
-"""Descriptions of devices: the few figures that the analytic cost model needs, in a TOML file.
+"""Device descriptions: the few figures that the analytic cost model needs, read from TOML files.
 
-The shipped ones lie in `superopt/search/devices`. A description of a device that is not here lets the search work for
-it all the same.
+The shipped descriptions are in `superopt/search/cost/devices`. With a description of another device the search can
+optimize for that device without having it.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ _PROVIDERS = ("cpu", "cuda")
 
 
 class DeviceError(ValueError):
-    """A description of a device that cannot be used; the message is one line that names file and key."""
+    """An unusable device description; the message is one line that names the file and the key."""
 
 
 @dataclass(frozen=True)
 class Device:
-    """Rough speed of a device; for the provider `cpu`, of one thread of it.
+    """Approximate speed of a device; for the provider `cpu`, of one thread.
 
-    `dense` and `scalar` are FLOP/s of sums of products and of all else; `dense_of` has those of other element types
-    than float. `bandwidth` is in bytes/s, from memory; `cache_bandwidth` where the values of an operator are at most
-    `cache_bytes`. `overhead` is the seconds to start an operator, and `full` the number of results that keep all of the
-    device busy: with fewer, arithmetic slows down in proportion. `channel_block` is the number of channels side by side
-    in the runtime's own layout of images (1: it has none). `slower` has the operators whose kernels need longer than
-    these figures say, and how many times as long.
+    `dense` is the FLOP/s of sums of products of float elements, `dense_of` that of other element types, `scalar` the
+    FLOP/s of all other arithmetic. `bandwidth` is in bytes/s from memory, `cache_bandwidth` applies to operators whose
+    values take at most `cache_bytes`. `overhead` is the seconds to start an operator. `full` is the number of results
+    that keep the whole device busy; with fewer, arithmetic slows down in proportion. `channel_block` is the number of
+    channels in a block of the runtime's own image layout (1: it has none). `slower` maps operators whose kernels take
+    longer than these figures say to the factor.
     """
 
     dense: float
@@ -67,11 +67,11 @@ class Device:
                     raise DeviceError(f"{table}.{key} must be a number above 0, not {value!r}")
 
     def dense_rate(self, dtype: str) -> float:
-        """FLOP/s of sums of products of such elements."""
+        """Return the FLOP/s of sums of products of elements of type `dtype`."""
         return self.dense_of.get(dtype, self.dense)
 
     def byte_rate(self, touched: float) -> float:
-        """Bytes/s of an operator that touches so many."""
+        """Return the bytes/s of an operator that touches `touched` bytes."""
         return max(self.bandwidth, self.cache_bandwidth) if touched <= self.cache_bytes else self.bandwidth
 
 
@@ -80,7 +80,7 @@ def _is_number(value: Any) -> bool:
 
 
 def read_device(path: str | Path) -> Device:
-    """The description in a TOML file. Raises DeviceError, OSError."""
+    """Return the description in a TOML file. Raises DeviceError, OSError."""
     try:
         with Path(path).open("rb") as file:
             found = tomllib.load(file)
@@ -97,18 +97,18 @@ def read_device(path: str | Path) -> Device:
 
 
 def shipped_devices() -> list[str]:
-    """Names of the descriptions that come with the program."""
+    """Return the names of the descriptions that come with the program."""
     return sorted(path.stem for path in _FOLDER.glob("*.toml"))
 
 
 def find_device(name: str | Path) -> Device:
-    """A description by the name of a shipped one, or by its file. Raises DeviceError, OSError."""
+    """Return the shipped description with that name, or the one in that file. Raises DeviceError, OSError."""
     shipped = str(name) in shipped_devices()
     return read_device(_FOLDER / f"{name}.toml" if shipped else name)
 
 
 def device_of(provider: str) -> Device:
-    """A usual device of an execution provider (`cpu` or `cuda`)."""
+    """Return the default description for an execution provider (`cpu` or `cuda`)."""
     return find_device(provider)
 
 

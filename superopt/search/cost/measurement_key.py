@@ -1,4 +1,4 @@
-"""Under what conditions something was measured: part of the key under which it is remembered."""
+"""The conditions of a measurement, as the part of its cache key that does not depend on what is measured."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from superopt.runtime import Target
 
 __all__ = ["conditions", "hardware"]
 
-_PATIENCE_S = 10.0
+_DRIVER_QUERY_SECONDS = 10.0
 
 
 def hardware(target: Target) -> str:
-    """The processor's name; for CUDA, the name and the driver of each GPU as well."""
+    """Return the processor's name, and for CUDA also the name and driver version of each GPU."""
     return f"{_cpu()}|{_gpus()}" if target.provider == "cuda" else _cpu()
 
 
 def conditions(target: Target, opset: int) -> str:
-    """All that a measurement depends on besides what is measured: provider, threads, runtime, hardware, opset."""
+    """Return the provider, threads, runtime, hardware and opset that a measurement depends on, as one text."""
     return f"{target.key}|{hardware(target)}|opset {opset}"
 
 
@@ -38,13 +38,13 @@ def _cpu() -> str:
 
 @functools.cache
 def _gpus() -> str:
-    """As the driver's own tool has them; "unknown" where it cannot be asked."""
+    """Return the GPUs as nvidia-smi lists them, or "unknown" if it cannot be run."""
     tool = shutil.which("nvidia-smi")
     if tool is None:
         return "unknown"
     query = [tool, "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
-        found = subprocess.run(query, capture_output=True, text=True, timeout=_PATIENCE_S, check=True)
+        found = subprocess.run(query, capture_output=True, text=True, timeout=_DRIVER_QUERY_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
         return "unknown"
     return ";".join(line.strip() for line in found.stdout.splitlines() if line.strip()) or "unknown"

@@ -1,4 +1,4 @@
-"""Small ONNX models made of terms, to be timed: parts of a graph over inputs and weights of the right types."""
+"""Small ONNX models to be timed: parts of a graph, over random inputs and weights of the right types."""
 
 from __future__ import annotations
 
@@ -18,22 +18,31 @@ from superopt.onnx_io import ModelError, write_model
 from superopt.onnx_io.build import new_model
 from superopt.runtime import CannotRun, Target, open_session
 
-__all__ = ["Array", "Unmeasurable", "Unrunnable", "concrete", "concrete_attrs", "random_array", "runner", "tiny"]
+__all__ = [
+    "Array",
+    "Unmeasurable",
+    "Unrunnable",
+    "concrete",
+    "concrete_attrs",
+    "random_array",
+    "runner",
+    "single_element",
+]
 
-LINE = "line"  # the constant [-1]: the shape that Reshape takes for a vector
+_VECTOR_SHAPE = "line"  # name of the constant [-1], the shape that Reshape takes for a vector
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Unmeasurable(RuntimeError):
-    """A graph cannot be run by itself: sizes are not known, values are not tensors, or the runtime refuses it."""
+    """The graph cannot be run alone: sizes are unknown, values are not tensors, or the runtime refuses it."""
 
 
 class Unrunnable(Unmeasurable):
-    """The runtime does not run it: it has no kernel, or none for that element type."""
+    """The runtime cannot run the graph: it has no kernel for an operator, or none for its element type."""
 
 
 def concrete(type: TensorType | None, sizes: Mapping[str, int]) -> TensorType:
-    """`type` with symbols replaced by `sizes`. Raises Unmeasurable where a size stays unknown or is 0."""
+    """Return `type` with symbols replaced by `sizes`. Raises Unmeasurable if a size stays unknown or is 0."""
     if type is not None and type.shape is not None:
         type = type.with_sizes(dict(sizes))
     shape = None if type is None else type.concrete()
@@ -43,7 +52,7 @@ def concrete(type: TensorType | None, sizes: Mapping[str, int]) -> TensorType:
 
 
 def concrete_attrs(attrs: Iterable[tuple[str, Attr]], sizes: Mapping[str, int]) -> dict[str, Attr]:
-    """`attrs` with symbols replaced by `sizes`, inside tuples and the sizes of shapes, too."""
+    """Return `attrs` with symbols replaced by `sizes`, also inside tuples."""
 
     def at(value: Attr) -> Attr:
         if isinstance(value, tuple):
@@ -54,8 +63,11 @@ def concrete_attrs(attrs: Iterable[tuple[str, Attr]], sizes: Mapping[str, int]) 
 
 
 def random_array(type: TensorType, seed: int) -> Array:
-    """Values that keep a graph's values in range: floats in [0.5, 1.5] over the square root of the size of what a
-    product sums over (all axes but the first, for weights of Convs); integers 0, as indices must be valid."""
+    """Return random values that keep a graph's values in range.
+
+    Floats are in [0.5, 1.5], divided by the square root of the number of elements that a product sums over (all axes
+    but the first, for weights of Convs). Integers are 0, because indices must be valid.
+    """
     shape = type.concrete()
     assert shape is not None
     rng = np.random.default_rng([seed, *shape])
@@ -68,10 +80,10 @@ def random_array(type: TensorType, seed: int) -> Array:
     return np.zeros(shape, dtype)
 
 
-def tiny(value: Term) -> Term:
-    """One element of `value`: as an output of a model it costs nothing, where a whole tensor is allocated anew.
+def single_element(value: Term) -> Term:
+    """Return one element of `value`, to be a model's output instead of a tensor that is allocated anew in each run.
 
-    The Reshape, free by itself, keeps the runtime from taking the element before it computes the rest.
+    The Reshape is free and keeps the runtime from computing only the element.
     """
     if value.type is None or not value.type.shape:
         return value
@@ -79,10 +91,10 @@ def tiny(value: Term) -> Term:
     for size in value.type.shape:
         count = count * size
     flat = TensorType(value.type.dtype, (count,))
-    line = Term.of("Const", (), {"hash": LINE}, (TensorType("int64", (1,)),))
+    vector = Term.of("Const", (), {"hash": _VECTOR_SHAPE}, (TensorType("int64", (1,)),))
     return make(
         "Slice",
-        (Term.of("ai.onnx::Reshape", (value, line), {}, (flat,)),),
+        (Term.of("ai.onnx::Reshape", (value, vector), {}, (flat,)),),
         {"axes": (-1,), "starts": (0,), "ends": (1,), "steps": (1,)},
     )
 
@@ -90,13 +102,15 @@ def tiny(value: Term) -> Term:
 def runner(
     outputs: Sequence[Term], weights: Mapping[str, Array], target: Target, *, opset: int = 17, seed: int = 0
 ) -> Callable[[], object]:
-    """A call that runs the graph once, on random inputs. Types must be concrete. Raises Unmeasurable, and of that
-    Unrunnable."""
+    """Return a call that runs the graph once, on random inputs. Types must be concrete.
+
+    Raises Unmeasurable; its subclass Unrunnable if the runtime cannot run the graph.
+    """
     feeds: dict[str, Array] = {}
     for term in topological(outputs):
         if term.op == "Var":
             feeds[str(term.attr("name"))] = random_array(concrete(term.type, {}), seed)
-    weights = {**weights, LINE: np.array([-1], np.int64)}
+    weights = {**weights, _VECTOR_SHAPE: np.array([-1], np.int64)}
     try:
         model: onnx.ModelProto = write_model(new_model(outputs, weights, opset=opset))
         session = open_session(model, target)

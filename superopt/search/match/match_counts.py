@@ -10,7 +10,7 @@ from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.signature_check import Check, CheckCache
-from superopt.search.strategy.regions import canonical
+from superopt.search.region import canonical
 
 __all__ = ["count_matches"]
 

@@ -58,7 +58,7 @@ def joint(
     them leads to and each by itself is no gain (else it is made anyway)."""
     sets: dict[tuple[Term, object], dict[Term, tuple[Price, Match]]] = {}
     for alone_price, found in alone:
-        if len(found.roots) == 1 and alone_price.time >= now.time:
+        if len(found.roots) == 1 and alone_price.time_ps >= now.time_ps:
             for shared in found.covered:
                 if shared is not found.roots[0] and len(view.users.get(shared, ())) > 1:
                     members = sets.setdefault((shared, found.compiled.operators), {})
@@ -78,7 +78,7 @@ def joint(
             continue
         seen.add(whole.results)
         together = price(whole)
-        if together.time < min(alone_price.time for alone_price, _ in members.values()):
+        if together.time_ps < min(alone_price.time_ps for alone_price, _ in members.values()):
             yield together, whole
 
 

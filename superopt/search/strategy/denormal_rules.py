@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from superopt.ir.term import Term
+from superopt.search.cost.region_timer import Gain
 from superopt.search.match.graph_index import run_time_terms
 from superopt.search.strategy.context import Shared
 from superopt.search.strategy.expander import Expander
-from superopt.search.strategy.search_result import Gain
 from superopt.search.strategy.state import State
 
 __all__ = ["by_values", "may_fit", "worth"]
@@ -43,4 +43,4 @@ def by_values(outputs: Sequence[Term], shared: Shared) -> State:
 
 def worth(state: State, gain: Gain) -> State:
     """The state at the price that its timing gives it."""
-    return replace(state, price=state.price._replace(time=round(state.first.price.time / gain.ratio)))
+    return replace(state, price=state.price._replace(time_ps=round(state.first.price.time_ps / gain.ratio)))

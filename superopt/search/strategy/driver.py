@@ -4,33 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
+from superopt.ir.infer import replace as fill
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Trace
-from superopt.search.apply import Applied, fill, origins
+from superopt.search.apply import Applied, origins
 from superopt.search.cost.analytic import CostModel
 from superopt.search.cost.graph_cost import GraphCost
+from superopt.search.cost.region_timer import Gain, RegionTimer, Untimed
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.signature_check import Check, CheckCache
+from superopt.search.region import Region, canonical, operators_in_order
 from superopt.search.strategy.context import Shared
+from superopt.search.strategy.cuts import cut_into_regions
 from superopt.search.strategy.denormal_rules import by_values, may_fit, worth
 from superopt.search.strategy.effort_budget import Meter
 from superopt.search.strategy.gc_tuning import few_collections
 from superopt.search.strategy.horizontal_fusion import in_order, site_regions
 from superopt.search.strategy.recurrent_layers import Recurrences
 from superopt.search.strategy.region_search import RegionSearch
-from superopt.search.strategy.regions import Region, canonical, operators_in_order, regions
-from superopt.search.strategy.search_result import Gain, Progress, SearchResult, Untimed
+from superopt.search.strategy.search_result import Progress, SearchResult
 from superopt.search.strategy.state import State
 
-__all__ = ["RegionTimer", "search"]
-
-# By how much a rewrite makes a region faster, through the runtime's whole pipeline; None where the region cannot be run
-# by itself, then the cost model decides. Raises Untimed where there is no time to run it.
-RegionTimer: TypeAlias = Callable[[tuple[Term, ...], tuple[Term, ...]], Gain | None]
+__all__ = ["search"]
 
 PASSES = 3
 _FIRST_PASS_SHARE = 0.6
@@ -96,7 +94,7 @@ class _Task:
 
     @property
     def weight(self) -> float:
-        return float(self.search.best.price.time * len(self.places) ** 0.5)
+        return float(self.search.best.price.time_ps * len(self.places) ** 0.5)
 
 
 @dataclass
@@ -124,7 +122,7 @@ class _Search:
     origin: dict[Term, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.before = self.shared.cost.price(self.outputs).time
+        self.before = self.shared.cost.price(self.outputs).time_ps
 
     def run(self) -> SearchResult:
         """Recurrent layers; sites of one law wherever they are, gates before time steps; then pass after pass over
@@ -142,7 +140,7 @@ class _Search:
             outputs=self.outputs,
             traces=tuple(self.traces),
             cost_before=self.before * 1e-12,
-            cost_after=self.shared.cost.price(self.outputs).time * 1e-12,
+            cost_after=self.shared.cost.price(self.outputs).time_ps * 1e-12,
             regions_total=self.totals[0],
             regions_unique=self.totals[1],
             regions_improved=len(self.improved),
@@ -162,7 +160,7 @@ class _Search:
             made = {a.rewrite: origins(a.rewrite, [s.rule.id for s in a.rewrite.steps]) for a in trace.applications}
             steps.append((trace, Applied(outputs, trace, made)))
             outputs = steps[-1][1].outputs
-        if self.shared.cost.price(outputs).time < self.before:
+        if self.shared.cost.price(outputs).time_ps < self.before:
             for trace, applied in steps:
                 self._apply(trace, applied)
                 for application in trace.applications:
@@ -186,11 +184,11 @@ class _Search:
         """
         focused = bool(self.cuts) and all(search.exhausted for search in self.known.values())
         order = operators_in_order(self.outputs, self.position)
-        found, boundaries = regions(self.outputs, order, self.shared.matcher.rules, self.cuts)
+        found, boundaries = cut_into_regions(self.outputs, order, self.shared.matcher.rules, self.cuts)
         tasks = self._tasks(found, focused)
         if number == 1:
             self.totals = len(found), len(tasks)
-        total = self.shared.cost.price(self.outputs).time
+        total = self.shared.cost.price(self.outputs).time_ps
 
         def tell(done: int) -> None:
             now = total - sum(task.search.saving * len(task.places) for task in tasks)
@@ -270,7 +268,7 @@ class _Search:
                 timed = self.verdicts[key]
                 if timed is not None:
                     chosen[start] = timed
-            elif best.price.time < task.search.start.price.time:
+            elif best.price.time_ps < task.search.start.price.time_ps:
                 chosen[start] = best
         return chosen
 
@@ -299,7 +297,7 @@ class _Search:
         if not may_fit(self.outputs, self.shared):
             return
         order = operators_in_order(self.outputs, self.position)
-        found, boundaries = regions(self.outputs, order, self.shared.matcher.rules)
+        found, boundaries = cut_into_regions(self.outputs, order, self.shared.matcher.rules)
         tried: set[tuple[Term, ...]] = set()
         chosen: dict[tuple[Term, ...], State] = {}
         for region in found:
@@ -327,7 +325,7 @@ class _Search:
         origin_of: dict[Rewrite, dict[Term, str]] = {}
         for start, state in chosen.items():
             origin_of[rewrites[start]] = origins(rewrites[start], state.rules())
-            self.gains[rewrites[start]] = (state.first.price.time - state.price.time) * 1e-12
+            self.gains[rewrites[start]] = (state.first.price.time_ps - state.price.time_ps) * 1e-12
         applications: list[Application] = []
         for region in found:
             if region.outputs in rewrites:
@@ -337,7 +335,7 @@ class _Search:
                     rule = state.move.compiled.rule_id
                     self.uses[rule] = self.uses.get(rule, 0) + 1
                     self.shared.tally[rule].used += 1
-                    self.shared.tally[rule].saved_s += (state.parent.price.time - state.price.time) * 1e-12
+                    self.shared.tally[rule].saved_s += (state.parent.price.time_ps - state.price.time_ps) * 1e-12
         return Trace(tuple(applications)), origin_of
 
 

@@ -10,7 +10,7 @@ from superopt.ir.term import Term, rebuild
 from superopt.ir.trace import Step
 from superopt.rulebook.commutative import OperandOrder
 from superopt.search.cost.graph_cost import Price
-from superopt.search.cost.incremental import Changeable
+from superopt.search.cost.incremental import IncrementalCost
 from superopt.search.match.compiled_rule import CompiledRule
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.occurrence import Match
@@ -43,13 +43,13 @@ class Expander:
     ) -> None:
         self._shared = shared
         whole = shared.cost.price(outputs)
-        self._quantum = max(1, round((whole.time - shared.cost.reading(whole.weight_bytes)) * _DIFFERENCE))
+        self._quantum = max(1, round((whole.time_ps - shared.cost.weight_read_ps(whole.weight_bytes)) * _DIFFERENCE))
         self.start = State(tuple(outputs), self._rounded(whole), focus=focus)
         self.distrusted: set[str] = set()
         self.usual: Collection[Term] = frozenset()
         self.expanded = 0
         self.normal = OperandOrder()
-        self._graphs: dict[tuple[Term, ...], Changeable] = {}
+        self._graphs: dict[tuple[Term, ...], IncrementalCost] = {}
 
     def tidy(self) -> None:
         """Give back memory: there may be a thousand regions."""
@@ -59,17 +59,17 @@ class Expander:
 
     def view(self, state: State) -> GraphIndex:
         """The graph, indexed."""
-        return self._graph(state.outputs).view
+        return self._graph(state.outputs).index
 
-    def _graph(self, outputs: tuple[Term, ...]) -> Changeable:
+    def _graph(self, outputs: tuple[Term, ...]) -> IncrementalCost:
         if outputs not in self._graphs:
             if len(self._graphs) >= _GRAPHS:
                 del self._graphs[next(iter(self._graphs))]
-            self._graphs[outputs] = Changeable(self._shared.cost, GraphIndex(outputs))
+            self._graphs[outputs] = IncrementalCost(self._shared.cost, GraphIndex(outputs))
         return self._graphs[outputs]
 
     def _rounded(self, price: Price) -> Price:
-        return Price(round(price.time / self._quantum) * self._quantum, *price[1:])
+        return Price(round(price.time_ps / self._quantum) * self._quantum, *price[1:])
 
     def moves(
         self,
@@ -99,7 +99,7 @@ class Expander:
         def after(found: Match) -> Price:
             return self._rounded(graph.price(found.roots, found.results))
 
-        matcher, view = self._shared.matcher, graph.view
+        matcher, view = self._shared.matcher, graph.index
         matches = (
             matcher.sibling_matches(view, near, wanted) if merges else matcher.matches(view, near, wanted, several)
         )
@@ -110,14 +110,14 @@ class Expander:
             seen.add(key)
             self._shared.tally[found.compiled.rule_id].matched += 1
             price = after(found)
-            if price.time == state.price.time and price >= state.price and found.rewrites_only_weights:
+            if price.time_ps == state.price.time_ps and price >= state.price and found.rewrites_only_weights:
                 continue
-            (priced if price.time <= bound else dear).append((price, found))
+            (priced if price.time_ps <= bound else dear).append((price, found))
         if not (merges or functions or several):
-            made = joint((*priced, *dear), state.price, graph.view, after)
-            priced += [(price, found) for price, found in made if price.time <= bound]
+            made = joint((*priced, *dear), state.price, graph.index, after)
+            priced += [(price, found) for price, found in made if price.time_ps <= bound]
         priced.sort(key=lambda item: item[0])
-        self._shared.meter.expand(len(graph.view.position), len(seen))
+        self._shared.meter.expand(len(graph.index.position), len(seen))
         return priced
 
     def child(self, state: State, found: Match, seen: set[tuple[Term, ...]] | None = None) -> State | None:
@@ -148,7 +148,7 @@ class Expander:
             seen.add(key)
         self._shared.tally[found.compiled.rule_id].tried += 1
         graph = self._graphs.get(state.outputs)
-        price = graph.known(found.roots, found.results, moved.values()) if graph is not None else None
+        price = graph.exact_price(found.roots, found.results, moved.values()) if graph is not None else None
         price = self._rounded(self._shared.cost.price(outputs) if price is None else price)
         step = Step(found.compiled.rule, signature, found.roots)
         child = State(outputs, price, state, step, found, moved=moved)

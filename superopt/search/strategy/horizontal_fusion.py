@@ -12,7 +12,7 @@ from graphlib import CycleError, TopologicalSorter
 from superopt.ir.term import Term, topological
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
-from superopt.search.strategy.regions import Region, region_of
+from superopt.search.region import Region, extract_region
 
 __all__ = ["in_order", "site_regions"]
 
@@ -33,7 +33,7 @@ def site_regions(outputs: Sequence[Term], matcher: Matcher, of_values: bool) -> 
         shared = frozenset.intersection(*(frozenset(term.inputs) for term in match.roots))
         if all(term.op in _PRODUCTS for term in match.covered) and of_values == any(map(_is_value, shared)):
             piece, alive = _chains(match.roots, view)
-            region = region_of(sorted({*match.covered, *piece}, key=view.position.__getitem__), alive)
+            region = extract_region(sorted({*match.covered, *piece}, key=view.position.__getitem__), alive)
             if region is not None:
                 yield region
 

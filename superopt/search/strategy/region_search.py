@@ -103,19 +103,19 @@ class RegionSearch:
         """Improvements that differ in cost by 2% or more, best first."""
         found: list[State] = []
         for state in sorted((self.best, *self._elite.values()), key=lambda state: state.price):
-            if state.price < self.start.price and (not found or state.price.time > 1.02 * found[-1].price.time):
+            if state.price < self.start.price and (not found or state.price.time_ps > 1.02 * found[-1].price.time_ps):
                 found.append(state)
         return found
 
     @property
     def saving(self) -> int:
         """What the best graph saves, in picoseconds."""
-        return self.start.price.time - self.best.price.time
+        return self.start.price.time_ps - self.best.price.time_ps
 
     @property
     def promise(self) -> float:
         """By what factor the best graph is cheaper than the first."""
-        return self.start.price.time / max(1, self.best.price.time)
+        return self.start.price.time_ps / max(1, self.best.price.time_ps)
 
     def distrust(self) -> None:
         """The best graphs were measured, and are not what they promised: the search begins anew, without the rule whose
@@ -124,7 +124,7 @@ class RegionSearch:
         for state in self.best.path():
             assert state.parent is not None and state.move is not None
             rule = state.move.compiled.rule_id
-            saved[rule] = saved.get(rule, 0) + state.parent.price.time - state.price.time
+            saved[rule] = saved.get(rule, 0) + state.parent.price.time_ps - state.price.time_ps
         rule = max(saved, key=lambda rule: saved[rule])
         self._expander.distrusted.add(rule)
         self._luck.broken(rule)
@@ -139,7 +139,7 @@ class RegionSearch:
         What was merged once is merged on, along the users of the sites: parts pay where they are no longer read apart.
         """
         self._sites_only = True
-        for _, found in self._expander.moves(self.start, bound=self.alpha * self.base.price.time, merges=True):
+        for _, found in self._expander.moves(self.start, bound=self.alpha * self.base.price.time_ps, merges=True):
             state = self._child(self.start, found)
             while state is not None:
                 self._accept(state)
@@ -211,10 +211,10 @@ class RegionSearch:
     def _child(self, state: State, found: Match, seen: set[tuple[Term, ...]] | None = None) -> State | None:
         """The expander's child of that name; the best ones are kept."""
         child = self._expander.child(state, found, seen)
-        if child is None or child.price.time >= self.start.price.time:
+        if child is None or child.price.time_ps >= self.start.price.time_ps:
             return child
-        if child.price < self._elite.get(child.price.time, self.start).price:
-            self._elite[child.price.time] = child
+        if child.price < self._elite.get(child.price.time_ps, self.start).price:
+            self._elite[child.price.time_ps] = child
             if len(self._elite) > _ELITE:
                 del self._elite[max(self._elite)]
         return child
@@ -228,7 +228,7 @@ class RegionSearch:
         """
         near: frozenset[Term] | None = None
         while not (self._late if functions else self._over()):
-            moves = self._expander.moves(state, near, bound=state.price.time, functions=functions)
+            moves = self._expander.moves(state, near, bound=state.price.time_ps, functions=functions)
             cheaper = [(price, found) for price, found in moves if price < state.price]
             if not functions:  # constants first: what stands between two products keeps them from being one
                 cheaper.sort(key=lambda item: not item[1].folds_into_weights)
@@ -275,7 +275,7 @@ class RegionSearch:
         """A state better than the best, found by a burst from one of the first moves; None where there is none."""
         self._expander.usual = frozenset(run_time_terms(self.base.outputs))
         for _, first in sorted(
-            self._expander.moves(self.base, self.base.focus, bound=self.alpha * self.base.price.time),
+            self._expander.moves(self.base, self.base.focus, bound=self.alpha * self.base.price.time_ps),
             key=lambda item: not self._luck.has_gained(item[1].statistics_key),
         ):
             if self._over():
@@ -303,7 +303,7 @@ class RegionSearch:
             assert taken.parent is not None and taken.move is not None
             parent = fresh(taken.parent)
             self._expander.usual = frozenset(run_time_terms(parent.outputs))
-            for _, first in self._expander.moves(parent, parent.focus, bound=self.alpha * parent.price.time):
+            for _, first in self._expander.moves(parent, parent.focus, bound=self.alpha * parent.price.time_ps):
                 if self._over():
                     return None
                 if left == 0:
@@ -331,7 +331,7 @@ class RegionSearch:
         """The cheapest state of a beam search from `first`, which ends where a state is better than the best. It goes
         no further from more states in a row than `dearer` that are dearer than that."""
         cheapest = first
-        bound = self.alpha * max(first.price.time, self.base.price.time)
+        bound = self.alpha * max(first.price.time_ps, self.base.price.time_ps)
         seen = {self._expander.normal(self.base.outputs), self._expander.normal(first.outputs)}
         level, uphill = [first], {first: 0}
         for further in reversed(range(depth)):
@@ -339,7 +339,7 @@ class RegionSearch:
                 break
             waiting: list[tuple[Price, int, State, Match]] = []
             for state in level:
-                uphill[state] = uphill[state] + 1 if state.price.time > self.base.price.time else 0
+                uphill[state] = uphill[state] + 1 if state.price.time_ps > self.base.price.time_ps else 0
                 if uphill[state] <= dearer:
                     for price, found in self._expander.moves(state, surroundings(state.made), bound):
                         waiting.append((price, len(waiting), state, found))

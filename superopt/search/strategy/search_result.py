@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from superopt.ir.term import Term
 from superopt.ir.trace import Rewrite, Trace
 from superopt.search.strategy.match_report import Tally
 
-__all__ = ["Gain", "Progress", "SearchResult", "Untimed"]
-
-
-class Untimed(Exception):
-    """No time is left to measure a region."""
-
-
-class Gain(NamedTuple):
-    """A measured ratio of times, before by after, and the lower end of its interval of 95%."""
-
-    ratio: float
-    low: float
+__all__ = ["Progress", "SearchResult"]
 
 
 @dataclass(frozen=True)

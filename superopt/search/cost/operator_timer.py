@@ -1,0 +1,138 @@
+"""Measures single operators in ONNX Runtime on the target.
+
+Several copies of an operator stand side by side in one model, so that the cost of a run vanishes, and the time of the
+same model without the operator is subtracted. Constant inputs are constants of the model, because the runtime prepacks
+them. On the CPU each operator is timed against a reference computation, so that times taken while the machine is slow
+compare with times taken while it is fast.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from superopt.ir.infer import make
+from superopt.ir.term import Term, var
+from superopt.ir.types import tensor
+from superopt.runtime import Target
+from superopt.runtime.reference import reference_seconds
+from superopt.search.cost.analytic import CostModel
+from superopt.search.cost.cache import CostCache
+from superopt.search.cost.microbench import Array, Unmeasurable, random_array, runner, single_element
+from superopt.search.cost.work import bytes_of
+
+__all__ = ["OperatorTimer"]
+
+_SAMPLES = 8
+_SAMPLE_SECONDS = 0.001
+_REFERENCE_SAMPLES = 50
+_SINGLE_COPY_SECONDS = 50e-6  # operators that take longer are measured as one copy
+_COPIES = 12
+_MAX_BYTES_OF_COPIES = 1 << 28
+_MAX_BYTES_OF_OPERATOR = 1 << 30  # larger operators would fill the memory
+# Bytes of constants of all copies, each copy having its own. So the constants of a small operator, too, come from the
+# cache level that many operators share. Read again and again from a nearer one, they would make two halves look cheaper
+# than the whole.
+_MAX_WEIGHT_BYTES = 1 << 23
+_MIN_OPERATOR_SECONDS = 3e-7  # no operator is started in less
+
+
+class OperatorTimer:
+    """Measures operators on one target. Reference times are kept in `cache` under keys that begin with `prefix`.
+
+    `estimate` is a cost model that says roughly how long an operator takes.
+    """
+
+    def __init__(self, target: Target, opset: int, cache: CostCache, prefix: str, estimate: CostModel) -> None:
+        self.target, self.opset, self.cache, self.prefix, self.estimate = target, opset, cache, prefix, estimate
+
+    def seconds(self, alone: Term) -> float:
+        """Return the seconds of an isolated operator. Raises Unmeasurable."""
+        moved = sum(map(bytes_of, alone.types)) + sum(bytes_of(i.type) for i in alone.inputs if i is not None)
+        if moved > _MAX_BYTES_OF_OPERATOR:
+            raise Unmeasurable(f"{alone.op} of {moved} bytes")
+        weights = sum(bytes_of(i.type) for i in alone.inputs if i is not None and i.op == "Const")
+        copies = min(_COPIES, _MAX_BYTES_OF_COPIES // max(1, moved), max(1, _MAX_WEIGHT_BYTES // max(1, weights)))
+        if copies < 2 or self.estimate.cost(alone) > 10 * _SINGLE_COPY_SECONDS:
+            seconds = self._seconds_of_copy(alone, 1)
+            if seconds > _SINGLE_COPY_SECONDS or copies < 2:
+                return seconds
+        return max(self._seconds_of_copy(alone, copies), _MIN_OPERATOR_SECONDS)
+
+    def _seconds_of_copy(self, alone: Term, copies: int) -> float:
+        """Return the seconds of one of `copies` operators side by side, without the rest of the model."""
+        weights: dict[str, Array] = {}
+        outputs: list[Term] = []
+        rest: list[Term] = []
+        for copy in range(copies):
+            inputs: dict[Term, Term] = {}
+            for used in alone.inputs:
+                if used is None:
+                    continue
+                assert used.type is not None
+                inputs[used] = used
+                if used.op == "Var":
+                    inputs[used] = var(f"{used.attr('name')}_{copy}", used.type)
+                    rest.append(single_element(inputs[used]))
+                elif used.op == "Const":
+                    name = f"{used.attr('hash')}_{copy}"
+                    inputs[used] = Term.of("Const", (), {"hash": name}, used.types)
+                    weights.setdefault(name, random_array(used.type, len(weights)))
+            node = make(alone.op, (None if i is None else inputs[i] for i in alone.inputs), dict(alone.attrs))
+            values = [node.out(k) for k in range(len(node.types))] if len(node.types) > 1 else [node]
+            outputs += map(single_element, values)
+        whole, empty = self._seconds_of_model(outputs, weights), self._seconds_of_model(rest, {})
+        sinks = len(outputs) - len(rest)
+        return (whole - empty - (sinks * self._sink_seconds if sinks else 0.0)) / copies
+
+    @functools.cached_property
+    def _sink_seconds(self) -> float:
+        """Seconds of reading one element of a tensor: the two models differ in how often they do."""
+        key = f"{self.prefix}|sink"
+        seconds = self.cache.get(key)
+        if seconds is None:
+            inputs = [single_element(var(f"x{k}", tensor(8))) for k in range(_COPIES + 1)]
+            seconds = (self._seconds_of_model(inputs, {}) - self._seconds_of_model(inputs[:1], {})) / _COPIES
+            self.cache.put(key, seconds)
+        return seconds
+
+    def _seconds_of_model(self, outputs: Sequence[Term], weights: Mapping[str, Array]) -> float:
+        run = runner(outputs, weights, self.target, opset=self.opset)
+        if not self.target.cpu_clock:
+            return min(seconds for seconds, _ in _samples(run, time.perf_counter, lambda: 0.0))
+        # seconds = (least of the operator / least of the reference) x usual seconds of the reference
+        samples = _samples(run, time.thread_time, reference_seconds)
+        least, least_reference = (min(sample[k] for sample in samples) for k in (0, 1))
+        return least / least_reference * self._reference
+
+    @functools.cached_property
+    def _reference(self) -> float:
+        """Seconds of the reference computation when something was first measured on this machine."""
+        key = f"{self.prefix}|reference"
+        seconds = self.cache.get(key)
+        if seconds is None:
+            seconds = min(reference_seconds() for _ in range(_REFERENCE_SAMPLES))
+            self.cache.put(key, seconds)
+        return seconds
+
+
+def _samples(
+    run: Callable[[], object], clock: Callable[[], float], reference: Callable[[], float]
+) -> list[tuple[float, float]]:
+    """Return samples of (seconds of a call, seconds of the reference at that time).
+
+    Each sample takes a millisecond or more. The caller uses the least of them, because disturbances only add time.
+    """
+    run()
+    begun = time.perf_counter()
+    run()
+    calls = max(1, math.ceil(_SAMPLE_SECONDS / max(time.perf_counter() - begun, 1e-7)))
+    samples = []
+    for _ in range(_SAMPLES):
+        begun = clock()
+        for _ in range(calls):
+            run()
+        samples.append(((clock() - begun) / calls, reference()))
+    return samples
