@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable
 from pathlib import Path
 
+import networkx as nx
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
@@ -15,6 +15,8 @@ from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.subgraphs import captured, subgraphs
 
 __all__ = ["load_external_data", "load_proto", "parse_proto", "read_bytes", "reads", "sorted_nodes"]
+
+_SHOWN_NODES = 8  # of a cycle, in the message about it
 
 
 def load_proto(path: Path) -> onnx.ModelProto:
@@ -97,34 +99,23 @@ def sorted_nodes(graph: onnx.GraphProto, label: str, around: Iterable[str] = ())
             if name and (name in maker or name in given):
                 raise ModelError(f"{label}: tensor {name!r} is defined twice")
             maker[name] = index
-    waiting = [0] * len(nodes)
-    users: list[list[int]] = [[] for _ in nodes]
+    order: nx.DiGraph[int] = nx.DiGraph()
+    order.add_nodes_from(range(len(nodes)))
     for index, node in enumerate(nodes):
-        sources = set()
         for name in reads(node):
             if name in maker:
-                sources.add(maker[name])
+                order.add_edge(maker[name], index)
             elif name not in given:
                 raise ModelError(f"{label}: {_called(node)} reads tensor {name!r}, which nothing defines")
-        waiting[index] = len(sources)
-        for source in sources:
-            users[source].append(index)
     for value in graph.output:
         if value.name not in maker and value.name not in given:
             raise ModelError(f"{label}: output {value.name!r} is a tensor that nothing defines")
-    ready = [index for index, count in enumerate(waiting) if not count]
-    order: list[onnx.NodeProto] = []
-    while ready:
-        index = heapq.heappop(ready)
-        order.append(nodes[index])
-        for user in users[index]:
-            waiting[user] -= 1
-            if not waiting[user]:
-                heapq.heappush(ready, user)
-    if len(order) < len(nodes):
-        stuck = next(node for node, count in zip(nodes, waiting, strict=True) if count)
-        raise ModelError(f"{label}: the graph has a cycle that {_called(stuck)} is part of or depends on")
-    return order
+    try:
+        return [nodes[index] for index in nx.lexicographical_topological_sort(order)]
+    except nx.NetworkXUnfeasible:
+        cycle = [_called(nodes[index]) for index, _ in nx.find_cycle(order)]
+        shown = [*cycle[:_SHOWN_NODES], "..."] if len(cycle) > _SHOWN_NODES else cycle
+        raise ModelError(f"{label}: the graph has a cycle: {' -> '.join((*shown, cycle[0]))}") from None
 
 
 def _called(node: onnx.NodeProto) -> str:

@@ -11,6 +11,8 @@ import itertools
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 
+import networkx as nx
+
 __all__ = ["Box", "Edge", "Layout", "lay_out"]
 
 _GAP_X, _GAP_Y, _MARGIN = 18.0, 30.0, 6.0
@@ -75,12 +77,13 @@ def lay_out(boxes: Sequence[Box], edges: Sequence[Edge]) -> Layout:
 
 
 def _assign_layers(boxes: Sequence[Box], edges: Sequence[Edge]) -> None:
-    """Assign layers by longest path from the leaves, then move each box down as far as its users allow."""
+    """Assign layers by longest path to an output: each box as far down as its users allow."""
+    upward: nx.DiGraph[int] = nx.DiGraph((id(edge.target), id(edge.source)) for edge in edges)
+    upward.add_nodes_from(map(id, boxes))
+    generations = [set(generation) for generation in nx.topological_generations(upward)]
+    layer = {key: at for at, generation in enumerate(reversed(generations)) for key in generation}
     for box in boxes:
-        box.layer = max((e.source.layer + 1 for e in edges if e.target is box), default=0)
-    last = max(box.layer for box in boxes)
-    for box in reversed(boxes):
-        box.layer = min((e.target.layer - 1 for e in edges if e.source is box), default=last)
+        box.layer = layer[id(box)]
 
 
 def _split_long_edges(edges: Sequence[Edge], layers: list[list[Box]]) -> tuple[list[Edge], list[list[Box]]]:
