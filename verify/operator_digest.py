@@ -113,6 +113,8 @@ class _Text:
 
     def _compound(self, value: Any) -> None:
         self._parts.append(type(value).__qualname__)
+        if isinstance(value, Operator) and value.equations:
+            self.operators.add("ConstantOfShape")  # numbers in equations are such terms
         if isinstance(value, Operator) and len(self._inside) > 1 and OPERATORS.get(value.name) is value:
             self._parts.append(value.name)  # met inside another entry
             self.operators.add(value.name)
