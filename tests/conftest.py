@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from superopt.search.cost import cache as cost_cache
+from superopt import store
 from tests.support.certified import certified
 from tests.support.models import LORA_RULES
 
@@ -38,11 +38,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_cost_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests neither read nor fill the costs that the user has measured."""
-    path = tmp_path_factory.mktemp("cache") / "costs.sqlite"
+def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Tests neither read nor fill the user's store of measurements and verdicts."""
+    path = tmp_path_factory.mktemp("cache") / "store.sqlite"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cost_cache, "default_path", lambda: path)
+        patch.setattr(store, "default_path", lambda: path)
         yield
 
 

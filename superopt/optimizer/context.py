@@ -11,6 +11,7 @@ from superopt.optimizer.proof_cache import RememberedProofs
 from superopt.optimizer.source import Source
 from superopt.runtime import Target
 from superopt.search import Device
+from superopt.store import ResultStore
 
 __all__ = ["RunContext"]
 
@@ -21,6 +22,7 @@ class RunContext:
 
     `device` is the device of the analytic cost model (None: a usual one of the provider). The search relies on
     `proofs`: certificates and verdicts of earlier runs. The result rests on `proofs.own`, the proofs made in this run.
+    `store` holds the measurements of earlier runs.
     """
 
     options: Options
@@ -29,4 +31,5 @@ class RunContext:
     device: Device | None
     rules: list[Rule]
     proofs: RememberedProofs
+    store: ResultStore
     phases: Phases

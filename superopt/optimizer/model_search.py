@@ -14,6 +14,7 @@ from superopt.optimizer.options import Options
 from superopt.optimizer.strategies import Strategy
 from superopt.runtime import Target
 from superopt.search import AnalyticCost, Attempts, Device, MeasuredCost, ModelTimer, Progress, device_of, search
+from superopt.store import ResultStore
 from verify.proof_book import Book
 
 __all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model"]
@@ -31,13 +32,15 @@ class SearchRequest:
     """One search, guided by the costs of `strategy` at `model.sizes`.
 
     `budget_s` is its share of `options.budget`, in seconds. `proofs` decides where a rule may be applied. `device` is
-    the device of the analytic model (None: a usual one of the provider). `progress` receives one line now and then.
+    the device of the analytic model (None: a usual one of the provider). `store` holds measurements of earlier runs.
+    `progress` receives one line now and then.
     """
 
     model: Model
     rules: list[Rule]
     proofs: Book
     target: Target
+    store: ResultStore
     options: Options
     budget_s: float
     device: Device | None
@@ -69,7 +72,6 @@ class FoundRewrites:
     cost_source: str = ""
     gains: Mapping[Rewrite, float] = field(default_factory=dict)
     origin: Mapping[Term, str] = field(default_factory=dict)
-    notices: tuple[str, ...] = ()
     attempts: Mapping[str, Attempts] = field(default_factory=dict)
 
 
@@ -92,6 +94,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
             target,
             sizes=model.sizes,
             opset=model.opset,
+            store=request.store,
             fallback=analytic,
             budget_s=_OPERATOR_MEASURING_SHARE * request.budget_s,
             run=request.name,
@@ -106,7 +109,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
                     opset=model.opset,
                     budget_s=seconds,
                     total_budget_s=multiple * request.budget_s,
-                    cache=measured.cache,
+                    store=request.store,
                     run=request.name,
                 )
                 for seconds, multiple in (_REGION_TIMING, _VALUE_TIMING)
@@ -130,10 +133,8 @@ def search_model(request: SearchRequest) -> FoundRewrites:
     if measured is not None:
         counts = measured.counts
         source = f"{counts.measured + counts.cached} operators measured, {counts.estimated} estimated"
-        measured.cache.close()
-    notices = () if measured is None else tuple(measured.notices)
     costs = (result.cost_before, result.cost_after, source)
-    return FoundRewrites(result.traces, *costs, result.gains, result.origin, notices, result.tally.of_rule)
+    return FoundRewrites(result.traces, *costs, result.gains, result.origin, result.tally.of_rule)
 
 
 def _without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:

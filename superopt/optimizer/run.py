@@ -14,6 +14,7 @@ from superopt.optimizer.bodies import RewrittenBodies, search_bodies
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.files import check_writable, copy_original, count_operators, write_text
 from superopt.optimizer.model_search import Finder, SearchRequest, search_model
+from superopt.optimizer.model_timer import Timer, interleaved_timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.phases import Phases
 from superopt.optimizer.proof_cache import RememberedProofs
@@ -22,12 +23,13 @@ from superopt.optimizer.rule_summary import replay_summary, rule_attempts, rule_
 from superopt.optimizer.selection import Selection, select
 from superopt.optimizer.source import Source
 from superopt.optimizer.strategies import StrategyMemory, strategies_for
-from superopt.optimizer.timing_cache import Timer
+from superopt.optimizer.timing_cache import TimingCache
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.optimizer.validator import Validator
 from superopt.rulebook.loading import certified_rules
 from superopt.runtime import CannotRun, Unfeedable, resolve_target, versions
 from superopt.search.cost.measurement_key import conditions
+from superopt.store import ResultStore, StrategyKey
 
 __all__ = ["optimize"]
 
@@ -72,9 +74,9 @@ def optimize(
     listed, certificates = certified_rules(None if options.rules is None else Path(options.rules))
     rules = list(dict.fromkeys(entry.rule for entry in listed))
 
-    with phases("total"):
-        proofs = RememberedProofs(certificates, options.numerics)
-        context = RunContext(options, source, target, device, rules, proofs, phases)
+    with phases("total"), ResultStore() as store:
+        proofs = RememberedProofs(store, certificates, options.numerics)
+        context = RunContext(options, source, target, device, rules, proofs, store, phases)
         selection = _improve(context, finder, timer)
 
     result = _result(context, selection, out)
@@ -91,14 +93,22 @@ def optimize(
 
 def _improve(context: RunContext, finder: Finder, timer: Timer | None) -> Selection:
     """Search, then select a candidate that is replayed, validated and measured; keep the original if there is none."""
-    options, phases = context.options, context.phases
+    options, source, target, store, phases = (
+        context.options,
+        context.source,
+        context.target,
+        context.store,
+        context.phases,
+    )
+    if timer is None:
+        timer = TimingCache(interleaved_timer(target), target, source, store, remeasure=options.remeasure)
     try:
         with phases("prepare", "running the original"):
-            validator = Validator(context.source, context.target, options, timer)
+            validator = Validator(source, target, options, timer)
     except (CannotRun, Unfeedable) as error:
         return Selection(f"the original cannot be run here, so nothing can be measured: {error}")
     with phases("search", "searching"):
-        model = context.source.terms
+        model = source.terms
         if _is_dynamic(model):
             model = model.at_shapes(validator.shapes)
         strategies = strategies_for(options.cost)
@@ -106,14 +116,16 @@ def _improve(context: RunContext, finder: Finder, timer: Timer | None) -> Select
             model=model,
             rules=context.rules,
             proofs=context.proofs,
-            target=context.target,
+            target=target,
             device=context.device,
+            store=store,
             options=options,
             budget_s=options.budget,
             strategy=strategies[0],
             progress=phases.progress,
         )
-        memory = StrategyMemory(strategies, conditions(context.target, model.opset), request.name, options.measure_s)
+        key = StrategyKey(conditions(target, model.opset), request.name, options.measure_s)
+        memory = StrategyMemory(strategies, key, store)
         rewritten = RewrittenBodies()
         if next(bodies(model), None) is not None:
             body_request = replace(request, budget_s=options.budget * _BODIES_SHARE)
@@ -123,7 +135,7 @@ def _improve(context: RunContext, finder: Finder, timer: Timer | None) -> Select
         searches = {strategy: finder(replace(request, strategy=strategy)) for strategy in chosen}
     selection, strategy = select(context, validator, model, searches, rewritten)
     memory.remember(strategy)
-    selection.notices = [*validator.notices, *rewritten.problems, *selection.found.notices]
+    selection.notices = [*validator.notices, *rewritten.problems, *([store.problem] if store.problem else [])]
     return selection
 
 

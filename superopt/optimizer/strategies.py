@@ -9,21 +9,17 @@ and the fastest is taken.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass
-from pathlib import Path
 
-from superopt.search import CostCache
+from superopt.store import ResultStore, StrategyKey, StrategyLabel
 
 __all__ = ["Strategy", "StrategyMemory", "strategies_for"]
-
-_FORMAT = 1  # of the entry; a change makes old ones void
 
 
 @dataclass(frozen=True)
 class Strategy:
     """Costs that guide a search: `cost` is one of COST_SOURCES; with `time_regions` rewritten regions are timed as
-    models of their own as well. `label` is appended to the name of a candidate."""
+    models of their own as well. `label` is appended to the name of a candidate, and names the strategy."""
 
     label: str
     cost: str
@@ -43,34 +39,18 @@ def strategies_for(cost: str) -> tuple[Strategy, ...]:
 
 
 class StrategyMemory:
-    """The strategy that gave the fastest result for a search request in an earlier run.
+    """The strategy that gave the fastest result for a search request in an earlier run, kept in `store` at `key`."""
 
-    `conditions` and `request` identify the machine and the search; `measure_s` is the length of a measurement in
-    seconds. Kept in the user's cache (at `path`, where that is given).
-    """
-
-    def __init__(
-        self,
-        strategies: Sequence[Strategy],
-        conditions: str,
-        request: str,
-        measure_s: float,
-        path: Path | None = None,
-    ) -> None:
-        self._strategies, self._path = tuple(strategies), path
-        self._key = f"{_FORMAT}|{conditions}|way|{measure_s}|{request}"
+    def __init__(self, strategies: Sequence[Strategy], key: StrategyKey, store: ResultStore) -> None:
+        self._strategies, self._key, self._store = tuple(strategies), key, store
 
     def recall(self) -> tuple[Strategy, ...]:
         """Return the strategy that was best in an earlier run, alone; all strategies where none is known."""
-        if len(self._strategies) > 1:
-            with closing(CostCache(self._path)) as cache:
-                known = cache.get(self._key)
-            if known is not None and known < len(self._strategies):
-                return (self._strategies[int(known)],)
-        return self._strategies
+        known = self._store.preferred_strategies.get(self._key)
+        found = tuple(strategy for strategy in self._strategies if known and strategy.label == known.label)
+        return found or self._strategies
 
     def remember(self, strategy: Strategy) -> None:
         """Store `strategy` as the one that gave the fastest result."""
         if len(self._strategies) > 1:
-            with closing(CostCache(self._path)) as cache:
-                cache.put(self._key, float(self._strategies.index(strategy)))
+            self._store.preferred_strategies.put(self._key, StrategyLabel(strategy.label))

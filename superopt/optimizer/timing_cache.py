@@ -9,58 +9,43 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
-from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TypeAlias
 
+from superopt.optimizer.model_timer import Timer
 from superopt.optimizer.source import Source, model_digest
 from superopt.runtime import Feeds, Target, Timing
-from superopt.search import CostCache
 from superopt.search.cost.measurement_key import conditions
+from superopt.store import ModelTiming, ModelTimingKey, ResultStore
 
-__all__ = ["Timer", "TimingCache"]
-
-Timer: TypeAlias = Callable[[bytes | Path, bytes | Path, Feeds, float], Timing]
-
-_FORMAT = 1  # of the timing; a change makes old entries void
-_SECONDS = ("before", "after", "ratio", "low", "high", "wall_before", "wall_after", "rounds", "seconds")
+__all__ = ["TimingCache"]
 
 
 class TimingCache:
-    """A `Timer` that remembers what `timer` measured, in the user's cache (at `path`, where that is given).
+    """A `Timer` that keeps in `store` what `timer` measures.
 
-    `source` is the original. A remembered timing is marked as `remembered`. With `remeasure` timings are stored but not
-    looked up.
+    `source` is the original. A timing of an earlier run is marked as `remembered`. With `remeasure` timings are stored
+    but not looked up.
     """
 
     def __init__(
-        self, timer: Timer, target: Target, source: Source, *, remeasure: bool = False, path: Path | None = None
+        self, timer: Timer, target: Target, source: Source, store: ResultStore, *, remeasure: bool = False
     ) -> None:
         self._timer, self._target, self._source = timer, target, source
-        self._remeasure, self._path = remeasure, path
+        self._store, self._remeasure = store, remeasure
 
     def __call__(self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
-        """The timing of the original against the candidate. Raises CannotRun, OSError."""
-        models = f"{self._source.digest}>{model_digest(candidate)}({_feeds_digest(feeds)})"
-        key = f"{_FORMAT}|{conditions(self._target, 0)}|model|{budget_s}|{models}"
-        keys = {field: f"{key}|{field}" for field in _SECONDS}
-        found: dict[str, float | None] = {}
-        if not self._remeasure:
-            with closing(CostCache(self._path)) as cache:
-                found = {field: cache.get(keys[field]) for field in _SECONDS}
-        known = {field: value for field, value in found.items() if value is not None}
-        clock = "cpu" if self._target.cpu_clock else "wall"
-        if len(known) == len(_SECONDS):
-            rounds = int(known.pop("rounds"))
-            return Timing(**known, rounds=rounds, clock=clock, remembered=True)
+        """Return the timing of the original against the candidate. Raises CannotRun, OSError."""
+        digests = (self._source.digest, model_digest(candidate), _feeds_digest(feeds))
+        key = ModelTimingKey(conditions(self._target, 0), *digests, budget_s)
+        row = None if self._remeasure else self._store.model_timings.get(key)
+        if row is not None:
+            return Timing(**row._asdict(), clock=self._target.clock, remembered=True)
         begun = time.monotonic()
         timing = self._timer(original, candidate, feeds, budget_s)
         timing = replace(timing, remembered=False, seconds=time.monotonic() - begun)
         fields = asdict(timing)
-        with closing(CostCache(self._path)) as cache:
-            cache.put_all({keys[field]: float(fields[field]) for field in _SECONDS})
+        self._store.model_timings.put(key, ModelTiming(*(fields[name] for name in ModelTiming._fields)))
         return timing
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import onnx
 
+from superopt.optimizer.model_timer import Timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.source import Source
-from superopt.optimizer.timing_cache import Timer, TimingCache
 from superopt.runtime import (
     CannotRun,
     Feeds,
@@ -29,7 +29,6 @@ from superopt.runtime import (
     input_specs,
     open_session,
     spread,
-    time_models,
     with_specials,
     worst_of,
 )
@@ -38,9 +37,6 @@ __all__ = ["Validator", "loadable"]
 
 # Sizes to assume for dynamic dimensions, in order: networks that halve an image several times do not run at 1.
 _ASSUMED_SIZES = (1, 32, 224)
-# Where the weights of both models do not fit into the caches together, the first runs after a change of models fetch
-# them from memory. A deployed model does not alternate with another one, so samples are long enough to hide that.
-_SAMPLE_SECONDS = 0.05
 # Protobuf's limit of 2 GiB a message, with room for its own overhead.
 _MAX_MESSAGE_BYTES = 2**31 - 2**20
 # The original's relative spread between optimization levels above which a comparison of outputs says little.
@@ -65,8 +61,8 @@ class Validator:
     """Compares candidates with the original and times them against it.
 
     Holds random inputs for the original, and its outputs on them, as the options `inputs`, `seed` and `shapes` say.
-    With numerics "exact" candidates must give the same bits, also on an input with NaN and infinities. `timer` replaces
-    the measurement.
+    With numerics "exact" candidates must give the same bits, also on an input with NaN and infinities. `timer` measures
+    a candidate against the original.
 
     `shapes` are the shapes of all inputs, `feeds` the random inputs, `tolerance` the tolerance of the comparison, and
     `notices` lines for the user.
@@ -75,9 +71,9 @@ class Validator:
     for shapes that the original does not take.
     """
 
-    def __init__(self, source: Source, target: Target, options: Options, timer: Timer | None = None) -> None:
+    def __init__(self, source: Source, target: Target, options: Options, timer: Timer) -> None:
         self._source, self._target, self._exact = source, target, options.numerics == "exact"
-        self._timer = timer or TimingCache(self._time_interleaved, target, source, remeasure=options.remeasure)
+        self._timer = timer
         seed, specs = options.seed, input_specs(source.proto)
         fix_shapes(specs, options.shapes)  # unusable shapes are refused before a session is opened
         session = open_session(source.runnable, target)
@@ -122,24 +118,6 @@ class Validator:
     def time(self, candidate: bytes | Path, budget_s: float) -> Timing:
         """Time the original against the candidate, interleaved. Raises CannotRun."""
         return self._timer(self._source.runnable, candidate, self.feeds[0], budget_s)
-
-    def _time_interleaved(
-        self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float
-    ) -> Timing:
-        def maker(model: bytes | Path) -> Callable[[], Callable[[], object]]:
-            def make() -> Callable[[], object]:
-                session = open_session(model, self._target)
-                return lambda: session.run(feeds)
-
-            return make
-
-        return time_models(
-            maker(original),
-            maker(candidate),
-            budget_s=budget_s,
-            cpu_clock=self._target.cpu_clock,
-            sample_s=_SAMPLE_SECONDS,
-        )
 
 
 def _runnable_shapes(

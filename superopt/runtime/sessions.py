@@ -62,6 +62,11 @@ class Target:
         """Whether CPU time tells how long a run takes: one thread does all of it."""
         return self.provider == "cpu" and self.threads == 1
 
+    @property
+    def clock(self) -> str:
+        """ "cpu" or "wall": the clock by which a run is timed."""
+        return "cpu" if self.cpu_clock else "wall"
+
 
 class Session:
     """A loaded model. `run` takes and gives arrays; sequences come as lists, as ONNX Runtime has them."""

@@ -1,7 +1,6 @@
 """Cost-based backtracking search over proven rules, region by region."""
 
 from superopt.search.cost.analytic import AnalyticCost, CostModel
-from superopt.search.cost.cache import CostCache, default_path
 from superopt.search.cost.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
 from superopt.search.cost.measured import MeasuredCost
 from superopt.search.cost.region_timer import Gain, ModelTimer, RegionTimer, Untimed
@@ -15,7 +14,6 @@ __all__ = [
     "EFFORTS",
     "AnalyticCost",
     "Attempts",
-    "CostCache",
     "CostModel",
     "Device",
     "DeviceError",
@@ -26,7 +24,6 @@ __all__ = [
     "RegionTimer",
     "SearchResult",
     "Untimed",
-    "default_path",
     "device_of",
     "find_device",
     "search",

@@ -11,12 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from superopt.optimizer import optimize, timing_cache
+from superopt.optimizer import optimize, run
 from superopt.optimizer.source import Source, model_digest
 from superopt.optimizer.timing_cache import TimingCache
-from superopt.optimizer.validator import Validator
 from superopt.runtime import Feeds, Target, Timing
-from superopt.search import CostCache
+from superopt.store import ResultStore
 from tests.support.models import lora
 
 CPU = Target("cpu", 1)
@@ -37,12 +36,12 @@ class Timer:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "costs.sqlite"
+    return tmp_path / "store.sqlite"
 
 
 def cached(timer: Timer, path: Path, original: bytes = b"one", target: Target = CPU, **options: Any) -> TimingCache:
     source = SimpleNamespace(digest=model_digest(original))
-    return TimingCache(timer, target, source, path=path, **options)
+    return TimingCache(timer, target, source, ResultStore(path), **options)
 
 
 def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
@@ -52,14 +51,6 @@ def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
     assert timer.calls == 1 and not first.remembered and again.remembered
     assert again == Timing(**{**vars(first), "remembered": True})
     assert again.seconds == first.seconds > 0  # what it took then
-
-
-def test_no_file_is_left_open(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[CostCache] = []
-    monkeypatch.setattr(timing_cache, "CostCache", lambda path: opened.append(CostCache(path)) or opened[-1])
-    for _ in range(2):
-        cached(Timer(), path)(b"one", b"other", FEEDS, 5.0)
-    assert opened and all(cache.problem is None and cache._connection is None for cache in opened)
 
 
 def test_measured_anew_on_demand_and_then_remembered(path: Path) -> None:
@@ -105,7 +96,7 @@ def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None
     timer = Timer()
 
     def timed() -> Timing:
-        return TimingCache(timer, CPU, Source(model), path=path)(model, b"other", FEEDS, 5.0)
+        return TimingCache(timer, CPU, Source(model), ResultStore(path))(model, b"other", FEEDS, 5.0)
 
     timed()
     assert timed().remembered and Source(model).digest == model_digest(model)
@@ -117,7 +108,7 @@ def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None
 
 def test_the_same_run_has_the_same_result(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timer = Timer()
-    monkeypatch.setattr(Validator, "_time_interleaved", lambda self, *arguments: timer(*arguments))
+    monkeypatch.setattr(run, "interleaved_timer", lambda target: timer)
     first, again = (optimize(lora(), rules=lora_rules, ep="cpu", threads=1, budget=5.0) for _ in range(2))
     assert first.changed and again.changed and first.latency is not None and again.latency is not None
     assert not first.latency.remembered and again.latency.remembered and first.latency.ratio == again.latency.ratio

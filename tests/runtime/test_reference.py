@@ -12,8 +12,9 @@ from superopt.ir.term import var
 from superopt.ir.types import tensor
 from superopt.runtime import Target
 from superopt.runtime.reference import reference_seconds
-from superopt.search import CostCache, MeasuredCost
+from superopt.search import MeasuredCost
 from superopt.search.cost import operator_timer
+from superopt.store import ResultStore
 
 RELU = make("Relu", (var("x", tensor(64, 64)),))
 
@@ -32,7 +33,7 @@ def test_a_slow_minute_changes_no_cost(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(operator_timer, "reference_seconds", lambda: 2e-4)
     monkeypatch.setattr(operator_timer, "_samples", samples)
-    cost = MeasuredCost(Target("cpu", 1), cache=CostCache(tmp_path / "costs.sqlite"))
+    cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "costs.sqlite"))
     assert cost._timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)
     pace = slow
     assert cost._timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)

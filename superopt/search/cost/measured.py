@@ -1,4 +1,4 @@
-"""Measured cost model: each operator is measured once on the target, and its time is kept in a cache on disk."""
+"""Measured cost model: each operator is measured once on the target, and its time is stored for later runs."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from superopt.ir.infer import OPERATORS
 from superopt.ir.term import Term
 from superopt.runtime import Target
 from superopt.search.cost.analytic import AnalyticCost, CostModel
-from superopt.search.cost.cache import CostCache
 from superopt.search.cost.device import device_of
 from superopt.search.cost.measurement_key import conditions
 from superopt.search.cost.microbench import Unmeasurable, Unrunnable
 from superopt.search.cost.operator_form import describe, isolated, lookup_key
 from superopt.search.cost.operator_timer import OperatorTimer
+from superopt.store import EstimateKey, OperatorKey, ResultStore, Seconds
 
 __all__ = ["MeasuredCost"]
 
-_FORMAT_VERSION = 4  # of measurements; a change makes old cache entries void
 # A measurement reads weights from a warm cache. Models that were tried stream them from memory at 36 to 44 GB/s.
 _SECONDS_PER_WEIGHT_BYTE = 2.5e-11
 # Cost of an operator that the runtime cannot run: more than any rewrite gains.
@@ -46,7 +45,7 @@ class MeasuredCost:
     names, so that a repetition sees the same costs.
 
     An operator that the runtime cannot run costs more than anything gains, unless it is one of the operators `present`
-    in the model, which runs. `sizes` are values of symbolic sizes. `counts` and `notices` tell where costs came from.
+    in the model, which runs. `sizes` are values of symbolic sizes. `counts` tells where costs came from.
     """
 
     seconds_per_weight_byte = _SECONDS_PER_WEIGHT_BYTE
@@ -57,7 +56,7 @@ class MeasuredCost:
         *,
         sizes: Mapping[str, int] | None = None,
         opset: int = 17,
-        cache: CostCache | None = None,
+        store: ResultStore | None = None,
         fallback: CostModel | None = None,
         budget_s: float = math.inf,
         run: str = "",
@@ -66,19 +65,14 @@ class MeasuredCost:
         self.target, self.sizes, self.budget_s, self.run = target, dict(sizes or {}), budget_s, run
         self._present = {_kernel(term) for term in present}
         self.fallback = fallback or AnalyticCost(device_of(target.provider), target.threads, self.sizes)
-        self.cache = cache or CostCache()
+        self.store = store or ResultStore()
         self.counts = _SourceCounts()
         self.spent_s = 0.0
-        self._prefix = f"{_FORMAT_VERSION}|{conditions(target, opset)}"
-        self._timer = OperatorTimer(target, opset, self.cache, self._prefix, self.fallback)
-        self._known: dict[str, float] = {}
-        self._cache_keys: dict[tuple[object, ...], str] = {}  # by lookup key
+        self._conditions = conditions(target, opset)
+        self._timer = OperatorTimer(target, opset, self.store, self.fallback)
+        self._known: dict[OperatorKey, float] = {}
+        self._store_keys: dict[tuple[object, ...], OperatorKey] = {}  # by lookup key
         self._ratios: dict[str, list[float]] = {}
-
-    @property
-    def notices(self) -> list[str]:
-        """Messages about these costs for the user."""
-        return [self.cache.problem] if self.cache.problem else []
 
     def cost(self, term: Term) -> float:
         """Return the seconds for the one operator `term`."""
@@ -87,36 +81,32 @@ class MeasuredCost:
         if term.op not in OPERATORS:
             return self.fallback.cost(term)
         alike = lookup_key(term)
-        key = self._cache_keys.get(alike)
+        key = self._store_keys.get(alike)
         if key is not None and (seconds := self._known.get(key)) is not None:
             return seconds
         try:
             alone = isolated(term, self.sizes)
         except Unmeasurable:
             return self._estimate(term)
-        key = self._cache_keys[alike] = self.cache_key(alone)
+        key = self._store_keys[alike] = OperatorKey(self._conditions, describe(alone))
         if key not in self._known:
             self._known[key] = self._look_up(term, alone, key)
         return self._known[key]
 
-    def cache_key(self, alone: Term) -> str:
-        """Return the key of an isolated operator in the cache."""
-        return f"{self._prefix}|{describe(alone)}"
-
-    def _look_up(self, term: Term, alone: Term, key: str) -> float:
-        """Return the cached seconds, else a measurement, else an estimate."""
-        estimate_key = f"{_FORMAT_VERSION}|estimate|{self.run}|{key}"
+    def _look_up(self, term: Term, alone: Term, key: OperatorKey) -> float:
+        """Return the stored seconds, else a measurement, else an estimate."""
+        estimate_key = EstimateKey(self.run, *key)
         # An estimate of the same run comes first, whatever other runs have measured since.
-        if self.run and (seconds := self.cache.get(estimate_key)) is not None:
+        if self.run and (row := self.store.operator_estimates.get(estimate_key)):
             self.counts.estimated += 1
-            return seconds
-        seconds = self.cache.get(key)
-        if seconds is not None:
+            return row.seconds
+        if row := self.store.operator_costs.get(key):
+            seconds = row.seconds
             self.counts.cached += 1
         elif self.spent_s > self.budget_s:
             seconds = self._estimate(term)
             if self.run:
-                self.cache.put(estimate_key, seconds)
+                self.store.operator_estimates.put(estimate_key, Seconds(seconds))
             return seconds
         else:
             begun = time.monotonic()
@@ -127,7 +117,7 @@ class MeasuredCost:
                 seconds = _UNRUNNABLE_SECONDS
             except Unmeasurable:
                 seconds = math.inf
-            self.cache.put(key, seconds)
+            self.store.operator_costs.put(key, Seconds(seconds))
             self.spent_s += time.monotonic() - begun
         if seconds == _UNRUNNABLE_SECONDS and _kernel(term) not in self._present:
             return seconds

@@ -19,9 +19,10 @@ from superopt.ir.types import tensor
 from superopt.runtime import Target
 from superopt.runtime.reference import reference_seconds
 from superopt.search.cost.analytic import CostModel
-from superopt.search.cost.cache import CostCache
+from superopt.search.cost.measurement_key import conditions
 from superopt.search.cost.microbench import Array, Unmeasurable, random_array, runner, single_element
 from superopt.search.cost.work import bytes_of
+from superopt.store import CalibrationKey, ResultStore, Seconds
 
 __all__ = ["OperatorTimer"]
 
@@ -40,13 +41,13 @@ _MIN_OPERATOR_SECONDS = 3e-7  # no operator is started in less
 
 
 class OperatorTimer:
-    """Measures operators on one target. Reference times are kept in `cache` under keys that begin with `prefix`.
+    """Measures operators on one target. Reference times are kept in `store`.
 
     `estimate` is a cost model that says roughly how long an operator takes.
     """
 
-    def __init__(self, target: Target, opset: int, cache: CostCache, prefix: str, estimate: CostModel) -> None:
-        self.target, self.opset, self.cache, self.prefix, self.estimate = target, opset, cache, prefix, estimate
+    def __init__(self, target: Target, opset: int, store: ResultStore, estimate: CostModel) -> None:
+        self.target, self.opset, self.store, self.estimate = target, opset, store, estimate
 
     def seconds(self, alone: Term) -> float:
         """Return the seconds of an isolated operator. Raises Unmeasurable."""
@@ -90,13 +91,13 @@ class OperatorTimer:
     @functools.cached_property
     def _sink_seconds(self) -> float:
         """Seconds of reading one element of a tensor: the two models differ in how often they do."""
-        key = f"{self.prefix}|sink"
-        seconds = self.cache.get(key)
-        if seconds is None:
+        key = CalibrationKey(conditions(self.target, self.opset), "sink")
+        row = self.store.calibrations.get(key)
+        if row is None:
             inputs = [single_element(var(f"x{k}", tensor(8))) for k in range(_COPIES + 1)]
-            seconds = (self._seconds_of_model(inputs, {}) - self._seconds_of_model(inputs[:1], {})) / _COPIES
-            self.cache.put(key, seconds)
-        return seconds
+            row = Seconds((self._seconds_of_model(inputs, {}) - self._seconds_of_model(inputs[:1], {})) / _COPIES)
+            self.store.calibrations.put(key, row)
+        return row.seconds
 
     def _seconds_of_model(self, outputs: Sequence[Term], weights: Mapping[str, Array]) -> float:
         run = runner(outputs, weights, self.target, opset=self.opset)
@@ -110,12 +111,12 @@ class OperatorTimer:
     @functools.cached_property
     def _reference(self) -> float:
         """Seconds of the reference computation when something was first measured on this machine."""
-        key = f"{self.prefix}|reference"
-        seconds = self.cache.get(key)
-        if seconds is None:
-            seconds = min(reference_seconds() for _ in range(_REFERENCE_SAMPLES))
-            self.cache.put(key, seconds)
-        return seconds
+        key = CalibrationKey(conditions(self.target, self.opset), "reference")
+        row = self.store.calibrations.get(key)
+        if row is None:
+            row = Seconds(min(reference_seconds() for _ in range(_REFERENCE_SAMPLES)))
+            self.store.calibrations.put(key, row)
+        return row.seconds
 
 
 def _samples(

@@ -10,15 +10,14 @@ from typing import NamedTuple, TypeAlias
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.term import Term, topological, var
 from superopt.runtime import Target, Timing, time_models
-from superopt.search.cost.cache import CostCache
 from superopt.search.cost.measurement_key import conditions
 from superopt.search.cost.microbench import Array, Unmeasurable, concrete, runner, single_element
 from superopt.search.cost.work import bytes_of
 from superopt.search.region import canonical
+from superopt.store import RegionKey, RegionTiming, ResultStore, Seconds, UntimedRegionKey
 
 __all__ = ["Gain", "ModelTimer", "RegionTimer", "Untimed"]
 
-_FORMAT_VERSION = 4  # of timings; a change makes old cache entries void
 # A first timing whose interval holds both a loss and a gain is repeated with this many times the seconds.
 _LOSS_RATIO, _GAIN_RATIO = 0.99, 1.02
 _REPEATED_TIMING_FACTOR = 4.0
@@ -50,7 +49,7 @@ class ModelTimer:
     `weights` are the model's arrays, `sizes` the values of symbolic sizes. A region gets about `budget_s` seconds, all
     regions together about `total_budget_s`. `spent_s` is the time that measuring has taken.
 
-    Results are kept in `cache`. An entry holds for every region of the same terms, whatever its weights, so that a
+    Results are kept in `store`. A row holds for every region of the same terms, whatever its weights, so that a
     repeated run decides the same. That a region was not timed for lack of time is remembered for repetitions of the
     same run, which `run` names.
     """
@@ -64,12 +63,12 @@ class ModelTimer:
         opset: int = 17,
         budget_s: float = 0.8,
         total_budget_s: float = math.inf,
-        cache: CostCache | None = None,
+        store: ResultStore | None = None,
         run: str = "",
     ) -> None:
         self.target, self.weights, self.sizes = target, weights, dict(sizes or {})
         self.opset, self.budget_s, self.total_budget_s = opset, budget_s, total_budget_s
-        self.cache, self.run = cache, run
+        self.store, self.run = store, run
         self.spent_s = 0.0
 
     def __call__(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
@@ -77,33 +76,32 @@ class ModelTimer:
 
         If the interval of the ratio reaches down to a loss, its lower end is returned as the ratio.
         """
-        if self.cache is None:
+        if self.store is None:
             return self._time_within_budget(before, after)
         key = self._key(before, after)
-        untimed_key = f"{key}|untimed|{self.run}"
-        if self.run and self.cache.get(untimed_key) is not None:  # whatever other runs have timed since
+        untimed_key = UntimedRegionKey(self.run, *key)
+        if self.run and self.store.untimed_regions.get(untimed_key) is not None:  # whatever other runs have timed since
             raise Untimed
-        keys = [f"{key}|{field}" for field in Gain._fields]
-        ratio, low = (self.cache.get(key) for key in keys)
-        if ratio is None or low is None:
+        row = self.store.region_timings.get(key)
+        if row is None:
             try:
-                ratio, low = self._time_within_budget(before, after) or (math.inf, math.inf)
+                row = RegionTiming(*(self._time_within_budget(before, after) or (math.inf, math.inf)))
             except Untimed:
                 if self.run:
-                    self.cache.put(untimed_key, math.inf)
+                    self.store.untimed_regions.put(untimed_key, Seconds(self.spent_s))
                 raise
-            self.cache.put_all(dict(zip(keys, (ratio, low), strict=True)))
-        return None if math.isinf(ratio) else Gain(ratio, low)
+            self.store.region_timings.put(key, row)
+        return None if math.isinf(row.ratio) else Gain(row.ratio, row.low)
 
     def _time_within_budget(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
         if self.spent_s > self.total_budget_s:
             raise Untimed
         return self._time(before, after)
 
-    def _key(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> str:
-        graphs = ">".join(",".join(term.digest for term in canonical(graph) or graph) for graph in (before, after))
+    def _key(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> RegionKey:
+        graphs = [",".join(term.digest for term in canonical(graph) or graph) for graph in (before, after)]
         sizes = ",".join(f"{name}={size}" for name, size in sorted(self.sizes.items()))
-        return f"{_FORMAT_VERSION}|{conditions(self.target, self.opset)}|region|{sizes}|{graphs}"
+        return RegionKey(conditions(self.target, self.opset), sizes, *graphs)
 
     def _time(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
         sample_s = _LONG_SAMPLE_SECONDS if _weight_bytes(before) > _NEAR_CACHE_BYTES else _SAMPLE_SECONDS

@@ -1,11 +1,7 @@
-"""Costs on disk: several processes, damage, and that a repeated run sees what the first one saw."""
+"""Costs of earlier runs: a repeated run sees what the first one saw."""
 
 from __future__ import annotations
 
-import contextlib
-import math
-import multiprocessing
-import sqlite3
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -19,93 +15,20 @@ from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.runtime import Target, Timing
-from superopt.search import AnalyticCost, CostCache, Gain, MeasuredCost, ModelTimer, Untimed
+from superopt.search import AnalyticCost, Gain, MeasuredCost, ModelTimer, Untimed
 from superopt.search.cost import measurement_key as machine
 from superopt.search.cost import region_timer as timer
 from superopt.search.cost.measurement_key import hardware
 from superopt.search.cost.microbench import Unmeasurable, concrete_attrs
 from superopt.search.cost.operator_form import describe, isolated
 from superopt.search.cost.operator_timer import OperatorTimer
+from superopt.store import ResultStore
 
 CPU = Target("cpu", 1)
-WRITES = 150
 
 
 def relu(size: int) -> Term:
     return make("Relu", (var("x", tensor(size, 64)),))
-
-
-def _write(path: str, number: int, barrier: Any) -> None:
-    barrier.wait()  # the file does not exist yet: both make it
-    cache = CostCache(Path(path))
-    for k in range(WRITES):
-        cache.put_all({f"{number}/{k}/a": float(k), f"{number}/{k}/b": float(k)})
-        cache.put("common", 1.0)
-    assert cache.problem is None
-
-
-def test_two_processes_write_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "costs.sqlite"
-    spawn = multiprocessing.get_context("spawn")
-    barrier = spawn.Barrier(2)
-    processes = [spawn.Process(target=_write, args=(str(path), number, barrier)) for number in range(2)]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join()
-    assert [process.exitcode for process in processes] == [0, 0]
-    with contextlib.closing(sqlite3.connect(path)) as connection:
-        assert connection.execute("SELECT count(*) FROM cost").fetchone() == (2 * 2 * WRITES + 1,)
-        assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-
-
-def test_what_one_process_wrote_another_reads(tmp_path: Path) -> None:
-    one, other = CostCache(tmp_path / "costs.sqlite"), CostCache(tmp_path / "costs.sqlite")
-    assert other.get("a") is None
-    one.put("a", 0.1)
-    one.put("never", math.inf)
-    assert (other.get("a"), other.get("never")) == (0.1, math.inf)  # to the last bit
-
-
-def test_a_cache_that_cannot_be_written_is_a_notice_not_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("not a folder")
-    cache = CostCache(tmp_path / "file" / "costs.sqlite")
-    assert cache.problem is not None and "not kept" in cache.problem
-    cache.put("a", 1.0)
-    assert cache.get("a") == 1.0
-
-
-def test_a_damaged_file_is_left_alone_and_said(tmp_path: Path) -> None:
-    damaged = tmp_path / "damaged.sqlite"
-    damaged.write_bytes(b"this is no database, only some bytes" * 40)
-    cache = CostCache(damaged)
-    assert cache.problem is not None and str(damaged) in cache.problem and "remove the file" in cache.problem
-    cache.put("a", 1.0)
-    assert cache.get("a") == 1.0 and damaged.read_bytes().startswith(b"this is no database")
-
-
-def test_a_file_damaged_while_it_is_open(tmp_path: Path) -> None:
-    path = tmp_path / "costs.sqlite"
-    cache = CostCache(path)
-    for k in range(500):
-        cache.put(f"{k} {'long' * 20}", 1.0)
-    size = path.stat().st_size
-    path.write_bytes(path.read_bytes()[:2048] + b"\xff" * (size - 2048))
-    fresh = CostCache(path)
-    assert fresh.get(f"7 {'long' * 20}") is None
-    fresh.put("a", 2.0)
-    assert fresh.get("a") == 2.0 and fresh.problem is not None
-
-
-def test_entries_that_are_no_seconds_are_not_believed(tmp_path: Path) -> None:
-    cache = CostCache(tmp_path / "costs.sqlite")
-    with contextlib.closing(sqlite3.connect(tmp_path / "costs.sqlite")) as connection:
-        connection.execute("INSERT INTO cost VALUES ('text', 'soon'), ('less', -1.0)")
-        connection.commit()
-    assert cache.get("text") is None and cache.get("less") is None
-    for wrong in (math.nan, -1.0):
-        with pytest.raises(ValueError, match="no seconds"):
-            cache.put("a", wrong)
 
 
 def test_the_key_tells_conditions_apart(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,17 +58,17 @@ def test_symbols_in_attributes_take_their_sizes() -> None:
 
 def test_estimates_for_want_of_time_are_the_same_in_a_repetition(tmp_path: Path) -> None:
     path = tmp_path / "costs.sqlite"
-    first = MeasuredCost(CPU, cache=CostCache(path), run="a")
+    first = MeasuredCost(CPU, store=ResultStore(path), run="a")
     seconds = [first.cost(relu(64))]
     first.budget_s = -1.0
     seconds.append(first.cost(relu(128)))
     assert (first.counts.measured, first.counts.estimated) == (1, 1)
-    again = MeasuredCost(CPU, cache=CostCache(path), run="a")  # which would have the time
+    again = MeasuredCost(CPU, store=ResultStore(path), run="a")  # which would have the time
     assert [again.cost(relu(64)), again.cost(relu(128))] == seconds
     assert (again.counts.measured, again.counts.cached, again.counts.estimated) == (0, 1, 1)
-    other = MeasuredCost(CPU, cache=CostCache(path), run="b")
+    other = MeasuredCost(CPU, store=ResultStore(path), run="b")
     assert other.cost(relu(128)) != seconds[1] and other.counts.measured == 1
-    assert MeasuredCost(CPU, cache=CostCache(path), run="a").cost(relu(128)) == seconds[1]  # even then
+    assert MeasuredCost(CPU, store=ResultStore(path), run="a").cost(relu(128)) == seconds[1]  # even then
 
 
 def test_what_cannot_be_measured_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,7 +80,7 @@ def test_what_cannot_be_measured_is_tried_once(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(OperatorTimer, "seconds", refuse)
     for _ in range(2):
-        cost = MeasuredCost(CPU, cache=CostCache(tmp_path / "costs.sqlite"))
+        cost = MeasuredCost(CPU, store=ResultStore(tmp_path / "costs.sqlite"))
         assert cost.cost(relu(64)) == AnalyticCost().cost(relu(64))
         assert cost.counts.estimated == 1
     assert len(tried) == 1
@@ -172,13 +95,13 @@ def test_what_the_runtime_does_not_run_is_too_dear_unless_the_model_has_it(tmp_p
 
     path = tmp_path / "costs.sqlite"
     for _ in range(2):  # as measured, and as remembered
-        cost = MeasuredCost(CPU, cache=CostCache(path))
+        cost = MeasuredCost(CPU, store=ResultStore(path))
         assert cost.cost(recurrent("float", 2)) < 1e-3
         assert cost.cost(recurrent("double", 2)) > 1.0
-        within = MeasuredCost(CPU, cache=CostCache(path), present=[recurrent("double", 4)])
+        within = MeasuredCost(CPU, store=ResultStore(path), present=[recurrent("double", 4)])
         assert within.cost(recurrent("double", 2)) < 1e-3
         assert (
-            MeasuredCost(CPU, cache=CostCache(path), present=[recurrent("float", 4)]).cost(recurrent("double", 2)) > 1
+            MeasuredCost(CPU, store=ResultStore(path), present=[recurrent("float", 4)]).cost(recurrent("double", 2)) > 1
         )
 
 
@@ -192,7 +115,7 @@ def _layer(weight: str) -> Term:
 
 def _timed(path: Path) -> Callable[[str], Gain | None]:
     weights = {name: np.ones((64, 64), np.float32) for name in ("w", "v")}
-    run = ModelTimer(CPU, weights, cache=CostCache(path), budget_s=0.02)
+    run = ModelTimer(CPU, weights, store=ResultStore(path), budget_s=0.02)
     return lambda name: run((_layer(name),), (make("Abs", (_layer(name),)),))
 
 
@@ -208,7 +131,7 @@ def test_regions_are_timed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert _timed(path)("w") == gain == _timed(path)("v")  # weights of the same types are the same region
     weights = {"w": np.ones((64, 64), np.float32)}
     for different in (Target("cpu", 2), CPU):
-        other = ModelTimer(different, weights, cache=CostCache(path), opset=18)
+        other = ModelTimer(different, weights, store=ResultStore(path), opset=18)
         with pytest.raises(AssertionError, match="timed again"):
             other((_layer("w"),), (make("Abs", (_layer("w"),)),))
 
@@ -216,10 +139,10 @@ def test_regions_are_timed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_that_a_region_cannot_be_timed_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = make("Relu", (var("x", TensorType("float", (symbol("n"), 4))),))
     path = tmp_path / "costs.sqlite"
-    assert ModelTimer(CPU, {}, cache=CostCache(path))((x,), (x,)) is None
+    assert ModelTimer(CPU, {}, store=ResultStore(path))((x,), (x,)) is None
     monkeypatch.setattr(ModelTimer, "_time", lambda *_: Gain(1.0, 1.0))
-    assert ModelTimer(CPU, {}, cache=CostCache(path))((x,), (x,)) is None
-    assert ModelTimer(CPU, {}, cache=CostCache(path), sizes={"n": 2})((x,), (x,)) == (1.0, 1.0)
+    assert ModelTimer(CPU, {}, store=ResultStore(path))((x,), (x,)) is None
+    assert ModelTimer(CPU, {}, store=ResultStore(path), sizes={"n": 2})((x,), (x,)) == (1.0, 1.0)
 
 
 def test_what_was_not_timed_for_want_of_time_is_not_timed_by_the_same_run(
@@ -229,7 +152,7 @@ def test_what_was_not_timed_for_want_of_time_is_not_timed_by_the_same_run(
     monkeypatch.setattr(ModelTimer, "_time", lambda *_: Gain(1.5, 1.5))
 
     def ask(most_s: float, run: str) -> Gain | None:
-        timer = ModelTimer(CPU, {}, cache=CostCache(path), total_budget_s=most_s, run=run)
+        timer = ModelTimer(CPU, {}, store=ResultStore(path), total_budget_s=most_s, run=run)
         return timer((_layer("w"),), (make("Abs", (_layer("w"),)),))
 
     for most_s in (-1.0, 10.0):

@@ -1,0 +1,40 @@
+"""Measurement of one model against another in ONNX Runtime, interleaved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TypeAlias
+
+from superopt.runtime import Feeds, Target, Timing, open_session, time_models
+
+__all__ = ["Timer", "interleaved_timer"]
+
+# (original, candidate, inputs, seconds to measure) -> timing
+Timer: TypeAlias = Callable[[bytes | Path, bytes | Path, Feeds, float], Timing]
+
+# Where the weights of both models do not fit into the caches together, the first runs after a change of models fetch
+# them from memory. A deployed model does not alternate with another one, so samples are long enough to hide that.
+_SAMPLE_SECONDS = 0.05
+
+
+def interleaved_timer(target: Target) -> Timer:
+    """A timer that opens fresh sessions of both models on `target` and runs them in turns. It raises CannotRun."""
+    return partial(_time_interleaved, target)
+
+
+def _time_interleaved(
+    target: Target, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float
+) -> Timing:
+    def make(model: bytes | Path) -> Callable[[], object]:
+        session = open_session(model, target)
+        return lambda: session.run(feeds)
+
+    return time_models(
+        partial(make, original),
+        partial(make, candidate),
+        budget_s=budget_s,
+        cpu_clock=target.cpu_clock,
+        sample_s=_SAMPLE_SECONDS,
+    )

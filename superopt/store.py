@@ -1,0 +1,285 @@
+"""Results of earlier runs: measurements, timings, verdicts and preferred strategies, in one SQLite file.
+
+The file lies in the user's cache directory and serves any number of processes at once. Each kind of result is a table
+with columns of its own; a row is written whole or not at all, so an interrupted process loses nothing.
+
+A file that cannot be used (damaged, read-only, or no directory for it) is as good as none: results are then kept for
+this process only, and `ResultStore.problem` says so. A file of another `SCHEMA_VERSION` is emptied.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any, Generic, NamedTuple, TypeVar, get_type_hints
+
+import platformdirs
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "CalibrationKey",
+    "EstimateKey",
+    "ModelTiming",
+    "ModelTimingKey",
+    "OperatorKey",
+    "RegionKey",
+    "RegionTiming",
+    "ResultStore",
+    "Seconds",
+    "StrategyKey",
+    "StrategyLabel",
+    "Table",
+    "UntimedRegionKey",
+    "VerdictKey",
+    "VerdictProof",
+    "default_path",
+]
+
+# To be raised when a table changes, or the way in which any of the numbers is measured.
+SCHEMA_VERSION = 1
+
+_WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
+
+
+class OperatorKey(NamedTuple):
+    """An operator with its attributes and operand types, under the conditions of a measurement."""
+
+    conditions: str
+    operator: str
+
+
+class EstimateKey(NamedTuple):
+    """An operator that the run named `run` had no time to measure."""
+
+    run: str
+    conditions: str
+    operator: str
+
+
+class CalibrationKey(NamedTuple):
+    """A quantity that measurements of operators refer to, by name."""
+
+    conditions: str
+    quantity: str
+
+
+class Seconds(NamedTuple):
+    """Seconds; infinite where nothing can be measured."""
+
+    seconds: float
+
+
+class RegionKey(NamedTuple):
+    """A region before and after its rewrite, by the digests of its outputs, at the values of symbolic `sizes`."""
+
+    conditions: str
+    sizes: str
+    before: str
+    after: str
+
+
+class UntimedRegionKey(NamedTuple):
+    """A region that the run named `run` had no time to measure; fields as in `RegionKey`."""
+
+    run: str
+    conditions: str
+    sizes: str
+    before: str
+    after: str
+
+
+class RegionTiming(NamedTuple):
+    """Seconds before by seconds after, and the lower end of the 95% interval of that; both infinite where the region
+    cannot run on its own."""
+
+    ratio: float
+    low: float
+
+
+class ModelTimingKey(NamedTuple):
+    """Two models and the inputs that they ran on, by their digests, and the length of the measurement in seconds."""
+
+    conditions: str
+    original: str
+    candidate: str
+    inputs: str
+    budget_s: float
+
+
+class ModelTiming(NamedTuple):
+    """A `superopt.runtime.Timing` of two models; `seconds` is the time that the measurement took."""
+
+    before: float
+    after: float
+    ratio: float
+    low: float
+    high: float
+    wall_before: float
+    wall_after: float
+    rounds: int
+    seconds: float
+
+
+class VerdictKey(NamedTuple):
+    """An equation, by the digests of its sides, at a signature, and the kernel that was asked."""
+
+    kernel: str
+    equation: str
+    signature: str
+
+
+class VerdictProof(NamedTuple):
+    """The proof as JSON; None where the kernel found none."""
+
+    proof: str | None
+
+
+class StrategyKey(NamedTuple):
+    """A search request, and the length in seconds of the measurements that compared its strategies."""
+
+    conditions: str
+    request: str
+    measure_s: float
+
+
+class StrategyLabel(NamedTuple):
+    """The label of the strategy that gave the fastest result."""
+
+    label: str
+
+
+Key = TypeVar("Key", bound=tuple[Any, ...])
+Row = TypeVar("Row", bound=tuple[Any, ...])
+
+_COLUMN_TYPES = {
+    str: "TEXT NOT NULL",
+    str | None: "TEXT",
+    int: "INTEGER NOT NULL",
+    float: "REAL NOT NULL",
+}
+
+
+class Table(Generic[Key, Row]):
+    """Rows by key. The fields of `key_type` and `row_type`, both named tuples, are the columns."""
+
+    def __init__(self, store: ResultStore, name: str, key_type: type[Key], row_type: type[Row]) -> None:
+        self.key_type, self.row_type = key_type, row_type
+        self.key_columns: dict[str, Any] = get_type_hints(key_type)
+        self.row_columns: dict[str, Any] = get_type_hints(row_type)
+        keys, values = self.key_columns, self.row_columns
+        columns = [f"{column} {_COLUMN_TYPES[type]}" for column, type in (*keys.items(), *values.items())]
+        self._store = store
+        self._memory: dict[Key, Row] = {}
+        self._select = f"SELECT {', '.join(values)} FROM {name} WHERE " + " AND ".join(f"{key} = ?" for key in keys)
+        self._insert = f"INSERT OR REPLACE INTO {name} VALUES ({', '.join('?' * len(columns))})"
+        self.drop = f"DROP TABLE IF EXISTS {name}"
+        self.create = f"CREATE TABLE {name} ({', '.join(columns)}, PRIMARY KEY ({', '.join(keys)})) WITHOUT ROWID"
+
+    def get(self, key: Key) -> Row | None:
+        """Return the row at `key`, or None."""
+        if key not in self._memory:
+            found = self._store.execute(self._select, key)
+            if found and self._is_valid(found[0]):  # else the row was not written here
+                self._memory[key] = self.row_type(*found[0])
+        return self._memory.get(key)
+
+    def put(self, key: Key, row: Row) -> None:
+        """Store `row` at `key`. Raises ValueError for a number that is negative or not a number."""
+        if not self._is_valid(row):
+            raise ValueError(f"cannot be stored: {row}")
+        self._memory[key] = row
+        self._store.execute(self._insert, (*key, *row))
+
+    def _is_valid(self, row: tuple[Any, ...]) -> bool:
+        return all(_fits(value, type) for value, type in zip(row, self.row_columns.values(), strict=True))
+
+
+class ResultStore:
+    """The tables of one file, at `path` or in the user's cache directory.
+
+    `problem` is one line for the user where the file cannot be used. Close the store, or use it in a `with` block.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.problem: str | None = None
+        self._path = path or default_path()
+        self._connection: sqlite3.Connection | None = None
+        self.operator_costs = Table(self, "operator_cost", OperatorKey, Seconds)
+        self.operator_estimates = Table(self, "operator_estimate", EstimateKey, Seconds)
+        self.calibrations = Table(self, "calibration", CalibrationKey, Seconds)
+        self.region_timings = Table(self, "region_timing", RegionKey, RegionTiming)
+        self.untimed_regions = Table(self, "untimed_region", UntimedRegionKey, Seconds)
+        """The seconds are those that the run had spent on regions by then."""
+        self.model_timings = Table(self, "model_timing", ModelTimingKey, ModelTiming)
+        self.verdicts = Table(self, "verdict", VerdictKey, VerdictProof)
+        self.preferred_strategies = Table(self, "preferred_strategy", StrategyKey, StrategyLabel)
+        self._open()
+
+    def __enter__(self) -> ResultStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the file."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def execute(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Run one statement and return its rows; none where the file cannot be used."""
+        if self._connection is None:
+            return []
+        try:
+            return self._connection.execute(statement, values).fetchall()
+        except sqlite3.Error as error:
+            self._give_up(error)
+            return []
+
+    def _open(self) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Each statement is a transaction of its own, and waits for another process that is in one.
+            self._connection = sqlite3.connect(self._path, timeout=_WRITER_TIMEOUT_S, isolation_level=None)
+            # A row lost in a crash costs one measurement. (No WAL: switching to it fails under several processes.)
+            self._connection.execute("PRAGMA synchronous=OFF")
+            if self._version() != SCHEMA_VERSION:
+                self._create_tables()
+        except (OSError, sqlite3.Error) as error:
+            self._give_up(error)
+
+    def _version(self) -> int:
+        assert self._connection is not None
+        (row,) = self._connection.execute("PRAGMA user_version").fetchall()
+        return int(row[0])
+
+    def _create_tables(self) -> None:
+        """Replace all tables by empty ones, in one transaction."""
+        assert self._connection is not None
+        self._connection.execute("BEGIN IMMEDIATE")
+        if self._version() != SCHEMA_VERSION:  # another process may have been first
+            for table in vars(self).values():
+                if isinstance(table, Table):
+                    self._connection.execute(table.drop)
+                    self._connection.execute(table.create)
+            self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        self._connection.execute("COMMIT")
+
+    def _give_up(self, error: Exception) -> None:
+        damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+        hint = " (remove the file to begin anew)" if damaged else ""
+        self.problem = f"results are not kept for later runs: {self._path}: {error}{hint}"
+        self.close()
+
+
+def _fits(value: object, type: Any) -> bool:
+    """True for text where `type` allows it, and for a number that is neither negative nor NaN."""
+    if isinstance(value, int | float):
+        return type in (int, float) and value >= 0
+    return isinstance(value, type)
+
+
+def default_path() -> Path:
+    """The store's file in the user's cache directory."""
+    return Path(platformdirs.user_cache_dir("superopt")) / "store.sqlite"
