@@ -33,7 +33,7 @@ def test_a_slow_minute_changes_no_cost(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(operator_timer, "reference_seconds", lambda: 2e-4)
     monkeypatch.setattr(operator_timer, "_samples", samples)
-    cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "costs.sqlite"))
+    cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
     assert cost._timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)
     pace = slow
     assert cost._timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)

@@ -57,7 +57,7 @@ def test_symbols_in_attributes_take_their_sizes() -> None:
 
 
 def test_estimates_for_want_of_time_are_the_same_in_a_repetition(tmp_path: Path) -> None:
-    path = tmp_path / "costs.sqlite"
+    path = tmp_path / "store.sqlite"
     first = MeasuredCost(CPU, store=ResultStore(path), run="a")
     seconds = [first.cost(relu(64))]
     first.budget_s = -1.0
@@ -80,7 +80,7 @@ def test_what_cannot_be_measured_is_tried_once(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setattr(OperatorTimer, "seconds", refuse)
     for _ in range(2):
-        cost = MeasuredCost(CPU, store=ResultStore(tmp_path / "costs.sqlite"))
+        cost = MeasuredCost(CPU, store=ResultStore(tmp_path / "store.sqlite"))
         assert cost.cost(relu(64)) == AnalyticCost().cost(relu(64))
         assert cost.counts.estimated == 1
     assert len(tried) == 1
@@ -93,7 +93,7 @@ def test_what_the_runtime_does_not_run_is_too_dear_unless_the_model_has_it(tmp_p
         x, w, r, h, c = (var(name, tensor(*shape, dtype=dtype)) for name, shape in shapes.items())
         return make("LSTM", (x, w, r, None, h, c))
 
-    path = tmp_path / "costs.sqlite"
+    path = tmp_path / "store.sqlite"
     for _ in range(2):  # as measured, and as remembered
         cost = MeasuredCost(CPU, store=ResultStore(path))
         assert cost.cost(recurrent("float", 2)) < 1e-3
@@ -120,7 +120,7 @@ def _timed(path: Path) -> Callable[[str], Gain | None]:
 
 
 def test_regions_are_timed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "costs.sqlite"
+    path = tmp_path / "store.sqlite"
     gain = _timed(path)("w")
     assert gain is not None
 
@@ -138,7 +138,7 @@ def test_regions_are_timed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_that_a_region_cannot_be_timed_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     x = make("Relu", (var("x", TensorType("float", (symbol("n"), 4))),))
-    path = tmp_path / "costs.sqlite"
+    path = tmp_path / "store.sqlite"
     assert ModelTimer(CPU, {}, store=ResultStore(path))((x,), (x,)) is None
     monkeypatch.setattr(ModelTimer, "_time", lambda *_: Gain(1.0, 1.0))
     assert ModelTimer(CPU, {}, store=ResultStore(path))((x,), (x,)) is None
@@ -148,7 +148,7 @@ def test_that_a_region_cannot_be_timed_is_remembered(tmp_path: Path, monkeypatch
 def test_what_was_not_timed_for_want_of_time_is_not_timed_by_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "costs.sqlite"
+    path = tmp_path / "store.sqlite"
     monkeypatch.setattr(ModelTimer, "_time", lambda *_: Gain(1.5, 1.5))
 
     def ask(most_s: float, run: str) -> Gain | None:
