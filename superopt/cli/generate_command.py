@@ -12,12 +12,12 @@ import click
 
 from superopt.cli.result_table import show_summary
 from superopt.cli.terminal import NEGATIVE, Progress, errors, fail, one_line_errors, results
+from superopt.diagnose.confirmation import Confirmation, confirm
 from superopt.generate import UnknownFamily, choose, generate
 from superopt.generate.grammar import Family
 from superopt.generate.run.store import StoreError
 from superopt.generate.run.workers import WorkersError
 from superopt.ir.rule import Rule, Signature
-from superopt.optimizer.confirm import Confirmation, confirm
 from verify.verdict import Counterexample
 
 __all__ = ["generate_command"]

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from superopt.cli.default_signatures import SignatureNeeded, natural_signatures
+from superopt.diagnose.confirmation import Confirmation, confirm
 from superopt.ir.dim import Dim, Size
 from superopt.ir.notation import parse_rule, show_rule, show_signature
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import AttrVar
-from superopt.optimizer.confirm import Confirmation, confirm
 from superopt.rulebook.loading import RulesError, read_rules, rule_files
 from verify.certificates import Certificate
 from verify.diagnose.decide import decide, with_weakest

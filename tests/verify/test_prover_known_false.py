@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from superopt.diagnose.confirmation import ONE_SIDE_FAILS, TYPES_DIFFER, VALUES_DIFFER, confirm
 from superopt.ir.notation import parse_rule
-from superopt.optimizer.confirm import CONFIRMED, ONE_SIDE, SHAPES, confirm
 from tests.support.paths import TESTS
 from verify.diagnose.decide import decide
 from verify.prove.prover import Proved, Refuted
@@ -27,7 +27,11 @@ def test_verdict(path: Path) -> None:
         else:
             assert isinstance(verdict, Refuted), verdict
             assert verdict.counterexample is not None
-            assert confirm(rule, signature, verdict.counterexample).outcome in (CONFIRMED, SHAPES, ONE_SIDE)
+            assert confirm(rule, signature, verdict.counterexample).outcome in (
+                VALUES_DIFFER,
+                TYPES_DIFFER,
+                ONE_SIDE_FAILS,
+            )
 
 
 def test_every_family_has_a_refuted_and_a_guarded_case() -> None:

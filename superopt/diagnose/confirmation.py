@@ -1,7 +1,7 @@
-"""Counterexamples put to ONNX Runtime: both sides of a refuted equation as models, run on the same tensors.
+"""Counterexamples run in ONNX Runtime: both sides of a refuted equation as models, on the same tensors.
 
-The kernel refutes by its own definitions. Here the runtime says whether it sees the difference as well; where it does
-not, the kernel's definitions are wrong.
+The kernel refutes an equation by its own definitions of operators. If ONNX Runtime computes equal values where the
+kernel computes different ones, the kernel's definitions are wrong.
 """
 
 from __future__ import annotations
@@ -26,22 +26,24 @@ from superopt.onnx_io import ModelError, new_model, write_model
 from superopt.runtime import CannotRun, Target, open_session
 from verify.verdict import Counterexample
 
-__all__ = ["AGREE", "CONFIRMED", "ONE_SIDE", "SHAPES", "UNKNOWN", "Confirmation", "confirm"]
+__all__ = ["SIDES_AGREE", "VALUES_DIFFER", "ONE_SIDE_FAILS", "TYPES_DIFFER", "CANNOT_RUN", "Confirmation", "confirm"]
 
-CONFIRMED, SHAPES, ONE_SIDE = "the values differ", "the types differ", "one side does not run"
-AGREE, UNKNOWN = "the sides agree", "cannot be run here"
+VALUES_DIFFER, TYPES_DIFFER, ONE_SIDE_FAILS = "the values differ", "the types differ", "one side does not run"
+SIDES_AGREE, CANNOT_RUN = "the sides agree", "cannot be run here"
 
-# The oldest operator set that is tried; newer ones where it lacks an operator.
-_OPSET = 17
+_OLDEST_OPSET = 17  # tried first; newer ones follow where it lacks an operator
 _DOMAINS = {"com.microsoft": 1}
-# What float32 may lose in the few operators of a rule, relative to the larger side.
-_NOISE = 1e-4
+# Rounding error of float32 in the few operators of a rule, relative to the larger side.
+_ROUNDING_NOISE = 1e-4
 
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What ONNX Runtime says of a counterexample: `outcome` is one of the constants above; `left` and `right` are what
-    it computes at the place of the counterexample (shapes where those differ), `reason` is why it cannot say."""
+    """Result of running a counterexample in ONNX Runtime.
+
+    `outcome` is one of the constants above. `left` and `right` are the values of both sides at the counterexample's
+    index, or their types where those differ. `reason` says why nothing could be decided.
+    """
 
     outcome: str
     left: str = ""
@@ -50,69 +52,73 @@ class Confirmation:
 
     @property
     def contradicts(self) -> bool:
-        """Whether the kernel calls different what ONNX Runtime finds equal."""
-        return self.outcome == AGREE
+        """True if the sides are equal in ONNX Runtime, and the kernel says that they differ."""
+        return self.outcome == SIDES_AGREE
 
     def __str__(self) -> str:
         sides = f": left {self.left}, right {self.right}" if self.left else ""
-        if self.outcome in (CONFIRMED, SHAPES):
+        if self.outcome in (VALUES_DIFFER, TYPES_DIFFER):
             return f"confirmed by ONNX Runtime{sides}"
-        if self.outcome == AGREE:
+        if self.outcome == SIDES_AGREE:
             return f"CONTRADICTED by ONNX Runtime, which finds both sides equal{sides}: an error of the kernel"
         return f"not confirmed by ONNX Runtime, {self.outcome}: {self.reason}"
 
 
 def confirm(rule: Rule, signature: Signature, example: Counterexample) -> Confirmation:
-    """Runs both sides of `rule` in ONNX Runtime, without its optimizations, at the sizes and on the tensors of
-    `example`; where it has no tensors (the types differ), on ones."""
+    """Run both sides of `rule` in ONNX Runtime, unoptimized, at the sizes and on the tensors of `example`.
+
+    An example without tensors (the types differ) is run on ones.
+    """
     try:
-        bindings = _bindings(signature, example)
+        bindings = _concrete_bindings(signature, example)
         left = instantiate(rule.lhs, bindings, bindings.dtype() or "float")
         feeds = {name: _array(term, example.tensors.get(name)) for name, term in bindings.terms.items()}
     except (IllTyped, ValueError) as error:
-        return Confirmation(UNKNOWN, reason=f"the left side cannot be made: {error}")
+        return Confirmation(CANNOT_RUN, reason=f"the left side cannot be made: {error}")
     try:
         right = instantiate(rule.rhs, bindings, bindings.dtype() or "float")
     except IllTyped as error:
         ran = _run(left, feeds)
         if isinstance(ran, str):
-            return Confirmation(UNKNOWN, reason=f"left: {ran}")
-        return Confirmation(ONE_SIDE, reason=f"the left side runs, the right side has no type ({error})")
+            return Confirmation(CANNOT_RUN, reason=f"left: {ran}")
+        return Confirmation(ONE_SIDE_FAILS, reason=f"the left side runs, the right side has no type ({error})")
     a, b = _run(left, feeds), _run(right, feeds)
     if isinstance(a, str) or isinstance(b, str):
         failed = [f"{side}: {ran}" for side, ran in (("left", a), ("right", b)) if isinstance(ran, str)]
-        return Confirmation(ONE_SIDE if len(failed) == 1 else UNKNOWN, reason="; ".join(failed))
+        return Confirmation(ONE_SIDE_FAILS if len(failed) == 1 else CANNOT_RUN, reason="; ".join(failed))
     return _compared(np.asarray(a[example.output]), np.asarray(b[example.output]), example)
 
 
 def _compared(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], example: Counterexample) -> Confirmation:
     if left.shape != right.shape:
-        return Confirmation(SHAPES, str(list(left.shape)), str(list(right.shape)))
+        return Confirmation(TYPES_DIFFER, str(list(left.shape)), str(list(right.shape)))
     if left.dtype != right.dtype:
-        return Confirmation(SHAPES, str(left.dtype), str(right.dtype))
+        return Confirmation(TYPES_DIFFER, str(left.dtype), str(right.dtype))
     try:
         claimed = float(example.left), float(example.right)
-    except ValueError:  # the kernel says that the types differ, and they do not
-        return Confirmation(AGREE, str(list(left.shape)), str(list(right.shape)))
+    except ValueError:  # by the kernel the types differ; in ONNX Runtime they do not
+        return Confirmation(SIDES_AGREE, str(list(left.shape)), str(list(right.shape)))
     a, b = float(left[example.index]), float(right[example.index])
     shown = f"{a:g}", f"{b:g}"
     if _differ(a, b):
-        return Confirmation(CONFIRMED, *shown)
+        return Confirmation(VALUES_DIFFER, *shown)
     if np.isnan(claimed[1]):
-        return Confirmation(UNKNOWN, *shown, reason="over the reals the right side is undefined; the machine's is not")
+        return Confirmation(
+            CANNOT_RUN, *shown, reason="over the reals the right side is undefined; the machine's is not"
+        )
     if not _differ(*claimed):
-        return Confirmation(UNKNOWN, *shown, reason="the difference is too small for float32")
-    return Confirmation(AGREE, *shown)
+        return Confirmation(CANNOT_RUN, *shown, reason="the difference is too small for float32")
+    return Confirmation(SIDES_AGREE, *shown)
 
 
 def _differ(a: float, b: float) -> bool:
     if np.isfinite(a) and np.isfinite(b):
-        return abs(a - b) > _NOISE * max(abs(a), abs(b))
+        return abs(a - b) > _ROUNDING_NOISE * max(abs(a), abs(b))
     return not (a == b or (np.isnan(a) and np.isnan(b)))
 
 
-def _bindings(signature: Signature, example: Counterexample) -> Bindings:
-    """The leaves at the sizes of the counterexample. Raises ValueError where it leaves one open."""
+def _concrete_bindings(signature: Signature, example: Counterexample) -> Bindings:
+    """Bind the variables at the sizes of the counterexample. Raises ValueError for a size that it leaves open."""
     symbolic = signature.bindings()
     sizes: dict[str, Size] = dict(example.sizes)
     terms: dict[str, Term] = {}
@@ -122,12 +128,14 @@ def _bindings(signature: Signature, example: Counterexample) -> Bindings:
         if type.concrete() is None:
             raise ValueError(f"the size of {name} is left open")
         terms[name] = var(name, type)
-    return Bindings(terms, {name: _filled(value, sizes, example.reals) for name, value in symbolic.attrs.items()})
+    return Bindings(
+        terms, {name: _concrete_attr(value, sizes, example.reals) for name, value in symbolic.attrs.items()}
+    )
 
 
-def _filled(value: Attr, sizes: Mapping[str, Size], reals: Mapping[str, float]) -> Attr:
+def _concrete_attr(value: Attr, sizes: Mapping[str, Size], reals: Mapping[str, float]) -> Attr:
     if isinstance(value, tuple):
-        return tuple(_filled(item, sizes, reals) for item in value)
+        return tuple(_concrete_attr(item, sizes, reals) for item in value)
     if isinstance(value, AttrVar):
         if value.name not in reals:
             raise ValueError(f"the value of {value.name} is left open")
@@ -144,7 +152,7 @@ def _array(term: Term, values: object) -> np.ndarray[Any, Any]:
 
 
 def _run(outputs: tuple[Term, ...], feeds: Mapping[str, np.ndarray[Any, Any]]) -> list[Any] | str:
-    """The outputs, or why there are none."""
+    """Return the outputs, or the reason why there are none."""
     names = {str(term.attr("name")) for term in topological(outputs) if term.op == "Var"}
     try:
         session = open_session(_model(outputs), Target(), level="none")
@@ -154,9 +162,9 @@ def _run(outputs: tuple[Term, ...], feeds: Mapping[str, np.ndarray[Any, Any]]) -
 
 
 def _model(outputs: tuple[Term, ...]) -> onnx.ModelProto:
-    """One side as a model of the oldest operator set that has all of its operators. Raises ModelError."""
+    """Write one side as a model of the oldest operator set that has all its operators. Raises ModelError."""
     newest = defs.onnx_opset_version()
-    for opset in range(_OPSET, newest):
+    for opset in range(_OLDEST_OPSET, newest):
         with contextlib.suppress(ModelError):
             return write_model(new_model(outputs, opset=opset, extra_opsets=_DOMAINS))
     return write_model(new_model(outputs, opset=newest, extra_opsets=_DOMAINS))

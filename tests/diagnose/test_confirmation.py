@@ -9,12 +9,20 @@ import pytest
 from click.testing import CliRunner
 
 from superopt.cli import main, proving
+from superopt.diagnose import confirmation as module
+from superopt.diagnose.confirmation import (
+    CANNOT_RUN,
+    ONE_SIDE_FAILS,
+    SIDES_AGREE,
+    TYPES_DIFFER,
+    VALUES_DIFFER,
+    Confirmation,
+    confirm,
+)
 from superopt.generate import Summary, families, generate
 from superopt.generate.pipeline import CounterexampleCheck
 from superopt.ir.notation import parse_rule, show_rule, show_signature
 from superopt.ir.rule import Rule
-from superopt.optimizer import confirm as module
-from superopt.optimizer.confirm import AGREE, CONFIRMED, ONE_SIDE, SHAPES, UNKNOWN, Confirmation, confirm
 from verify.verdict import Counterexample, Refuted, Verdict
 
 
@@ -30,14 +38,14 @@ MATRICES = {"a": [[4.0, 4.0], [1.0, 3.0]], "b": [[5.0, 4.0], [4.0, 3.0]]}
 def test_values_that_differ() -> None:
     example = Counterexample(SQUARE, MATRICES, {}, 0, (0, 0), "36", "24")
     found = said("MatMul(a, b) = MatMul(b, a) @ a[_,_] b[_,_]", example)
-    assert found == Confirmation(CONFIRMED, "36", "24")
+    assert found == Confirmation(VALUES_DIFFER, "36", "24")
     assert str(found) == "confirmed by ONNX Runtime: left 36, right 24"
 
 
 def test_values_that_agree_contradict_the_kernel() -> None:
     example = Counterexample(SQUARE, MATRICES, {}, 0, (0, 0), "36", "24")
     found = said("Add(a, b) = Add(b, a) @ a[_,_] b[_,_]", example)
-    assert found == Confirmation(AGREE, "9", "9")
+    assert found == Confirmation(SIDES_AGREE, "9", "9")
     assert found.contradicts
     assert "error of the kernel" in str(found)
 
@@ -45,30 +53,30 @@ def test_values_that_agree_contradict_the_kernel() -> None:
 def test_a_difference_below_float32_says_nothing() -> None:
     example = Counterexample(SQUARE, MATRICES, {}, 0, (0, 0), "9", "9.0000001")
     found = said("Add(a, b) = Add(b, a) @ a[_,_] b[_,_]", example)
-    assert found.outcome == UNKNOWN
+    assert found.outcome == CANNOT_RUN
     assert "float32" in str(found)
 
 
 def test_real_attributes_and_integers_are_filled_in() -> None:
     rule = "Gemm[alpha=r, beta=1.0, transA=0, transB=0](a, b) = MatMul(a, b) @ a[_,_] b[_,_] r=*"
     found = said(rule, Counterexample(SQUARE, MATRICES, {"r": 0.5}, 0, (0, 0), "18", "36"))
-    assert found == Confirmation(CONFIRMED, "18", "36")
+    assert found == Confirmation(VALUES_DIFFER, "18", "36")
     split = "Split[axis=-1, split=n](a).0 = Split[axis=-1, split=n](a).1 @ a[_,_] n=[_,_]"
     sizes = {"a.shape[0]": 2, "a.shape[1]": 2, "n[0]": 1, "n[1]": 1}
     found = said(split, Counterexample(sizes, {"a": MATRICES["a"]}, {}, 0, (1, 0), "1", "3"))
-    assert found == Confirmation(CONFIRMED, "1", "3")
+    assert found == Confirmation(VALUES_DIFFER, "1", "3")
 
 
 def test_integer_tensors_stay_integers() -> None:
     rule = "Add(a, b) = a @ a:int64[_] b:int64[_]"
     example = Counterexample({"a.shape[0]": 1, "b.shape[0]": 1}, {"a": [7.0], "b": [2.0]}, {}, 0, (0,), "9", "7")
-    assert said(rule, example) == Confirmation(CONFIRMED, "9", "7")
+    assert said(rule, example) == Confirmation(VALUES_DIFFER, "9", "7")
 
 
 def test_shapes() -> None:
     sizes = {"x.shape[0]": 2, "y.shape[0]": 3}
     example = Counterexample(sizes, {}, {}, 0, (), "shape [5]", "shape [2]")
-    assert said("Concat[axis=-1](x, y) = x @ x[_] y[_]", example) == Confirmation(SHAPES, "[5]", "[2]")
+    assert said("Concat[axis=-1](x, y) = x @ x[_] y[_]", example) == Confirmation(TYPES_DIFFER, "[5]", "[2]")
     wrong = said("Add(x, x) = x @ x[_] y[_]", example)
     assert wrong.contradicts
 
@@ -77,13 +85,13 @@ def test_one_side_has_no_type() -> None:
     sizes = {"x.shape[0]": 2, "y.shape[0]": 3}
     example = Counterexample(sizes, {}, {}, 0, (), "well-typed", "ill-typed")
     found = said("(Relu(x), Relu(y)) = (Add(x, y), Relu(y)) @ x[_] y[_]", example)
-    assert found.outcome == ONE_SIDE
+    assert found.outcome == ONE_SIDE_FAILS
     assert "the right side has no type" in str(found)
 
 
 def test_what_is_left_open_cannot_be_run() -> None:
     found = said("Relu(x) = x @ x[_]", Counterexample({}, {}, {}, 0, (), "1", "2"))
-    assert found.outcome == UNKNOWN
+    assert found.outcome == CANNOT_RUN
     assert "left open" in found.reason
 
 
@@ -96,7 +104,7 @@ def test_what_the_runtime_does_not_load_is_said(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(module, "open_session", fails)
     example = Counterexample(SQUARE, MATRICES, {}, 0, (0, 0), "36", "24")
     found = said("MatMul(a, b) = MatMul(b, a) @ a[_,_] b[_,_]", example)
-    assert (found.outcome, found.reason) == (UNKNOWN, "left: no kernel; right: no kernel")
+    assert (found.outcome, found.reason) == (CANNOT_RUN, "left: no kernel; right: no kernel")
 
 
 # In the commands
@@ -110,7 +118,7 @@ def test_verify_confirms(tmp_path: Path) -> None:
     assert "confirmed by ONNX Runtime: left " in done.stdout
     data = json.loads(CliRunner().invoke(main, ["verify", str(rules), "--json"]).stdout)
     confirmation = data["rules"][0]["signatures"][0]["confirmation"]
-    assert confirmation["outcome"] == CONFIRMED
+    assert confirmation["outcome"] == VALUES_DIFFER
     assert confirmation["left"] != confirmation["right"]
 
 
@@ -138,7 +146,7 @@ def test_a_contradiction_fails_generate(tmp_path: Path, monkeypatch: pytest.Monk
         refuted = wrong()
         assert isinstance(refuted, Refuted) and refuted.counterexample is not None
         said = confirm(rule, rule.signatures[0], refuted.counterexample)
-        assert said["outcome"] == AGREE
+        assert said["outcome"] == SIDES_AGREE
         entry = {"rule": show_rule(Rule(rule.lhs, rule.rhs)), "signature": show_signature(rule.signatures[0])}
         (out / "refused.jsonl").write_text(json.dumps({**entry, "confirmation": said}) + "\n")
         return Summary(seed)
