@@ -1,4 +1,4 @@
-"""What a grammar is made of: inputs, operators with attributes, and families of them that are enumerated together."""
+"""The grammar: inputs, operators with attributes, and families of them that are enumerated together."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ __all__ = [
 ]
 
 Constant: TypeAlias = tuple[str, Mapping[str, Any]]
-FOLDED: Mapping[str, Any] = {"slots": ("w",), "run": False, "fold": True}  # of a `Use` on weights alone
+FOLDED: Mapping[str, Any] = {"slots": ("w",), "run": False, "fold": True}  # keywords of a `Use` on weights alone
 
 
 @dataclass(frozen=True)
 class Variable:
-    """An input; variables of one role are interchangeable. `weight`: constant at inference."""
+    """An input of graphs. Variables of one role are interchangeable. `weight`: constant at inference."""
 
     name: str
     shape: Shape
@@ -51,12 +51,12 @@ class Variable:
 
 @dataclass(frozen=True)
 class Use:
-    """One operator with its attributes.
+    """One operator with its attributes, and where it may stand.
 
-    `slots` says for each operand what may stand there: "x" a value that depends on an input, "w" a value of weights
-    only ("w2": made by at most 2 operators), "*" either ("*!Add,b": not made by Add, nor the leaf b); or names of
-    leaves, and of what makes values, separated by "|". The last entry serves all further operands.
-    `run` and `fold`: whether it may run at inference, and on weights alone.
+    `slots` says for each operand what it may be: "x" a value that depends on an input, "w" a value of weights only
+    ("w2": made by at most 2 operators), "*" either. "*!Add,b" excludes results of Add and the leaf b. Otherwise names
+    of leaves, and of operators whose results are accepted, separated by "|". The last entry serves all further
+    operands. `run` and `fold`: the operator may run at inference, and on weights alone.
     """
 
     op: str
@@ -65,18 +65,18 @@ class Use:
     slots: tuple[str, ...] = ("*",)
     run: bool = True
     fold: bool = False
-    index: int | None = None  # which output, where there are several; which part of a Slice into halves
-    parts: int = 2  # how many outputs a Split has
-    made: str = ""  # what slots call the results, if not by the operator
-    thin: bool = False  # may cut an axis of size 2, into parts that would broadcast
+    index: int | None = None  # which output of several, or which half of a Slice
+    parts: int = 2  # number of outputs of a Split
+    made: str = ""  # name of the results in slots, by default the operator's
+    thin: bool = False  # may cut an axis of size 2, although parts of size 1 broadcast
 
     @property
     def spec(self) -> Operator:
-        """The operator's row of the table."""
+        """The operator's entry in the registry."""
         return OPERATORS[self.op]
 
     def accepts(self, slot: int, weight: bool, folded: int, made_by: str, leaf: str) -> bool:
-        """Whether such a value may be operand number `slot`; `leaf` is empty unless it is one."""
+        """Return True if a value may be operand number `slot`. `leaf` is its name, or empty if it is not a leaf."""
         wanted, _, refused = self.slots[min(slot, len(self.slots) - 1)].partition("!")
         if (made_by or leaf) in refused.split(","):
             return False
@@ -87,14 +87,15 @@ class Use:
         return (made_by or leaf) in wanted.split("|")
 
     def term(self, inputs: Sequence[Term], shapes: tuple[Shape, ...]) -> Term:
-        """The operator applied to terms. Raises IllTyped."""
+        """Return the operator applied to terms. Raises IllTyped."""
         attrs = self.attributes(shapes)
         index = attrs.pop("index", None)
         term = make(self.op, inputs, attrs)
         return term if index is None else term.out(index)
 
     def attributes(self, shapes: tuple[Shape, ...]) -> dict[str, Any]:
-        """All attributes at these operand shapes; Slice cuts an axis into halves, Split into parts (`index`: which)."""
+        """Return all attributes at these operand shapes. Slice cuts an axis into halves, Split into parts (`index`:
+        which)."""
         attrs: dict[str, Any] = {**self.spec.defaults, **self.attrs}
         if self.op in ("Split", "Slice"):
             axis = attrs["axis"] if self.op == "Split" else attrs["axes"][0]
@@ -114,7 +115,10 @@ class Use:
 
 @dataclass(frozen=True)
 class Family:
-    """What is enumerated together. `folded[k]`: most folded operators beside k operators at inference."""
+    """Graphs that are enumerated together: variables, operators and bounds.
+
+    `runtime` bounds the operators at inference, and `folded[k]` the folded operators beside k operators at inference.
+    """
 
     name: str
     variables: tuple[Variable, ...]
@@ -124,20 +128,20 @@ class Family:
     constants: tuple[Constant, ...] = ()
     shapes: frozenset[Shape] | None = None  # None: any up to `elements`
     elements: int = 32
-    variation: str = ""  # how signatures are varied: see `signatures`
-    unfolded: bool = False  # build upon graphs without folding, too, where a smaller equal one folds
-    split_axes: tuple[int, ...] = ()  # axes at which values are cut into two, for rules with two outputs
-    joint: str = ""  # an operator whose outputs are wanted together: see `joint`
-    wave: int = 1  # families of later waves know the rules of earlier ones: small general laws come first
-    optional: bool = False  # enumerated only where it is asked for by name
-    neutral: int = 4  # most operators at inference, on both sides together, of a law that gains nothing by itself
-    group: str = ""  # of families that are asked for together, beside their name
-    parts: int = 1  # shards that the last level is cut into
-    tiles: tuple[tuple[int, ...], ...] = ()  # of minimal filtering: its conjectures are interpolated, see `filtering`
-    shifts: tuple[int, ...] = ()  # of the exponentials of Softmax: see `shifting`
+    variation: str = ""  # kind of signatures to ship: see `superopt.generate.prove.shipped_signatures`
+    unfolded: bool = False  # also build upon a graph without folding if a smaller equal one folds
+    split_axes: tuple[int, ...] = ()  # axes at which values are cut into halves, for rules of two outputs
+    joint: str = ""  # operator whose outputs are wanted in one rule: see `conjectures.equal_pairs.joint`
+    wave: int = 1  # a family knows the rules of earlier waves: small general rules come first
+    optional: bool = False  # enumerated only if asked for by name
+    neutral: int = 4  # most operators at inference, on both sides together, of a rule that saves nothing
+    group: str = ""  # name by which several families are asked for
+    parts: int = 1  # number of shards for the last level
+    tiles: tuple[tuple[int, ...], ...] = ()  # of minimal filtering: see `conjectures.minimal_filtering`
+    shifts: tuple[int, ...] = ()  # of the exponentials of Softmax: see `conjectures.softmax_shift`
 
     def admits(self, shape: Shape) -> bool:
-        """Whether graphs of this shape are built."""
+        """Return True if graphs of this shape are built."""
         if self.shapes is not None:
             return shape in self.shapes
         return 0 < _elements(shape) <= self.elements
@@ -151,82 +155,82 @@ def _elements(shape: Shape) -> int:
 
 
 def inputs(names: str, shape: Shape, role: str = "", weight: bool = False) -> tuple[Variable, ...]:
-    """Variables of one shape and role, weights or not."""
+    """Return variables of one shape and role, weights or not."""
     return tuple(Variable(name, shape, role or names.split()[0], weight) for name in names.split())
 
 
 def unary(names: str, **kinds: Any) -> tuple[Use, ...]:
-    """Operators of one operand."""
+    """Return operators of one operand."""
     return tuple(Use(name, arities=(1,), **kinds) for name in names.split())
 
 
 def binary(names: str, **kinds: Any) -> tuple[Use, ...]:
-    """Operators of two operands."""
+    """Return operators of two operands."""
     return tuple(Use(name, **kinds) for name in names.split())
 
 
 def concat(*axes: int, **kinds: Any) -> tuple[Use, ...]:
-    """Concat of two along each axis."""
+    """Return Concat of two along each axis."""
     return tuple(Use("Concat", {"axis": axis}, **kinds) for axis in axes)
 
 
 def transpose(*perms: tuple[int, ...], **kinds: Any) -> tuple[Use, ...]:
-    """Transpose by each permutation."""
+    """Return Transpose by each permutation."""
     return tuple(Use("Transpose", {"perm": perm}, (1,), **kinds) for perm in perms)
 
 
 def splits(*axes: int, parts: int = 2, **kinds: Any) -> tuple[Use, ...]:
-    """All parts of a Split along each axis."""
+    """Return all parts of a Split along each axis."""
     return tuple(
         Use("Split", {"axis": axis}, (1,), index=k, parts=parts, **kinds) for axis in axes for k in range(parts)
     )
 
 
 def slices(*axes: int, **kinds: Any) -> tuple[Use, ...]:
-    """Both halves by Slice along each axis."""
+    """Return both halves by Slice along each axis."""
     return tuple(Use("Slice", {"axes": (axis,)}, (1,), index=k, **kinds) for axis in axes for k in (0, 1))
 
 
 def reduce_sum(*axes: tuple[int, ...], keepdims: tuple[int, ...] = (0, 1), **kinds: Any) -> tuple[Use, ...]:
-    """ReduceSum over each set of axes."""
+    """Return ReduceSum over each set of axes."""
     return tuple(Use("ReduceSum", {"axes": a, "keepdims": k}, (1,), **kinds) for a in axes for k in keepdims)
 
 
 def dirac(group: int, *shape: int) -> Constant:
-    """The kernel with which Conv is the identity."""
+    """Return the kernel with which Conv is the identity."""
     return ("Dirac", {"group": group, "shape": shape})
 
 
 def zeros(*shape: int) -> Constant:
-    """A tensor of zeros."""
+    """Return a tensor of zeros."""
     return ("Zeros", {"shape": shape})
 
 
 def ones(*shape: int) -> Constant:
-    """A tensor of ones."""
+    """Return a tensor of ones."""
     return ("Ones", {"shape": shape})
 
 
 def axes(op: str, *axes: tuple[int, ...], **kinds: Any) -> tuple[Use, ...]:
-    """Unsqueeze or Squeeze at each set of axes."""
+    """Return Unsqueeze or Squeeze at each set of axes."""
     return tuple(Use(op, {"axes": a}, (1,), **kinds) for a in axes)
 
 
 def reshape(*shapes: Shape, slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
-    """Reshape to each shape."""
+    """Return Reshape to each shape."""
     return tuple(Use("Reshape", {"shape": shape}, (1,), slots) for shape in shapes)
 
 
 def gather(axis: int, *indices: int | tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
-    """Gather of each of these indices along an axis."""
+    """Return Gather of each of these indices along an axis."""
     return tuple(Use("Gather", {"axis": axis, "indices": some}, (1,), slots) for some in indices)
 
 
 def along(names: str, *slots: str, axis: int = -1) -> tuple[Use, ...]:
-    """Functions of one operand along an axis."""
+    """Return functions of one operand along an axis."""
     return tuple(Use(name, {"axis": axis}, (1,), slots) for name in names.split())
 
 
 def reduce(names: str, over: tuple[int, ...], keepdims: int, *slots: str) -> tuple[Use, ...]:
-    """Reductions over these axes."""
+    """Return reductions over these axes."""
     return tuple(Use(f"Reduce{name}", {"axes": over, "keepdims": keepdims}, (1,), slots) for name in names.split())

@@ -24,6 +24,7 @@ from superopt.generate.conjectures.softmax_shift import shift_conjectures
 from superopt.generate.enumeration.enumerator import enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.sampling_check import SamplingCheck
+from superopt.generate.generalise.size_equations import pinned
 from superopt.generate.grammar import Family
 from superopt.generate.prove.prove_conjectures import ConjectureProver, CounterexampleCheck, Prover
 from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules, by_gain
@@ -179,7 +180,7 @@ def _proofs(
     """Prove the rule at the wanted signatures; those that another proven signature covers are left out."""
     proofs: dict[Signature, Proved] = {}
     for wide in [schema.base, *wanted]:
-        signature = check.pinned(schema.rule, wide)
+        signature = pinned(schema.rule, wide)
         if any(_covers(known, signature) for known in proofs) or not check.holds(schema.rule, signature):
             continue
         verdict = config.prover(schema.rule, signature)

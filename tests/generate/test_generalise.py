@@ -6,7 +6,7 @@ import pytest
 
 from superopt.generate.conjectures.equation import Equation
 from superopt.generate.enumeration.fingerprints import Evaluator
-from superopt.generate.generalise.attributes import generalise
+from superopt.generate.generalise.equation_to_rule import generalise
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.grammar import Family, Variable
 from superopt.ir.notation import parse_terms, show_rule

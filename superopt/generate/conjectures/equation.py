@@ -14,7 +14,7 @@ __all__ = ["Equation", "occurrences", "operators", "variables"]
 
 @dataclass(frozen=True)
 class Equation:
-    """Ground terms that have equal fingerprints, output by output."""
+    """Two ground graphs that have equal fingerprints, output by output."""
 
     lhs: tuple[Term, ...]
     rhs: tuple[Term, ...]
@@ -27,8 +27,11 @@ class Equation:
 
     @property
     def size(self) -> tuple[int, int, int, int]:
-        """Small and general equations come first: operators that run at inference on both sides, all operators,
-        elements of closed-form constants, and minus the number of variables."""
+        """Sort key that puts small and general equations first.
+
+        Operators that run at inference on both sides, all operators, elements of closed-form constants, and minus the
+        number of variables.
+        """
         left, right = operators(self.lhs, self.weights), operators(self.rhs, self.weights)
         terms = list(topological(self.lhs + self.rhs))
         constants = sum(math.prod(_sizes(t)) for t in terms if t.op in CLOSED_FORM)
@@ -43,12 +46,12 @@ def _sizes(term: Term) -> tuple[int, ...]:
 
 
 def variables(terms: Iterable[Term]) -> list[Term]:
-    """Variables in the order in which they first occur, reading from the left."""
+    """Return the variables in the order in which they first occur, reading from the left."""
     return list(dict.fromkeys(occurrences(terms)))
 
 
 def occurrences(terms: Iterable[Term]) -> list[Term]:
-    """Variables as often as they occur, reading from the left."""
+    """Return each occurrence of a variable, reading from the left."""
     found: list[Term] = []
     stack = list(terms)[::-1]
     while stack:
@@ -60,7 +63,7 @@ def occurrences(terms: Iterable[Term]) -> list[Term]:
 
 
 def operators(terms: tuple[Term, ...], weights: frozenset[str]) -> tuple[int, int]:
-    """Operators that run at inference, and all operators (leaves and outputs of Split not counted)."""
+    """Count the operators that run at inference, and all operators (without leaves and outputs of Split)."""
     runs: set[Term] = set()
     run = total = 0
     for term in topological(terms):

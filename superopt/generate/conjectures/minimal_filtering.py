@@ -1,17 +1,18 @@
-"""Conjectures that interpolation gives: Conv by fewer multiplications.
+"""Conjectures from interpolation: Conv by fewer multiplications (minimal filtering, known as Winograd convolution).
 
-A tile of m outputs of a filter of r taps is, up to the order of its coefficients, a product of polynomials, and is
-known from its values at t = m + r - 1 points (Toom 1963, Cook 1966; Winograd, "Arithmetic Complexity of Computations",
-1980; for two axes and channels: Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016):
+A tile of m outputs of a filter of r taps is, up to the order of its coefficients, a product of polynomials. Its values
+at t = m + r - 1 points determine it (Toom 1963, Cook 1966; Winograd, "Arithmetic Complexity of Computations", 1980; for
+two axes and channels: Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016):
 
     y[a] = sum over k of A[k, a] * (sum over j of B[k, j] * x[a' + j]) * (sum over u of G[k, u] * w[u]) / d
 
 With p_0, ..., p_(t-2) and infinity as points, A[k, a] = p_k^a, G[k, u] = d * p_k^u / prod over l != k of (p_k - p_l),
-and B[k] are the coefficients of the polynomial whose roots are the other points. d makes all of them integers.
+and B[k] are the coefficients of the polynomial whose roots are the other points. The factor d makes all of them
+integers.
 
-Along two axes each of these is a product of two, and every multiplication becomes a product of channels:  t * t groups
-of a 1 x 1 Conv. What is shared by all channels is a Conv of one channel with three axes, the first of them the
-channels of x. As with all other conjectures, whether it holds is left to fingerprints and the prover.
+For two axes each matrix is a product of two, and every multiplication becomes a product of channels: t * t groups of a
+1 x 1 Conv. The transforms are the same for all channels, so they are a Conv of one channel with three axes, the first
+of which is the channel axis of x. As for every other conjecture, fingerprints and the prover decide whether it holds.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ from superopt.rulebook.variadic import Schema
 
 __all__ = ["FilteringMatrices", "filtering_conjectures", "minimal_filtering"]
 
-_POINTS = (0, 1, -1, 2, -2, 3, -3)  # small ones: rounding errors grow with their powers
+_POINTS = (0, 1, -1, 2, -2, 3, -3)  # small, since rounding errors grow with their powers
 
 
 @dataclass(frozen=True)
 class FilteringMatrices:
-    """What one axis is computed by: `outputs` is A [t][m], `inputs` B [t][t], `filters` G [t][r]; `divisor` is d."""
+    """The matrices for one axis: `outputs` is A [t][m], `inputs` B [t][t], `filters` G [t][r]; `divisor` is d."""
 
     outputs: tuple[tuple[int, ...], ...]
     inputs: tuple[tuple[int, ...], ...]
@@ -44,7 +45,8 @@ class FilteringMatrices:
 
 
 def minimal_filtering(m: int, r: int) -> FilteringMatrices:
-    """m outputs of a filter of r taps by m + r - 1 multiplications. Raises ValueError for more than 8 of them."""
+    """Return the matrices for m outputs of a filter of r taps by m + r - 1 multiplications. Raises ValueError for more
+    than 8."""
     points = [Fraction(p) for p in _POINTS[: m + r - 2]]
     if len(points) < m + r - 2:
         raise ValueError(f"{m} outputs of {r} taps: too many points")
@@ -57,12 +59,12 @@ def minimal_filtering(m: int, r: int) -> FilteringMatrices:
 
 
 def _last(count: int, value: int = 1) -> list[Fraction]:
-    """At infinity a polynomial is its leading coefficient."""
+    """Return the row for the point at infinity, where the value of a polynomial is its leading coefficient."""
     return [Fraction(0)] * (count - 1) + [Fraction(value)]
 
 
 def _polynomial(roots: Sequence[Fraction], count: int) -> list[Fraction]:
-    """Coefficients of the product of (x - root), from the lowest on."""
+    """Return the coefficients of the product of (x - root), lowest first, padded to `count`."""
     found = [Fraction(1)]
     for root in roots:
         found = [a - root * b for a, b in zip([Fraction(0), *found], [*found, Fraction(0)], strict=True)]
@@ -75,7 +77,7 @@ def _integers(rows: Sequence[Sequence[Fraction]]) -> tuple[tuple[int, ...], ...]
 
 
 def filtering_conjectures(family: Family) -> Iterator[tuple[Schema, Equation]]:
-    """The conjectures for each tile of a family, and their instances at the shapes of its variables x, w and b."""
+    """Yield the conjecture for each tile of a family, and its instance at the shapes of the variables x, w and b."""
     shape = {v.name: v.shape for v in family.variables}
     for tile in family.tiles:
         kernels = shape["w"][2:]
@@ -87,7 +89,7 @@ def filtering_conjectures(family: Family) -> Iterator[tuple[Schema, Equation]]:
 
 
 def _conv(tile: tuple[int, ...], kernel: Sequence[int]) -> Rule:
-    """Conv of stride 1 by tiles; what the last tiles have too much is cut off."""
+    """Return the rule for Conv of stride 1 by tiles; surplus outputs of the last tiles are cut off."""
     axes = [minimal_filtering(m, r) for m, r in zip(tile, kernel, strict=True)]
     points = [len(axis.inputs) for axis in axes]
     count = math.prod(points)
@@ -107,7 +109,7 @@ def _conv(tile: tuple[int, ...], kernel: Sequence[int]) -> Rule:
         f"(Unsqueeze[axes=[1]](w), {_both([axis.filters for axis in axes])}), "
         f"ConstantOfShape[shape=[], value={math.prod(axis.divisor for axis in axes)}.0])"
     )
-    # The bias is added where the point is 1 along both axes: that is a summand of every output, once.
+    # The bias is added to the point 1 along both axes: its product is a summand of every output with factor 1.
     at_one = [float(k == _POINTS.index(1)) for k in range(points[0])], [float(k == 1) for k in range(points[1])]
     ones = ", ".join(str(a * b) for a, b in itertools.product(*at_one))
     shape = ", ".join(tiles)
@@ -131,7 +133,8 @@ def _conv(tile: tuple[int, ...], kernel: Sequence[int]) -> Rule:
 
 
 def _both(matrices: Sequence[tuple[tuple[int, ...], ...]]) -> str:
-    """[k, l] of each two rows: their outer product, as a kernel of one channel [k * l, 1, 1, a, b]."""
+    """Return an expression for the outer products of all pairs of rows, as kernels of one channel [k * l, 1, 1, a,
+    b]."""
     (rows, columns), (more_rows, more_columns) = ((len(matrix), len(matrix[0])) for matrix in matrices)
     first, second = (", ".join(f"{value}.0" for row in matrix for value in row) for matrix in matrices)
     return (

@@ -1,14 +1,15 @@
-"""Conjectures that keep the exponentials of Softmax away from the smallest numbers of a format.
+"""Conjectures that keep the exponentials of Softmax away from the subnormal numbers of a format.
 
-Softmax divides out what its exponentials have in common, so that for every c
+Softmax divides out any common factor of its exponentials, so for every c
 
     MatMul(Softmax(a), v) = MatMul(e, v) / sum(e),    e = exp(a - (max(a) - c)).
 
-Softmax itself is computed with c = 0. Then what is 87 less than the largest is no normal number of float32 any more,
-and arithmetic with subnormal numbers takes many times as long on most CPUs (Dooley & Kale, "Quantifying the
-Interference Caused by Subnormal Floating-Point Values", 2006): masks of -100 make thousands of them. With c half of the
-largest exponent (float32: 88), e is normal for what is up to 87 + c less, and sums of e and their products with v have
-the other half of the range. The division comes last: before the product it would make the same numbers again.
+Softmax itself is computed with c = 0. Then an entry that is 87 less than the largest has a subnormal exponential in
+float32, and arithmetic with subnormal numbers takes many times as long on most CPUs (Dooley & Kale, "Quantifying the
+Interference Caused by Subnormal Floating-Point Values", 2006). Masks of -100 make thousands of them. With c half of the
+largest exponent (float32: 88), e is normal for entries up to 87 + c less, and the other half of the range is left for
+sums of e and their products with v. The division comes last: before the product it would make the same subnormal
+numbers again.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ __all__ = ["shift_conjectures"]
 
 
 def shift_conjectures(family: Family) -> Iterator[tuple[Schema, Equation]]:
-    """The conjecture for each shift of a family, and its instance at the shapes of its variables a and v."""
+    """Yield the conjecture for each shift of a family, and its instance at the shapes of its variables a and v."""
     for shift in family.shifts:
         exponentials = (
             f"Exp(Sub(a, Sub(ReduceMax[axes=[-1], keepdims=1](a), Constant[shape=[], value_floats=[{float(shift)}]])))"

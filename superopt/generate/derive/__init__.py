@@ -1,4 +1,11 @@
-"""Derivability: which equations follow from a set of rules, and by which steps."""
+"""Derivations: which equations follow from a set of rules, and by which steps.
+
+neighbours.py    one rewriting step: every term that an instance of a rule leads to
+step_checks.py   validity of a step: equal fingerprints, or a certificate that covers it
+deriver.py       short derivations, searched from both ends
+instances.py     equations of a rule at known sizes
+consequences.py  derivability of a rule: a derivation at each of its signatures, at different sizes
+"""
 
 from superopt.generate.derive.consequences import (
     DERIVED,

@@ -1,4 +1,4 @@
-"""Whether a rule follows from others: a derivation at each of its signatures, at different sizes."""
+"""Derivability of a rule from others: a derivation at each of its signatures, at different sizes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ DERIVED, NOT_DERIVED, NO_INSTANCE = "derived", "not derived", "not instantiated"
 
 @dataclass(frozen=True)
 class Derivation:
-    """What was found at one choice of sizes: `steps` is None where no derivation was found; `cut`: the search came to
-    its bound, so that there may be one all the same."""
+    """The result at one choice of sizes.
+
+    `steps` is None if no derivation was found. `cut`: the search reached its bound, so a derivation may exist.
+    """
 
     signature: Signature
     instance: Instance
@@ -29,7 +31,8 @@ class Derivation:
 
 @dataclass(frozen=True)
 class Consequence:
-    """Whether `rule` is derived: at every signature, at every choice of sizes that was made. `reason` says why not."""
+    """The result for a rule: it is derived if every instance at every signature is. `reason` explains any other
+    outcome."""
 
     rule: Rule
     outcome: str
@@ -38,7 +41,7 @@ class Consequence:
 
     @property
     def steps(self) -> int | None:
-        """Steps of the longest derivation; None where the rule is not derived."""
+        """Steps of the longest derivation, or None if the rule is not derived."""
         found = [len(d.steps) for d in self.derivations if d.steps is not None]
         return max(found, default=None) if self.outcome == DERIVED else None
 
@@ -50,10 +53,10 @@ def consequence(
     steps: int = 4,
     conditions: Mapping[Signature, Sequence[Condition]] = MappingProxyType({}),
 ) -> Consequence:
-    """Derives instances of `rule` at `signatures` in at most `steps` steps each, until one cannot be derived.
+    """Derive instances of `rule` at `signatures` in at most `steps` steps each, until one cannot be derived.
 
-    `conditions` are those under which the rule is known to hold, where that is known: it is tried at such sizes. What
-    holds at two choices of different sizes may still be no law; a step is an instance of a law all the same.
+    `conditions` are those under which the rule is known to hold: sizes are chosen to satisfy them. An equation that
+    holds at two choices of sizes need not hold at all, but each step is an instance of a proven rule.
     """
     done: list[Derivation] = []
     for signature in signatures:

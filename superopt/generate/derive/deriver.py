@@ -1,4 +1,4 @@
-"""Derivations: short ways from one term to another by steps of rules, searched from both ends."""
+"""Derivations: short sequences of rewriting steps from one term to another, searched from both ends."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from superopt.ir.term import Term
 
 __all__ = ["DerivationStep", "Deriver"]
 
-_MOST_TERMS = 20_000
+_MAX_TERMS = 20_000  # visited by one search
 
 Passes: TypeAlias = Callable[[tuple[Term, ...]], bool]
-_Trail: TypeAlias = dict[Term, "tuple[Term, RewriteEdge] | None"]  # term -> the one it was reached from, and how
+_Trail: TypeAlias = dict[Term, "tuple[Term, RewriteEdge] | None"]  # term -> the term and step that it was reached from
 
 
 def _anything(terms: tuple[Term, ...]) -> bool:
@@ -24,8 +24,12 @@ def _anything(terms: tuple[Term, ...]) -> bool:
 
 @dataclass(frozen=True)
 class DerivationStep:
-    """`old`, an instance of one side of `rule`, became `new`, the same instance of the other, at some places where it
-    stood; left to right where `forward`. `after` are the outputs of the whole graph after that, in normal form."""
+    """One step of a derivation: `old`, an instance of one side of `rule`, became `new`, the same instance of the other
+    side.
+
+    Left to right if `forward`. All occurrences change. `after` are the outputs of the whole graph after the step, in
+    normal form.
+    """
 
     rule: Rule
     forward: bool
@@ -35,15 +39,15 @@ class DerivationStep:
 
 
 @dataclass(frozen=True)
-class _Question:
+class _Query:
     steps: int
     gone: frozenset[int]
     passes: Passes
     forward: bool
 
 
-class _Side:
-    """What was reached from one end: how, in how many steps, and last."""
+class _Frontier:
+    """The terms reached from one end: how, in how many steps, and the last layer."""
 
     def __init__(self, start: Term) -> None:
         self.trail: _Trail = {start: None}
@@ -56,38 +60,38 @@ class _Side:
 class Deriver:
     """Derives equations of typed terms of known sizes from a set of rules.
 
-    A step exchanges an instance of one side of a rule, anywhere in the graph, for the same instance of the other side;
-    `admits` says whether it is right there. Operands of commutative operators may stand in any order. What is found
-    about a term is kept for later questions, until `forget`.
+    A step replaces an instance of one side of a rule, anywhere in the graph, by the same instance of the other side, if
+    `is_valid` accepts it. Operands of commutative operators may be in any order. Steps are cached for later searches,
+    until `forget`.
     """
 
-    def __init__(self, rules: Iterable[Rule], admits: StepCheck, most: int = _MOST_TERMS) -> None:
-        self._neighbours = Neighbours(admits)
+    def __init__(self, rules: Iterable[Rule], is_valid: StepCheck, most: int = _MAX_TERMS) -> None:
+        self._neighbours = Neighbours(is_valid)
         self._numbers: dict[Rule, int] = {}
         self._removed: frozenset[int] = frozenset()
         self._sizes: dict[Term, int] = {}
-        self.most = most  # terms that one search may visit
-        self.cut = 0  # searches that came to that bound
+        self.most = most  # bound on the terms that one search visits
+        self.cut = 0  # searches that reached that bound
         for rule in rules:
             self.add(rule)
 
     @property
     def tried(self) -> int:
-        """Steps put to `admits` so far."""
+        """Number of steps whose validity was checked so far."""
         return self._neighbours.tried
 
     def add(self, rule: Rule) -> None:
-        """From now on `rule` counts."""
+        """Add a rule."""
         if rule not in self._numbers:
             self._numbers[rule] = self._neighbours.add(rule)
         self._removed -= {self._numbers[rule]}
 
     def remove(self, rule: Rule) -> None:
-        """`rule` no longer counts. Raises KeyError for a rule that was never added."""
+        """Remove a rule. Raises KeyError for a rule that was never added."""
         self._removed |= {self._numbers[rule]}
 
     def forget(self) -> None:
-        """Gives memory back."""
+        """Free memory."""
         self._neighbours.forget()
         self._sizes.clear()
 
@@ -101,23 +105,24 @@ class Deriver:
         passes: Passes = _anything,
         forward: bool = False,
     ) -> tuple[DerivationStep, ...] | None:
-        """The steps of a derivation of `lhs = rhs`, at most `steps` of them, or None where none was found.
+        """Return the steps of a derivation of `lhs = rhs`, at most `steps` of them, or None if none was found.
 
-        No tuple of outputs between the two sides fails `passes`. Several outputs are derived one after the other, and
-        where that fails, all at once: then a rule of several outputs is one step. `without` does not count this time.
-        With `forward`, each step must be one that is found from the graph before it, as a search that starts at `lhs`
-        finds it; else it may also be found from the graph after it (a product with 0 does not say of what).
+        No tuple of outputs between the two sides fails `passes`. Several outputs are derived one after the other; if
+        that fails, all at once, since a rule of several outputs is then one step. `without` is ignored in this search.
+        With `forward`, each step must be found from the graph before it, as by a search that starts at `lhs`; otherwise
+        it may also be found from the graph after it (a product with 0 does not show its other operand).
         """
-        asked = _Question(steps, self._gone(without), passes, forward)
+        query = _Query(steps, self._gone(without), passes, forward)
         left, right = normal(tuple(lhs)), normal(tuple(rhs))
         if len(left) > 1:
-            found = self._one_by_one(left, right, asked)
+            found = self._one_by_one(left, right, query)
             if found is not None:
                 return found
-        return self._between(together(left), together(right), asked)
+        return self._between(together(left), together(right), query)
 
     def descend(self, term: Term, price: Callable[[Term], float], without: Rule | None = None) -> Term:
-        """`term`, in normal form, after steps to cheaper terms, the cheapest first, until no step leads to one."""
+        """Return `term`, in normal form, after steps to cheaper terms, each time the cheapest, until no step leads to a
+        cheaper one."""
         gone, here = self._gone(without), price(term)
         while True:
             near = [(price(new), new) for new in self._near(term, gone)]
@@ -129,7 +134,8 @@ class Deriver:
     def falls(
         self, start: Term, goal: Term, price: Callable[[Term], float], steps: int, without: Rule | None = None
     ) -> bool:
-        """Whether at most `steps` steps, each to a cheaper term, lead from `start` to `goal`, both in normal form."""
+        """Return True if at most `steps` steps, each to a cheaper term, lead from `start` to `goal`, both in normal
+        form."""
         gone, least = self._gone(without), price(goal)
         layer, seen = [start], {start}
         for _ in range(steps):
@@ -152,7 +158,7 @@ class Deriver:
         return list(dict.fromkeys(new for edge, new in steps if edge.there and edge.number not in gone))
 
     def _one_by_one(
-        self, left: tuple[Term, ...], right: tuple[Term, ...], asked: _Question
+        self, left: tuple[Term, ...], right: tuple[Term, ...], query: _Query
     ) -> tuple[DerivationStep, ...] | None:
         path: list[DerivationStep] = []
         for k in range(len(left)):
@@ -161,50 +167,50 @@ class Deriver:
                 return (*right[:k], term, *left[k + 1 :])
 
             def passes(terms: tuple[Term, ...], whole: Callable[[Term], tuple[Term, ...]] = whole) -> bool:
-                return asked.passes(whole(terms[0]))
+                return query.passes(whole(terms[0]))
 
-            part = replace(asked, steps=asked.steps - len(path), passes=passes)
+            part = replace(query, steps=query.steps - len(path), passes=passes)
             found = self._between(left[k], right[k], part)
             if found is None or (found and k < len(left) - 1 and not passes((right[k],))):
                 return None
             path += [replace(step, after=whole(step.after[0])) for step in found]
         return tuple(path)
 
-    def _between(self, left: Term, right: Term, asked: _Question) -> tuple[DerivationStep, ...] | None:
-        """Layer by layer, the smaller one first, until a term is reached from both sides.
+    def _between(self, left: Term, right: Term, query: _Query) -> tuple[DerivationStep, ...] | None:
+        """Search layer by layer, the smaller frontier first, until a term is reached from both sides.
 
-        Not every step can be found from both ends, so both sides go on to the full depth.
+        Some steps are found from one end only, so both sides continue to the full depth.
         """
         if left is right:
             return ()
-        sides = (_Side(left), _Side(right))
+        sides = (_Frontier(left), _Frontier(right))
         while True:
-            open_sides = [k for k in (0, 1) if sides[k].layer and sides[k].depth < asked.steps]
-            if not open_sides or (asked.forward and 0 not in open_sides):
+            open_sides = [k for k in (0, 1) if sides[k].layer and sides[k].depth < query.steps]
+            if not open_sides or (query.forward and 0 not in open_sides):
                 return None
             k = min(open_sides, key=lambda k: len(sides[k].layer))
-            middle = self._layer(sides[k], sides[1 - k], asked, backward=bool(k))
+            middle = self._layer(sides[k], sides[1 - k], query, backward=bool(k))
             if middle is not None:
                 return self._path((sides[0].trail, sides[1].trail), middle)
             if len(sides[0].trail) + len(sides[1].trail) > self.most:
                 self.cut += 1
                 return None
 
-    def _layer(self, mine: _Side, theirs: _Side, asked: _Question, backward: bool) -> Term | None:
-        """One step more from `mine`; gives a term back that `theirs` has reached as well."""
+    def _layer(self, mine: _Frontier, theirs: _Frontier, query: _Query, backward: bool) -> Term | None:
+        """Extend `mine` by one step; return a term that `theirs` has reached as well, or None."""
         reached: list[Term] = []
         mine.depth += 1
         for term in sorted(mine.layer, key=self._size):
             for edge, new in self._neighbours.of(term).items():
-                if new in mine.trail or edge.number in asked.gone or not (edge.back if backward else edge.there):
+                if new in mine.trail or edge.number in query.gone or not (edge.back if backward else edge.there):
                     continue
-                meets = new in theirs.trail and mine.depth + theirs.depths[new] <= asked.steps
-                if not meets and (mine.depth == asked.steps or new in mine.refused):
+                meets = new in theirs.trail and mine.depth + theirs.depths[new] <= query.steps
+                if not meets and (mine.depth == query.steps or new in mine.refused):
                     continue
-                if not meets and not asked.passes(outputs(new)):
+                if not meets and not query.passes(outputs(new)):
                     mine.refused.add(new)
                     continue
-                if backward and asked.forward and not self._neighbours.leads(new, term, asked.gone):
+                if backward and query.forward and not self._neighbours.leads(new, term, query.gone):
                     continue
                 mine.trail[new] = term, edge
                 if meets:
@@ -217,13 +223,14 @@ class Deriver:
         return None
 
     def _size(self, term: Term) -> int:
-        """Operators and leaves, as a tree: small terms are looked at first."""
+        """Return the operators and leaves of the term as a tree: small terms are expanded first."""
         known = self._sizes.get(term)
         if known is None:
             known = self._sizes[term] = 1 + sum(self._size(i) for i in term.inputs if i is not None)
         return known
 
     def _path(self, trails: tuple[_Trail, _Trail], middle: Term) -> tuple[DerivationStep, ...]:
+        """Return the steps from both ends to the term where they met."""
         path: list[DerivationStep] = []
         at = trails[0][middle]
         term = middle

@@ -1,4 +1,4 @@
-"""Equations of a rule at known sizes: what a derivation is asked for."""
+"""Instances of a rule: equations at known sizes, for which a derivation is searched."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from superopt.generate.enumeration.fingerprints import Evaluator
-from superopt.generate.generalise.sampling_check import SamplingCheck
+from superopt.generate.generalise.size_equations import solved_sizes
 from superopt.ir.dim import Dim, Size, evaluate, symbols_of
 from superopt.ir.infer import IllTyped
 from superopt.ir.notation import show_signature
@@ -20,13 +19,13 @@ __all__ = ["Instance", "instances"]
 
 _ATTEMPTS = 200
 _SIZES = tuple(range(2, 20))
-_NUMBERS = (1, 2, 3)  # of attributes: groups, pads, strides, parts
-_LARGER = (4, 5, 6, 7)  # a window must be larger than its pads
+_NUMBERS = (1, 2, 3)  # values of attributes: groups, pads, strides, parts
+_LARGER = (4, 5, 6, 7)  # values for windows, which must be larger than their pads
 
 
 @dataclass(frozen=True)
 class Instance:
-    """Both sides of a rule as typed terms of known sizes. `sizes`: those that the signature leaves open."""
+    """Both sides of a rule as typed terms of known sizes. `sizes` are those that the signature leaves open."""
 
     lhs: tuple[Term, ...]
     rhs: tuple[Term, ...]
@@ -34,17 +33,18 @@ class Instance:
 
 
 def instances(rule: Rule, signature: Signature, count: int = 2, conditions: Sequence[Condition] = ()) -> list[Instance]:
-    """`rule` at `count` different choices of sizes at which both sides have the same types and `conditions` hold; fewer
-    where they are not found, and one where there is nothing to choose.
+    """Return `rule` at `count` different choices of sizes at which both sides have the same types and `conditions`
+    hold.
 
-    The choices depend on the rule and the signature only. Where such are found in reasonable time, sizes that need not
-    be equal are different, and no size is the same in two choices: what holds of special sizes only is no consequence.
-    Real attributes are numbers of no special kind.
+    Fewer if none are found, and one if there is nothing to choose. The choices depend on the rule and the signature
+    only. If such choices are found within the attempts, sizes that need not be equal differ, and no size is the same in
+    two choices: so an equation that holds at special sizes only is not taken for a consequence. Real attributes are
+    numbers without special properties.
     """
     try:
         symbolic = signature.bindings()
-        solved = SamplingCheck(Evaluator(0), 0).solved(rule, signature)
-    except (IllTyped, TypeError, IndexError):  # the latter: a symbol where an operator needs a number
+        solved = solved_sizes(rule, signature)
+    except (IllTyped, TypeError, IndexError):  # TypeError, IndexError: a symbol where an operator needs a number
         return []
     names = _symbols(symbolic)
     free = [name for name in names if name not in solved]
@@ -62,8 +62,8 @@ def instances(rule: Rule, signature: Signature, count: int = 2, conditions: Sequ
 
 
 def _choices(seed: str, names: Sequence[str]) -> Iterator[tuple[bool, dict[str, Size]]]:
-    """Sizes at random: first all different, then larger and smaller ones that may be equal, which are `special`,
-    and last different ones beside larger numbers."""
+    """Yield random sizes: first all different, then larger and smaller ones that may be equal (`special`), last
+    different ones with larger numbers."""
     rng = random.Random(seed)
     shapes = [name for name in names if ".shape" in name]
     others = [name for name in names if ".shape" not in name]
@@ -77,7 +77,7 @@ def _choices(seed: str, names: Sequence[str]) -> Iterator[tuple[bool, dict[str, 
 
 
 def _too_alike(one: Mapping[str, Size], other: Mapping[str, Size], special: bool) -> bool:
-    """Whether two choices share a size or an attribute; for `special` ones, whether they are the same."""
+    """Return True if two choices share a size or an attribute; `special` choices only if they are the same."""
     if special:
         return all(size == other[name] for name, size in one.items())
     same: dict[str, bool] = {}
@@ -88,6 +88,7 @@ def _too_alike(one: Mapping[str, Size], other: Mapping[str, Size], special: bool
 
 
 def _at(rule: Rule, symbolic: Bindings, env: Mapping[str, Size], conditions: Sequence[Condition]) -> Instance | None:
+    """Return the instance at these sizes, or None if it is not well-typed or violates the conditions."""
     sizes = {name: size for name, size in env.items() if isinstance(size, int)}
     if len(sizes) < len(env) or any(size < ("shape" in name) for name, size in sizes.items()):
         return None
@@ -116,11 +117,13 @@ def _is_known(type: TensorType | None) -> bool:
 
 
 def _attributes(attrs: Mapping[str, Attr], env: Mapping[str, Size]) -> dict[str, Attr]:
+    """Return the attributes at these sizes."""
+
     def fill(value: Attr) -> Attr:
         if isinstance(value, tuple):
             return tuple(map(fill, value))
         if isinstance(value, AttrVar):
-            # Different numbers that no rule mentions.
+            # Distinct numbers that occur in no rule.
             return 0.375 + sorted(attrs).index(value.name)
         return evaluate(value, dict(env)) if isinstance(value, Dim) else value
 
@@ -128,7 +131,7 @@ def _attributes(attrs: Mapping[str, Attr], env: Mapping[str, Size]) -> dict[str,
 
 
 def _symbols(symbolic: Bindings) -> list[str]:
-    """Names of the sizes that are open, in a fixed order."""
+    """Return the names of the open sizes, in a fixed order."""
     values: list[Attr] = [t.type.shape for t in symbolic.terms.values() if t.type and t.type.shape]
     flat = [item for value in [*values, *symbolic.attrs.values()] for item in _items(value)]
     return list(dict.fromkeys(name for size in flat if isinstance(size, Dim) for name in sorted(symbols_of(size))))

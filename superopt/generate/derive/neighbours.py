@@ -1,8 +1,8 @@
-"""One rewriting step: every term that one instance of a rule leads to.
+"""One rewriting step: every term that an instance of a rule leads to.
 
-What a rule makes of a subterm does not depend on what stands around it, and terms are interned: the steps at a subterm
-are found once and lifted through everything that is built over it. A subterm that stands at several places of a graph
-is one value, and a step changes it at all of them.
+The result of rewriting a subterm does not depend on the terms around it, and terms are interned. So the steps at a
+subterm are found once, and lifted through all terms that contain it. A subterm that occurs several times in a graph is
+one value, and a step changes all occurrences.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from superopt.rulebook.commutative import operand_orders, ordered_operands
 
 __all__ = ["Neighbours", "RewriteEdge", "StepCheck", "normal", "outputs", "together"]
 
-# Whether a step is right: (rule, what its variables stand for, the left side's instance, the right side's instance).
+# Is a step valid? Arguments: rule, bindings of its variables, instance of its left side, instance of its right side.
 StepCheck: TypeAlias = Callable[[Rule, Bindings, Term, Term], bool]
 
-_TUPLE = "(,)"  # an operator that only holds several outputs together, so that a graph is one term
+_TUPLE = "(,)"  # a pseudo-operator that makes one term of several outputs
 
 
 def together(terms: tuple[Term, ...]) -> Term:
-    """A graph as one term: its output, or the tuple of its outputs."""
+    """Return a graph as one term: its output, or the tuple of its outputs."""
     return terms[0] if len(terms) == 1 else Term.of(_TUPLE, terms, {})
 
 
 def outputs(term: Term) -> tuple[Term, ...]:
-    """The outputs that `together` put into `term`."""
+    """Return the outputs that `together` put into `term`."""
     return tuple(i for i in term.inputs if i is not None) if term.op == _TUPLE else (term,)
 
 
 def normal(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-    """`terms` with operands of commutative operators in one fixed order."""
+    """Return the terms with operands of commutative operators in one fixed order (their normal form)."""
     return map_terms(terms, ordered_operands)
 
 
 @dataclass(frozen=True, eq=False)
 class RewriteEdge:
-    """`place` becomes `new` by the rule with this number, left to right (`forward`) or right to left.
+    """A step: `place` becomes `new` by the rule with this number, left to right (`forward`) or right to left.
 
-    `there` and `back`: whether the step is admitted from `place` to `new`, and from `new` to `place`.
+    `there` and `back`: the step is valid from `place` to `new`, and from `new` to `place`.
     """
 
     number: int
@@ -62,33 +62,34 @@ class _Variant:
 
     number: int
     forward: bool
-    directed: Rule  # as it is admitted from a match to what is made of it,
-    opposite: Rule  # and back
+    directed: Rule  # the rule from the match to its replacement,
+    opposite: Rule  # and from the replacement to the match
     lhs: Term
     rhs: Term
-    inner: tuple[tuple[int, str], ...]  # heads that operands of the left side must have
+    inner: tuple[tuple[int, str], ...]  # required heads of the left side's operands
 
     def may_fit(self, heads: tuple[str, ...]) -> bool:
+        """Return False if the heads rule out a match."""
         return all(heads[1 + place] == head for place, head in self.inner)
 
 
 class Neighbours:
     """The terms one step away from any term, in normal form, by the rules added so far."""
 
-    def __init__(self, admits: StepCheck) -> None:
+    def __init__(self, is_valid: StepCheck) -> None:
         self.rules: list[Rule] = []
-        self.tried = 0  # steps put to `admits`
-        self._admits = admits
+        self.tried = 0  # steps whose validity was checked
+        self._is_valid = is_valid
         self._variants: dict[tuple[str, int], list[_Variant]] = {}  # by head of the left side and number of operands
         self._fitting: dict[tuple[str, ...], list[_Variant]] = {}  # by head of a term and of its operands
-        self._looked: dict[tuple[str, ...], int] = {}  # how many variants went through that sieve
-        self._matched: dict[Term, int] = {}  # how many fitting variants were matched against a term
+        self._looked: dict[tuple[str, ...], int] = {}  # how many variants were sorted by these heads
+        self._matched: dict[Term, int] = {}  # how many of the fitting variants were matched against a term
         self._near: dict[Term, dict[RewriteEdge, Term]] = {}  # grows only, in order
-        self._lifted: dict[Term, dict[Term, int]] = {}  # how many steps of an operand were lifted
-        self._fresh: dict[Term, int] = {}  # how many rules there were when a term's neighbours were found
+        self._lifted: dict[Term, dict[Term, int]] = {}  # how many steps of each operand were lifted
+        self._fresh: dict[Term, int] = {}  # number of rules when a term's neighbours were found
 
     def add(self, rule: Rule) -> int:
-        """From now on steps by `rule` count; its number."""
+        """Add a rule and return its number."""
         number = len(self.rules)
         self.rules.append(rule)
         for directed, opposite in ((rule, rule.reversed()), (rule.reversed(), rule)):
@@ -101,7 +102,7 @@ class Neighbours:
         return number
 
     def of(self, term: Term) -> Mapping[RewriteEdge, Term]:
-        """Where each step leads; `term` must be in normal form. Several steps may lead to one term."""
+        """Return the steps from a term in normal form, and the term after each. Several steps may lead to one term."""
         now = len(self.rules)
         if self._fresh.get(term) != now:
             for below in topological((term,)):
@@ -111,15 +112,16 @@ class Neighbours:
         return self._near.get(term, {})
 
     def leads(self, term: Term, to: Term, gone: frozenset[int]) -> bool:
-        """Whether an admitted step by a rule that is not `gone` makes `to` of `term`."""
+        """Return True if a valid step by a rule that is not `gone` leads from `term` to `to`."""
         return any(new is to and edge.there and edge.number not in gone for edge, new in self.of(term).items())
 
     def forget(self) -> None:
-        """Gives the memory back; steps are found anew where they are asked for again."""
+        """Free memory; steps are found again when they are needed."""
         for table in (self._matched, self._near, self._lifted, self._fresh):
             table.clear()
 
     def _find(self, term: Term) -> None:
+        """Find the steps of a term whose operands' steps are known."""
         near = self._near.setdefault(term, {})
         for edge in self._here(term):
             near[edge] = edge.new
@@ -133,13 +135,13 @@ class Neighbours:
                 lifted[operand] = len(below)
 
     def _over(self, term: Term, edge: RewriteEdge) -> Term:
-        """`term` after a step in its operands; the step keeps types."""
+        """Return `term` after a step in its operands. Steps keep types."""
         near = self._near
         inputs = tuple(i if i is None or i not in near else near[i].get(edge, i) for i in term.inputs)
         return ordered_operands(term, inputs)
 
     def _here(self, term: Term) -> Iterator[RewriteEdge]:
-        """Steps at the root that were not yet found."""
+        """Yield steps at the root that were not found before."""
         fitting = self._may_fit(_heads(term))
         start = self._matched.get(term, 0)
         for variant in itertools.islice(fitting, start, None):
@@ -149,7 +151,7 @@ class Neighbours:
         self._matched[term] = len(fitting)
 
     def _may_fit(self, heads: tuple[str, ...]) -> list[_Variant]:
-        """Variants whose left side has these operators at its root and just below."""
+        """Return the variants whose left side has these operators at its root and just below."""
         fitting = self._fitting.setdefault(heads, [])
         known = self._variants.get((heads[0], len(heads)), [])
         fitting += [v for v in itertools.islice(known, self._looked.get(heads, 0), None) if v.may_fit(heads)]
@@ -157,6 +159,7 @@ class Neighbours:
         return fitting
 
     def _step(self, place: Term, variant: _Variant) -> RewriteEdge | None:
+        """Return the step by a variant at `place`, or None if it does not match or is not valid."""
         bindings = match((variant.lhs,), (place,))
         dtype = None if bindings is None else bindings.dtype()
         if bindings is None or dtype is None:
@@ -168,20 +171,20 @@ class Neighbours:
         if new is place or any(a.types != b.types for a, b in zip(outputs(new), outputs(place), strict=True)):
             return None
         self.tried += 1
-        there = self._admits(variant.directed, bindings, place, new)
-        back = self._admits(variant.opposite, bindings, new, place)
+        there = self._is_valid(variant.directed, bindings, place, new)
+        back = self._is_valid(variant.opposite, bindings, new, place)
         return RewriteEdge(variant.number, variant.forward, place, new, there, back) if there or back else None
 
 
 def _variants(rule: Rule) -> Iterator[tuple[Term, Term]]:
-    """Both sides, with operands of the left side and outputs in every order."""
+    """Yield both sides, with operands of the left side and outputs in every order."""
     for variant in operand_orders(rule):
         for order in itertools.permutations(range(len(variant.lhs))):
             yield together(tuple(variant.lhs[k] for k in order)), together(tuple(variant.rhs[k] for k in order))
 
 
 def _heads(term: Term) -> tuple[str, ...]:
-    """The operator of a term and those of its operands; an output of Split is one operator, `Split.0`."""
+    """Return the operators of a term and of its operands; an output of Split is one operator, `Split.0`."""
     node = term.inputs[0] if term.op == "Out" else term
     assert node is not None
     return (_head(term), *("" if i is None else _head(i) for i in node.inputs))

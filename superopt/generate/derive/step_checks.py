@@ -1,4 +1,4 @@
-"""When a step is right: where fingerprints agree, or where a certificate says so."""
+"""Validity of a rewriting step: equal fingerprints, or a certificate that covers it."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ __all__ = ["CertificateCheck", "FingerprintCheck"]
 
 
 class FingerprintCheck:
-    """Both sides have the same value on the sample of an `Evaluator`; for rules that hold, at sizes that may be outside
-    their guards. Steps to operators that the evaluator has no kernel for raise KeyError.
+    """A step is valid if both sides have the same value on the sample of an `Evaluator`.
 
-    `one_way`: ids of rules that are never right, as read from left to right: a proof that assumes that the left side is
-    defined says nothing of the way back.
+    For rules that hold in general, at sizes that may violate their guards. Steps to operators without a kernel raise
+    KeyError. `one_way` holds ids of rules that are never applied from left to right: if a proof assumes that the left
+    side is defined, the reversed rule is not proven.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -34,7 +34,7 @@ class FingerprintCheck:
         return all(self._key(a) == self._key(b) for a, b in zip(outputs(old), outputs(new), strict=True))
 
     def forget(self) -> None:
-        """Gives memory back."""
+        """Free memory."""
         self._keys.clear()
 
     def _key(self, term: Term) -> tuple[tuple[int, ...], int]:
@@ -44,8 +44,10 @@ class FingerprintCheck:
 
 
 class CertificateCheck:
-    """The rule is certified at a signature that covers the match, in this direction, and the conditions of the proof
-    hold at these sizes. With `anew`, also where that is proven now, as `optimize` does it; the prover takes its time.
+    """A step is valid if the rule is certified at a signature that covers the match, in this direction, and the
+    conditions of the proof hold at these sizes.
+
+    With `anew` also if it can be proven now, as `optimize` does; this takes prover time.
     """
 
     def __init__(self, rules: Iterable[Rule], certificates: Mapping[Rule, Certificate], anew: bool = False) -> None:
@@ -54,7 +56,7 @@ class CertificateCheck:
         for rule in rules:
             proofs = certificates[rule].proofs
             self._signatures[rule] = [signature for signature, _ in proofs]
-            # What assumes that the left side is defined says nothing of the way back.
+            # A proof that assumes that the left side is defined does not prove the reversed rule.
             both_ways = [signature for signature, proved in proofs if not proved.defined_left]
             self._signatures.setdefault(rule.reversed(), both_ways)
         self._known: dict[object, bool] = {}

@@ -1,4 +1,4 @@
-"""Which operands each operator is applied to: products of sets of classes, never single graphs.
+"""Blocks: all graphs of one operator over sets of classes, as products of these sets.
 
 For large sizes graphs are enumerated up to renaming: variables of one role occur for the first time in the order of
 their names. Both sides of an equation are renamed alike, so no equation between a graph and a smaller one is lost.
@@ -25,9 +25,10 @@ __all__ = ["Block", "BlockBuilder", "renamed_apart"]
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """An operator over one set of classes for each operand (of one shape each): the product of the sets.
+    """An operator over one set of classes for each operand: the product of the sets. The classes of a set have one
+    shape.
 
-    `unordered`: the first two sets are the same and their order does not matter, so each pair is meant once.
+    `unordered`: the first two sets are the same and their order does not matter, so each pair counts once.
     """
 
     use: int
@@ -39,19 +40,19 @@ class Block:
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """How many classes each set has."""
+        """Number of classes of each set."""
         return tuple(len(ids) for ids in self.operands)
 
     @property
     def graphs(self) -> int:
-        """How many graphs this is."""
+        """Number of graphs."""
         first, *rest = self.sizes
         if self.unordered:
             return first * (first + 1) // 2 * int(np.prod(rest[1:], dtype=np.int64))
         return first * int(np.prod(rest, dtype=np.int64))
 
     def rows(self, flat: npt.NDArray[np.int64]) -> Rows:
-        """The graphs numbered `flat` in the product."""
+        """Return the graphs with the numbers `flat` in the product."""
         children = np.full((len(flat), ARITY), -1, np.int32)
         for slot, (ids, place) in enumerate(zip(self.operands, np.unravel_index(flat, self.sizes), strict=True)):
             children[:, slot] = ids[place]
@@ -61,26 +62,26 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class _OperandSet:
-    """Classes that are alike for the grammar."""
+    """Classes that the grammar does not tell apart."""
 
     shape: Shape
     runtime: int
     folded: int
     weight: bool
-    swaps: bool  # may be the other one of the first two operands as well
+    swaps: bool  # may also be the other one of the first two operands
     ids: Ids
 
 
 class BlockBuilder:
-    """The products of one level."""
+    """Builds the blocks of one level."""
 
     def __init__(self, classes: Classes) -> None:
         self.classes = classes
         self._shapes: dict[tuple[int, tuple[Shape, ...]], Shape | None] = {}
 
     def blocks(self, runtime: int, folds: Sequence[int]) -> list[Block]:
-        """All graphs with `runtime` operators at inference and one of `folds` numbers of folded ones; those that fold
-        least come first."""
+        """Return all graphs with `runtime` operators at inference and a number of folded operators in `folds`, the
+        fewest folded first."""
         found: list[Block] = []
         for number, use in enumerate(self.classes.family.uses):
             if use.fold if runtime == 0 else use.run:
@@ -130,7 +131,7 @@ class BlockBuilder:
                 continue
             both = commutes and chosen[0].swaps and chosen[1].swaps
             if both and chosen[0].ids[0] > chosen[1].ids[0]:
-                continue  # the other order is enumerated
+                continue  # enumerated in the other order
             out = self._out(number, use, tuple(cell.shape for cell in chosen))
             if out is not None and self.classes.family.admits(out):
                 unordered = both and bool(chosen[0].ids[0] == chosen[1].ids[0])
@@ -143,6 +144,7 @@ class BlockBuilder:
 
 
 def _output_shape(use: Use, shapes: tuple[Shape, ...]) -> Shape | None:
+    """Return the shape of the operator's output, or None if it is ill-typed."""
     inputs = [var("_", TensorType("float", shape)) for shape in shapes]
     try:
         term = use.term(inputs, shapes)
@@ -156,7 +158,7 @@ def _output_shape(use: Use, shapes: tuple[Shape, ...]) -> Shape | None:
 
 
 def renamed_apart(classes: Classes, block: Block) -> Iterator[Block]:
-    """The parts of a block in which variables occur first in the order of their names, role by role."""
+    """Yield the parts of a block in which variables occur first in the order of their names, role by role."""
     orders = _FirstOccurrences(classes)
 
     def restrict(slot: int, counts: tuple[int, ...], chosen: tuple[Ids, ...]) -> Iterator[Block]:
@@ -184,7 +186,8 @@ class _FirstOccurrences:
         ]
 
     def continued(self, ids: Ids, counts: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Ids]]:
-        """Those of `ids` whose variables beyond the first `counts` of each role occur in order: new counts, classes."""
+        """Yield those of `ids` whose variables beyond the first `counts` of each role occur in order, grouped by the
+        new counts."""
         sequence = self.classes.sequence[ids]
         after = np.zeros((len(ids), len(self.roles)), np.int64)
         good = np.ones(len(ids), np.bool_)

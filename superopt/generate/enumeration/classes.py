@@ -1,7 +1,7 @@
-"""Classes of equal graphs as arrays: what the enumeration has found so far.
+"""Classes of equal graphs, as arrays: everything that the enumeration has found so far.
 
-A class is the set of graphs with one fingerprint; only its smallest graph, the representative, is kept: an operator
-(a `Use`, by number) over classes. Everything is numbered and lies in arrays that run in step, so that thousands of
+A class (an e-class in equality saturation) is the set of graphs with one fingerprint. Only its smallest graph is kept,
+the representative: an operator (a `Use`, by number) over classes. All data is in parallel arrays, so that thousands of
 classes are read at once. Classes are numbered in the order in which they are found, children before their users.
 """
 
@@ -21,13 +21,13 @@ from superopt.ir.term import Term
 __all__ = ["ARITY", "LEAVES", "Classes", "Ids", "Rows", "leaves_of", "mixed", "structures_of"]
 
 ARITY = 6  # most operands of any operator (LSTM)
-LEAVES = 32  # most leaves of a graph that equations are made of
+LEAVES = 32  # most leaves of a graph in an equation
 Ids = npt.NDArray[np.int32]
 
 
 @dataclass
 class Rows:
-    """Graphs: row k is the operator `use[k]` over the classes `children[k]` (-1: no operand)."""
+    """Graphs as rows: row k is the operator `use[k]` over the classes `children[k]` (-1: no operand)."""
 
     use: Ids
     children: Ids
@@ -35,12 +35,12 @@ class Rows:
     folded: Ids
 
     def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> Rows:
-        """Some of the rows."""
+        """Return some of the rows."""
         return Rows(self.use[rows], self.children[rows], self.runtime[rows], self.folded[rows])
 
     @staticmethod
     def join(parts: Sequence[Rows]) -> Rows:
-        """All rows, one part after the other."""
+        """Return the rows of all parts, in order."""
         if not parts:
             none = np.empty(0, np.int32)
             return Rows(none, np.empty((0, ARITY), np.int32), none, none)
@@ -52,23 +52,23 @@ class Rows:
 
 @dataclass
 class Classes:
-    """All classes of a family. `values[s]` [classes, SAMPLES, *shapes[s]] holds those whose shape is number s, at
-    `place`; residues have 31 bits, so 32 are stored."""
+    """All classes of a family. `values[s]` [classes, SAMPLES, *shapes[s]] holds the values of classes whose shape has
+    number s, indexed by `place`. Residues have 31 bits, so they are stored as 32."""
 
     family: Family
-    memory: int = 1 << 30  # bytes of values; those of the shapes with most lie on disk beyond that
+    memory: int = 1 << 30  # bytes of values; beyond that, values of the largest shapes are on disk
     leaves: list[Term] = field(default_factory=list)  # terms of the first classes
     shapes: list[Shape] = field(default_factory=list)
     values: list[npt.NDArray[np.uint32]] = field(default_factory=list)
     members: list[Ids] = field(default_factory=list)  # class numbers by shape, in step with `values`
     keys: list[npt.NDArray[np.uint64]] = field(default_factory=list)  # by shape, sorted
-    owners: list[Ids] = field(default_factory=list)  # the class with each key
+    owners: list[Ids] = field(default_factory=list)  # the class of each key
     rows: Rows = field(default_factory=lambda: Rows.join([]))
     shape: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))
     place: Ids = field(default_factory=lambda: np.empty(0, np.int32))
     weight: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     maker: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))  # see `makers`
-    built: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # whether values are kept
+    built: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # with values, to be built upon
     sequence: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty((0, LEAVES), np.int16))
     fits: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     structure: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
@@ -79,7 +79,7 @@ class Classes:
         return len(self.shape)
 
     def number_of_shape(self, shape: Shape) -> int:
-        """The number of a shape, new or known."""
+        """Return the number of a shape, which is added if it is new."""
         if shape not in self.shapes:
             self.shapes.append(shape)
             self.values.append(np.empty((0, 0), np.uint32))
@@ -89,17 +89,17 @@ class Classes:
         return self.shapes.index(shape)
 
     def number_of_maker(self, op: str, leaf: str) -> int:
-        """The number of what classes are made by."""
+        """Return the number of an operator or leaf that makes classes, which is added if it is new."""
         if (op, leaf) not in self.makers:
             self.makers.append((op, leaf))
         return self.makers.index((op, leaf))
 
     def value(self, ids: Ids) -> Array:
-        """[classes, SAMPLES, *shape] of built classes of one shape."""
+        """Return the values of classes of one shape: [classes, SAMPLES, *shape]. The classes must be `built`."""
         return self.values[int(self.shape[ids[0]])][self.place[ids]].astype(np.uint64)
 
     def lookup(self, shape: Shape, keys: npt.NDArray[np.uint64]) -> Ids:
-        """The class with each key, or -1. Fastest for sorted keys."""
+        """Return the class with each key, or -1. Fastest for sorted keys."""
         if shape not in self.shapes:
             return np.full(len(keys), -1, np.int32)
         known, owners = self.keys[self.shapes.index(shape)], self.owners[self.shapes.index(shape)]
@@ -119,8 +119,11 @@ class Classes:
         built: npt.NDArray[np.bool_],
         leaf: int | None = None,
     ) -> Ids:
-        """New classes of one shape; their numbers. Without `keys` they are second representatives, which are not
-        looked up; `values` [built ones, SAMPLES, *shape] are those of the classes that are built upon."""
+        """Add classes of one shape, and return their numbers.
+
+        Without `keys` they are second representatives, which `lookup` does not find. `values` [built classes, SAMPLES,
+        *shape] are those of the classes that are `built` upon.
+        """
         number, start, count = self.number_of_shape(shape), len(self), len(rows)
         ids = np.arange(start, start + count, dtype=np.int32)
         place = np.full(count, -1, np.int32)
@@ -158,7 +161,7 @@ class Classes:
         return ids
 
     def _spill(self) -> None:
-        """Values beyond the memory go to files without a name, which the system reads and drops page by page."""
+        """Move values beyond the memory limit to unnamed files, which the system reads and drops page by page."""
         held = [k for k, values in enumerate(self.values) if not isinstance(values, np.memmap)]
         while held and sum(self.values[k].nbytes for k in held) > self.memory:
             largest = max(held, key=lambda k: self.values[k].nbytes)
@@ -169,7 +172,7 @@ class Classes:
                 self.values[largest] = mapped
 
     def _leaf_structure(self, leaf: int) -> npt.NDArray[np.uint64]:
-        """Variables of one role look alike."""
+        """Return the structure of a leaf. Variables of one role have the same."""
         roles = list(dict.fromkeys(v.role for v in self.family.variables))
         variables = self.family.variables
         number = roles.index(variables[leaf].role) if leaf < len(variables) else 1000 + leaf
@@ -177,14 +180,14 @@ class Classes:
 
 
 def structures_of(classes: Classes, rows: Rows) -> npt.NDArray[np.uint64]:
-    """A number for each graph's shape as a tree with variables made anonymous: different ones differ but for a
-    probability of 2^-64 or so."""
+    """Return a number for each graph's tree with variables made anonymous. Different trees differ, up to a probability
+    of about 2^-64."""
     below = np.where(rows.children >= 0, classes.structure[rows.children], np.uint64(1))
     return mixed(np.concatenate([rows.use.astype(np.uint64)[:, None], below], axis=1))
 
 
 def mixed(table: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """One well-mixed number for each row (the finaliser of splitmix64, column after column)."""
+    """Return one well-mixed number for each row (the finaliser of splitmix64, column after column)."""
     total = np.full(len(table), 0x9E3779B97F4A7C15, np.uint64)
     for column in table.T:
         total = (total ^ column) * np.uint64(0xBF58476D1CE4E5B9) + np.uint64(0x94D049BB133111EB)
@@ -195,7 +198,8 @@ def mixed(table: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def leaves_of(classes: Classes, children: Ids) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
-    """Variables from left to right [graphs, LEAVES] (-1: no more) of graphs over `children`; whether all are there."""
+    """Return the variables of graphs over `children` from left to right [graphs, LEAVES] (-1: no more), and whether all
+    of them fit."""
     packed = np.full((len(children), LEAVES), -1, np.int16)
     fits = np.ones(len(children), np.bool_)
     count = np.zeros(len(children), np.int64)

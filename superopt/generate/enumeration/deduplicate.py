@@ -1,4 +1,4 @@
-"""Of many equal pairs those that say something of their own: one of each renaming, and the most general ones."""
+"""Removal of equal pairs that repeat others: one of each renaming is kept, and only the most general ones."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ __all__ = ["most_general", "patterns"]
 
 
 def most_general(classes: Classes, rows: Rows, same: Ids) -> tuple[Rows, Ids]:
-    """One pair of each renaming, the first in the order of the enumeration; of the pairs that differ in equated
-    variables only, the most general ones. None where each side has a variable that the other lacks: such an equation
-    cannot be applied from either side."""
+    """Return one pair of each renaming, the first in the order of the enumeration.
+
+    Of pairs that differ only in which variables are equal, the most general ones are kept. A pair is dropped if each
+    side has a variable that the other lacks: such an equation cannot be applied from either side.
+    """
     order = np.lexsort((*rows.children.T[::-1], rows.use, rows.folded, rows.runtime))
     rows, same = rows.take(order), same[order]
     sequence, fits = leaves_of(classes, rows.children)
@@ -41,7 +43,7 @@ def most_general(classes: Classes, rows: Rows, same: Ids) -> tuple[Rows, Ids]:
 
 
 def _within(some: npt.NDArray[np.int16], all_: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
-    """Whether all leaves of the one are among those of the other."""
+    """Return True for each row of `some` whose leaves all occur in the same row of `all_`."""
     result = np.ones(len(some), np.bool_)
     for place in range(some.shape[1]):
         leaf = some[:, place : place + 1]
@@ -50,7 +52,7 @@ def _within(some: npt.NDArray[np.int16], all_: npt.NDArray[np.int16]) -> npt.NDA
 
 
 def patterns(leaves: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
-    """For each leaf the place of its first occurrence (-1: none): equal for renamed graphs."""
+    """Return for each leaf the place of its first occurrence (-1: no leaf). Renamed graphs have equal patterns."""
     result = np.full(leaves.shape, -1, dtype=np.int8)
     for place in range(leaves.shape[1] - 1, -1, -1):
         result[(leaves == leaves[:, place : place + 1]) & (leaves >= 0)] = place
@@ -58,6 +60,6 @@ def patterns(leaves: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
 
 
 def _refines(fine: npt.NDArray[np.int8], coarse: npt.NDArray[np.int8]) -> bool:
-    """Whether variables that are equal in `fine` are equal in `coarse`."""
+    """Return True if variables that are equal in `fine` are equal in `coarse`."""
     here = fine >= 0
     return bool((here == (coarse >= 0)).all() and (coarse[here] == coarse[fine[here]]).all())

@@ -1,16 +1,16 @@
-"""Bottom-up enumeration: every graph of a family by operator count, hundreds of thousands at a time.
+"""Bottom-up enumeration of every graph of a family by operator count, hundreds of thousands at a time.
 
-GraphList with one fingerprint form a class, and only its smallest graph is built upon (observational equivalence).
-GraphList are never objects here: they are products of sets of classes (`blocks`), whose fingerprints come from matrix
-products (`forms`). Of the graphs that are not new, those that a smaller rule already explains are dropped (`laws`);
-the others are conjectures.
+Graphs with one fingerprint form a class, and only its smallest graph is built upon (observational equivalence). Graphs
+are never objects here: they are products of sets of classes (`blocks`), and their fingerprints come from matrix
+products (`linear_fingerprints`). A graph that is equal to a smaller one is dropped if a smaller rule already explains
+that (`known_rules`); otherwise the pair is a conjecture.
 
-Size is the number of operators that run at inference. Operators on weights alone are folded, so they are free, up to
-the bounds that the family states.
+The size of a graph is the number of operators that run at inference. Operators on weights alone are folded, so they are
+free, up to the bounds that the family states.
 
 The last level is only looked up and compared, never built upon. It is cut into ranges of fingerprints: graphs of
-different ranges are never equal, so parts of the level are independent of each other, and as many passes are made
-over a part as the memory allows. Computing a fingerprint again is cheaper than writing it to a disk and reading it.
+different ranges are never equal, so the parts of the level are independent, and each part is processed in as many
+passes as the memory requires. Computing a fingerprint again is cheaper than writing it to a disk and reading it.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from superopt.ir.types import TensorType
 
 __all__ = ["Enumeration", "LevelCounts", "enumerate_family"]
 
-_RENAMED_APART = 4  # from so many operators on, graphs of the last level are enumerated up to renaming
-_MEMORY = 1 << 30
-_ALL = (0, KEYS)
+_RENAMING_FROM = 4  # operators from which on the last level is enumerated up to renaming
+_DEFAULT_MEMORY = 1 << 30  # bytes
+_ALL_KEYS = (0, KEYS)
 
 
 @dataclass
 class LevelCounts:
-    """Counts of one level: graphs enumerated, classes that are new, graphs equal to a smaller one, and how many of
-    those no smaller rule explains."""
+    """Counts of one level: graphs enumerated, new classes, graphs equal to a smaller one, and those of the last that no
+    smaller rule explains."""
 
     runtime: int
     graphs: int = 0
@@ -55,8 +55,8 @@ class LevelCounts:
 
 @dataclass
 class Enumeration:
-    """All classes of a family but those of the last level, and the equal pairs that are worth a conjecture: the graph
-    of each row and the smaller class that it is equal to."""
+    """All classes of a family except those of the last level, and the equal pairs that are worth a conjecture: the
+    graph of each row, and the smaller class that it is equal to."""
 
     classes: Classes
     rows: Rows = field(default_factory=lambda: Rows.join([]))
@@ -65,7 +65,7 @@ class Enumeration:
 
     @property
     def graphs(self) -> int:
-        """How many graphs were enumerated."""
+        """Number of graphs enumerated."""
         return sum(level.graphs for level in self.levels)
 
 
@@ -77,16 +77,21 @@ def enumerate_family(
     part: tuple[int, int] = (0, 1),
     memory: int | None = None,
 ) -> Enumeration:
-    """All graphs of the family with at most `operators` operators at inference (the family's own bound by default).
+    """Enumerate the graphs of the family with at most `operators` operators at inference (by default the family's
+    bound).
 
-    `part` (k, n): of the last level the k-th of n ranges of fingerprints, and the pairs of the levels before in part 0
-    only. `memory`: bytes for graphs while they are compared, and as many again for values of classes, which lie on
-    disk beyond that. Deterministic for the evaluator's seed, whatever the memory is.
+    `part` (k, n) selects the k-th of n ranges of fingerprints of the last level; the pairs of earlier levels belong to
+    part 0. `memory` limits the bytes for graphs while they are compared, and again as many for values of classes, which
+    are moved to disk beyond that. Deterministic for the evaluator's seed, whatever the memory is.
     """
-    return _Enumerator(family, evaluator, part, memory or _MEMORY).run(min(family.runtime, operators or family.runtime))
+    return _Enumerator(family, evaluator, part, memory or _DEFAULT_MEMORY).run(
+        min(family.runtime, operators or family.runtime)
+    )
 
 
 class _Enumerator:
+    """One enumeration in progress."""
+
     def __init__(self, family: Family, evaluator: Evaluator, part: tuple[int, int], memory: int) -> None:
         self.family, self.evaluator, self.part, self.memory = family, evaluator, part, memory
         self.classes = Classes(family, memory)
@@ -94,10 +99,11 @@ class _Enumerator:
         self.fingerprints = BlockFingerprints(self.classes, evaluator.hasher)
         self.builder = BlockBuilder(self.classes)
         self.known_rules = KnownRules(self.classes, evaluator)
-        self.unfolded: set[int] = set()  # classes that have a second representative, without folding
+        self.unfolded: set[int] = set()  # classes with a second representative that does not fold
         self.found: list[tuple[Rows, Ids]] = []
 
     def run(self, operators: int) -> Enumeration:
+        """Enumerate all levels."""
         self._leaves()
         for folded in range(1, max(self.family.folded[: operators + 1]) + 1):
             self._level(0, range(folded, folded + 1), last=False)
@@ -122,7 +128,7 @@ class _Enumerator:
         value = self.evaluator.value(term)[None]
         key = self.evaluator.hasher.keys(value, shape)
         if self.classes.lookup(shape, key)[0] >= 0:
-            return  # e.g. Dirac of one channel is Ones
+            return  # for example, Dirac of one channel is Ones
         none = np.full(1, -1, np.int32)
         rows = Rows(none, np.full((1, ARITY), -1, np.int32), none * 0, none * 0)
         maker = np.array([self.classes.number_of_maker("", name)], np.int16)
@@ -139,22 +145,22 @@ class _Enumerator:
         before = len(self.classes)
         for shape, blocks in by_shape.items():
             if last:
-                found += self._compared(shape, list(self._narrowed(blocks, runtime)), level)
+                found += self._compare(shape, list(self._without_reducible(blocks, runtime)), level)
             else:
-                found += self._settled(shape, blocks, level, runtime)
+                found += self._add_new(shape, blocks, level, runtime)
         level.classes = len(self.classes) - before
         self.state.levels.append(level)
-        if runtime:  # laws of weights alone speed nothing up
+        if runtime:  # rules on weights alone save nothing at inference
             rows, same = Rows.join([r for r, _ in found]), np.concatenate([s for _, s in found] or [self.state.same])
             rows, same = most_general(self.classes, rows, same)
             self.known_rules.learn(rows, same)
             if last or self.part[0] == 0:
                 self.found.append((rows, same))
 
-    def _narrowed(self, blocks: list[Block], runtime: int) -> Iterator[Block]:
-        """Blocks of the last level without those graphs that a rule rewrites whatever the other operands are."""
+    def _without_reducible(self, blocks: list[Block], runtime: int) -> Iterator[Block]:
+        """Yield blocks of the last level without graphs that a rule rewrites regardless of the other operands."""
         for block in blocks:
-            for part in renamed_apart(self.classes, block) if runtime >= _RENAMED_APART else (block,):
+            for part in renamed_apart(self.classes, block) if runtime >= _RENAMING_FROM else (block,):
                 operands = part.operands
                 kept = tuple(self.known_rules.irreducible(part.use, slot, operands) for slot in range(len(operands)))
                 if part.unordered and len(kept[0]) != len(kept[1]):
@@ -162,13 +168,13 @@ class _Enumerator:
                 if all(len(ids) for ids in kept):
                     yield Block(part.use, part.out, part.runtime, part.folded, kept, part.unordered)
 
-    def _settled(self, shape: Shape, blocks: list[Block], level: LevelCounts, runtime: int) -> list[tuple[Rows, Ids]]:
-        """All graphs of one shape; new fingerprints become classes. What is left unexplained of the others."""
+    def _add_new(self, shape: Shape, blocks: list[Block], level: LevelCounts, runtime: int) -> list[tuple[Rows, Ids]]:
+        """Add the new graphs of one shape as classes; return the pairs among the others that no rule explains."""
         graphs = GraphList(self.fingerprints, blocks)
-        news: list[tuple[Numbers, Keys]] = []
-        seconds: list[tuple[Numbers, Ids]] = []
-        others: list[tuple[Rows, Ids, Numbers]] = []  # equal to a known class, or (-1) to a new one by its place
-        for low, high in graphs.ranges(self.memory, _ALL):
+        new_graphs: list[tuple[Numbers, Keys]] = []
+        equal_graphs: list[tuple[Numbers, Ids]] = []
+        others: list[tuple[Rows, Ids, Numbers]] = []  # equal to a known class, or (-1) to the new one at a place
+        for low, high in graphs.ranges(self.memory, _ALL_KEYS):
             places, keys = graphs.within(low, high)
             level.graphs += len(keys)
             order = np.argsort(keys, kind="stable")
@@ -176,22 +182,22 @@ class _Enumerator:
             known[order] = self.classes.lookup(shape, keys[order])
             leaders = _leaders(keys, order)
             is_new = (known < 0) & (leaders == np.arange(len(leaders)))
-            news.append((places[is_new], keys[is_new]))
+            new_graphs.append((places[is_new], keys[is_new]))
             if self.family.unfolded:
-                seconds.append((places[known >= 0], known[known >= 0]))
-            if runtime:  # laws of weights alone speed nothing up
+                equal_graphs.append((places[known >= 0], known[known >= 0]))
+            if runtime:  # rules on weights alone save nothing at inference
                 rest = np.flatnonzero(~is_new)
                 level.pairs += len(rest)
                 rows = graphs.rows(places[rest])
                 keep = np.flatnonzero(~self.known_rules.explained(rows))
                 rest = rest[keep]
                 others.append((rows.take(keep), known[rest], places[leaders[rest]]))
-        places, keys = (np.concatenate(part) for part in zip(*news, strict=True))
-        order = np.argsort(places)  # one order, however many passes there were
+        places, keys = (np.concatenate(part) for part in zip(*new_graphs, strict=True))
+        order = np.argsort(places)  # the same order for any number of passes
         places = places[order]
         ids = self._add(shape, graphs, places, runtime, keys[order])
         if self.family.unfolded:
-            self._add_seconds(shape, graphs, seconds, runtime)
+            self._add_seconds(shape, graphs, equal_graphs, runtime)
         found = []
         for rows, known, leaders in others:
             same = np.where(known >= 0, known, ids[np.searchsorted(places, leaders) % len(ids)] if len(ids) else -1)
@@ -200,11 +206,11 @@ class _Enumerator:
         return found
 
     def _add(self, shape: Shape, graphs: GraphList, places: Numbers, runtime: int, keys: Keys | None) -> Ids:
-        """The classes of these graphs, which are built upon unless all their elements are zero."""
+        """Add graphs as classes. Graphs whose elements are all zero are not built upon."""
         values: list[Array] = []
         built = np.ones(len(places), np.bool_)
         for at, value in graphs.values(places):
-            useful = value.reshape(len(value), -1).any(axis=1)  # what is built upon zero is a special case
+            useful = value.reshape(len(value), -1).any(axis=1)  # graphs over zero are special cases
             built[at] = useful
             values.append(value[useful].astype(np.uint32))
         rows = graphs.rows(places)
@@ -213,7 +219,7 @@ class _Enumerator:
         return self.classes.add(shape, rows, runtime == 0, makers[rows.use], keys, stacked, built)
 
     def _add_seconds(self, shape: Shape, graphs: GraphList, equal: list[tuple[Numbers, Ids]], runtime: int) -> None:
-        """Graphs to be built upon though they are not new: without folding, where the representative folds."""
+        """Add second representatives: graphs without folding, for classes whose representative folds."""
         places, known = (np.concatenate(part) for part in zip(*equal, strict=True))
         order = np.argsort(places)
         places, known = places[order], known[order]
@@ -226,8 +232,8 @@ class _Enumerator:
         if chosen:
             self._add(shape, graphs, np.array(chosen, np.int64), runtime, None)
 
-    def _compared(self, shape: Shape, blocks: list[Block], level: LevelCounts) -> list[tuple[Rows, Ids]]:
-        """The last level: pairs of a graph and an equal smaller one."""
+    def _compare(self, shape: Shape, blocks: list[Block], level: LevelCounts) -> list[tuple[Rows, Ids]]:
+        """Return the pairs of a graph of the last level and an equal smaller one."""
         graphs = GraphList(self.fingerprints, blocks)
         found: list[tuple[Rows, Ids]] = []
         index, count = self.part
@@ -240,6 +246,7 @@ class _Enumerator:
     def _pass(
         self, shape: Shape, graphs: GraphList, places: Numbers, keys: Keys, level: LevelCounts
     ) -> Iterator[tuple[Rows, Ids]]:
+        """Yield the pairs among graphs of one range of fingerprints."""
         order = np.argsort(keys, kind="stable")
         places, keys = places[order], keys[order]
         known = self.classes.lookup(shape, keys)
@@ -252,7 +259,7 @@ class _Enumerator:
         keep = ~self.known_rules.explained(rows)
         level.unexplained += int(keep.sum())
         yield rows.take(keep), known[old[keep]]
-        # Equal graphs of this level, none of which any rule rewrites: the first of them stands for the others.
+        # Equal graphs of this level that no rule rewrites: the first is the representative of the others.
         new = np.flatnonzero((known < 0) & shared[: len(keys)])
         rows = graphs.rows(places[new])
         keep = ~self.known_rules.explained(rows) & ~_repeated(rows, keys[new])
@@ -271,7 +278,8 @@ class _Enumerator:
 
 
 def _repeated(rows: Rows, keys: Keys) -> npt.NDArray[np.bool_]:
-    """Which graphs are there already: parts of a block that differ by a renaming may share pairs of operands."""
+    """Return True for each graph that occurred before: parts of a block that differ by a renaming may share pairs of
+    operands."""
     table = np.concatenate(
         [keys[:, None], rows.use[:, None].astype(np.uint64), rows.children.astype(np.uint64)], axis=1
     )
@@ -281,7 +289,7 @@ def _repeated(rows: Rows, keys: Keys) -> npt.NDArray[np.bool_]:
 
 
 def _leaders(keys: Keys, order: Numbers) -> Numbers:
-    """For each key the first place at which it stands."""
+    """Return for each key the first place with this key."""
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[order[1:]] != keys[order[:-1]]
     leader = order[np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))]

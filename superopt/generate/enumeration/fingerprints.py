@@ -1,10 +1,10 @@
 """Fingerprints: 62-bit keys of tensors over Z_P, and the value of any term on one fixed random sample.
 
-A key is two random linear functionals of all elements, f(v) = sum of c[k] v[k] modulo P: two tensors that differ get
+A key is two random linear functionals of all elements, f(v) = sum of c[k] v[k] modulo P. Two tensors that differ get
 the same key with probability P^-2, below 2^-61. Together with `field`, polynomials of degree d that differ are told
-apart on `SAMPLES` samples up to a probability of (d / P)^SAMPLES + P^-2, below 1e-16 for the degrees that occur. An
-equal key is only a conjecture in any case: the prover decides. That keys are linear is what makes enumeration fast:
-see `forms`.
+apart on `SAMPLES` samples, up to a probability of (d / P)^SAMPLES + P^-2, below 1e-16 for the degrees that occur. Equal
+keys are only a conjecture in any case: the prover decides. Keys are linear, and this makes enumeration fast: see
+`linear_fingerprints`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ SAMPLES = 4
 
 
 class Hasher:
-    """Keys of stacks of tensors; the functionals depend on the seed and the tensor's shape only."""
+    """Keys of stacks of tensors. The functionals depend on the seed and the tensor's shape only."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._functionals: dict[Shape, Array] = {}
 
     def functional(self, shape: Shape) -> Array:
-        """The two functionals: [SAMPLES, elements, 2]."""
+        """Return the two functionals of a shape: [SAMPLES, elements, 2]."""
         if shape not in self._functionals:
             rng = np.random.default_rng([self.seed, 1, len(shape), *shape])
             elements = int(np.prod(shape, dtype=np.int64))
@@ -41,7 +41,7 @@ class Hasher:
         return self._functionals[shape]
 
     def keys(self, values: Array, shape: Shape) -> npt.NDArray[np.uint64]:
-        """Keys of `values` [graphs, SAMPLES, *shape]: [graphs]."""
+        """Return the keys of `values` [graphs, SAMPLES, *shape]: [graphs]."""
         functional = self.functional(shape)
         flat = np.ascontiguousarray(values).reshape(len(values), functional.shape[0] * functional.shape[1])
         halves = product(flat, functional.reshape(-1, 2))
@@ -49,13 +49,13 @@ class Hasher:
 
 
 def packed(first: Array, second: Array) -> npt.NDArray[np.uint64]:
-    """One key of two residues."""
+    """Pack two residues into one key."""
     result: npt.NDArray[np.uint64] = (first << np.uint64(31)) | second
     return result
 
 
 class Evaluator:
-    """Values of typed terms of known sizes, `SAMPLES` samples at once; each variable's value depends on its name."""
+    """Values of typed terms of known sizes, `SAMPLES` samples at once. The value of a variable depends on its name."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -63,7 +63,7 @@ class Evaluator:
         self._values: dict[Term, Array] = {}
 
     def variable(self, name: str, shape: Shape) -> Array:
-        """The sample of the variable called `name`: [SAMPLES, *shape], every element as often below 0 as above."""
+        """Return the sample of a variable: [SAMPLES, *shape], each element as often below 0 as above."""
         rng = np.random.default_rng([self.seed, 2, zlib.crc32(name.encode()), *shape])
         order = np.arange(SAMPLES).reshape(-1, *(1 for _ in shape))
         signs = np.broadcast_to(order % 2 == 1, (SAMPLES, *shape))
@@ -72,19 +72,19 @@ class Evaluator:
         return np.where(negative, (P - values) % P, values).astype(np.uint64)
 
     def value(self, term: Term) -> Array:
-        """[SAMPLES, *shape]. Raises KeyError for an operator without a kernel."""
+        """Return the value of a term: [SAMPLES, *shape]. Raises KeyError for an operator without a kernel."""
         for node in topological((term,)):
             if node not in self._values and (len(node.types) == 1 or node.op == "Out"):
                 self._values[node] = self._compute(node)
         return self._values[term]
 
     def key(self, term: Term) -> tuple[Shape, int]:
-        """Shape and fingerprint."""
+        """Return a term's shape and fingerprint."""
         shape = _shape(term)
         return shape, int(self.hasher.keys(self.value(term)[None], shape)[0])
 
     def forget(self) -> None:
-        """Drops all values computed so far."""
+        """Drop all values computed so far."""
         self._values.clear()
 
     def _compute(self, term: Term) -> Array:

@@ -1,4 +1,4 @@
-"""The graphs of several blocks of one output shape as one long list, of which ranges of fingerprints are looked at."""
+"""The graphs of several blocks of one output shape as one long list, read by ranges of fingerprints."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from superopt.generate.field import Array
 
 __all__ = ["KEYS", "GraphList", "Numbers"]
 
-KEYS = 1 << 62  # fingerprints are below
+KEYS = 1 << 62  # every fingerprint is below
 
-_BYTES = 64  # of one graph while it is compared
+_BYTES_PER_GRAPH = 64  # while it is compared
 Numbers = npt.NDArray[np.int64]
 
 
 class GraphList:
-    """A graph's place is its number in the product of its block, after all blocks before."""
+    """A list of graphs. A graph's place is its number in the product of its block, counted after all blocks before."""
 
     def __init__(self, forms: BlockFingerprints, blocks: Sequence[Block]) -> None:
         self.fingerprints, self.blocks = forms, blocks
@@ -29,15 +29,15 @@ class GraphList:
         self.commutes = np.array([use.spec.commutative for use in forms.classes.family.uses])
 
     def ranges(self, memory: int, keys: tuple[int, int]) -> Iterator[tuple[int, int]]:
-        """Ranges of fingerprints between two bounds, of which each fits into so many bytes."""
+        """Yield ranges of fingerprints between two bounds, such that each range's graphs fit into `memory` bytes."""
         low, high = keys
         share = (high - low) / KEYS
-        passes = max(1, -int(-sum(block.graphs for block in self.blocks) * _BYTES * share // memory))
+        passes = max(1, -int(-sum(block.graphs for block in self.blocks) * _BYTES_PER_GRAPH * share // memory))
         for k in range(passes):
             yield low + k * (high - low) // passes, low + (k + 1) * (high - low) // passes
 
     def within(self, low: int, high: int) -> tuple[Numbers, Keys]:
-        """Places, in order, and fingerprints of the graphs whose fingerprint is in a range."""
+        """Return the places, in order, and the fingerprints of the graphs whose fingerprint is in a range."""
         places: list[Numbers] = []
         keys: list[Keys] = []
         start = 0
@@ -50,7 +50,7 @@ class GraphList:
         return np.concatenate(places or [np.empty(0, np.int64)]), np.concatenate(keys or [np.empty(0, np.uint64)])
 
     def owned(self, places: Numbers) -> Iterator[tuple[Block, Numbers, Numbers]]:
-        """Blocks, which of the places are theirs, and the numbers of those in the block."""
+        """Yield each block with places in it, the indices of these places, and their numbers in the block."""
         owner = np.searchsorted(self.ends, places, side="right")
         order = np.argsort(owner, kind="stable")
         blocks, starts = np.unique(owner[order], return_index=True)
@@ -59,7 +59,7 @@ class GraphList:
             yield self.blocks[block], at, places[at] - before
 
     def rows(self, places: Numbers) -> Rows:
-        """The graphs at these places, operands of commutative operators in the order of their numbers."""
+        """Return the graphs at these places, with operands of commutative operators in the order of their numbers."""
         parts = [(at, block.rows(flat)) for block, at, flat in self.owned(places)]
         rows = Rows.join([part for _, part in parts])
         if parts:
@@ -69,7 +69,8 @@ class GraphList:
         return rows
 
     def values(self, places: Numbers) -> Iterator[tuple[Numbers, Array]]:
-        """Which of the places, and their values [graphs, SAMPLES, *out], some at a time; in order for sorted places."""
+        """Yield indices of places, and their values [graphs, SAMPLES, *out], in chunks; in order if the places are
+        sorted."""
         for block, at, flat in self.owned(places):
             done = 0
             for value in self.fingerprints.values(block, flat):

@@ -1,12 +1,13 @@
-"""What smaller equations explain: a rule of the enumeration so far, and which larger graphs it rewrites.
+"""Rules found by the enumeration so far, and which larger graphs they rewrite.
 
-A pair of equal graphs is worth a conjecture only if no smaller rule rewrites the larger one of the two at its root:
-the graph that comes out is enumerated as well, and is equal to the same class. KnownRules are applied from larger to
-smaller graphs in one fixed order (levels, then operators, then operands from the left, as in a Knuth-Bendix order),
-so that explanations never run in a circle; what a rule only permutes, as commutativity does, it rewrites only towards
-smaller operands.
+A pair of equal graphs is worth a conjecture only if no smaller rule rewrites the larger graph at its root: the
+resulting graph is enumerated as well, and is equal to the same class. Rules are applied from larger to smaller graphs
+in one fixed order (levels, then operators, then operands from the left, as in a Knuth-Bendix order), so explanations
+are never circular. A rule that only permutes its operands, such as commutativity, is applied only towards smaller
+operands.
 
-KnownRules are equal fingerprints here, not yet proven. If one is not proven later, its instances would not be, either.
+Here a rule means equal fingerprints, not yet a proof. If it is not proven later, its instances would not be proven
+either.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ __all__ = ["KnownRule", "KnownRules"]
 # A variable or constant (number of the leaf), or an operator over patterns.
 Tree: TypeAlias = Union[int, tuple[int, tuple["Tree", ...]]]
 Bool = npt.NDArray[np.bool_]
-_VARIANTS = 16  # orders of commutative operands that a rule is matched in
+_MAX_OPERAND_ORDERS = 16  # in which a rule with commutative operators is matched
 
 
 @dataclass(frozen=True)
 class KnownRule:
-    """Every instance of `left` is equal to one of `right`. `ordered`: only where the operands of the left side, from
-    left to right, come later than those of the right one."""
+    """A rewrite of every instance of `left` to an instance of `right`. `ordered`: only if the operands of the left
+    side, from left to right, come later than those of the right side."""
 
     left: Tree
     right: Tree
     ordered: bool
-    folds: bool  # whether something on one of the sides is made of weights alone
+    folds: bool  # some operator on either side works on weights alone
 
     @property
     def use(self) -> int:
@@ -58,39 +59,40 @@ class KnownRule:
 
 
 class KnownRules:
-    """Laws by the operators at and below their roots."""
+    """Rules by the operators at and below their roots."""
 
     def __init__(self, classes: Classes, evaluator: Evaluator) -> None:
         self.classes, self.evaluator = classes, evaluator
         self.found: dict[KnownRule, None] = {}
         self._by_use: dict[int, list[KnownRule]] = {}
-        self._known: dict[tuple[KnownRule, tuple[int, ...]], bool] = {}  # whether a rule holds at other shapes
+        self._known: dict[tuple[KnownRule, tuple[int, ...]], bool] = {}  # does a rule hold at other shapes?
 
     def learn(self, rows: Rows, same: Ids) -> None:
-        """Laws from graphs and the smaller classes that they are equal to."""
+        """Add the rules that follow from graphs and the smaller classes that they are equal to."""
         for k in range(len(rows)):
             children = tuple(self.tree(int(c)) for c in rows.children[k] if c >= 0)
             right, shrinks = self.tree(int(same[k])), self._shrinks(rows, k, same)
-            for left in itertools.islice(self._commuted((int(rows.use[k]), children)), _VARIANTS):
+            for left in itertools.islice(self._commuted((int(rows.use[k]), children)), _MAX_OPERAND_ORDERS):
                 rule = self._oriented(left, right, shrinks)
                 if rule is not None and rule not in self.found:
                     self.found[rule] = None
                     self._by_use.setdefault(rule.use, []).append(rule)
 
     def _shrinks(self, rows: Rows, k: int, same: Ids) -> bool:
+        """Return True if graph k has more operators than the class that it is equal to."""
         c, other = self.classes.rows, int(same[k])
         left = (int(rows.runtime[k]), int(rows.folded[k]))
         return left > (int(c.runtime[other]), int(c.folded[other]))
 
     def tree(self, number: int) -> Tree:
-        """The representative of a class."""
+        """Return the representative of a class."""
         if number < len(self.classes.leaves):
             return number
         children = self.classes.rows.children[number]
         return int(self.classes.rows.use[number]), tuple(self.tree(int(c)) for c in children if c >= 0)
 
     def _commuted(self, tree: Tree) -> Iterator[Tree]:
-        """The pattern with operands of commutative operators in every order, itself first."""
+        """Yield the pattern with the operands of commutative operators in every order, itself first."""
         if isinstance(tree, int):
             yield tree
             return
@@ -101,6 +103,7 @@ class KnownRules:
                 yield use, chosen[::-1]
 
     def _oriented(self, left: Tree, right: Tree, shrinks: bool) -> KnownRule | None:
+        """Return the rule from `left` to `right`, or None if it may lead to a larger graph."""
         if Counter(_leaves(right)) - Counter(_leaves(left)):
             return None  # an instance of the right side may be larger
         folds = self._folds(left) or self._folds(right)
@@ -111,13 +114,13 @@ class KnownRules:
         return None
 
     def _folds(self, tree: Tree) -> bool:
-        """Whether some operator works on weights alone."""
+        """Return True if some operator works on weights alone."""
         if isinstance(tree, int):
             return False
         return any(map(self._folds, tree[1])) or all(self.classes.weight[leaf] for leaf in _leaves(tree))
 
     def explained(self, rows: Rows) -> Bool:
-        """Which graphs some rule rewrites at the root."""
+        """Return True for each graph that some rule rewrites at its root."""
         result = np.zeros(len(rows), np.bool_)
         if not len(rows):
             return result
@@ -142,6 +145,7 @@ class KnownRules:
         return result
 
     def _rewrites(self, rule: KnownRule, children: Ids) -> Bool:
+        """Return True for each graph over `children` that the rule rewrites at its root."""
         bound: dict[int, Ids] = {}
         good = np.ones(len(children), np.bool_)
         for slot, operand in enumerate(rule.operands):
@@ -149,11 +153,12 @@ class KnownRules:
         if rule.ordered:
             good &= _later([bound[v] for v in _leaves(rule.left)], [bound[v] for v in _leaves(rule.right)])
         elif not any(isinstance(operand, tuple) for operand in rule.operands):
-            # The rule itself, unless its variables stand for graphs that are no leaves.
+            # The instance is the rule itself unless some variable stands for a graph that is not a leaf.
             good &= np.any([ids >= len(self.classes.leaves) for ids in bound.values()], axis=0)
         return good & self._fits(rule, bound, good)
 
     def _matches(self, tree: Tree, ids: Ids, bound: dict[int, Ids]) -> Bool:
+        """Return True for each class that the pattern matches; `bound` gets the classes of its leaves."""
         c = self.classes
         if isinstance(tree, int):
             if tree in bound:
@@ -171,8 +176,11 @@ class KnownRules:
         return good
 
     def _fits(self, rule: KnownRule, bound: dict[int, Ids], good: Bool) -> Bool:
-        """Where the rule holds at the shapes of what its variables stand for, and what comes out is in the grammar.
-        Weights stay weights, lest something that is folded in the rule is not folded in its instance."""
+        """Return True for each match at which the rule holds at the shapes of its variables, with a result in the
+        grammar.
+
+        Weights must stay weights; otherwise an operator that is folded in the rule might not be folded in the instance.
+        """
         c = self.classes
         variables = [v for v in bound if v < len(c.family.variables)]
         result = np.zeros(len(good), np.bool_)
@@ -194,7 +202,7 @@ class KnownRules:
         return result
 
     def _accepted(self, use: int, slot: int, ids: Ids) -> Bool:
-        """Whether the grammar lets each class stand at this operand, or at the other one where they commute."""
+        """Return True for each class that the grammar accepts at this operand, or at the other one if they commute."""
         c, wanted = self.classes, self.classes.family.uses[use]
         slots = (slot, 1 - slot) if wanted.spec.commutative and slot < 2 else (slot,)
         kinds, inverse = np.unique(
@@ -207,6 +215,7 @@ class KnownRules:
         return np.array(fits, np.bool_)[inverse.reshape(-1)]
 
     def _holds(self, rule: KnownRule, variables: list[int], shapes: list[int]) -> bool:
+        """Return True if the rule holds at these shapes of its variables, by fingerprints."""
         key = (rule, tuple(shapes))
         if key not in self._known:
             c = self.classes
@@ -228,7 +237,7 @@ class KnownRules:
         return self.classes.family.uses[tree[0]].term(operands, shapes)
 
     def irreducible(self, use: int, slot: int, operands: Sequence[Ids]) -> Ids:
-        """Those classes of operand `slot` with which no rule rewrites the graph whatever the other operands are."""
+        """Return the classes of operand `slot` with which no rule rewrites the graph for all other operands."""
         ids = operands[slot]
         for rule in self._by_use.get(use, ()):
             if rule.ordered or len(rule.operands) != len(operands) or not isinstance(rule.operands[slot], tuple):
@@ -250,6 +259,7 @@ class KnownRules:
 
 
 def _leaves(tree: Tree) -> Iterator[int]:
+    """Yield the leaves from left to right."""
     if isinstance(tree, int):
         yield tree
     else:
@@ -258,7 +268,7 @@ def _leaves(tree: Tree) -> Iterator[int]:
 
 
 def _places(tree: Tree) -> Iterator[tuple[int, int, int]]:
-    """Each leaf below an operator, with that operator and the number of the operand."""
+    """Yield each leaf below an operator, with that operator and the number of the operand."""
     if isinstance(tree, tuple):
         for slot, operand in enumerate(tree[1]):
             if isinstance(operand, int):
@@ -268,15 +278,18 @@ def _places(tree: Tree) -> Iterator[tuple[int, int, int]]:
 
 
 def _skeleton(tree: Tree) -> object:
+    """Return the tree without its leaves."""
     return None if isinstance(tree, int) else (tree[0], tuple(_skeleton(t) for t in tree[1]))
 
 
 def _size(tree: Tree) -> int:
+    """Return the number of operators."""
     return 0 if isinstance(tree, int) else 1 + sum(map(_size, tree[1]))
 
 
 def _larger(left: Tree, right: Tree) -> bool:
-    """Whether every instance of `left` comes after that of `right`, which has as many operators and no more leaves."""
+    """Return True if every instance of `left` comes after that of `right`, which has as many operators and no more
+    leaves."""
     if isinstance(left, int) or isinstance(right, int):
         return _contains(left, right)
     if left[0] != right[0]:
@@ -291,12 +304,12 @@ def _larger(left: Tree, right: Tree) -> bool:
 
 
 def _contains(tree: Tree, part: Tree) -> bool:
-    """Whether `part` is a proper part of `tree`."""
+    """Return True if `part` is a proper part of `tree`."""
     return isinstance(tree, tuple) and any(t == part or _contains(t, part) for t in tree[1])
 
 
 def _later(one: Sequence[Ids], other: Sequence[Ids]) -> Bool:
-    """Whether `one` comes after `other`, compared from the left."""
+    """Return True for each row in which `one` comes after `other`, compared from the left."""
     result = np.zeros(len(one[0]), np.bool_)
     open_ = np.ones(len(one[0]), np.bool_)
     for a, b in zip(one, other, strict=True):

@@ -1,10 +1,9 @@
-"""Fingerprints of all graphs of a block, mostly without computing a single value.
+"""Fingerprints of all graphs of a block by matrix products, mostly without computing the graphs' values.
 
-A fingerprint is a linear functional f of the output. Where an operator is a sum of parts that are linear in their
-operands, f of it is a sum of forms in the operands' elements: for a linear part f(op(x)) = <a, x> with a[k] =
-f(op(e_k)), and for a bilinear one f(op(x, y)) = x^T M y with (M y)[k] = f(op(e_k, y)), where e_k are the unit
-tensors. So the fingerprints of all pairs are one matrix product, at some ten nanoseconds a graph whatever the
-operator is.
+A fingerprint is a linear functional f of the output. If an operator is a sum of parts that are linear in their
+operands, f of its output is a sum of forms in the operands' elements. For a linear part, f(op(x)) = <a, x> with a[k] =
+f(op(e_k)). For a bilinear part, f(op(x, y)) = x^T M y with (M y)[k] = f(op(e_k, y)). Here e_k are the unit tensors. So
+the fingerprints of all pairs are one matrix product, at about ten nanoseconds a graph for any operator.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ __all__ = ["BlockFingerprints", "Keys"]
 _CHUNK = 1 << 18  # graphs at once: small enough for the caches, large enough to hide Python
 _ELEMENTS = 1 << 20  # elements computed at once
 Keys = npt.NDArray[np.uint64]
-# Half of the fingerprints of one part, for a piece of each operand's set; broadcasts to the pieces' sizes.
+# One half of the fingerprints of one part, for a piece of each operand's set; broadcasts to the pieces' sizes.
 _Form: TypeAlias = Callable[[int, list[slice]], Array]
 
 
@@ -38,7 +37,7 @@ class BlockFingerprints:
         self._linear: dict[tuple[int, tuple[Shape, ...], int], Array] = {}
 
     def keys(self, block: Block) -> Iterator[tuple[npt.NDArray[np.int64], Keys]]:
-        """Number in the block's product and fingerprint of every graph, in order, some at a time."""
+        """Yield the number in the block's product and the fingerprint of every graph, in order, in chunks."""
         shapes = self._shapes(block)
         attrs = self.classes.family.uses[block.use].attributes(shapes)
         split = parts(self._op(block), len(shapes), attrs)
@@ -54,7 +53,7 @@ class BlockFingerprints:
             yield from self._chunk(block, forms, start, stop, rest)
 
     def values(self, block: Block, flat: npt.NDArray[np.int64]) -> Iterator[Array]:
-        """Values [graphs, SAMPLES, *out] of the graphs numbered `flat`, some at a time."""
+        """Yield the values [graphs, SAMPLES, *out] of the graphs with numbers `flat`, in chunks."""
         shapes = self._shapes(block)
         use = self.classes.family.uses[block.use]
         attrs = use.attributes(shapes)
@@ -72,6 +71,7 @@ class BlockFingerprints:
         return tuple(self.classes.shapes[self.classes.shape[ids[0]]] for ids in block.operands)
 
     def _computed(self, block: Block) -> Iterator[tuple[npt.NDArray[np.int64], Keys]]:
+        """Yield the same as `keys`, from values; for operators that are not sums of linear and bilinear parts."""
         total = int(np.prod(block.sizes, dtype=np.int64))
         for start in range(0, total, _CHUNK):
             flat = np.arange(start, min(total, start + _CHUNK), dtype=np.int64)
@@ -84,7 +84,7 @@ class BlockFingerprints:
     def _chunk(
         self, block: Block, forms: list[_Form], start: int, stop: int, rest: int
     ) -> Iterator[tuple[npt.NDArray[np.int64], Keys]]:
-        if rest > 4 * _CHUNK:  # the second set is cut as well
+        if rest > 4 * _CHUNK:  # the second set is also cut into pieces
             inner = rest // block.sizes[1]
             step = max(1, _CHUNK // inner)
             columns = [slice(k, min(block.sizes[1], k + step)) for k in range(0, block.sizes[1], step)]
@@ -110,10 +110,11 @@ class BlockFingerprints:
             yield flat, keys
 
     def _form(self, block: Block, shapes: tuple[Shape, ...], attrs: dict[str, Any], part: tuple[int, ...]) -> _Form:
+        """Return the form of one part of an operator."""
         if len(part) == 1:
             return self._linear_form(block, shapes, attrs, part[0])
         first, second = part
-        # Unit tensors stand for the operand of which there are more graphs.
+        # Unit tensors replace the operand with more graphs.
         units, others = (
             (first, second) if len(block.operands[first]) >= len(block.operands[second]) else (second, first)
         )
@@ -130,6 +131,7 @@ class BlockFingerprints:
         return form
 
     def _linear_form(self, block: Block, shapes: tuple[Shape, ...], attrs: dict[str, Any], slot: int) -> _Form:
+        """Return the form of a part that is linear in operand `slot`."""
         known = (block.use, shapes, slot)
         if known not in self._linear:
             unit = _units(shapes[slot])[:, None]
@@ -152,7 +154,7 @@ class BlockFingerprints:
     def _contracted(
         self, block: Block, shapes: tuple[Shape, ...], attrs: dict[str, Any], units: int, others: int
     ) -> Array:
-        """f(op(e_k, y)) for all unit tensors e_k as operand `units` and all y as operand `others`."""
+        """Return f(op(e_k, y)) for all unit tensors e_k as operand `units` and all y as operand `others`."""
         unit = _units(shapes[units])
         ids = block.operands[others]
         sample = self.hasher.functional(block.out)
@@ -171,7 +173,7 @@ class BlockFingerprints:
         return np.concatenate(found, axis=2)
 
     def _flat(self, ids: Ids) -> npt.NDArray[np.uint32]:
-        """The values of classes of one shape: [classes, SAMPLES * elements]."""
+        """Return the values of classes of one shape: [classes, SAMPLES * elements]."""
         values = self.classes.values[int(self.classes.shape[ids[0]])][self.classes.place[ids]]
         return values.reshape(len(ids), -1)
 
@@ -182,7 +184,7 @@ def _units(shape: Shape) -> Array:
 
 
 def _numbers(sizes: tuple[int, ...], pieces: list[slice]) -> npt.NDArray[np.int64]:
-    """The numbers in a product of `sizes` of the graphs in a piece of it."""
+    """Return the numbers, in a product of `sizes`, of the graphs in a piece of it."""
     total = np.zeros((1,) * len(sizes), np.int64)
     for slot, piece in enumerate(pieces):
         shape = [1] * len(sizes)
@@ -192,5 +194,6 @@ def _numbers(sizes: tuple[int, ...], pieces: list[slice]) -> npt.NDArray[np.int6
 
 
 def _ordered(block: Block, flat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """Return True for each graph whose first operand does not come after the second."""
     first, second, *_ = np.unravel_index(flat, block.sizes)
     return np.asarray(first <= second)

@@ -1,7 +1,7 @@
-"""Exact matrix products modulo P through the processor's fast path for float64.
+"""Exact matrix products modulo P, computed by the processor's fast path for float64.
 
-A residue has 31 bits. Split into 15 upper and 16 lower bits, its products with residues are below 2^47, and sums of
-`_DEPTH` of them are below 2^52: every intermediate result is an integer that float64 holds exactly.
+A residue has 31 bits. It is split into 15 upper and 16 lower bits. Products of these with residues are below 2^47, and
+sums of `_DEPTH` products are below 2^52, so every intermediate result is an integer that float64 holds exactly.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SHIFT = np.uint64(31)
 
 
 def product(a: Array, b: Array) -> Array:
-    """`a` [n, k] times `b` [k, m], all residues: [n, m]."""
+    """Return `a` [n, k] times `b` [k, m] modulo P, both of residues: [n, m]."""
     total: Array | None = None
     for start in range(0, a.shape[1], _DEPTH):
         left, right = a[:, start : start + _DEPTH], b[start : start + _DEPTH].astype(np.float64)
@@ -33,7 +33,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 def reduced(x: Array) -> Array:
-    """The residue of numbers below 2^61, in place: 2^31 = 1 modulo P, so the upper bits are added to the lower ones."""
+    """Reduce numbers below 2^61 modulo P, in place: 2^31 = 1 modulo P, so upper bits are added to the lower ones."""
     upper = x >> _SHIFT
     x &= _P
     x += upper
@@ -41,11 +41,11 @@ def reduced(x: Array) -> Array:
 
 
 def add(x: Array, y: Array) -> Array:
-    """The sum of residues; operands broadcast."""
+    """Return the sum of residues; operands broadcast."""
     return _once(x + y)
 
 
 def _once(x: Array) -> npt.NDArray[np.uint64]:
-    """The residue of numbers below 2 P: what would be negative is huge without a sign."""
+    """Reduce numbers below 2 P. Subtracting P from a smaller one wraps around to a huge one, which `minimum` drops."""
     result: npt.NDArray[np.uint64] = np.minimum(x, x - _P)
     return result

@@ -1,4 +1,4 @@
-"""An equation on its way to a rule: which of its attributes have become variables or expressions so far."""
+"""A draft: an equation on its way to a rule, some of whose attributes are variables or expressions already."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMES = {
     "reshape": "z", "reverse": "r", "scale": "scale", "shape": "z", "split": "n", "starts": "from", "steps": "by",
     "strides": "st", "transA": "ta", "transB": "tb", "upper": "u",
 }  # fmt: skip
-# KnownRules of Clip hold for bounds in this order or that, so that its bounds are tried as numbers.
+# Rules of Clip may need its bounds in a certain order, so its bounds are tried as numbers.
 REAL = (REAL_ATTRS & NAMES.keys()) - {"bound_high", "bound_low"}
 SIZED = frozenset({"ends", "expand", "groups", "kernel", "n", "reshape", "shape", "split", "starts"})
 _KINDS = {
@@ -42,17 +42,17 @@ Slot = tuple[Term, str]  # a ground operator and the name of one of its attribut
 
 @dataclass(frozen=True)
 class Draft:
-    """An equation with some attributes already exchanged."""
+    """An equation with some attributes replaced."""
 
     equation: Equation
-    names: Mapping[Term, str]  # of the ground variables
+    names: Mapping[Term, str]  # names of the ground variables in the rule
     filled: Mapping[Slot, Attr]
-    values: Mapping[str, SignatureValue]  # of attribute variables, at the instance
+    values: Mapping[str, SignatureValue]  # values of attribute variables at the instance
     kinds: Mapping[str, str]
-    ones: frozenset[str]  # variables whose sizes of 1 are literal: they broadcast
+    ones: frozenset[str]  # variables whose sizes of 1 are literals, because they broadcast
 
     def rule(self) -> Rule:
-        """The equation as it stands, whether or not it can be applied from left to right."""
+        """Return the equation as a rule; it may not be applicable from left to right."""
 
         def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
             if old.op == "Var":
@@ -65,7 +65,7 @@ class Draft:
         return Rule(terms[:count], terms[count:])
 
     def schema(self) -> Schema:
-        """The rule with the instance's signature."""
+        """Return the rule with the instance's signature."""
         shapes = []
         for term, name in self.names.items():
             assert term.type is not None
@@ -79,7 +79,8 @@ class Draft:
         return Schema(rule, base, base, dict(self.kinds))
 
     def filling(self, slots: Mapping[Slot, Attr], values: Mapping[str, SignatureValue], kind: str) -> Draft:
-        """With `slots` exchanged, for new attribute variables of these values at the instance."""
+        """Return the draft with `slots` replaced, and with new attribute variables that have these values at the
+        instance."""
         return replace(
             self,
             filled={**self.filled, **slots},
@@ -88,7 +89,7 @@ class Draft:
         )
 
     def fresh(self, kind: str) -> str:
-        """A name for a variable of attribute `kind` that is not taken."""
+        """Return an unused name for a variable of attribute `kind`."""
         taken = {*self.values, *self.names.values()}
         name = NAMES[kind]
         return (
@@ -96,45 +97,45 @@ class Draft:
         )
 
     def slots(self) -> dict[str, dict[Attr, list[Slot]]]:
-        """Kind of attribute -> value -> where it stands."""
+        """Return the attributes of all operators: kind of attribute -> value -> slots."""
         found: dict[str, dict[Attr, list[Slot]]] = {}
         for term in topological(self.equation.lhs + self.equation.rhs):
             if term.op not in ("Var", "Out"):
                 for name, value in term.attrs:
                     kind = _KINDS.get((term.op, name), name)
                     if kind == "group" and value != 1:
-                        kind = "groups"  # may be a number of channels
+                        kind = "groups"  # may equal a number of channels
                     if kind == "reshape" and isinstance(value, tuple) and {0, -1} & set(value):
-                        kind = "marks"  # sizes that Reshape copies or infers: literals
+                        kind = "marks"  # with sizes that Reshape copies or infers, which stay literals
                     if kind == "axes" and isinstance(value, tuple) and len(value) == 1:
-                        kind, value = "axis", value[0]  # one axis is one axis, in a list or not
+                        kind, value = "axis", value[0]  # a list of one axis is treated as one axis
                     found.setdefault(kind, {}).setdefault(value, []).append((term, name))
         return found
 
     def sizes(self) -> list[tuple[Dim, int]]:
-        """Sizes of variables, and their values at the instance."""
+        """Return the sizes of variables, with their values at the instance."""
         shapes = [(name, term.type.concrete() or ()) for term, name in self.names.items() if term.type is not None]
         return [
             (symbol(f"{name}.shape[{k - len(shape)}]"), size) for name, shape in shapes for k, size in enumerate(shape)
         ]
 
     def side(self, slots: list[Slot], left: bool) -> list[Slot]:
-        """Those of `slots` that stand on the left (or the right) side, where the whole term is meant."""
+        """Return those of `slots` that occur on the left (or the right) side."""
         terms = set(topological(self.equation.lhs if left else self.equation.rhs))
         return [slot for slot in slots if slot[0] in terms]
 
     @property
     def bound(self) -> bool:
-        """Whether one of the two directions can be applied."""
+        """True if one of the two directions can be applied."""
         rule = self.rule()
         return rule.applicable or rule.reversed().applicable
 
     def unbound(self) -> int:
-        """How many directions worth taking lack a value for an attribute variable.
+        """Return the number of useful directions in which an attribute variable has no value.
 
-        From right to left is worth taking where as many operators run on both sides, where it spares copying values
-        side by side for another operator, or makes one product of several. The shape of a constant that is absorbed
-        (Add(x, Zeros[shape=z]) = x) does not count: nobody puts it back.
+        From right to left is useful if as many operators run on both sides, if it saves a Concat that feeds another
+        operator, or if it makes one product of several. The shape of a constant that disappears (Add(x, Zeros[shape=z])
+        = x) does not count, since no search would insert the constant.
         """
         rule, equation = self.rule(), self.equation
         runs = [operators(side, equation.weights)[0] for side in (equation.lhs, equation.rhs)]

@@ -1,4 +1,4 @@
-"""Pads that differ between the places of a rule: by a constant, or by what a Pad adds."""
+"""Pads that differ between the operators of a rule: by a constant, or by the amounts of a Pad."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _INNER, _MORE = (0, 1, 0, 0), (1, 0, 0, 1)  # other pads, and other amounts adde
 
 
 def with_offset_pads(draft: Draft, groups: Values, check: SamplingCheck) -> Draft | None:
-    """One variable for each entry of the smallest pads, and what the others have more."""
+    """Return the draft with one variable for each entry of the smallest pads, and the others as these plus constants;
+    or None."""
     known = {value: pads for value in groups if (pads := _pads(value)) is not None}
     if len(known) < len(groups) or len({len(pads) for pads in known.values()}) > 1:
         return None
@@ -35,10 +36,10 @@ def with_offset_pads(draft: Draft, groups: Values, check: SamplingCheck) -> Draf
 
 
 def with_pad_amounts(draft: Draft, groups: Values, check: SamplingCheck) -> Draft | None:
-    """Pads p, and q = p + a with amounts a of a Pad: two of them are variables and give the third.
+    """Return the draft with pads p, and q = p + a for the amounts a of a Pad, or None.
 
-    Conv[pads=p](Pad[a](x), w) = Conv[pads=p + a](x, w), and the sum of two Conv with pads p and q is one where the
-    kernel of the first is padded by q - p.
+    Two of the three are variables and give the third. Conv[pads=p](Pad[a](x), w) = Conv[pads=p + a](x, w); and the sum
+    of two Conv with pads p and q is one Conv if the kernel of the first is padded by q - p.
     """
     amounts = draft.slots().get("amounts", {})
     if len(amounts) != 1:
@@ -65,14 +66,15 @@ def _pads(value: Attr) -> Pads | None:
 
 
 def _of_image(more: Sequence[Attr]) -> tuple[Attr, ...]:
-    """Pads of images: none of batch and channels."""
+    """Return pads of images: none of batch and channels."""
     return (0, 0, *more[:2], 0, 0, *more[2:])
 
 
 def _forms(
     draft: Draft, inner: tuple[list[Slot], Pads], outer: tuple[list[Slot], Pads], more: tuple[list[Slot], Pads]
 ) -> Iterator[tuple[Draft, Mapping[str, SignatureValue]]]:
-    """The ways to write one of the three by the others, with other values at which the rule is tried."""
+    """Yield drafts with one of p, q and a expressed by the others, each with other values at which the rule is
+    tried."""
     p, q = draft.fresh("pads"), "q"
     taken = {*draft.values, *draft.names.values()}
     names = tuple(f"a{k}" for k in range(4))
@@ -107,7 +109,7 @@ def _forms(
 
 
 def _matches(rule: Rule) -> bool:
-    """Whether the left side gives a value to each attribute variable: it stands there alone, or but for a number."""
+    """Return True if the left side gives a value to each attribute variable: alone, or plus a number."""
     given: set[str] = set()
     needed: set[str] = set()
     for term in topological(rule.lhs + rule.rhs):
@@ -128,7 +130,7 @@ def _matches(rule: Rule) -> bool:
 
 
 def _holds(draft: Draft, others: Mapping[str, SignatureValue], check: SamplingCheck) -> bool:
-    """At the instance's values and at others."""
+    """Return True if the rule holds at the instance's values and at others."""
     schema = draft.schema()
     attrs = tuple((name, others.get(name, value)) for name, value in schema.base.attrs)
     return bool(

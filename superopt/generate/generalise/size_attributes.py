@@ -1,6 +1,6 @@
-"""Sizes in attributes (Split's parts, the shape of Zeros, what Reshape makes) as sizes of variables.
+"""Sizes in attributes (Split's parts, the shape of Zeros, the target of Reshape) as sizes of variables.
 
-Every way to write them at the instance is a choice; the best leaves the most sizes free.
+Every way to write them at the instance is a choice. The best choice leaves the most sizes free.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.generalise.draft import SIZED, Draft, Slot
 from superopt.generate.generalise.sampling_check import SamplingCheck
+from superopt.generate.generalise.size_equations import free_size_count, solved_sizes
 from superopt.ir.dim import Dim, Size, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.rule import SignatureValue
@@ -18,21 +19,21 @@ from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, topological
 
 __all__ = ["with_symbolic_sizes"]
 
-_MOST = 4000  # choices looked at for one equation
-_TRIED = 40  # of them tried at random sizes
-_FACTORS = 3  # most sizes that are multiplied
+_MAX_CHOICES = 4000  # considered for one equation
+_MAX_SAMPLED = 40  # of them, evaluated at random sizes
+_MAX_FACTORS = 3  # sizes in a product
 
-Choice = tuple["Attr | None", SignatureValue]  # what is filled in; (None, v): an attribute variable of value v
-Group = tuple[str, Attr, list[Slot]]  # kind of attribute, value, where it stands
+Choice = tuple["Attr | None", SignatureValue]  # (expression, None), or (None, v): an attribute variable with value v
+Group = tuple[str, Attr, list[Slot]]  # kind of attribute, value, slots
 
 
 def with_symbolic_sizes(draft: Draft, check: SamplingCheck) -> Draft | None:
-    """The choice that holds at random sizes with the fewest sizes tied to each other, or None where none holds."""
+    """Return the draft with the choice that holds at random sizes and ties the fewest sizes together, or None."""
     groups = [(kind, v, at) for kind, values in draft.slots().items() if kind in SIZED for v, at in values.items()]
-    env = _typing(draft, groups, check)
+    env = _typing(draft, groups)
     options = [list(_distinct(_choices(draft, groups, number), env)) for number in range(len(groups))]
     drafts: list[tuple[int, int, Draft]] = []
-    for order, choices in enumerate(itertools.islice(itertools.product(*options), _MOST)):
+    for order, choices in enumerate(itertools.islice(itertools.product(*options), _MAX_CHOICES)):
         chosen = _with(draft, groups, choices)
         if chosen is None:
             continue
@@ -41,10 +42,10 @@ def with_symbolic_sizes(draft: Draft, check: SamplingCheck) -> Draft | None:
         except IllTyped:
             continue
         if chosen.bound:
-            free = check.freedom(schema.rule, schema.base)
+            free = free_size_count(schema.rule, schema.base)
             if free >= 0:
                 drafts.append((chosen.unbound() - free, order, chosen))
-    for _, _, chosen in sorted(drafts, key=lambda d: d[:2])[:_TRIED]:
+    for _, _, chosen in sorted(drafts, key=lambda d: d[:2])[:_MAX_SAMPLED]:
         schema = chosen.schema()
         if check.holds(schema.rule, schema.base):
             return chosen
@@ -52,8 +53,9 @@ def with_symbolic_sizes(draft: Draft, check: SamplingCheck) -> Draft | None:
 
 
 def _with(draft: Draft, groups: Sequence[Group], choices: Sequence[Choice]) -> Draft | None:
-    """None where a choice speaks of entries of an attribute that is no variable."""
-    names: dict[str, Size] = {}  # entries of the attributes that are variables
+    """Return the draft with these choices, or None if a choice refers to entries of an attribute that is not a
+    variable."""
+    names: dict[str, Size] = {}  # placeholder -> entry of an attribute variable
     for number, ((kind, value, at), (filled, signature)) in enumerate(zip(groups, choices, strict=True)):
         if filled is None:
             name = draft.fresh(kind)
@@ -73,22 +75,23 @@ def _with(draft: Draft, groups: Sequence[Group], choices: Sequence[Choice]) -> D
 
 
 def _entry(group: int, place: int | None = None) -> str:
+    """Return a placeholder for an entry of an attribute that may become a variable."""
     return f"@{group}" if place is None else f"@{group}[{place}]"
 
 
-def _typing(draft: Draft, groups: Sequence[Group], check: SamplingCheck) -> dict[str, Size]:
-    """Which sizes of variables are equal by typing, whatever the attributes in question are."""
+def _typing(draft: Draft, groups: Sequence[Group]) -> dict[str, Size]:
+    """Return sizes of variables that are equal by typing for any values of these attributes."""
     for kind, value, at in groups:
         if kind == "n":
             continue
         name = draft.fresh(kind)
         free: SignatureValue = (None,) * len(value) if isinstance(value, tuple) else None
         draft = draft.filling(dict.fromkeys(at, AttrVar(name)), {name: free}, kind)
-    return check.solved(draft.rule(), draft.schema().base)
+    return solved_sizes(draft.rule(), draft.schema().base)
 
 
 def _distinct(choices: Iterator[Choice], env: Mapping[str, Size]) -> Iterator[Choice]:
-    """The first of those choices that typing makes equal."""
+    """Yield choices; of those that typing makes equal, only the first."""
     seen: set[object] = set()
     for filled, value in choices:
         entries = filled if isinstance(filled, tuple) else (filled,)
@@ -99,6 +102,7 @@ def _distinct(choices: Iterator[Choice], env: Mapping[str, Size]) -> Iterator[Ch
 
 
 def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Choice]:
+    """Yield the ways to write one group, in order of preference."""
     kind, value, at = groups[number]
     if isinstance(value, int):
         if kind == "groups":
@@ -108,9 +112,9 @@ def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Cho
         return
     assert isinstance(value, tuple)
     entries = tuple(v for v in value if isinstance(v, int))
-    # Reshape makes an axis for the parts of a Split: as many as there are.
+    # Reshape makes an axis for the parts of a Split; its size is their number.
     parts = {len(v) for other, v, _ in groups if (kind, other) == ("reshape", "split") and isinstance(v, tuple)}
-    kept = {*parts, *((-1, 0, 1) if kind in _SPELT else ())}
+    kept = {*parts, *((-1, 0, 1) if kind in _WRITTEN else ())}
     free: SignatureValue = tuple(v if v in kept else None for v in entries)
     if kind == "shape" and _broadcasts(draft, at):
         yield None, free
@@ -118,33 +122,34 @@ def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Cho
         for term, name in draft.names.items():
             if term.type is not None and term.type.shape == entries and entries:
                 yield AttrVar(f"{name}.shape"), None
-    if kind == "split":  # what Reshape makes several axes of
-        spelt = _known_entries(groups, number)
-        pairs = [[e for e in _sizes(spelt, v, 2) if isinstance(e, Dim) and e.terms[0][0][1:]] for v in entries]
+    if kind == "split":  # of an axis that Reshape makes several axes of
+        written = _known_entries(groups, number)
+        pairs = [[e for e in _sizes(written, v, 2) if isinstance(e, Dim) and e.terms[0][0][1:]] for v in entries]
         yield from ((choice, None) for choice in itertools.product(*pairs))
-    if kind not in ("shape", *_SPELT):
+    if kind not in ("shape", *_WRITTEN):
         yield None, free
     known, sums = _known(draft), kind in ("starts", "ends")
-    regrouped = kind in (*_SPELT, "kernel") and _regrouped(draft, groups)
+    regrouped = kind in (*_WRITTEN, "kernel") and _regrouped(draft, groups)
     if regrouped:
         known = regrouped
-    elif kind in _SPELT:
+    elif kind in _WRITTEN:
         known += _known_entries(groups, number)
-    factors = _FACTORS if kind in _SPELT else 1
-    fixed = kind in ("shape", "kernel")  # a window of 3 x 3 is no size of a variable
+    factors = _MAX_FACTORS if kind in _WRITTEN else 1
+    fixed = kind in ("shape", "kernel")  # a window such as 3 x 3 is not the size of a variable
     for choice in itertools.product(*([*_sizes(known, v, factors, sums), *[v] * (fixed and v > 1)] for v in entries)):
         yield choice, None
-    if kind in _SPELT and not regrouped:
+    if kind in _WRITTEN and not regrouped:
         yield None, free
 
 
-_SPELT = ("reshape", "expand")  # shapes that models write down, by sizes, 0 and -1 (Reshape) or 1 (Expand)
+_WRITTEN = ("reshape", "expand")  # shapes written in models: sizes, 0 and -1 (Reshape) or 1 (Expand)
 
 
 def _broadcasts(draft: Draft, at: list[Slot]) -> bool:
-    """Whether a constant meets a value in an elementwise operator, so that its shape does not follow from its place."""
-    made: set[Term] = {term for term, _ in at}  # of the constant
-    fixed: set[Term] = set()  # of constants only
+    """Return True if a constant meets a value in an elementwise operator, so that its shape is not determined by its
+    use."""
+    made: set[Term] = {term for term, _ in at}  # values computed from the constant
+    fixed: set[Term] = set()  # values computed from constants only
     for term in topological(draft.equation.lhs + draft.equation.rhs):
         if term.op in CLOSED_FORM or (term.inputs and fixed.issuperset(term.inputs)):
             fixed.add(term)
@@ -155,11 +160,11 @@ def _broadcasts(draft: Draft, at: list[Slot]) -> bool:
     return False
 
 
-_Known = tuple[Size, int, int]  # a size, its value at the instance, and the place of its axis
+_Known = tuple[Size, int, int]  # size, value at the instance, axis
 
 
 def _known(draft: Draft) -> list[_Known]:
-    """Sizes of variables."""
+    """Return the sizes of variables."""
     known: list[_Known] = []
     for term, name in draft.names.items():
         shape = term.type.concrete() if term.type is not None else None
@@ -170,26 +175,29 @@ def _known(draft: Draft) -> list[_Known]:
 
 
 def _known_entries(groups: Sequence[Group], number: int) -> list[_Known]:
-    """Entries of the other shapes that are written down, should they be attribute variables."""
+    """Return the entries of the other written shapes, in case these become attribute variables."""
     return [
         (symbol(_entry(other, k)), size, k)
         for other, (kind, value, _) in enumerate(groups)
-        if other != number and kind in _SPELT and isinstance(value, tuple)
+        if other != number and kind in _WRITTEN and isinstance(value, tuple)
         for k, size in enumerate(value)
         if isinstance(size, int)
     ]
 
 
 def _multiples(groups: Sequence[Group], value: int) -> Iterator[tuple[int, int]]:
-    """Larger numbers of groups than `value`, should they be attribute variables, and by how much they are larger."""
+    """Yield larger numbers of groups than `value`, in case these become attribute variables, and their ratio to it."""
     for number, (kind, more, _) in enumerate(groups):
         if kind == "groups" and isinstance(more, int) and more > value and more % value == 0:
             yield number, more // value
 
 
 def _regrouped(draft: Draft, groups: Sequence[Group]) -> list[_Known]:
-    """Where several groups are taken as one: the sizes of weights, which are laid out anew; the number of groups, how
-    many of them are one, and the sizes of a group."""
+    """Return the sizes for a rule that merges groups of a Conv.
+
+    These are the sizes of weights, which are rearranged; the number of groups, how many are merged into one, and the
+    sizes of a group.
+    """
     weights = tuple(f"{name}." for term, name in draft.names.items() if term.attr("name") in draft.equation.weights)
     known = [entry for entry in _known(draft) if str(entry[0]).startswith(weights)]
     given = {size for _, size, _ in known}
@@ -204,8 +212,8 @@ def _regrouped(draft: Draft, groups: Sequence[Group]) -> list[_Known]:
 
 
 def _sizes(known: Sequence[_Known], value: int, factors: int, sums: bool = False) -> Iterator[Size]:
-    """Expressions that have this value at the instance: itself if below 2, a size, a product of at most so many sizes,
-    a sum of two."""
+    """Yield expressions with this value at the instance: the number if below 2, a size, a product of at most `factors`
+    sizes, or a sum of two."""
     if value < 2:
         yield value
         return

@@ -1,4 +1,8 @@
-"""Equations between sizes, solved for single sizes where that can be read off. Not trusted: only a proof counts."""
+"""Equations between the sizes of a rule, solved for single sizes where that can be read off.
+
+This solver is not trusted: it selects generalisations and instances to try, and only a proof counts. The kernel has its
+own.
+"""
 
 from __future__ import annotations
 
@@ -7,15 +11,87 @@ from collections.abc import Iterable, Mapping
 
 from superopt.ir.dim import Atom, Dim, Size, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import IllTyped
-from superopt.ir.rule import Condition
+from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
+from superopt.ir.term import Attr
 
-__all__ = ["ratios", "solve", "ties", "unsolved"]
+__all__ = [
+    "free_size_count", "pinned", "ratios", "solve", "solved_sizes", "tie_counts", "typing_conditions", "unsolved",
+]  # fmt: skip
+
+
+def typing_conditions(rule: Rule, signature: Signature) -> tuple[dict[Condition, None], list[str]]:
+    """Return the conditions on sizes under which both sides are typed alike, and the symbols of the signature. Raises
+    IllTyped."""
+    needs: dict[Condition, None] = {}
+
+    def need(relation: str, left: Size, right: Size) -> None:
+        needs[Condition(relation, left, right)] = None
+
+    for a, b in zip(*rule.instantiate(signature, need, need), strict=True):
+        assert a.type is not None and b.type is not None and a.type.shape is not None and b.type.shape is not None
+        if len(a.type.shape) != len(b.type.shape):
+            raise IllTyped("ranks differ")
+        for m, n in zip(a.type.shape, b.type.shape, strict=True):
+            if m != n:
+                need("==", m, n)
+    bindings = signature.bindings()
+    values: list[Attr] = list(bindings.attrs.values())
+    values += [size for t in bindings.terms.values() for size in (t.type.shape if t.type and t.type.shape else ())]
+    flat = [item for value in values for item in (value if isinstance(value, tuple) else (value,))]
+    names = dict.fromkeys(name for size in flat if isinstance(size, Dim) for name in sorted(symbols_of(size)))
+    return needs, list(names)
+
+
+def free_size_count(rule: Rule, signature: Signature) -> int:
+    """Return the number of sizes that may be chosen freely, or -1 if the rule cannot be typed.
+
+    The more free sizes, the more general the rule.
+    """
+    try:
+        needs, names = typing_conditions(rule, signature)
+        return len(names) - sum(_ties(needs, set(names)))
+    except (IllTyped, KeyError):
+        return -1
+
+
+def tie_counts(rule: Rule, signature: Signature) -> tuple[int, int]:
+    """Return how many equations between sizes typing needs, and how many that fix a size to a number.
+
+    Raises IllTyped if the rule cannot be typed.
+    """
+    needs, names = typing_conditions(rule, signature)
+    return _ties(needs, set(names))
+
+
+def solved_sizes(rule: Rule, signature: Signature) -> dict[str, Size]:
+    """Return the sizes that typing gives in terms of others; none if the rule cannot be typed."""
+    try:
+        needs, names = typing_conditions(rule, signature)
+        return solve(needs, set(names))
+    except (IllTyped, KeyError):
+        return {}
+
+
+def pinned(rule: Rule, signature: Signature) -> Signature:
+    """Return the signature with those sizes as literals that typing fixes to a number."""
+    solved = {name: size for name, size in solved_sizes(rule, signature).items() if isinstance(size, int)}
+    shapes = tuple(
+        (name, tuple(solved.get(f"{name}.shape[{k}]", s) if s is None else s for k, s in enumerate(shape)))
+        for name, shape in signature.shapes
+    )
+    attrs: list[tuple[str, SignatureValue]] = []
+    for name, value in signature.attrs:
+        if isinstance(value, tuple):
+            value = tuple(solved.get(f"{name}[{k}]", v) if v is None else v for k, v in enumerate(value))
+        attrs.append((name, solved.get(name) if value is None else value))
+    return Signature(shapes, tuple(attrs))
 
 
 def solve(needs: Mapping[Condition, None], names: set[str]) -> dict[str, Size]:
-    """Sizes that the equations give in terms of others, as far as they can be read off."""
+    """Return the sizes that the equations among the conditions give in terms of others, as far as they can be read
+    off."""
     env: dict[str, Size] = {}
-    for _ in range(2):  # what is found makes earlier equations simpler
+    for _ in range(2):  # a solution makes earlier equations simpler
         for condition in needs:
             if condition.relation == "==":
                 value = _reduced(condition, env)
@@ -27,7 +103,8 @@ def solve(needs: Mapping[Condition, None], names: set[str]) -> dict[str, Size]:
 
 
 def _ones(value: Size) -> list[tuple[str, Size]]:
-    """Sizes whose sum is their number, where that is what must be 0: each is 1, the least that a size can be."""
+    """Return sizes that must all be 1: those of an equation that says that their sum is their number, as 1 is the least
+    size."""
     if not isinstance(value, Dim):
         return []
     sign = 1 if value.terms[-1][1] > 0 else -1
@@ -39,14 +116,18 @@ def _ones(value: Size) -> list[tuple[str, Size]]:
     return [(str(name), 1) for name, _ in named]
 
 
-def ties(needs: Mapping[Condition, None], names: set[str]) -> tuple[int, int]:
+def _ties(needs: Mapping[Condition, None], names: set[str]) -> tuple[int, int]:
+    """Count the equations between sizes, and those that fix a size to a number."""
     env = solve(needs, names)
     numbers = sum(isinstance(size, int) for size in env.values())
     return len(env) - numbers + len(unsolved(needs, env)), numbers
 
 
 def unsolved(needs: Mapping[Condition, None], env: Mapping[str, Size]) -> dict[Dim, None]:
-    """What must be 0 beside that; whether a number divides another aside, which leaves both of them free."""
+    """Return the expressions that must be 0 beside the solved sizes.
+
+    An equation that says that a number divides another is left out: both numbers stay free.
+    """
     found: dict[Dim, None] = {}
     for condition in needs:
         value = _reduced(condition, env) if condition.relation == "==" else 0
@@ -56,6 +137,7 @@ def unsolved(needs: Mapping[Condition, None], env: Mapping[str, Size]) -> dict[D
 
 
 def _is_remainder(value: Dim, quotient: Atom) -> bool:
+    """Return True if `value` is the remainder of a quotient's division, up to a factor."""
     if isinstance(quotient, str):
         return False
     rest = quotient.numerator - quotient.denominator * floor_div(quotient.numerator, quotient.denominator)
@@ -64,7 +146,7 @@ def _is_remainder(value: Dim, quotient: Atom) -> bool:
 
 
 def _reduced(condition: Condition, env: Mapping[str, Size]) -> Size:
-    """What must be 0, without a size that is a factor of all of it."""
+    """Return the difference of the condition's sides, without sizes that are factors of all of it."""
     try:
         value = evaluate(condition.right, env) - evaluate(condition.left, env)
     except ZeroDivisionError:
@@ -79,7 +161,7 @@ def _reduced(condition: Condition, env: Mapping[str, Size]) -> Size:
 
 
 def _read_off(value: Size, names: set[str]) -> tuple[str, Size] | None:
-    """A name and its size where `value` is 0."""
+    """Return a name and its size for which `value` is 0, or None."""
     if not isinstance(value, Dim):
         return None
     for monomial, coefficient in value.terms:
@@ -97,7 +179,7 @@ def _read_off(value: Size, names: set[str]) -> tuple[str, Size] | None:
 
 
 def ratios(values: Iterable[Dim], names: set[str]) -> dict[str, tuple[Size, Size]]:
-    """Sizes that are quotients where these are 0: z[0] of z[0] * z[1] - x.shape[0] * x.shape[1]."""
+    """Return the sizes that are quotients if these expressions are 0: z[0] of z[0] * z[1] - x.shape[0] * x.shape[1]."""
     found: dict[str, tuple[Size, Size]] = {}
     for value in values:
         used = {*found, *(name for pair in found.values() for size in pair for name in symbols_of(size))}
@@ -109,7 +191,7 @@ def ratios(values: Iterable[Dim], names: set[str]) -> dict[str, tuple[Size, Size
 
 
 def _as_ratio(value: Dim, names: set[str]) -> tuple[str, Size, Size] | None:
-    """A name, and two sizes whose quotient it is where `value` is 0."""
+    """Return a name, and two sizes whose quotient it is if `value` is 0; or None."""
     for monomial, coefficient in reversed(value.terms):
         for name in monomial:
             alone = [m for m, _ in value.terms if name in m] == [monomial] and monomial.count(name) == 1

@@ -11,32 +11,32 @@ from superopt.ops.recurrent import RECURRENT
 
 __all__ = ["EnumerationCost", "cost"]
 
-_LAUNCH = 8.0  # cost of running any operator at all, in multiply-adds of these small tensors
+_LAUNCH = 8.0  # cost of launching an operator, in multiply-adds of these small tensors
 
 
 @dataclass(frozen=True)
 class EnumerationCost:
-    """What a graph costs at inference: multiply-adds of MatMul, Gemm and Conv, and everything else."""
+    """Cost of a graph at inference: multiply-adds of MatMul, Gemm and Conv (`work`), and everything else."""
 
     work: float
     other: float
 
     @property
     def total(self) -> float:
-        """Both together."""
+        """The sum of both."""
         return self.work + self.other
 
     def within(self, most: EnumerationCost) -> bool:
-        """Whether a search that stops at `most` may pass here: no more multiply-adds, one light operator more."""
+        """Return True if a search limited to cost `most` may visit this graph (one light operator more)."""
         return self.work <= most.work and self.other <= most.other + 2 * _LAUNCH
 
     def like(self, other: EnumerationCost) -> bool:
-        """Whether it takes a measurement to say which of the two is less: they differ by a light operator at most."""
+        """Return True if only a measurement can tell which cost is less: they differ by at most one light operator."""
         return self.work == other.work and abs(self.other - other.other) <= _LAUNCH
 
 
 def cost(terms: Iterable[Term], weights: frozenset[str]) -> EnumerationCost:
-    """Cost at these small sizes, with a constant for each operator; `weights` names variables that are constant."""
+    """Return the cost of a graph at its small sizes. `weights` names the variables that are constant."""
     live: set[Term] = set()
     work = other = 0.0
     for term in topological(terms):
@@ -57,7 +57,7 @@ def _elements(shape: tuple[object, ...] | None) -> int:
 
 
 def _work(term: Term, written: int) -> float:
-    """Multiply-adds, those for each element that is `written`."""
+    """Return the multiply-adds of an operator that writes so many elements."""
     if term.op in RECURRENT:
         sizes = [_elements(i.type.shape) for i in term.inputs[:3] if i is not None and i.type is not None]
         rows = sizes[0] // _last(term.inputs[0])

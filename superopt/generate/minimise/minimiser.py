@@ -1,17 +1,18 @@
-"""Leaving out what smaller rules already give.
+"""Derivability: which equations the kept rules already give.
 
-An equation is derivable when few steps with kept rules lead from one side to the other, each found from the graph
-before it, and no graph between has more multiply-adds than the dearer side, nor more than one light operator more: a
-search finds it without this rule. Direct rules whose derivation leads uphill stay (a 1x1 kernel enlarged before it is
-merged), and so does what merges two products, though both halves of the merged one follow: from them nothing leads
-there.
+An equation is derivable if a few steps with kept rules lead from one side to the other, each found from the graph
+before it, and if no graph between has more multiply-adds than the more expensive side, or costs over one light operator
+more. Then a search finds the equation without a rule for it. Two kinds of rules therefore stay: direct rules whose
+derivation first makes the graph more expensive (a 1x1 kernel is enlarged before it is merged), and rules that merge two
+products, though both halves of the merged one can be derived, since nothing leads from the halves to the merge.
 
-Costs at these small sizes do not say everything. Where sides differ by a light operator only, either may be the faster
-one, and each must be found from the other: that a sum of Convs gives one Conv does not make a sum of one Conv. Where a
-large law saves multiply-adds, each step of its derivation must be cheaper than the one before: a model has such graphs
-by the dozen, and a search that first has to move operands about at each of them comes to its end before it is through.
+Costs at these small sizes do not decide everything. If the sides differ by a light operator only, either may be the
+faster one, so each must be found from the other: a rule that makes one Conv of a sum of Convs does not make a sum of
+one Conv. If a large rule saves multiply-adds, each step of its derivation must be cheaper than the one before: a model
+has dozens of such graphs, and a search that first had to move operands around at each of them would stop before it is
+done.
 
-Steps are taken on the ground terms of the equation; that a step is right there is checked by its fingerprint.
+Steps are taken on the ground terms of the equation. Each step is checked by fingerprints.
 """
 
 from __future__ import annotations
@@ -29,15 +30,16 @@ from superopt.ir.term import CLOSED_FORM, Term, topological
 
 __all__ = ["Minimiser"]
 
-_LARGE = 3
-_EXPLAINED, _MOST_EXPLAINED = 3, 1000  # steps, and graphs looked at
+_LARGE = 3  # operators at inference on a side
+_EXPLANATION_STEPS, _MAX_EXPLANATION_GRAPHS = 3, 1000
 
 
 class Minimiser:
-    """The rules kept so far, and which equations they give.
+    """The rules kept so far, and the equations that they derive.
 
-    A derivation has at most `most_steps` steps, and that of a large law, with more than `_LARGE` operators at inference
-    on a side, `large_steps`: a search that meets it takes these steps anyway, one after the other.
+    A derivation has at most `most_steps` steps; that of a large equation, with more than `_LARGE` operators at
+    inference on a side, at most `large_steps`, since a search takes the steps of a large graph one after the other
+    anyway.
     """
 
     def __init__(self, evaluator: Evaluator, most_steps: int = 2, large_steps: int = 4) -> None:
@@ -48,26 +50,28 @@ class Minimiser:
 
     @property
     def steps(self) -> int:
-        """Instances of rules that were looked at."""
+        """Number of rule instances tried."""
         return self._deriver.tried
 
     def add(self, rule: Rule, one_way: bool = False) -> None:
-        """From now on equations that `rule` gives are derivable; `one_way`: read from left to right only."""
+        """Add a rule. `one_way`: it is applied from left to right only."""
         if one_way:
             self._admits.one_way.add(rule.reversed().id)
         self._deriver.add(rule)
 
     def remove(self, rule: Rule) -> None:
-        """`rule` no longer counts."""
+        """Remove a rule."""
         self._deriver.remove(rule)
 
     def derivable(self, equation: Equation, without: Rule | None = None) -> bool:
-        """Whether a search with the kept rules (all but `without`) needs no rule for this equation: both sides lead to
-        one graph by steps downhill, or each is found from the other, uphill aside.
+        """Return True if a search with the kept rules (all but `without`) needs no rule for this equation.
 
-        What several outputs together gain shows at larger sizes only: each side of such an equation must be found.
-        Functions of ONNX Runtime's own, such as FusedMatMul, are no way between standard operators: a search chooses
-        them last, and not every target has them.
+        Either each side is found from the other in every direction that a search should take, or both sides lead to one
+        graph by steps that each lower the cost.
+
+        The gain of several outputs shows at larger sizes only, so both directions of such an equation must be found.
+        ONNX Runtime's own functions, such as FusedMatMul, do not count as steps between standard operators: a search
+        chooses them last, and not every target has them.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if lhs == rhs:
@@ -82,13 +86,16 @@ class Minimiser:
         low, other = (self._lowest(side, weights, functions, without) for side in (lhs, rhs))
         if low is not other:
             return False
-        # Where it may be the dearer side that is wanted, nothing is said by getting from there to the other one.
+        # If the more expensive side may be wanted, a path from it to the other side proves nothing.
         left, right = self._cost(lhs, weights), self._cost(rhs, weights)
         return left == right or not left.like(right) or low not in (*lhs, *rhs)
 
     def directions(self, equation: Equation) -> list[tuple[tuple[Term, ...], tuple[Term, ...]]]:
-        """From which side to which, in normal form, a search should get: from the dearer one, and from the other one,
-        too, where costs do not say which that is. An algorithm is wanted whatever it costs here."""
+        """Return the pairs (start, goal), in normal form, in which a search should find the equation.
+
+        From the more expensive side; from the other one as well if their costs do not decide which is faster. An
+        algorithm is wanted whatever it costs at these sizes.
+        """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if _is_algorithm(equation):
             return [(lhs, rhs)]
@@ -103,7 +110,7 @@ class Minimiser:
     def is_found(
         self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str], without: Rule | None = None
     ) -> bool:
-        """Whether a search gets from `start` to `goal`, both in normal form."""
+        """Return True if a search gets from `start` to `goal`, both in normal form."""
         saves = self._cost(goal, weights).work < self._cost(start, weights).work
         if len(start) == 1 and saves and self._is_large(start, goal, weights):
             price = self._price(weights, _functions((*start, *goal)))
@@ -113,8 +120,10 @@ class Minimiser:
     def derivation(
         self, start: tuple[Term, ...], goal: tuple[Term, ...], weights: frozenset[str], without: Rule | None = None
     ) -> tuple[DerivationStep, ...] | None:
-        """The steps by which a search gets from `start` to `goal`, one more for each further output; no graph between
-        costs much more than the dearer end. None where none are found."""
+        """Return the steps by which a search gets from `start` to `goal`, or None.
+
+        Each further output allows one step more. No graph between costs much more than the more expensive end.
+        """
         one, other = self._cost(start, weights), self._cost(goal, weights)
         most = EnumerationCost(max(one.work, other.work), max(one.other, other.other))
 
@@ -126,15 +135,15 @@ class Minimiser:
         return self._deriver.derive(start, goal, steps, without=without, passes=passes, forward=True)
 
     def explanation(self, equation: Equation) -> tuple[DerivationStep, ...]:
-        """Steps from one side to the other, up or downhill; none where none are found without much ado."""
-        most, self._deriver.most = self._deriver.most, _MOST_EXPLAINED
+        """Return steps from one side to the other at any cost; none if a short search finds none."""
+        most, self._deriver.most = self._deriver.most, _MAX_EXPLANATION_GRAPHS
         try:
-            return self._deriver.derive(equation.lhs, equation.rhs, _EXPLAINED) or ()
+            return self._deriver.derive(equation.lhs, equation.rhs, _EXPLANATION_STEPS) or ()
         finally:
             self._deriver.most = most
 
     def forget(self) -> None:
-        """Gives memory back; answers stay the same."""
+        """Free memory; answers stay the same."""
         self._deriver.forget()
         self._admits.forget()
         self._costs.clear()
@@ -149,7 +158,8 @@ class Minimiser:
         return self._deriver.descend(term, self._price(weights, functions), without)
 
     def _price(self, weights: frozenset[str], functions: Set[str]) -> Callable[[Term], float]:
-        """What a term costs; none with functions other than these is to be had."""
+        """Return the cost function for terms. It is infinite for terms with other functions of ONNX Runtime than
+        these."""
 
         def price(term: Term) -> float:
             return self._cost((term,), weights).total if _functions((term,)) <= functions else math.inf
@@ -164,17 +174,17 @@ class Minimiser:
 
 
 def _is_used(start: tuple[Term, ...], goal: tuple[Term, ...]) -> bool:
-    """Whether a rule can say what `goal` is where it has found `start`."""
+    """Return True if a rule can construct `goal` from a match of `start`."""
     silent = any(term.op == "Var" or term.op in CLOSED_FORM for term in start)
     return not silent and set(variables(goal)) <= set(variables(start))
 
 
 def _is_algorithm(equation: Equation) -> bool:
-    """Whether the right side brings numbers of its own (Constant), which no other rule comes upon."""
+    """Return True if the right side has numbers of its own (Constant), which no other rule introduces."""
     left, right = ({t.op for t in topological(side)} for side in (equation.lhs, equation.rhs))
     return "Constant" in right - left
 
 
 def _functions(terms: Iterable[Term]) -> set[str]:
-    """Names of the operators below `terms` that ONNX does not have."""
+    """Return the names of the operators below `terms` that are not ONNX's own."""
     return {t.op for t in topological(terms) if t.op in OPERATORS and OPERATORS[t.op].domain}

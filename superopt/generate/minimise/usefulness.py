@@ -13,9 +13,9 @@ __all__ = ["is_usable", "is_weak"]
 
 
 def is_weak(equation: Equation) -> bool:
-    """Whether both sides cost the same and the equation is large, or has a variable twice on one side.
+    """Return True if both sides cost the same and the equation is large, or has a variable twice on one side.
 
-    KnownRules that gain nothing by themselves are worth their price in search only if they are general and small.
+    A rule that saves nothing by itself is worth its cost in a search only if it is general and small.
     """
     weights = equation.weights
     if cost(equation.lhs, weights).total != cost(equation.rhs, weights).total:
@@ -25,9 +25,11 @@ def is_weak(equation: Equation) -> bool:
 
 
 def is_usable(rule: Rule, weights: frozenset[str]) -> bool:
-    """Whether a direction can be applied whose left side has at most one operator on weights alone: models are
-    written with at most that (they hold folded weights). A left side that names the whole shape of a variable
-    (Zeros[shape=t.shape]) is matched by nothing."""
+    """Return True if the rule has a direction whose left side occurs in models.
+
+    Its left side has at most one operator on weights alone (models hold folded weights). It names no whole shape of a
+    variable (Zeros[shape=t.shape]), which nothing matches.
+    """
     for side in (rule, rule.reversed()):
         if side.applicable and not _names_shapes(side.lhs):
             leaves = [t for t in topological(side.lhs) if not t.inputs and (t.op != "Var" or t.attr("name") in weights)]
@@ -43,6 +45,6 @@ def is_usable(rule: Rule, weights: frozenset[str]) -> bool:
 
 
 def _names_shapes(terms: Iterable[Term]) -> bool:
-    """Whether an attribute is the whole shape of a variable."""
+    """Return True if an attribute is the whole shape of a variable."""
     values = (value for term in topological(terms) for _, value in term.attrs)
     return any(isinstance(value, AttrVar) and ".shape" in value.name for value in values)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from superopt.generate.conjectures.equation import Equation, operators
 from superopt.generate.enumeration.fingerprints import Evaluator
-from superopt.generate.generalise.attributes import generalise
+from superopt.generate.generalise.equation_to_rule import generalise
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.minimise.usefulness import is_usable, is_weak
 from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules

@@ -9,7 +9,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from superopt.generate.generalise.attributes import ALTERNATIVES
+from superopt.generate.generalise.attribute_values import ALTERNATIVES
 from superopt.ir.rule import Signature, SignatureValue
 from superopt.ir.term import AttrVar
 from superopt.rulebook.variadic import Schema

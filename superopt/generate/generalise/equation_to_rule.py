@@ -11,67 +11,40 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.conjectures.equation import Equation, variables
+from superopt.generate.generalise.attribute_values import ALTERNATIVES
 from superopt.generate.generalise.draft import NAMES, REAL, SIZED, Draft, Slot
 from superopt.generate.generalise.padding import with_offset_pads, with_pad_amounts
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.generalise.size_attributes import with_symbolic_sizes
+from superopt.generate.generalise.size_equations import free_size_count, pinned, tie_counts
 from superopt.ir.dim import symbol
 from superopt.ir.rule import Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term
 from superopt.rulebook.variadic import Schema
 
-__all__ = ["ALTERNATIVES", "Schema", "generalise"]
+__all__ = ["Schema", "generalise"]
 
-# Other values at which a generalised attribute is tried.
-ALTERNATIVES: Mapping[str, tuple[Attr, ...]] = {
-    "axes": ((-1,), (-2,), (-2, -1), (-3,), (-3, -2), (-3, -1)),
-    "axis": (-1, -2, -3, -4),
-    "blocksize": (2, 3),
-    "bound_high": (-1.0, 0.0, 6.0),
-    "bound_low": (-2.0, 0.0, 1.0),
-    "count_include_pad": (0, 1),
-    "dilations": ((2, 2), (1, 2)),
-    "exclusive": (0, 1),
-    "group": (2, 3),
-    "indices": (0, 1, (0,), (1,), (1, 0), (0, 2), (1, 1), (0, 1, 2), (2, 0, 1)),
-    "keepdims": (0, 1),
-    "kernel_shape": ((3, 3), (2, 2), (1, 2)),
-    "linear_before_reset": (0, 1),
-    "mode": ("DCR", "CRD"),
-    "num_groups": (1, 2),
-    "num_heads": (1, 2),
-    "output_padding": ((0, 0), (0, 1)),
-    "p": (1, 2),
-    "pads": ((0, 0, 0, 0), (1, 1, 1, 1), (1, 0, 2, 1)),
-    "repeats": ((1, 2), (2, 1), (2, 3), (1, 2, 1), (2, 1, 3), (1, 2, 1, 1), (2, 1, 1, 3)),
-    "reverse": (0, 1),
-    "steps": ((1,), (2,)),
-    "strides": ((2, 2), (1, 2)),
-    "transA": (0, 1),
-    "transB": (0, 1),
-    "upper": (0, 1),
-}
 _BOUNDS = ("bound_low", "bound_high")
-_APART = 6  # most places of one attribute's value that are tried as several variables
+_MAX_SPLIT_SLOTS = 6  # of one attribute's value, if it is tried as several variables
 
 
 def generalise(equation: Equation, check: SamplingCheck) -> Schema | None:
-    """The most general rule found for an equation, or None where it holds by an accident of the instance's sizes."""
+    """Return the most general rule found for an equation, or None if it holds only at the instance's sizes."""
     names = _renamed(equation)
     starts: list[tuple[int, int, Draft]] = []
     for ones in dict.fromkeys((frozenset[str](), equation.weights, frozenset(names.values()))):
         start = with_symbolic_sizes(Draft(equation, names, {}, {}, {}, ones), check)
         if start is not None:
             schema = start.schema()
-            starts.append((-check.freedom(schema.rule, schema.base), len(starts), start))
+            starts.append((-free_size_count(schema.rule, schema.base), len(starts), start))
     if not starts:
         return None
     schema = _with_attributes(min(starts)[2], check).schema()
-    return Schema(schema.rule, check.pinned(schema.rule, schema.open), schema.open, schema.kinds)
+    return Schema(schema.rule, pinned(schema.rule, schema.open), schema.open, schema.kinds)
 
 
 def _renamed(equation: Equation) -> dict[Term, str]:
-    """Within each role, the role's names in the order of first occurrence."""
+    """Return new names for the variables: each role's names in the order of first occurrence."""
     family = equation.family
     roles: dict[str, Iterator[str]] = {}
     role_of = {v.name: v.role for v in family.variables}
@@ -82,7 +55,7 @@ def _renamed(equation: Equation) -> dict[Term, str]:
 
 
 def _with_attributes(draft: Draft, check: SamplingCheck) -> Draft:
-    """Attribute after attribute becomes a variable where the rule still holds at other values."""
+    """Replace attribute after attribute by a variable, where the rule still holds at other values."""
     draft = _with_marks(_with_heads(draft, check), check)
     for kind, groups in draft.slots().items():
         if kind not in NAMES or kind in SIZED or any(slot in draft.filled for at in groups.values() for slot in at):
@@ -93,7 +66,7 @@ def _with_attributes(draft: Draft, check: SamplingCheck) -> Draft:
         wider, left = draft, 0
         for value, slots in groups.items():
             open_ = set(slots)
-            for some in _together(draft, slots):
+            for some in _slot_groups(draft, slots):
                 if open_.issuperset(some):
                     before, wider = wider, _with_variable(wider, kind, value, some, check)
                     open_ -= set(some if wider is not before else ())
@@ -101,11 +74,12 @@ def _with_attributes(draft: Draft, check: SamplingCheck) -> Draft:
         if kind == "pads" and left and len(groups) > 1:
             wider = with_pad_amounts(draft, groups, check) or with_offset_pads(draft, groups, check) or wider
         draft = wider
-    return _apart(_with_numbers(draft, check), check)
+    return _with_distinct_variables(_with_numbers(draft, check), check)
 
 
 def _with_numbers(draft: Draft, check: SamplingCheck) -> Draft:
-    """A parameter of a function is one variable, there and in a fused operator, which calls it otherwise."""
+    """Replace a function's parameter by one variable, also in a fused operator, which names the parameter
+    differently."""
     found: dict[Attr, dict[str, list[Slot]]] = {}
     for kind, groups in draft.slots().items():
         if kind in REAL or kind in _BOUNDS:
@@ -120,7 +94,8 @@ def _with_numbers(draft: Draft, check: SamplingCheck) -> Draft:
 
 
 def _with_heads(draft: Draft, check: SamplingCheck) -> Draft:
-    """A number of heads that Reshape splits an axis into becomes one variable, there and as an attribute."""
+    """Replace a number of heads by one variable, as an attribute and in the shapes of Reshapes that split an axis into
+    heads."""
     slots = draft.slots()
     for value, at in slots.get("num_heads", {}).items():
         name = draft.fresh("num_heads")
@@ -136,7 +111,7 @@ def _with_heads(draft: Draft, check: SamplingCheck) -> Draft:
 
 
 def _with_marks(draft: Draft, check: SamplingCheck) -> Draft:
-    """A number beside what Reshape copies or infers becomes the size of a variable."""
+    """Replace numbers in the shape of a Reshape by sizes of variables, beside entries that it copies or infers."""
     for shape, slots in draft.slots().get("marks", {}).items():
         if not isinstance(shape, tuple) or not draft.filled.keys().isdisjoint(slots):
             continue
@@ -149,20 +124,21 @@ def _with_marks(draft: Draft, check: SamplingCheck) -> Draft:
     return draft
 
 
-def _together(draft: Draft, slots: list[Slot]) -> list[tuple[Slot, ...]]:
-    """Which of them may have one value: all, those of one operator, or two of one operator on different sides."""
+def _slot_groups(draft: Draft, slots: list[Slot]) -> list[tuple[Slot, ...]]:
+    """Return the sets of slots that may share one variable: all, those of one operator type, or two of them on
+    different sides."""
     by_op: dict[str, list[Slot]] = {}
     for slot in slots:
         by_op.setdefault(slot[0].op, []).append(slot)
     found = [tuple(slots), *map(tuple, by_op.values())]
-    if len(slots) <= _APART:
+    if len(slots) <= _MAX_SPLIT_SLOTS:
         for some in by_op.values():
             found += itertools.product(draft.side(some, True), draft.side(some, False))
     return list(dict.fromkeys(found))
 
 
 def _with_variable(draft: Draft, kind: str, value: Attr, slots: Sequence[Slot], check: SamplingCheck) -> Draft:
-    """With one variable for the value of all `slots`, where that holds."""
+    """Replace the value of all `slots` by one variable, if that holds."""
     name = draft.fresh(kind)
     at: SignatureValue = AttrVar(name) if kind in REAL else None if kind == "group" else value
     filled: dict[Slot, Attr] = {
@@ -175,7 +151,7 @@ def _with_variable(draft: Draft, kind: str, value: Attr, slots: Sequence[Slot], 
 
 
 def _with_permutations(draft: Draft, groups: Mapping[Attr, list[Slot]], check: SamplingCheck) -> Draft:
-    """All permutations become variables, or none: which of them go together is left to the signatures."""
+    """Replace all permutations by variables, or none; signatures then say which permutations go together."""
     wider = draft
     for value, slots in groups.items():
         name = wider.fresh("perm")
@@ -187,33 +163,37 @@ def _with_permutations(draft: Draft, groups: Mapping[Attr, list[Slot]], check: S
 
 
 def _holds_widely(draft: Draft, name: str, kind: str, value: Attr, check: SamplingCheck) -> bool:
-    """Whether the rule holds at the instance's value of an attribute variable and wherever it is typed at others; and
-    is typed at one of them without tying more sizes to each other (a Conv has any dilations if its kernel is 1 x 1).
-    Sizes that typing fixes to a number at the instance's value may have to keep it."""
+    """Return True if the rule holds at the instance's value of an attribute variable, and at all other values at which
+    it is typed.
+
+    It must be typed at one of them without tying more sizes together (a Conv has any dilations if its kernel is 1 x 1).
+    Sizes that typing fixes to a number at the instance's value may keep that number.
+    """
     schema = draft.schema()
     if not check.holds(schema.rule, schema.base):
         return False
     others = _others(kind, value)
-    shapes = dict.fromkeys((schema.base.shapes, check.pinned(schema.rule, schema.base).shapes))
+    shapes = dict.fromkeys((schema.base.shapes, pinned(schema.rule, schema.base).shapes))
     return any(_holds_at(schema, Signature(s, schema.base.attrs), name, others, kind in REAL, check) for s in shapes)
 
 
 def _holds_at(
     schema: Schema, base: Signature, name: str, others: Sequence[Attr], wide: bool, check: SamplingCheck
 ) -> bool:
-    ties, numbers = check.ties(schema.rule, base)
+    ties, numbers = tie_counts(schema.rule, base)
     for other in others:
         signature = Signature(base.shapes, _with(base.attrs, name, other))
         verdict = check.holds(schema.rule, signature)
         if verdict is False:
             return False
         if verdict is True and not wide:
-            other_ties, other_numbers = check.ties(schema.rule, signature)
+            other_ties, other_numbers = tie_counts(schema.rule, signature)
             wide = other_ties <= ties and other_numbers <= numbers
     return wide
 
 
 def _others(kind: str, value: Attr) -> tuple[Attr, ...]:
+    """Return other values of an attribute with the same number of entries."""
     length = len(value) if isinstance(value, tuple) else 0
     fitting = (a for a in ALTERNATIVES.get(kind, ()) if (len(a) if isinstance(a, tuple) else 0) == length)
     return tuple(a for a in fitting if a != value)
@@ -225,31 +205,31 @@ def _with(
     return tuple((key, value if key == name else old) for key, old in attrs)
 
 
-def _apart(draft: Draft, check: SamplingCheck) -> Draft:
-    """Two attributes that are equal at the instance only become two variables: the strides of one Conv on another."""
+def _with_distinct_variables(draft: Draft, check: SamplingCheck) -> Draft:
+    """Use two variables for attributes that need not be equal, such as the strides of two nested Convs."""
     for name, kind in draft.kinds.items():
         value = AttrVar(name)
         slots = [slot for slot, filled in draft.filled.items() if filled in (value, (symbol(name),))]
         left, right = ([s for s in slots if s in set(draft.side(slots, side))] for side in (True, False))
-        if kind in ("perm", *SIZED) or min(len(left), len(right)) < 1 or not 2 < len(slots) <= _APART:
+        if kind in ("perm", *SIZED) or min(len(left), len(right)) < 1 or not 2 < len(slots) <= _MAX_SPLIT_SLOTS:
             continue
-        bound = left if draft.rule().applicable else right  # the side that gives attributes their values
+        bound = left if draft.rule().applicable else right  # the side that binds attribute variables
         others = [slot for slot in (right if bound is left else left) if slot != bound[0]]  # shared subgraphs
         for some in _subsets(bound[1:]):
             for more in _subsets(others):
                 wider = _with_two(draft, name, kind, [*some, *more], check)
                 if wider is not None:
-                    return _apart(wider, check)
+                    return _with_distinct_variables(wider, check)
     return draft
 
 
 def _subsets(slots: Sequence[Slot]) -> Iterator[tuple[Slot, ...]]:
-    """Those that are not empty, the smallest first."""
+    """Yield the non-empty subsets, the smallest first."""
     return itertools.chain.from_iterable(itertools.combinations(slots, k) for k in range(1, len(slots) + 1))
 
 
 def _with_two(draft: Draft, name: str, kind: str, slots: Sequence[Slot], check: SamplingCheck) -> Draft | None:
-    """With another variable than `name` in `slots`, where they may differ."""
+    """Return the draft with a variable other than `name` in `slots`, or None if they must be equal."""
     value = draft.values[name]
     if value is None or isinstance(value, AttrVar):
         return None
