@@ -48,8 +48,8 @@ def find_counterexample(
     """
     rng = random.Random(seed)
 
-    def draw(name: str) -> int:
-        return rng.randint(1, 4)
+    def draw(name: str) -> tuple[int]:
+        return (rng.randint(1, 4),)
 
     for most, least, drawn in _TRIES:
         model = model_of(most, least, draw if drawn else None)

@@ -21,6 +21,12 @@ from verify.verdict import Proved
 __all__ = ["weakest"]
 
 Terms = tuple[Term, ...]
+_MOST = 6  # the largest size of an example
+
+
+def _wish(name: str) -> tuple[int, ...]:
+    """Values in the order in which they are tried: the answer must not depend on which model a solver finds first."""
+    return (2, 3, 1, 4, 5, 6) if ".shape" in name else (1, 0, 2, 3, 4, 5, 6)
 
 
 def weakest(left: Terms, right: Terms, proved: Proved) -> bool | None:
@@ -39,7 +45,7 @@ def _needless(left: Terms, right: Terms, proved: Proved, guard: Condition) -> bo
     base += [Guard(c.relation, c.right - c.left) for c in proved.conditions if c != guard]
     answers: list[bool] = []
     for case in _failing(guard):
-        point = Facts([*base, *case]).model(most=6, least=1)
+        point = Facts([*base, *case]).model(_MOST, 1, _wish)
         if point is not None:
             answers.append(_agree(left, right, point))
     return any(answers) if answers else None

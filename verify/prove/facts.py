@@ -66,10 +66,14 @@ class Effort(Exception):
     """A proof took more steps than it may, or went too deep."""
 
 
+# The values that a symbol should have, best first.
+Wish: TypeAlias = Callable[[str], Iterable[int]]
+
+
 class FindModel(Protocol):
     """`Facts.model` of some facts."""
 
-    def __call__(self, most: int, least: int, wish: Callable[[str], int] | None = None) -> dict[str, int] | None: ...
+    def __call__(self, most: int, least: int, wish: Wish | None = None) -> dict[str, int] | None: ...
 
 
 # Hears each query that a proof relies on: those that Z3 found unsatisfiable, and no others.
@@ -166,10 +170,11 @@ class Facts:
             self._witnesses.append(found)
         return found is not None
 
-    def model(self, most: int, least: int, wish: Callable[[str], int] | None = None) -> dict[str, int] | None:
+    def model(self, most: int, least: int, wish: Wish | None = None) -> dict[str, int] | None:
         """Values of all symbols that satisfy the facts, sizes between `least` and `most`; None where none is found.
 
-        Where `wish` names a value for a symbol, that one is taken if the facts and the wishes before it allow it.
+        Of the values that `wish` names for a symbol, the first that the facts and the wishes before it allow is taken.
+        Where there is none, Z3 chooses, and its choice differs from process to process.
         """
         solver = z3.Solver(ctx=self.shared.context)
         solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
@@ -186,9 +191,11 @@ class Facts:
         solver.add(encoder.definitions())
         for name, unknown in unknowns.items() if wish is not None else ():
             assert wish is not None
-            solver.push()
-            solver.add(unknown == wish(name))
-            if solver.check() != z3.sat:
+            for value in wish(name):
+                solver.push()
+                solver.add(unknown == value)
+                if solver.check() == z3.sat:
+                    break
                 solver.pop()
         if solver.check() != z3.sat:
             return None
