@@ -16,6 +16,7 @@ from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import topological
 from superopt.ir.types import FLOAT_DTYPES
+from verify.propose.signatures import literal_signatures
 from verify.prove.facts import Observer
 from verify.prove.prover import Refuter, prove
 from verify.verdict import NUMERICS, Proved, Unknown, Verdict
@@ -79,7 +80,7 @@ class Book(ABC):
 
     def check(self, rule: Rule, bindings: Bindings) -> Signature | None:
         """Return a signature at which the rule may be applied to this match, or None."""
-        for signature in (*rule.signatures, *rule.literal_signatures(bindings)):
+        for signature in (*rule.signatures, *literal_signatures(rule, bindings)):
             if self.allows(rule, signature, bindings):
                 return signature
         return None

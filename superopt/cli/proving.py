@@ -19,7 +19,7 @@ from superopt.rulebook.loading import RulesError, read_rules, rule_files
 from verify.certificates import Certificate
 from verify.diagnose.decide import decide, with_weakest
 from verify.diagnose.second_opinion import Opinion, second_opinion
-from verify.prove.facts import Script
+from verify.prove.facts import SolverQuery
 from verify.verdict import NUMERICS, Counterexample, Proved, Refuted, Verdict
 
 __all__ = ["PROVEN", "REFUTED", "UNKNOWN", "AtSignature", "Report", "Task", "prove_all", "tasks"]
@@ -116,7 +116,7 @@ def prove_all(todo: list[Task], processes: int) -> Iterator[Report]:
 
 def _prove(task: Task) -> Report:
     rule = parse_rule(task.text)
-    reason, queries = "", list[Script]()
+    reason, queries = "", list[SolverQuery]()
     verdicts: list[tuple[Signature, Verdict]] = []
     start = time.perf_counter()
     try:
@@ -124,7 +124,7 @@ def _prove(task: Task) -> Report:
     except SignatureNeeded as error:
         signatures, reason = (), str(error)
     for signature in signatures:
-        heard: list[Script] = []
+        heard: list[SolverQuery] = []
         verdict = decide(rule, signature, heard.append)
         verdicts.append((signature, verdict))
         if isinstance(verdict, Proved):

@@ -22,6 +22,7 @@ from superopt.ir.term import Term, topological, var
 from superopt.ir.types import tensor
 from superopt.rulebook.commutative import operand_orders
 from tests.support.semantic_cases.terms import example
+from verify.propose.signatures import literal_signatures
 
 VARIABLES = [var(name) for name in "abcd"]
 
@@ -231,7 +232,7 @@ def test_signatures_of_a_match_cover_it() -> None:
     small = conv(X, var("w1", tensor(6, 4, 1, 1)))
     found = match(rule.lhs, [small])
     assert found is not None
-    general, ones = rule.literal_signatures(found)
+    general, ones = literal_signatures(rule, found)
     assert general.covers(found)
     assert ones.covers(found)
     assert dict(ones.shapes)["w"] == (None, None, 1, 1)

@@ -338,7 +338,7 @@ OPERATORS = (*OPERATORS, op("Twice", 1, 1, meaning=_twice))
 """
 
 
-@pytest.mark.parametrize("family", ["pool", "layout", "recurrent"])
+@pytest.mark.parametrize("family", ["conv", "linear", "pool", "recurrent", "scalar"])
 def test_a_new_operator_voids_no_certificate(tmp_path: Path, hashes: dict[str, str], family: str) -> None:
     copy = Copy(tmp_path)
     copy.append(f"superopt/ops/{family}.py", NEW_OPERATOR)
@@ -381,7 +381,7 @@ def test_digests_are_fast() -> None:
     program = """
 import time
 from superopt.ir.operator import OPERATORS
-from verify.operator_digest import operator_digest
+from verify.certificates.operator_digest import operator_digest
 start = time.process_time()
 assert all(map(operator_digest, OPERATORS))
 print(time.process_time() - start)

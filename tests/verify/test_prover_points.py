@@ -8,7 +8,8 @@ from superopt.ir.dim import Size, symbol
 from superopt.ir.notation import parse_rule
 from superopt.ops.algebra import Guard
 from verify.diagnose.decide import decide
-from verify.prove.bounds import satisfies, simple_points
+from verify.propose.points import simple_points
+from verify.prove.bounds import satisfies
 from verify.verdict import Proved
 
 A, B, C = (symbol(f"{name}.shape[0]") for name in "abc")

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from verify.prove.facts import Script
+import z3
 
-__all__ = ["Opinion", "SecondSolverMissing", "ask_cvc5", "cvc5_version", "second_opinion"]
+from verify.prove import facts, real_queries
+from verify.prove.facts import Query, SolverQuery
+
+__all__ = ["Opinion", "SecondSolverMissing", "ask_cvc5", "cvc5_version", "script", "second_opinion"]
 
 # Tried in this order until one decides. Products of unknowns: no one strategy settles all of them.
 _STRATEGIES: tuple[dict[str, str], ...] = (
@@ -58,9 +61,21 @@ def ask_cvc5(script: str) -> str:
     return answer
 
 
-def second_opinion(queries: Iterable[Script], ask: Callable[[str], str] = ask_cvc5) -> Opinion:
+def script(query: SolverQuery) -> str:
+    """The query as a self-contained SMT-LIB 2 script, as it was put to Z3."""
+    context = z3.Context()
+    solver = z3.Solver(ctx=context)
+    if isinstance(query, Query):
+        logic, encoded = "QF_NIA", facts.encoded_query(query, context)
+    else:
+        logic, encoded = "QF_NRA", real_queries.encoded_query(query, context)
+    solver.add(encoded)
+    return f"(set-logic {logic})\n{solver.to_smt2()}"
+
+
+def second_opinion(queries: Iterable[SolverQuery], ask: Callable[[str], str] = ask_cvc5) -> Opinion:
     """What `ask` says of queries that Z3 found unsatisfiable; equal ones are asked once."""
-    scripts = [query.script() for query in dict.fromkeys(queries)]
+    scripts = [script(query) for query in dict.fromkeys(queries)]
     answers = [ask(script) for script in scripts]
     return Opinion(
         len(scripts),

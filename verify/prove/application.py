@@ -9,7 +9,6 @@ import math
 from collections.abc import Mapping
 from dataclasses import replace
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from verify.prove.real_types import ROUNDINGS
 from verify.prove.sums import (
@@ -23,14 +22,12 @@ from verify.prove.sums import (
     Quantity,
     Real,
     Sum,
+    SumAlgebra,
     children,
     number_in,
     only_factor,
     single,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from verify.prove.symbolic import Symbolic
 
 __all__ = ["ODD", "apply", "is_partial"]
 
@@ -58,7 +55,7 @@ _PARTIAL = frozenset({"reciprocal", "log", "sqrt", "power", "truncated_quotient"
 _INVERSE = {"log": "exp"}  # f(g(x)) = x for all x
 
 
-def apply(g: Symbolic, function: str, *arguments: Sum) -> Sum:
+def apply(g: SumAlgebra, function: str, *arguments: Sum) -> Sum:
     """f(arguments), with what holds whatever is known of the arguments."""
     if function == "power":
         return _power(g, *arguments)
@@ -101,7 +98,7 @@ def apply(g: Symbolic, function: str, *arguments: Sum) -> Sum:
     return single(Apply(function, arguments))
 
 
-def _of_one(g: Symbolic, function: str, only: Product) -> Sum | None:
+def _of_one(g: SumAlgebra, function: str, only: Product) -> Sum | None:
     """f(c * factors) where that is another sum."""
     if not only.factors:
         root = _root(only.coefficient) if function == "sqrt" else None
@@ -121,7 +118,7 @@ def _of_one(g: Symbolic, function: str, only: Product) -> Sum | None:
     return None
 
 
-def _by_exp(g: Symbolic, function: str, x: Sum) -> Sum:
+def _by_exp(g: SumAlgebra, function: str, x: Sum) -> Sum:
     """sigmoid(x) = 1/(1 + exp(-x)), tanh(x) = 1 - 2/(1 + exp(2*x))."""
     one = g.constant(ONE)
     inside = g.multiply(((Product(Fraction(-1 if function == "sigmoid" else 2))),), x)
@@ -129,7 +126,7 @@ def _by_exp(g: Symbolic, function: str, x: Sum) -> Sum:
     return below if function == "sigmoid" else g.add(one, g.multiply((Product(Fraction(-2)),), below))
 
 
-def _power(g: Symbolic, base: Sum, exponent: Sum) -> Sum:
+def _power(g: SumAlgebra, base: Sum, exponent: Sum) -> Sum:
     """x**n by multiplication for small n, x**(n/2) by roots; any other exponent is left open."""
     number = number_in(exponent)
     if number is None or (2 * number).denominator != 1 or abs(number) > 4:
@@ -143,7 +140,7 @@ def _power(g: Symbolic, base: Sum, exponent: Sum) -> Sum:
     return apply(g, "reciprocal", result) if number < 0 else result
 
 
-def _wrapped(g: Symbolic, function: str, argument: Sum) -> Sum:
+def _wrapped(g: SumAlgebra, function: str, argument: Sum) -> Sum:
     """wrap(wrap(a) * b + c) = wrap(a * b + c): sums and products may be taken first, and wrapped at the end.
 
     An element of a tensor of the type, and a number of it, is what it is.
@@ -167,7 +164,7 @@ def _wrapped(g: Symbolic, function: str, argument: Sum) -> Sum:
     return single(Apply(function, (opened,)))
 
 
-def _from_real(g: Symbolic, function: str, argument: Sum) -> Sum:
+def _from_real(g: SumAlgebra, function: str, argument: Sum) -> Sum:
     """An element of an integer type that the new one holds, or such a number, is what it is."""
     _, low, high = INTEGERS[FROM_REAL[function]]
     number = number_in(argument)
@@ -178,7 +175,7 @@ def _from_real(g: Symbolic, function: str, argument: Sum) -> Sum:
     return single(Apply(function, (argument,)))
 
 
-def _rounded(g: Symbolic, function: str, argument: Sum) -> Sum:
+def _rounded(g: SumAlgebra, function: str, argument: Sum) -> Sum:
     """Rounding to a real type: x, where x has the type;  round(-x) = -round(x);  round(max(x, y)) =
     max(round(x), round(y)), as rounding is monotone."""
     number = number_in(argument)

@@ -5,13 +5,13 @@ A point shows that something is not so, and is an answer to no other question. A
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from superopt.ir.dim import Dim, Quotient, Size, evaluate, symbol, symbols_of
 from superopt.ops.algebra import Guard
 
-__all__ = ["Ranges", "Witness", "completed", "satisfies", "simple_points"]
+__all__ = ["Ranges", "Witness", "satisfies", "value_at"]
 
 # Values of symbols at which some guards hold.
 Witness: TypeAlias = Mapping[str, int]
@@ -77,48 +77,14 @@ class Ranges:
 def satisfies(point: Witness, guards: Iterable[Guard]) -> bool:
     """Whether all guards hold at a point. False where it lacks one of their symbols, or divides by less than 1."""
     for guard in guards:
-        value = _at(guard.value, point)
+        value = value_at(guard.value, point)
         if value is None or not (value == 0 if guard.relation == "==" else value >= 0):
             return False
     return True
 
 
-def simple_points(names: Iterable[str], guards: Sequence[Guard], least: int, most: int) -> Iterator[Witness]:
-    """Points at which guards often hold: all sizes alike, and where a product of some has to be a number (c x y = n),
-    these its factors. Sizes are between `least` and `most`, all else is 1 if no product."""
-    names = list(names)
-    factors = {name: size for guard in guards for name, size in _factors(guard, most)}
-    for size in (2, 4, 6):
-        point = {name: size if ".shape" in name else 1 for name in names}
-        for wanted in (point, point | factors) if factors else (point,):
-            if all(least <= wanted[name] <= most for name in names if ".shape" in name):
-                yield wanted
-
-
-def _factors(guard: Guard, most: int) -> Iterator[tuple[str, int]]:
-    """What the symbols may be where the guard says that their product is a number, about as large as each other;
-    nothing where a prime factor is above `most`."""
-    terms = dict(guard.value.terms) if guard.relation == "==" and isinstance(guard.value, Dim) else {}
-    number = -terms.pop((), 0)
-    if len(terms) != 1:
-        return
-    ((monomial, coefficient),) = terms.items()
-    names = [atom for atom in monomial if isinstance(atom, str)]
-    if len(set(names)) < len(monomial) or number % coefficient or number // coefficient < 1:
-        return
-    left, primes = number // coefficient, list[int]()
-    for divisor in range(2, most + 1):
-        while left % divisor == 0:
-            primes.append(divisor)
-            left //= divisor
-    sizes = [1] * len(names)
-    for prime in reversed(primes):
-        sizes[sizes.index(min(sizes))] *= prime
-    if left == 1:
-        yield from zip(names, sizes, strict=True)
-
-
-def _at(value: Size, point: Witness) -> int | None:
+def value_at(value: Size, point: Witness) -> int | None:
+    """The value of a size at a point; None where the point lacks a symbol of it, or where it divides by less than 1."""
     if isinstance(value, int):
         return value
     total = 0
@@ -129,20 +95,9 @@ def _at(value: Size, point: Witness) -> int | None:
                     return None
                 coefficient *= point[atom]
             else:
-                n, d = _at(atom.numerator, point), _at(atom.denominator, point)
+                n, d = value_at(atom.numerator, point), value_at(atom.denominator, point)
                 if n is None or d is None or d < 1:
                     return None
                 coefficient *= n // d
         total += coefficient
     return total
-
-
-def completed(point: Witness, guards: Sequence[Guard]) -> Witness:
-    """The point with values for the symbols that only `guards` mention: each the least that its own guards allow."""
-    result = dict(point)
-    for guard in guards:
-        for name in sorted(symbols_of(guard.value) - result.keys()):
-            # 0 <= k + rest, with k alone on the left of each low
-            rests = [_at(other.value, {**result, name: 0}) for other in guards if other.relation == "<="]
-            result[name] = max([0, *(-rest for rest in rests if rest is not None and rest < 0)])
-    return result

@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 
 from superopt.ir.dim import symbols_of
 from superopt.ops.algebra import Guard
+from verify.propose.bijections import propose
 from verify.prove.assumptions import DEFINED, Everywhere, Given, Sign, partial_applications
-from verify.prove.bijection import POINTWISE, bijective, kind, kinds, propose
+from verify.prove.bijection import POINTWISE, bijective, kind, kinds
 from verify.prove.bound_variables import inhabited, mentioned, mentioned_by, projected
 from verify.prove.facts import Effort, Facts, Shared
 from verify.prove.floating import COMMUTATIVE

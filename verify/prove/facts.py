@@ -15,9 +15,11 @@ import z3
 
 from superopt.ir.dim import Atom, Dim, Quotient, Size, symbols_of
 from superopt.ops.algebra import Guard
-from verify.prove.bounds import Ranges, Witness, completed, satisfies, simple_points
+from verify.propose.points import completed, simple_points
+from verify.prove.bounds import Ranges, Witness, satisfies
+from verify.prove.real_queries import RealQuery
 
-__all__ = ["Effort", "Facts", "FindModel", "Observer", "Query", "Script", "solver_version"]
+__all__ = ["Effort", "Facts", "FindModel", "Observer", "Query", "SolverQuery", "encoded_query", "solver_version"]
 
 _MOST_WITNESSES = 6
 # Z3's own count of work, not a clock: the same answers on a slow machine and on a busy one.
@@ -38,29 +40,6 @@ class Query:
     goal: Guard | None
     exact: bool
 
-    def script(self) -> str:
-        """The query as a self-contained SMT-LIB 2 script, as it was put to Z3.
-
-        Encoded anew: what a solver holds after it has answered is simplified by it (down to `false`), so that nothing
-        would be left to check.
-        """
-        context = z3.Context()
-        solver = z3.Solver(ctx=context)
-        encoder = _Encoder(self.exact, context)
-        for guard in self.facts:
-            solver.add(encoder.guard(guard))
-        if self.goal is not None:
-            solver.add(z3.Not(encoder.guard(self.goal)))
-        solver.add(encoder.definitions())
-        return f"(set-logic QF_NIA)\n{solver.to_smt2()}"
-
-
-class Script(Protocol):
-    """A query that can be put to another solver."""
-
-    def script(self) -> str:
-        """The query as a self-contained SMT-LIB 2 script."""
-
 
 class Effort(Exception):
     """A proof took more steps than it may, or went too deep."""
@@ -76,8 +55,10 @@ class FindModel(Protocol):
     def __call__(self, most: int, least: int, wish: Wish | None = None) -> dict[str, int] | None: ...
 
 
+# A query of either kind.
+SolverQuery: TypeAlias = Query | RealQuery
 # Hears each query that a proof relies on: those that Z3 found unsatisfiable, and no others.
-Observer: TypeAlias = Callable[[Script], None]
+Observer: TypeAlias = Callable[[SolverQuery], None]
 
 
 class Facts:
@@ -300,6 +281,15 @@ class Shared:
             encoded, definitions = encoder.guard(guard), encoder.definitions()
             self._encoded[key] = (encoded, definitions, encoder.weakened)
         return self._encoded[key]
+
+
+def encoded_query(query: Query, context: z3.Context) -> list[z3.BoolRef]:
+    """What was put to Z3, anew: what a solver holds after it has answered is simplified by it (down to `false`)."""
+    encoder = _Encoder(query.exact, context)
+    found = [encoder.guard(guard) for guard in query.facts]
+    if query.goal is not None:
+        found.append(z3.Not(encoder.guard(query.goal)))
+    return found + encoder.definitions()
 
 
 class _Encoder:

@@ -13,8 +13,9 @@ from typing import Protocol
 
 from superopt.ir.dim import Size
 from superopt.ops.algebra import Guard
+from verify.propose.bijections import propose
 from verify.prove.assumptions import Given
-from verify.prove.bijection import POINTWISE, bijective, kind, kinds, moved_factor, pairings, propose
+from verify.prove.bijection import POINTWISE, bijective, kind, kinds, moved_factor, pairings
 from verify.prove.normal_form import Normaliser
 from verify.prove.substitution import Moved
 from verify.prove.sums import ONE, Factor, Product, Sum

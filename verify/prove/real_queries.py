@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import z3
 
-__all__ = ["Constraint", "Polynomial", "RealQuery", "refuted"]
+__all__ = ["Constraint", "Polynomial", "RealQuery", "encoded_query", "refuted"]
 
 _RESOURCES = 1_000_000
 
@@ -43,12 +43,10 @@ class RealQuery:
 
     constraints: tuple[Constraint, ...]
 
-    def script(self) -> str:
-        """The query as a self-contained SMT-LIB 2 script."""
-        context = z3.Context()
-        solver = z3.Solver(ctx=context)
-        solver.add([_encoded(c, context) for c in self.constraints])
-        return f"(set-logic QF_NRA)\n{solver.to_smt2()}"
+
+def encoded_query(query: RealQuery, context: z3.Context) -> list[z3.BoolRef]:
+    """The constraints in Z3's terms."""
+    return [_encoded(c, context) for c in query.constraints]
 
 
 def refuted(query: RealQuery, context: z3.Context) -> bool:
@@ -56,7 +54,7 @@ def refuted(query: RealQuery, context: z3.Context) -> bool:
     solver = z3.SolverFor("QF_NRA", ctx=context) if _nonlinear(query) else z3.SimpleSolver(ctx=context)
     solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
     solver.set("rlimit", _RESOURCES)
-    solver.add([_encoded(c, context) for c in query.constraints])
+    solver.add(encoded_query(query, context))
     return bool(solver.check() == z3.unsat)
 
 

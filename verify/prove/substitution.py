@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from superopt.ir.dim import Quotient, Size, evaluate, symbol, symbols_of
 from superopt.ops.algebra import Guard
-from verify.prove.sums import Access, Apply, Bound, Choice, Entry, Factor, Maximum, Product, Quantity, Repeated, Sum
-
-if TYPE_CHECKING:
-    from verify.prove.symbolic import Symbolic
+from verify.prove.sums import (
+    Access,
+    Apply,
+    Bound,
+    Choice,
+    Entry,
+    Factor,
+    Maximum,
+    Product,
+    Quantity,
+    Repeated,
+    Sum,
+    SumAlgebra,
+)
 
 __all__ = ["Moved", "substitute"]
 
@@ -46,7 +55,7 @@ class Moved:
         """Guards with the symbols replaced."""
         return tuple(Guard(g.relation, self.size(g.value)) for g in guards)
 
-    def sum(self, algebra: Symbolic, total: Sum) -> Sum:
+    def sum(self, algebra: SumAlgebra, total: Sum) -> Sum:
         """A sum with its free symbols replaced."""
         result: list[Product] = []
         for product in total:
@@ -71,7 +80,7 @@ class Moved:
             result.extend(here)
         return tuple(result)
 
-    def factor(self, algebra: Symbolic, factor: Factor) -> Factor:
+    def factor(self, algebra: SumAlgebra, factor: Factor) -> Factor:
         """A factor with its free symbols replaced."""
         match factor:
             case Access(tensor, index, dtype):
@@ -90,13 +99,13 @@ class Moved:
                 return Quantity(self.size(size))
         return factor
 
-    def bound(self, algebra: Symbolic, bound: Bound) -> Bound:
+    def bound(self, algebra: SumAlgebra, bound: Bound) -> Bound:
         """The same for values over bound variables."""
         if self._reached & set(bound.binders):
             bound = algebra.renamed_bound(bound)
         return Bound(bound.binders, self.guards(bound.guards), self.sum(algebra, bound.value))
 
 
-def substitute(algebra: Symbolic, total: Sum, env: Mapping[str, Size]) -> Sum:
+def substitute(algebra: SumAlgebra, total: Sum, env: Mapping[str, Size]) -> Sum:
     """`total` with free index symbols replaced."""
     return Moved(env).sum(algebra, total) if env else total

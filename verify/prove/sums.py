@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TypeAlias, Union
+from typing import Protocol, TypeAlias, Union
 
 from superopt.ir.dim import Dim, Quotient, Size, Sizes
 from superopt.ops.algebra import Guard, Table
 
 __all__ = [
     "ONE", "Access", "Apply", "Bound", "Choice", "Entry", "Factor", "Maximum", "Product", "Quantity", "Real",
-    "Repeated", "Sum", "children", "number_in", "only_factor", "quotients_of", "single",
+    "Repeated", "Sum", "SumAlgebra", "children", "number_in", "only_factor", "quotients_of", "single",
 ]  # fmt: skip
 
 ONE = Fraction(1)
@@ -122,6 +122,21 @@ class Product:
 
 
 Sum: TypeAlias = tuple[Product, ...]
+
+
+class SumAlgebra(Protocol):
+    """The operations on sums that substitution and the laws of functions need (`verify.prove.symbolic.Symbolic`)."""
+
+    unfolded: bool
+
+    def constant(self, value: Fraction) -> Sum: ...
+    def size(self, value: Size) -> Sum: ...
+    def add(self, *parts: Sum) -> Sum: ...
+    def multiply(self, left: Sum, right: Sum) -> Sum: ...
+    def choose(self, relation: str, value: Sum, yes: Sum, no: Sum) -> Sum: ...
+    def of_alternatives(self, alternatives: tuple[Bound, ...]) -> Sum: ...
+    def renamed(self, product: Product) -> Product: ...
+    def renamed_bound(self, bound: Bound) -> Bound: ...
 
 
 def single(factor: Factor) -> Sum:

@@ -1,87 +1,29 @@
-"""Certificates: proofs of earlier runs, kept beside the rules. They are a cache.
+"""Certificates, and the book that answers from them.
 
-A certificate names its rule by id and by the hash of its line, and the kernel by a hash that covers the kernel's core
-and the definitions of the operators that the rule mentions. The search relies on certificates that fit; what is written
-rests on proofs of the same run (`verify.proof_book.ProofBook`, which reads no certificates).
+A certificate names its rule by id and by the hash of its line, and the kernel by `rule_kernel_hash`. The search
+relies on certificates that fit; what is written rests on proofs of the same run (`verify.proof_book.ProofBook`, which
+reads no certificates).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
-import superopt.ir
-import superopt.ops
 from superopt.ir.dim import Size
 from superopt.ir.notation import parse_condition, parse_signature, show_rule, show_signature
 from superopt.ir.rule import Condition, Rule, Signature
-from superopt.ir.term import topological
-from verify.operator_digest import operator_digest
+from verify.certificates.kernel_digest import rule_kernel_hash
 from verify.proof_book import Book, ProofBook, both_ways
 from verify.prove.facts import solver_version
 from verify.prove.prover import Refuter
-from verify.prove.recurrence import INTRODUCED, is_recurrent
 from verify.verdict import NUMERICS, Proved, Verdict
 
-__all__ = [
-    "Certificate", "CertifiedBook", "core_hash", "kernel_hash", "line_hash", "load_certificates", "proof_from_json",
-    "proof_to_json", "rule_kernel_hash",
-]  # fmt: skip
-
-_VERIFY, _IR, _OPS = (Path(file).parent for file in (__file__, str(superopt.ir.__file__), str(superopt.ops.__file__)))
-_IMPORTED_OPS = re.compile(r"^\s*(?:from|import) superopt\.ops\.(\w+)|^\s*from superopt\.ops import (.+)", re.MULTILINE)
-
-
-@cache
-def kernel_hash() -> str:
-    """Hash of all source that a verdict may depend on, of all operators and of the search for counterexamples: names a
-    build of the kernel in reports. Certificates use `rule_kernel_hash`."""
-    return _source_hash(file for folder in (_VERIFY, _IR, _OPS) for file in folder.rglob("*.py"))
-
-
-@cache
-def core_hash() -> str:
-    """Hash of the source that every proof depends on: `verify` without `verify.diagnose`, `superopt.ir`, and those
-    modules of `superopt.ops` that these import. Entries of operators are not among it (see `rule_kernel_hash`)."""
-    files = [*_IR.rglob("*.py"), *(f for f in _VERIFY.rglob("*.py") if "diagnose" not in f.relative_to(_VERIFY).parts)]
-    for file in files:  # grows on the way
-        files += [module for module in _ops_modules(file) if module not in files]
-    return _source_hash(files)
-
-
-def _ops_modules(file: Path) -> Iterator[Path]:
-    for one, several in _IMPORTED_OPS.findall(file.read_text(encoding="utf-8")):
-        for name in [one, *re.findall(r"\w+", several)]:
-            if name and (_OPS / f"{name}.py").is_file():
-                yield _OPS / f"{name}.py"
-
-
-def _source_hash(files: Iterable[Path]) -> str:
-    state = hashlib.blake2b(digest_size=16)
-    for name, file in sorted((_place(file), file) for file in files):
-        state.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return state.hexdigest()
-
-
-def _place(file: Path) -> str:
-    folder = next(folder for folder in (_VERIFY, _IR, _OPS) if file.is_relative_to(folder))
-    return f"{folder.name}/{file.relative_to(folder).as_posix()}"
-
-
-@lru_cache(maxsize=1 << 14)
-def rule_kernel_hash(rule: Rule) -> str:
-    """Hash of the kernel as far as a proof of `rule` depends on it: its core, and the operators of the rule."""
-    operators = {term.op for term in topological((*rule.lhs, *rule.rhs))}
-    if any(map(is_recurrent, operators)):
-        operators.update(INTRODUCED)
-    parts = [core_hash(), *(f"{name} {operator_digest(name)}" for name in sorted(operators))]
-    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+__all__ = ["Certificate", "CertifiedBook", "line_hash", "load_certificates", "proof_from_json", "proof_to_json"]
 
 
 def line_hash(line: str) -> str:

@@ -1,0 +1,17 @@
+"""Certificates: proofs kept beside the rules, and what they depend on. They are a cache: no result rests on them."""
+
+from verify.certificates.certificate import (
+    Certificate,
+    CertifiedBook,
+    line_hash,
+    load_certificates,
+    proof_from_json,
+    proof_to_json,
+)
+from verify.certificates.kernel_digest import core_hash, kernel_hash, rule_kernel_hash
+from verify.certificates.operator_digest import operator_digest
+
+__all__ = [
+    "Certificate", "CertifiedBook", "core_hash", "kernel_hash", "line_hash", "load_certificates", "operator_digest",
+    "proof_from_json", "proof_to_json", "rule_kernel_hash",
+]  # fmt: skip
