@@ -13,7 +13,7 @@ from superopt.onnx_io import Model, has_operator
 from superopt.optimizer.options import Options
 from superopt.optimizer.strategies import Strategy
 from superopt.runtime import Target
-from superopt.search import AnalyticCost, Attempts, Device, MeasuredCost, ModelTimer, Progress, device_of, search
+from superopt.search import AnalyticCost, Attempts, Device, MeasuredCost, ModelTimer, SearchProgress, device_of, search
 from superopt.store import ResultStore
 from verify.proof_book import Book
 
@@ -81,8 +81,9 @@ Finder = Callable[[SearchRequest], FoundRewrites]
 def search_model(request: SearchRequest) -> FoundRewrites:
     """Search for a cheaper graph within the budget, with the costs of the request's strategy."""
 
-    def report(at: Progress) -> None:
-        request.progress(f"searching: pass {at.number}, {at.done} of {at.total} regions, cost {at.ratio:.3f} of before")
+    def report(at: SearchProgress) -> None:
+        regions = f"{at.done} of {at.total} regions"
+        request.progress(f"searching: pass {at.pass_number}, {regions}, cost {at.cost_ratio:.3f} of before")
 
     model, target, options = request.model, request.target, request.options
     device = request.device or device_of(target.provider)
@@ -124,17 +125,17 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         efforts=options.effort,
         budget_s=request.budget_s,
         region_timer=timers[0] if timers else None,
-        value_timer=timers[1] if timers else None,
+        denormal_timer=timers[1] if timers else None,
         progress=report,
         available=lambda op: has_operator(op, model.opset),
-        measuring=lambda: (measured.spent_s if measured else 0.0) + sum(timer.spent_s for timer in timers),
+        measuring_s=lambda: (measured.spent_s if measured else 0.0) + sum(timer.spent_s for timer in timers),
     )
     source = f"analytic, {device.name}"
     if measured is not None:
         counts = measured.counts
         source = f"{counts.measured + counts.cached} operators measured, {counts.estimated} estimated"
     costs = (result.cost_before, result.cost_after, source)
-    return FoundRewrites(result.traces, *costs, result.gains, result.origin, result.tally.of_rule)
+    return FoundRewrites(result.traces, *costs, result.savings_s, result.origin, result.match_report.by_rule)
 
 
 def _without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:

@@ -12,9 +12,9 @@ from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.onnx_io import read_model
 from superopt.rulebook.commutative import operand_orders
-from superopt.search.match.match_counts import count_matches
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.signature_check import Check
+from superopt.search.match_counts import count_matches
 from verify.certificates import Certificate, CertifiedBook
 from verify.diagnose.counterexample import find_counterexample
 from verify.proof_book import Book

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from superopt.ir.infer import replace
 from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
@@ -12,7 +13,7 @@ from superopt.onnx_io import Model
 from superopt.optimizer.equations import show_equation
 from superopt.optimizer.result import ReplaySummary, RuleAttempts, RuleUse
 from superopt.search import Attempts
-from superopt.search.apply import fill, places
+from superopt.search.apply import step_positions
 
 __all__ = ["replay_summary", "rule_attempts", "rule_uses"]
 
@@ -55,9 +56,9 @@ def replay_summary(traces: tuple[Trace, ...]) -> ReplaySummary:
 
 def _rewritten_nodes(application: Application, graph: Model) -> list[list[str]]:
     """For each step of a rewrite, the names of the nodes of `graph` at which it was applied."""
-    steps = places(application.rewrite)
+    steps = step_positions(application.rewrite)
     terms = list(dict.fromkeys(term for step in steps for term in step))
-    actual = dict(zip(terms, fill(terms, dict(application.leaves)), strict=True))
+    actual = dict(zip(terms, replace(terms, dict(application.leaves)), strict=True))
     named = [[_node_name(actual[term], graph) for term in step] for step in steps]
     return [[name for name in step if name] for step in named]
 

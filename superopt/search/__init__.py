@@ -7,7 +7,7 @@ from superopt.search.cost.region_timer import Gain, ModelTimer, RegionTimer, Unt
 from superopt.search.strategy.driver import search
 from superopt.search.strategy.match_report import Attempts
 from superopt.search.strategy.region_search import EFFORTS
-from superopt.search.strategy.search_result import Progress, SearchResult
+from superopt.search.strategy.search_result import SearchProgress, SearchResult
 
 __all__ = [
     "CPU",
@@ -20,8 +20,8 @@ __all__ = [
     "Gain",
     "MeasuredCost",
     "ModelTimer",
-    "Progress",
     "RegionTimer",
+    "SearchProgress",
     "SearchResult",
     "Untimed",
     "device_of",

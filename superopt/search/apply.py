@@ -1,42 +1,129 @@
-"""Carrying out a trace: each region's result put in place of the region, everything above made anew."""
+"""The rewriting engine: carries out rewrites and traces, and keeps account of where each new term comes from.
+
+Everything outside the kernel that applies a rewrite uses this file. Nothing here is trusted: `verify.replay` carries
+out a trace independently and checks each step, and what is written to a file comes from the replay.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from superopt.ir.infer import remake, replace
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.term import Term, rebuild, topological
-from superopt.ir.trace import Rewrite, Step, Trace
+from superopt.ir.trace import Application, Rewrite, Step, Trace
 
-__all__ = ["Applied", "apply_trace", "fill", "origins", "places"]
-
-
-def fill(outputs: Sequence[Term], leaves: Mapping[Term, Term]) -> tuple[Term, ...]:
-    """`outputs` with each leaf exchanged for the term that it stands for."""
-    return replace(outputs, leaves)
+__all__ = ["AppliedTrace", "apply_trace", "replace_roots", "replacements", "rule_origins", "step_positions"]
 
 
-class Applied:
-    """A trace carried out on a graph: the new outputs, and what each term of the old graph became."""
+def replace_roots(
+    outputs: Sequence[Term], roots: Sequence[Term], results: Sequence[Term]
+) -> tuple[tuple[Term, ...], dict[Term, Term]]:
+    """Return the graph with `roots` replaced by `results`, and the new term for each term above that was remade."""
+    substitution: dict[Term, Term] = {}
+
+    def make(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        new = substitution[old] = remake(old, inputs)
+        return new
+
+    return rebuild(outputs, dict(zip(roots, results, strict=True)), make), substitution
+
+
+@dataclass(frozen=True)
+class _AppliedStep:
+    """A step carried out: its right side, the terms that were not there before, and what became of terms above."""
+
+    results: tuple[Term, ...]
+    created: tuple[Term, ...]
+    substitution: Mapping[Term, Term]
+
+
+def _apply_steps(rewrite: Rewrite) -> Iterator[_AppliedStep]:
+    outputs = rewrite.before
+    for step in rewrite.steps:
+        results = _right_side(step)
+        present = set(topological(outputs))
+        outputs, substitution = replace_roots(outputs, step.roots, results)
+        yield _AppliedStep(results, tuple(t for t in topological(results) if t not in present), substitution)
+
+
+def _right_side(step: Step) -> tuple[Term, ...]:
+    bindings = match(step.rule.lhs, step.roots)
+    dtype = bindings.dtype() if bindings is not None else None
+    if bindings is None or dtype is None:
+        raise ValueError(f"rule {step.rule.id} does not match where the trace says")
+    return instantiate(step.rule.rhs, bindings, dtype)
+
+
+def rule_origins(rewrite: Rewrite, names: Sequence[str]) -> dict[Term, str]:
+    """Return, for each term of `rewrite.after` that a step created, the name of that step (`names` has one a step)."""
+    origin: dict[Term, str] = {}
+    for applied, name in zip(_apply_steps(rewrite), names, strict=True):
+        origin = {applied.substitution.get(term, term): rule for term, rule in origin.items()}
+        origin.update(dict.fromkeys(applied.created, name))
+    kept = set(topological(rewrite.after))
+    return {term: rule for term, rule in origin.items() if term in kept}
+
+
+def step_positions(rewrite: Rewrite) -> list[tuple[Term, ...]]:
+    """Return, for each step, the terms of `rewrite.before` in whose positions its roots stand.
+
+    An operator that was remade over rewritten inputs keeps its position. Terms that a step creates have the position
+    of the step's first root.
+    """
+    found: list[tuple[Term, ...]] = []
+    position = {term: term for term in topological(rewrite.before)}
+    for step, applied in zip(rewrite.steps, _apply_steps(rewrite), strict=True):
+        here = [position[root] for root in step.roots]
+        found.append(tuple(dict.fromkeys(here)))
+        for result, root in zip(applied.results, here, strict=True):
+            position.setdefault(result, root)
+        position.update({term: here[0] for term in topological(applied.results) if term not in position})
+        for old, new in applied.substitution.items():
+            position.setdefault(new, position[old])
+    return found
+
+
+def replacements(trace: Trace) -> dict[Term, Term]:
+    """Return, for each output of each rewritten region, the model's term and its replacement.
+
+    Replacements are over the model's terms outside the region, as they were before the trace.
+    """
+    found: dict[Term, Term] = {}
+    for application in trace.applications:
+        leaves = dict(application.leaves)
+        before, after = replace(application.rewrite.before, leaves), replace(application.rewrite.after, leaves)
+        found.update((b, a) for b, a in zip(before, after, strict=True) if a is not b)
+    return found
+
+
+class AppliedTrace:
+    """A trace carried out on a graph: the new outputs, and what became of each term of the old graph.
+
+    `origin` names the rule that made a new term. It is filled from `origin_of`: for each rewrite, the rules that made
+    terms of its `after` (see `rule_origins`).
+    """
 
     def __init__(self, outputs: Sequence[Term], trace: Trace, origin_of: Mapping[Rewrite, Mapping[Term, str]]) -> None:
         self._new: dict[Term, Term] = {}
-        self.origin: dict[Term, str] = {}  # id of the rule that made a term
+        self.origin: dict[Term, str] = {}
         for application in trace.applications:
-            rewrite = application.rewrite
-            originals = fill(rewrite.before, dict(application.leaves))
-            leaves = {leaf: self.became(term) for leaf, term in application.leaves}
-            made = origin_of.get(rewrite, {})
-            results = fill((*rewrite.after, *made), leaves)
-            for original, result in zip(originals, results, strict=False):
-                self._new[original] = result
-            for term, rule in zip(results[len(rewrite.after) :], made.values(), strict=True):
-                self.origin.setdefault(term, rule)
+            self._apply(application, origin_of.get(application.rewrite, {}))
         self.outputs = tuple(self.became(output) for output in outputs)
 
+    def _apply(self, application: Application, created: Mapping[Term, str]) -> None:
+        rewrite = application.rewrite
+        originals = replace(rewrite.before, dict(application.leaves))
+        leaves = {leaf: self.became(term) for leaf, term in application.leaves}
+        results = replace((*rewrite.after, *created), leaves)
+        for original, result in zip(originals, results, strict=False):
+            self._new[original] = result
+        for term, rule in zip(results[len(rewrite.after) :], created.values(), strict=True):
+            self.origin.setdefault(term, rule)
+
     def became(self, term: Term) -> Term:
-        """The new term for a term of the old graph."""
+        """Return the new term for a term of the old graph."""
         new = self._new
         stack = [term]
         while stack:
@@ -53,56 +140,5 @@ class Applied:
 
 
 def apply_trace(outputs: Sequence[Term], trace: Trace) -> tuple[Term, ...]:
-    """The graph after all applications of `trace`, which are in topological order."""
-    return Applied(outputs, trace, {}).outputs
-
-
-def origins(rewrite: Rewrite, names: Sequence[str]) -> dict[Term, str]:
-    """For each term of `rewrite.after` that a step made, the name of that step (`names`, one a step)."""
-    origin: dict[Term, str] = {}
-    outputs = rewrite.before
-    for step, name in zip(rewrite.steps, names, strict=True):
-        results = _results(step)
-        present = set(topological(outputs))
-        moved: dict[Term, Term] = {}
-
-        def make(old: Term, inputs: tuple[Term | None, ...], moved: dict[Term, Term] = moved) -> Term:
-            new = moved[old] = remake(old, inputs)
-            return new
-
-        outputs = rebuild(outputs, dict(zip(step.roots, results, strict=True)), make)
-        origin = {moved.get(term, term): rule for term, rule in origin.items()}
-        origin.update({term: name for term in topological(results) if term not in present})
-    kept = set(topological(rewrite.after))
-    return {term: rule for term, rule in origin.items() if term in kept}
-
-
-def places(rewrite: Rewrite) -> list[tuple[Term, ...]]:
-    """For each step the terms of `rewrite.before` whose places its roots have: an operator over rewritten inputs has
-    its own, and what a step makes has that of the step's first root."""
-    found: list[tuple[Term, ...]] = []
-    outputs = rewrite.before
-    place = {term: term for term in topological(outputs)}
-    for step in rewrite.steps:
-        here = [place[root] for root in step.roots]
-        found.append(tuple(dict.fromkeys(here)))
-        results = _results(step)
-        for result, was in zip(results, here, strict=True):
-            place.setdefault(result, was)
-        place.update({term: here[0] for term in topological(results) if term not in place})
-
-        def make(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-            new = remake(old, inputs)
-            place.setdefault(new, place[old])
-            return new
-
-        outputs = rebuild(outputs, dict(zip(step.roots, results, strict=True)), make)
-    return found
-
-
-def _results(step: Step) -> tuple[Term, ...]:
-    bindings = match(step.rule.lhs, step.roots)
-    dtype = bindings.dtype() if bindings is not None else None
-    if bindings is None or dtype is None:
-        raise ValueError(f"rule {step.rule.id} does not match where the trace says")
-    return instantiate(step.rule.rhs, bindings, dtype)
+    """Return the graph after all applications of `trace`, which are in topological order."""
+    return AppliedTrace(outputs, trace, {}).outputs

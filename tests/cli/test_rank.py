@@ -19,8 +19,8 @@ from superopt.onnx_io import read_model
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.rulebook.loading import certified_rules, load_rules
 from superopt.search import AnalyticCost, search
-from superopt.search.match.match_counts import count_matches
 from superopt.search.match.rule_index import RuleIndex
+from superopt.search.match_counts import count_matches
 from tests.support.certified import certified
 from tests.support.models import LORA_RULES, floats, model, weights
 from tests.support.search_rules import believe
@@ -80,7 +80,7 @@ def trace(twice: Path, rules: Path, tmp_path: Path) -> tuple[Path, dict[str, int
         CertifiedBook(certificates).check,
         AnalyticCost(),
         position=read.position,
-        limit=400,
+        max_expansions=400,
     )
     path = tmp_path / "trace.json"
     path.write_text(traces_to_json(found.traces, read.names))

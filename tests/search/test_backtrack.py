@@ -19,7 +19,7 @@ from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.signature_check import Check, CheckCache
 from superopt.search.region import canonical
-from superopt.search.strategy.context import Shared
+from superopt.search.strategy.context import SearchContext
 from superopt.search.strategy.region_search import RegionSearch
 from tests.support.search_graphs import Graphs, image, operators
 from tests.support.search_rules import RULES, believe
@@ -34,11 +34,11 @@ def searched(
     rules: RuleIndex = RULE_SET,
     check: Check = believe,
     alpha: float = 2.0,
-    limit: int = 700,
+    max_expansions: int = 700,
     focus: frozenset[Term] | None = None,
 ) -> RegionSearch:
-    shared = Shared(Matcher(rules), CheckCache(check), GraphCost(AnalyticCost()))
-    search = RegionSearch(outputs, shared, alpha=alpha, limit=limit, focus=focus)
+    shared = SearchContext(Matcher(rules), CheckCache(check), GraphCost(AnalyticCost()))
+    search = RegionSearch(outputs, shared, alpha=alpha, max_expansions=max_expansions, focus=focus)
     while not search.exhausted:
         search.improve()
     return search
@@ -112,7 +112,7 @@ def test_products_are_reassociated_by_cost() -> None:
 def test_what_is_best_already_stays() -> None:
     block = Graphs().conv(image(), 3, 8)
     search = searched(block)
-    assert search.best is search.start and search.promise == 1.0
+    assert search.best is search.start and search.predicted_speedup == 1.0
 
 
 def test_nothing_is_applied_that_is_not_proven() -> None:
@@ -135,18 +135,18 @@ def test_the_same_graph_gives_the_same_result() -> None:
     found = [searched(Graphs().mobileone(image(), 8, 3, 8, 4, True)) for _ in range(2)]
     assert found[0].best.outputs == found[1].best.outputs
     assert found[0].expanded == found[1].expanded
-    assert found[0].best.rules() == found[1].best.rules()
+    assert found[0].best.rule_ids() == found[1].best.rule_ids()
 
 
 def test_the_limit_ends_the_search() -> None:
-    search = searched(Graphs().mobileone(image(), 8, 3, 8, 4, True), limit=5)
+    search = searched(Graphs().mobileone(image(), 8, 3, 8, 4, True), max_expansions=5)
     assert search.expanded <= 6 and search.best.price < search.start.price
 
 
 def test_a_deadline_in_the_past_leaves_things_as_they_are_and_the_search_can_go_on() -> None:
     block = Graphs().mobileone(image(), 8, 3, 8, 4, True)
-    search = RegionSearch([block], Shared(Matcher(RULE_SET), CheckCache(believe), GraphCost(AnalyticCost())))
-    assert not search.improve(deadline=0.0)
+    search = RegionSearch([block], SearchContext(Matcher(RULE_SET), CheckCache(believe), GraphCost(AnalyticCost())))
+    assert not search.improve(deadline_s=0.0)
     assert search.best is search.start and search.effort == 0
     while not search.exhausted:
         search.improve()
@@ -158,7 +158,7 @@ def test_steps_lead_from_the_first_graph_to_the_best() -> None:
     search = searched(block)
     rewrite = search.best.rewrite()
     assert rewrite.before == (block,) and rewrite.after == search.best.outputs
-    assert len(rewrite.steps) == len(search.best.rules()) == len(search.best.path())
+    assert len(rewrite.steps) == len(search.best.rule_ids()) == len(search.best.path())
 
 
 def test_candidates_differ_in_cost_and_are_improvements() -> None:
@@ -170,13 +170,13 @@ def test_candidates_differ_in_cost_and_are_improvements() -> None:
 def test_what_did_not_keep_its_promise_is_not_promised_again() -> None:
     search = searched(Graphs().lora(var("x", tensor(8, 64)), 64, 4))
     first = search.best
-    assert search.promise > 1
-    search.distrust()
+    assert search.predicted_speedup > 1
+    search.restart_without_best_rule()
     assert search.best is search.start and not search.exhausted and not search.candidates()
     while not search.exhausted:
         search.improve()
     assert search.best.outputs != first.outputs
-    assert set(first.rules()) - set(search.best.rules())
+    assert set(first.rule_ids()) - set(search.best.rule_ids())
 
 
 def test_a_gain_behind_a_dearer_graph_with_two_roots_is_found() -> None:
@@ -202,7 +202,8 @@ def test_the_order_of_operands_does_not_make_another_graph() -> None:
     """Sums of many terms have many orders; the search must end all the same."""
     types = {name: tensor(4, 4) for name in "abcdef"}
     (total,) = parse_terms("Add(Add(Add(Add(Add(a, b), c), d), e), f)", types)
-    search = searched(total, rules=RuleIndex([parse_rule("Add(Add(a, b), c) = Add(a, Add(b, c))")]), limit=2000)
+    rules = RuleIndex([parse_rule("Add(Add(a, b), c) = Add(a, Add(b, c))")])
+    search = searched(total, rules=rules, max_expansions=2000)
     assert search.best.price.time_ps == search.start.price.time_ps
     assert canonical(search.best.outputs) is not None
 

@@ -37,7 +37,7 @@ def found(
     timer: Callable[[tuple[Term, ...], tuple[Term, ...]], Gain | None],
 ) -> SearchResult:
     book = CertifiedBook(CERTIFICATES)
-    return search(outputs, SHIFT, book.check, AnalyticCost(), position={}, value_timer=timer)
+    return search(outputs, SHIFT, book.check, AnalyticCost(), position={}, denormal_timer=timer)
 
 
 def test_the_rule_ships() -> None:
@@ -55,7 +55,7 @@ def test_it_is_used_where_it_is_timed_to_pay_and_has_a_proof() -> None:
     result = found(outputs, timer)
     assert "Softmax" not in operators(result.outputs) and operators(result.outputs) == operators(timed[0])
     assert len(timed) == 1 and result.rule_uses == {SHIFT[0].id: 1}
-    assert list(result.gains.values()) == [pytest.approx(result.cost_before * 2 / 3, rel=0.01)]
+    assert list(result.savings_s.values()) == [pytest.approx(result.cost_before * 2 / 3, rel=0.01)]
     (trace,) = result.traces
     assert apply_trace(outputs, trace) == result.outputs == replay(outputs, trace, CertifiedBook(CERTIFICATES))
 

@@ -14,7 +14,7 @@ from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological, var
 from superopt.ir.types import tensor
-from superopt.search import AnalyticCost, Gain, Progress, SearchResult, Untimed, search
+from superopt.search import AnalyticCost, Gain, SearchProgress, SearchResult, Untimed, search
 from superopt.search.apply import apply_trace
 from tests.support.search_graphs import Graphs, image, operators
 from tests.support.search_rules import RULES, believe
@@ -22,8 +22,8 @@ from verify.proof_book import ProofBook
 from verify.replay import replay
 
 
-def found(*outputs: Term, budget_s: float = 60.0, limit: int = 400, **options: object) -> SearchResult:
-    arguments = {"position": {}, "budget_s": budget_s, "limit": limit, **options}
+def found(*outputs: Term, budget_s: float = 60.0, max_expansions: int = 400, **options: object) -> SearchResult:
+    arguments = {"position": {}, "budget_s": budget_s, "max_expansions": max_expansions, **options}
     return search(outputs, RULES, believe, AnalyticCost(), **arguments)  # type: ignore[arg-type]
 
 
@@ -81,7 +81,7 @@ def test_the_kernel_replays_what_the_search_found() -> None:
     """With real proofs, region by region, and the very same terms."""
     book = ProofBook()
     outputs = (network(2),)
-    result = search(outputs, RULES, book.check, AnalyticCost(), position={}, limit=150)
+    result = search(outputs, RULES, book.check, AnalyticCost(), position={}, max_expansions=150)
     assert operators(result.outputs) == ["Conv", "Relu"] * 2
     again: tuple[Term, ...] = outputs
     for trace in result.traces:
@@ -92,7 +92,7 @@ def test_the_kernel_replays_what_the_search_found() -> None:
 def test_costs_and_gains() -> None:
     result = found(network(4))
     assert 0 < result.cost_after < result.cost_before
-    saved = sum(result.gains[a.rewrite] for trace in result.traces for a in trace.applications)
+    saved = sum(result.savings_s[a.rewrite] for trace in result.traces for a in trace.applications)
     assert saved == pytest.approx(result.cost_before - result.cost_after, rel=0.01)
 
 
@@ -120,7 +120,7 @@ def test_a_second_pass_sees_across_the_cuts_of_the_first() -> None:
     value = x
     for k in range(14):
         value = make("MatMul", (value, var(f"y{k}", tensor(64, 64))))
-    result = found(make("MatMul", (value, column)), limit=1500)
+    result = found(make("MatMul", (value, column)), max_expansions=1500)
     assert len(result.traces) > 1
     assert result.cost_after < 0.5 * result.cost_before
 
@@ -198,9 +198,9 @@ def test_where_a_region_cannot_be_timed_the_cost_model_decides() -> None:
 
 
 def test_progress_is_told() -> None:
-    heard: list[Progress] = []
+    heard: list[SearchProgress] = []
     found(network(2), progress=heard.append)
-    assert heard and heard[-1].ratio < 1.0 and all(at.done <= at.total for at in heard)
+    assert heard and heard[-1].cost_ratio < 1.0 and all(at.done <= at.total for at in heard)
 
 
 def test_opaque_operators_are_carried_along() -> None:
@@ -224,12 +224,12 @@ def test_where_no_time_is_left_to_measure_large_promises_are_believed(
     def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
         raise AssertionError("there is no time to measure")
 
-    def over(at: Progress) -> None:  # the search has been through the region, and then the budget is gone
+    def over(at: SearchProgress) -> None:  # the search has been through the region, and then the budget is gone
         clock.late = 1e6
 
     clock = Clock()
     monkeypatch.setattr("superopt.search.strategy.effort_budget.time", clock)
-    monkeypatch.setattr("superopt.search.strategy.driver._LEAST_PROMISE", least)
+    monkeypatch.setattr("superopt.search.strategy.result_choice._MIN_BELIEVED_SPEEDUP", least)
     block = network(1)
     result = found(block, region_timer=timer, progress=over)
     assert (operators(result.outputs) != operators((block,))) == believed
@@ -243,5 +243,5 @@ def test_what_the_timer_has_no_time_for_is_believed_alike(
     def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
         raise Untimed
 
-    monkeypatch.setattr("superopt.search.strategy.driver._LEAST_PROMISE", least)
+    monkeypatch.setattr("superopt.search.strategy.result_choice._MIN_BELIEVED_SPEEDUP", least)
     assert bool(found(network(1), region_timer=timer).traces) == believed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from superopt.search.strategy import effort_budget as meter
-from superopt.search.strategy.effort_budget import Meter
+from superopt.search.strategy import effort_budget
+from superopt.search.strategy.effort_budget import EffortBudget
 
 
 class Clock:
@@ -18,28 +18,28 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     clock = Clock()
-    monkeypatch.setattr(meter, "time", clock)
+    monkeypatch.setattr(effort_budget, "time", clock)
     return clock
 
 
 def test_only_what_is_done_counts(clock: Clock) -> None:
-    work = Meter(budget_s=10.0)
+    work = EffortBudget(limit_s=10.0)
     clock.now += 15.0  # with proofs, or something else on the machine
-    assert work.spent_s == 0.0 and not work.over
-    work.expand(terms=20, moves=10)
+    assert work.spent_s == 0.0 and not work.exhausted
+    work.charge_expansion(terms=20, rewrites=10)
     small = work.spent_s
-    work.expand(terms=40, moves=20)
+    work.charge_expansion(terms=40, rewrites=20)
     assert 0 < small < work.spent_s - small < 2 * small
-    while not work.over:
-        work.expand(40, 20)
+    while not work.exhausted:
+        work.charge_expansion(40, 20)
     assert 10.0 <= work.spent_s < 10.1
 
 
 def test_nobody_waits_for_ever(clock: Clock) -> None:
     measured = 0.0
-    work = Meter(budget_s=10.0, measuring=lambda: measured)
+    work = EffortBudget(limit_s=10.0, measuring_s=lambda: measured)
     clock.now += 30.0
     measured = 25.0
-    assert work.clock_s == 5.0 and not work.over
+    assert work.elapsed_s == 5.0 and not work.exhausted
     clock.now += 30.0
-    assert work.over and work.spent_s == float("inf")
+    assert work.exhausted and work.spent_s == float("inf")

@@ -15,7 +15,7 @@ from superopt.search.match.graph_index import GraphIndex, index_key, node_of
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.variadic_rules import variadic_rule
-from superopt.search.strategy.horizontal_fusion import in_order, site_regions
+from superopt.search.strategy.horizontal_fusion import compatible_regions, sibling_regions
 from tests.support.search_rules import believe
 
 _SPLIT = "Split[axis=-2, split=[a.shape[-2], c.shape[-2]]](MatMul(Concat[axis=-2](a, c), b))"
@@ -105,9 +105,9 @@ def test_two_merges_that_would_depend_on_each_other_are_not_both_made() -> None:
     a, b = make("MatMul", (x, v)), make("MatMul", (y, w))
     # Each of a and b leads to a site of the other's weight: merging both pairs would be a circle.
     outputs = (make("MatMul", (make("Tanh", (a,)), w)), make("MatMul", (make("Tanh", (b,)), v)))
-    regions = list(site_regions(outputs, Matcher(RuleIndex([INPUTS])), of_values=False))
+    regions = list(sibling_regions(outputs, Matcher(RuleIndex([INPUTS])), sharing_values=False))
     assert len(regions) == 2
-    assert in_order(outputs, regions) == regions[:1]
+    assert compatible_regions(outputs, regions) == regions[:1]
 
 
 def test_input_projections_of_all_steps_are_hoisted_layer_by_layer() -> None:

@@ -19,7 +19,7 @@ from superopt.ir.types import tensor
 from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.loading import certified_rules, load_rules
 from superopt.search.apply import apply_trace
-from superopt.search.strategy.recurrent_layers import Recurrences
+from superopt.search.strategy.recurrent_layers import RecurrentLayers
 from verify.diagnose.decide import decide
 from verify.proof_book import ProofBook
 from verify.replay import replay
@@ -281,8 +281,8 @@ def _rolled_up(folder: Path, given: Term) -> tuple[Term, ...]:
     """What the rules make of it, which is replayed and computes the same."""
     book = ProofBook()
     rules = [*load_rules(folder), *(r for r in load_rules() if show_rule(r).startswith("Concat[axis=i](Split["))]
-    known, outputs, traces = Recurrences(rules), (given,), list[Trace]()
-    while (trace := known.trace(outputs, book.check)) is not None:
+    known, outputs, traces = RecurrentLayers(rules), (given,), list[Trace]()
+    while (trace := known.next_trace(outputs, book.check)) is not None:
         traces.append(trace)
         outputs = apply_trace(outputs, trace)
     replayed: tuple[Term, ...] = (given,)
@@ -311,8 +311,8 @@ def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, f
 def test_no_operator_is_made_that_the_model_may_not_have(folder: Path, form: str) -> None:
     cell = tuple(_unrolled([var("x", tensor(1, 4))], form, 1, 4, 5))
     op, rules, check = form.split()[0], load_rules(folder), ProofBook().check
-    assert Recurrences(rules, lambda made: made == op).trace(cell, check) is not None
-    assert Recurrences(rules, lambda made: made != op).trace(cell, check) is None
+    assert RecurrentLayers(rules, lambda made: made == op).next_trace(cell, check) is not None
+    assert RecurrentLayers(rules, lambda made: made != op).next_trace(cell, check) is None
 
 
 @pytest.mark.parametrize("form", ["LSTM hx", "GRU"])

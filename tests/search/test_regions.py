@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from superopt.ir.dim import symbol
-from superopt.ir.infer import make, remake
+from superopt.ir.infer import make, remake, replace
 from superopt.ir.term import Term, topological, var
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.ir.types import TensorType, tensor
-from superopt.search.apply import apply_trace, fill
+from superopt.search.apply import apply_trace
 from superopt.search.region import Region, canonical, operators_in_order
 from superopt.search.strategy.cuts import cut_into_regions, cut_positions
 from tests.support.search_graphs import Graphs, image, operators
@@ -79,7 +79,7 @@ def test_a_weight_computed_from_weights_is_a_weight() -> None:
     found = [regions_of(make("MatMul", (x, weight)))[0] for weight in weights]
     assert len({region.outputs for region in found}) == 1
     for region in found:
-        assert fill(region.outputs, dict(region.leaves)) == region.originals
+        assert replace(region.outputs, dict(region.leaves)) == region.originals
 
 
 def test_what_is_computed_from_closed_forms_stays_visible() -> None:
@@ -136,7 +136,7 @@ def test_a_type_that_the_file_knows_better_survives() -> None:
     total = Term.of("Add", (x, y), {}, (TensorType("float", (k, 4)),))
     last = make("Relu", (total,))
     (region,) = regions_of(last)
-    assert fill(region.outputs, dict(region.leaves)) == (last,)
+    assert replace(region.outputs, dict(region.leaves)) == (last,)
     assert remake(total, (make("Identity", (x,)), y)).type == total.type
 
 
@@ -184,7 +184,7 @@ def test_regions_are_convex_and_give_the_model_back(choices: list[tuple[str, int
     found, _ = cut_into_regions(outputs, order, ALL)
     place = {term: k for k, term in enumerate(order)}
     for region in found:
-        assert fill(region.outputs, dict(region.leaves)) == region.originals
+        assert replace(region.outputs, dict(region.leaves)) == region.originals
         # Convex and in order: what a region reads was made before everything that it makes.
         read = [place[term] for _, term in region.leaves if term in place]
         inside = {t for t in topological(region.originals) if t in place} - {

@@ -1,8 +1,8 @@
-"""Moves that pay only together: one kind of move at all users of a value.
+"""Compound matches: one kind of rewrite at all users of a value, as one rewrite.
 
-What several operators read stays where it is until the last of them has moved. Three parts of one product, taken apart,
-are worth nothing one by one: each is computed beside the whole, which goes with the third. Such moves, each in itself a
-step up, are offered as one.
+A value that several operators read has to be computed until the last of them is rewritten. Three parts of one product,
+computed apart, gain nothing one by one: each is computed in addition to the whole product, which is only removed with
+the third. Such rewrites, each of which alone makes the graph more expensive, are offered together.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from superopt.search.cost.graph_cost import Price
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.occurrence import Match
 
-__all__ = ["Joint", "joint"]
+__all__ = ["CompoundMatch", "compound_matches"]
 
-_MOST = 8  # moves in one
+_MAX_PARTS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Joint(Match):
-    """Moves of one root each, none of which touches what another one makes, made one after the other."""
+class CompoundMatch(Match):
+    """Matches of one root each that are applied one after the other. None touches what another one creates."""
 
     parts: tuple[Match, ...]
 
     @staticmethod
-    def of(parts: Sequence[Match]) -> Joint:
-        """The moves as one."""
-        return Joint(
+    def of(parts: Sequence[Match]) -> CompoundMatch:
+        """Combine matches of one root each."""
+        return CompoundMatch(
             parts[0].compiled,
             parts[0].bindings,
             tuple(part.roots[0] for part in parts),
@@ -41,51 +41,54 @@ class Joint(Match):
         )
 
     @cached_property
-    def made(self) -> frozenset[Term]:
-        """What any of them makes."""
+    def created(self) -> frozenset[Term]:
+        """The run-time terms that the parts create."""
         return frozenset().union(*(part.created for part in self.parts))
 
     @property
     def statistics_key(self) -> str:
-        """A rule at one place says little of the rule at all of them."""
+        """A key of its own: the outcomes of one rewrite say little about the same rewrite at all users."""
         return f"{len(self.parts)} x {super().statistics_key}"
 
 
-def joint(
-    alone: Iterable[tuple[Price, Match]], now: Price, view: GraphIndex, price: Callable[[Match], Price]
+def compound_matches(
+    single: Iterable[tuple[Price, Match]], now: Price, index: GraphIndex, price: Callable[[Match], Price]
 ) -> Iterator[tuple[Price, Match]]:
-    """Sets of moves of one kind at all users of a value, and what they lead to, where that is less than what any of
-    them leads to and each by itself is no gain (else it is made anyway)."""
+    """Yield compound matches with the price of the graph after each.
+
+    `single` are matches with their prices, `now` is the price of the graph. A compound match covers all users of a
+    value with matches that alone are no gain (a gain is taken anyway), and is cheaper than any of them.
+    """
     sets: dict[tuple[Term, object], dict[Term, tuple[Price, Match]]] = {}
-    for alone_price, found in alone:
-        if len(found.roots) == 1 and alone_price.time_ps >= now.time_ps:
+    for single_price, found in single:
+        if len(found.roots) == 1 and single_price.time_ps >= now.time_ps:
             for shared in found.covered:
-                if shared is not found.roots[0] and len(view.users.get(shared, ())) > 1:
+                if shared is not found.roots[0] and len(index.users.get(shared, ())) > 1:
                     members = sets.setdefault((shared, found.compiled.operators), {})
                     root = found.roots[0]
-                    if root not in members or alone_price < members[root][0]:
-                        members[root] = alone_price, found
+                    if root not in members or single_price < members[root][0]:
+                        members[root] = single_price, found
     seen: set[tuple[Term, ...]] = set()
     for (shared, _), members in sets.items():
         parts = [found for _, found in members.values()]
-        if not 1 < len(parts) <= _MOST or shared in view.outputs:
+        if not 1 < len(parts) <= _MAX_PARTS or shared in index.outputs:
             continue
-        if not frozenset(view.users[shared]) <= frozenset().union(*(part.covered for part in parts)):
+        if not frozenset(index.users[shared]) <= frozenset().union(*(part.covered for part in parts)):
             continue
-        parts.sort(key=lambda part: view.position[part.roots[0]])
-        whole = Joint.of(parts)
-        if whole.results in seen or not _independent(parts, view):
+        parts.sort(key=lambda part: index.position[part.roots[0]])
+        compound = CompoundMatch.of(parts)
+        if compound.results in seen or not _are_independent(parts, index):
             continue
-        seen.add(whole.results)
-        together = price(whole)
-        if together.time_ps < min(alone_price.time_ps for alone_price, _ in members.values()):
-            yield together, whole
+        seen.add(compound.results)
+        compound_price = price(compound)
+        if compound_price.time_ps < min(single_price.time_ps for single_price, _ in members.values()):
+            yield compound_price, compound
 
 
-def _independent(parts: Sequence[Match], view: GraphIndex) -> bool:
-    """Whether none reads what is computed from the root of another one."""
+def _are_independent(parts: Sequence[Match], index: GraphIndex) -> bool:
+    """Return True if no part reads a value that is computed from the root of a part."""
     return not any(
-        view.depends(bound, other.roots[0])
+        index.depends(bound, other.roots[0])
         for part in parts
         for bound in part.bindings.terms.values()
         if not bound.weight_only

@@ -1,4 +1,4 @@
-"""What the searches of all regions have in common."""
+"""The state that the searches of all regions of a model share."""
 
 from __future__ import annotations
 
@@ -7,21 +7,24 @@ from dataclasses import dataclass, field
 from superopt.search.cost.graph_cost import GraphCost
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.signature_check import CheckCache
-from superopt.search.strategy.effort_budget import Meter
-from superopt.search.strategy.match_report import Tally
-from superopt.search.strategy.rule_statistics import Luck
+from superopt.search.strategy.effort_budget import EffortBudget
+from superopt.search.strategy.match_report import MatchReport
+from superopt.search.strategy.rule_statistics import RuleStatistics
 
-__all__ = ["Shared"]
+__all__ = ["SearchContext"]
 
 
 @dataclass(frozen=True)
-class Shared:
-    """Rules, proofs and costs; and what is learned on the way: which first moves led anywhere (`luck`), what became of
-    each rule (`tally`), and how much was done so far (`meter`)."""
+class SearchContext:
+    """Rules, proofs and costs, the budget, and what is learned on the way.
+
+    `statistics` count the searches that began with each rule and improved a region; `report` counts, for the user,
+    matches, trials and uses of each rule.
+    """
 
     matcher: Matcher
     check: CheckCache
     cost: GraphCost
-    meter: Meter = field(default_factory=Meter)
-    luck: Luck = field(default_factory=Luck)
-    tally: Tally = field(default_factory=Tally)
+    budget: EffortBudget = field(default_factory=EffortBudget)
+    statistics: RuleStatistics = field(default_factory=RuleStatistics)
+    report: MatchReport = field(default_factory=MatchReport)

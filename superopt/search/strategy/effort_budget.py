@@ -1,7 +1,7 @@
-"""How long a search has searched, by what it did and not by a clock.
+"""The search's budget, counted in work done rather than in time.
 
-So a run ends where an earlier one has, which had rules to prove on its way, or the machine for itself. A clock has a
-say only where machine or proofs are so slow that the user would wait in vain.
+A run that had rules to prove on its way, or shared the machine, then ends in the same place as a run that did not. The
+clock only ends a search that is much slower than its budget says.
 """
 
 from __future__ import annotations
@@ -10,34 +10,37 @@ import math
 import time
 from collections.abc import Callable
 
-__all__ = ["Meter"]
+__all__ = ["EffortBudget"]
 
-# Seconds of expanding one graph, for each of its terms and for each of its moves, on a core of 2020 or so.
-_GRAPH_S, _TERM_S, _MOVE_S = 5e-4, 3e-5, 1.5e-4
-# The search takes so many times its budget at most, by the clock.
-_SLOWEST = 2.0
+# Seconds of expanding one graph, plus those for each of its terms and each of its rewrites, on a core of about 2020.
+_GRAPH_SECONDS, _TERM_SECONDS, _REWRITE_SECONDS = 5e-4, 3e-5, 1.5e-4
+# The search takes at most this many times its budget by the clock.
+_MAX_CLOCK_FACTOR = 2.0
 
 
-class Meter:
-    """`spent_s` are the seconds of searching; infinite where there is nothing left of `budget_s` by the clock, from
-    whose time that of `measuring` (seconds so far) is taken away."""
+class EffortBudget:
+    """A budget of `limit_s` seconds on a typical machine, of which `spent_s` are spent.
 
-    def __init__(self, budget_s: float = math.inf, measuring: Callable[[], float] = lambda: 0.0) -> None:
-        self.budget_s, self._measuring, self._begun = budget_s, measuring, time.monotonic()
+    `spent_s` becomes infinite when the clock has run far beyond the limit. Seconds of measuring do not count;
+    `measuring_s` returns those so far.
+    """
+
+    def __init__(self, limit_s: float = math.inf, measuring_s: Callable[[], float] = lambda: 0.0) -> None:
+        self.limit_s, self._measuring_s, self._begun = limit_s, measuring_s, time.monotonic()
         self.spent_s = 0.0
 
     @property
-    def clock_s(self) -> float:
-        """Seconds since the search began, without measuring."""
-        return time.monotonic() - self._begun - self._measuring()
+    def elapsed_s(self) -> float:
+        """Seconds by the clock since the search began, without measuring."""
+        return time.monotonic() - self._begun - self._measuring_s()
 
     @property
-    def over(self) -> bool:
-        """Whether the budget is spent."""
-        if self.clock_s > _SLOWEST * self.budget_s:
+    def exhausted(self) -> bool:
+        """True if the budget is spent."""
+        if self.elapsed_s > _MAX_CLOCK_FACTOR * self.limit_s:
             self.spent_s = math.inf
-        return self.spent_s >= self.budget_s
+        return self.spent_s >= self.limit_s
 
-    def expand(self, terms: int, moves: int) -> None:
-        """Counts a graph of so many terms that was expanded to so many moves."""
-        self.spent_s += _GRAPH_S + terms * _TERM_S + moves * _MOVE_S
+    def charge_expansion(self, terms: int, rewrites: int) -> None:
+        """Charge the expansion of a graph of `terms` terms that had `rewrites` rewrites."""
+        self.spent_s += _GRAPH_SECONDS + terms * _TERM_SECONDS + rewrites * _REWRITE_SECONDS

@@ -1,159 +1,169 @@
-"""The graphs that the search of a region reaches: their moves, what these lead to, and what it costs."""
+"""Expansion of states: the rewrites of a graph with the price that each leads to, and the states they lead to."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
-from superopt.ir.infer import remake
-from superopt.ir.term import Term, rebuild
+from superopt.ir.term import Term
 from superopt.ir.trace import Step
 from superopt.rulebook.commutative import OperandOrder
+from superopt.search.apply import replace_roots
 from superopt.search.cost.graph_cost import Price
 from superopt.search.cost.incremental import IncrementalCost
 from superopt.search.match.compiled_rule import CompiledRule
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.occurrence import Match
-from superopt.search.strategy.compound_match import Joint, joint
-from superopt.search.strategy.context import Shared
-from superopt.search.strategy.state import State
+from superopt.search.strategy.compound_match import CompoundMatch, compound_matches
+from superopt.search.strategy.context import SearchContext
+from superopt.search.strategy.state import SearchState
 
-__all__ = ["Expander"]
+__all__ = ["Expander", "PricedMatch"]
 
-# Times of one region that differ by less than this share of it (reading weights aside, which no rule makes faster) are
-# the same: measurements say no more.
-_DIFFERENCE = 0.001
+# Times of one region that differ by less than this share of it are equal: measurements are no more exact. The time of
+# reading weights does not count, as no rule makes it shorter.
+_PRICE_RESOLUTION = 0.001
 
-# Graphs that are kept as they were expanded: other ways lead to them, too.
-_GRAPHS = 256
+_MAX_REMEMBERED_GRAPHS = 256  # several paths lead to the same graph
+
+
+class PricedMatch(NamedTuple):
+    """A rewrite, and the price of the graph after it."""
+
+    price: Price
+    match: Match
 
 
 class Expander:
-    """Expands graphs of the region `outputs`, whose first state is `start`; `expanded` counts them.
+    """Expands the graphs of one region, beginning with the state `start`. `expanded` counts them.
 
-    Rules in `distrusted` are used no more, nor are those that `luck` says are broken. New terms are what a move made,
-    `usual` ones aside.
+    Rules in `excluded_rules`, and those that the statistics call unreliable, are not used. `known_terms` do not count
+    as created when a rewrite makes them again.
     """
 
     def __init__(
         self,
         outputs: Sequence[Term],
-        shared: Shared,
+        context: SearchContext,
         focus: frozenset[Term] | None = None,
     ) -> None:
-        self._shared = shared
-        whole = shared.cost.price(outputs)
-        self._quantum = max(1, round((whole.time_ps - shared.cost.weight_read_ps(whole.weight_bytes)) * _DIFFERENCE))
-        self.start = State(tuple(outputs), self._rounded(whole), focus=focus)
-        self.distrusted: set[str] = set()
-        self.usual: Collection[Term] = frozenset()
+        self._context = context
+        whole = context.cost.price(outputs)
+        compute_ps = whole.time_ps - context.cost.weight_read_ps(whole.weight_bytes)
+        self._quantum_ps = max(1, round(compute_ps * _PRICE_RESOLUTION))
+        self.start = SearchState(tuple(outputs), self._rounded(whole), focus=focus)
+        self.excluded_rules: set[str] = set()
+        self.known_terms: Collection[Term] = frozenset()
         self.expanded = 0
-        self.normal = OperandOrder()
+        self.operand_order = OperandOrder()
         self._graphs: dict[tuple[Term, ...], IncrementalCost] = {}
 
-    def tidy(self) -> None:
-        """Give back memory: there may be a thousand regions."""
-        self._shared.matcher.trim()
-        self.normal = OperandOrder()
+    def trim(self) -> None:
+        """Free memory: a model may have a thousand regions."""
+        self._context.matcher.trim()
+        self.operand_order = OperandOrder()
         self._graphs.clear()
 
-    def view(self, state: State) -> GraphIndex:
-        """The graph, indexed."""
+    def index(self, state: SearchState) -> GraphIndex:
+        """Return the index of the state's graph."""
         return self._graph(state.outputs).index
 
     def _graph(self, outputs: tuple[Term, ...]) -> IncrementalCost:
         if outputs not in self._graphs:
-            if len(self._graphs) >= _GRAPHS:
+            if len(self._graphs) >= _MAX_REMEMBERED_GRAPHS:
                 del self._graphs[next(iter(self._graphs))]
-            self._graphs[outputs] = IncrementalCost(self._shared.cost, GraphIndex(outputs))
+            self._graphs[outputs] = IncrementalCost(self._context.cost, GraphIndex(outputs))
         return self._graphs[outputs]
 
     def _rounded(self, price: Price) -> Price:
-        return Price(round(price.time_ps / self._quantum) * self._quantum, *price[1:])
+        return Price(round(price.time_ps / self._quantum_ps) * self._quantum_ps, *price[1:])
 
-    def moves(
+    def expand(
         self,
-        state: State,
+        state: SearchState,
         near: frozenset[Term] | None = None,
-        bound: float = float("inf"),
-        merges: bool = False,
-        functions: bool = False,
-        several: bool = False,
-    ) -> list[tuple[Price, Match]]:
-        """Moves and what they lead to, cheapest first: up to a time of `bound`.
+        max_time_ps: float = float("inf"),
+        *,
+        siblings_only: bool = False,
+        multi_root_only: bool = False,
+        select_kernels: bool = False,
+    ) -> list[PricedMatch]:
+        """Return the rewrites of a state that lead to at most `max_time_ps`, the cheapest first.
 
-        With `near`, only those that touch it; with `merges`, only those that merge sites; with `several`, only those of
-        several outputs; with `functions`, only those that choose functions, else none that introduces one.
+        With `near`, only rewrites that touch one of these terms; with `siblings_only`, only those that merge sibling
+        operators; with `multi_root_only`, only those with several roots. With `select_kernels`, only rewrites that
+        select kernels, else none that introduces one.
         """
         self.expanded += 1
         graph = self._graph(state.outputs)
-        priced: list[tuple[Price, Match]] = []
-        dear: list[tuple[Price, Match]] = []  # more than the bound allows, alone
+        priced: list[PricedMatch] = []
+        too_expensive: list[PricedMatch] = []  # alone; a compound match may contain them
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
+        statistics = self._context.statistics
 
-        def wanted(variant: CompiledRule) -> bool:
-            if variant.is_denormal_rule or (not variant.selects_kernel if functions else variant.introduces_kernel):
+        def wanted(compiled: CompiledRule) -> bool:
+            if compiled.is_denormal_rule:
                 return False
-            return not (variant.rule_id in self.distrusted or self._shared.luck.is_broken(variant.rule_id))
+            if not compiled.selects_kernel if select_kernels else compiled.introduces_kernel:
+                return False
+            return not (compiled.rule_id in self.excluded_rules or statistics.is_unreliable(compiled.rule_id))
 
-        def after(found: Match) -> Price:
+        def price_after(found: Match) -> Price:
             return self._rounded(graph.price(found.roots, found.results))
 
-        matcher, view = self._shared.matcher, graph.index
-        matches = (
-            matcher.sibling_matches(view, near, wanted) if merges else matcher.matches(view, near, wanted, several)
-        )
+        matcher = self._context.matcher
+        if siblings_only:
+            matches = matcher.sibling_matches(graph.index, near, wanted)
+        else:
+            matches = matcher.matches(graph.index, near, wanted, multi_root_only)
         for found in matches:
-            key = (found.roots, self.normal(found.results))
+            key = (found.roots, self.operand_order(found.results))
             if key in seen:
                 continue
             seen.add(key)
-            self._shared.tally[found.compiled.rule_id].matched += 1
-            price = after(found)
+            self._context.report[found.compiled.rule_id].matched += 1
+            price = price_after(found)
             if price.time_ps == state.price.time_ps and price >= state.price and found.rewrites_only_weights:
                 continue
-            (priced if price.time_ps <= bound else dear).append((price, found))
-        if not (merges or functions or several):
-            made = joint((*priced, *dear), state.price, graph.index, after)
-            priced += [(price, found) for price, found in made if price.time_ps <= bound]
-        priced.sort(key=lambda item: item[0])
-        self._shared.meter.expand(len(graph.index.position), len(seen))
+            (priced if price.time_ps <= max_time_ps else too_expensive).append(PricedMatch(price, found))
+        if not (siblings_only or select_kernels or multi_root_only):
+            compounds = compound_matches((*priced, *too_expensive), state.price, graph.index, price_after)
+            priced += [PricedMatch(price, found) for price, found in compounds if price.time_ps <= max_time_ps]
+        priced.sort(key=lambda item: item.price)
+        self._context.budget.charge_expansion(len(graph.index.position), len(seen))
         return priced
 
-    def child(self, state: State, found: Match, seen: set[tuple[Term, ...]] | None = None) -> State | None:
-        """The graph after a move; None where the rule is not proven for it, or `seen` has it (else it is added).
+    def apply(self, state: SearchState, found: Match, seen: set[tuple[Term, ...]] | None = None) -> SearchState | None:
+        """Return the state after a rewrite, or None if the rule is not proven there or the graph is in `seen`.
 
-        Graphs count as seen whatever the order of commutative operands.
+        A new graph is added to `seen`. Graphs that differ only in the order of commutative operands are the same.
         """
-        if isinstance(found, Joint):
-            reached: State | None = state
+        if isinstance(found, CompoundMatch):
+            reached: SearchState | None = state
             for part in found.parts:
-                reached = self.child(reached, part, seen if part is found.parts[-1] else None) if reached else None
+                reached = self.apply(reached, part, seen if part is found.parts[-1] else None) if reached else None
             return reached
-        signature = self._shared.check(found.compiled.rule, found.bindings)
+        attempts = self._context.report[found.compiled.rule_id]
+        signature = self._context.check(found.compiled.rule, found.bindings)
         if signature is None:
-            self._shared.tally[found.compiled.rule_id].unproven += 1
+            attempts.unproven += 1
             return None
-        moved: dict[Term, Term] = {}
-
-        def make(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-            new = moved[old] = remake(old, inputs)
-            return new
-
-        outputs = rebuild(state.outputs, dict(zip(found.roots, found.results, strict=True)), make)
+        outputs, substitution = replace_roots(state.outputs, found.roots, found.results)
         if seen is not None:
-            key = self.normal(outputs)
+            key = self.operand_order(outputs)
             if key in seen:
                 return None
             seen.add(key)
-        self._shared.tally[found.compiled.rule_id].tried += 1
+        attempts.tried += 1
         graph = self._graphs.get(state.outputs)
-        price = graph.exact_price(found.roots, found.results, moved.values()) if graph is not None else None
-        price = self._rounded(self._shared.cost.price(outputs) if price is None else price)
+        price = graph.exact_price(found.roots, found.results, substitution.values()) if graph is not None else None
+        price = self._rounded(self._context.cost.price(outputs) if price is None else price)
         step = Step(found.compiled.rule, signature, found.roots)
-        child = State(outputs, price, state, step, found, moved=moved)
-        made, core = child.carried(state.made) | found.created.difference(self.usual), child.carried(state.core)
+        child = SearchState(outputs, price, state, step, found, substitution=substitution)
+        new = found.created.difference(self.known_terms)
+        created, core = child.translated(state.created) | new, child.translated(state.core)
         if not state.core or not state.core.isdisjoint(found.covered):
-            core |= found.created.difference(self.usual)
-        focus = None if state.focus is None else child.carried(state.focus) | found.created
-        return replace(child, made=made, core=core, focus=focus)
+            core |= new
+        focus = None if state.focus is None else child.translated(state.focus) | found.created
+        return replace(child, created=created, core=core, focus=focus)

@@ -1,4 +1,4 @@
-"""Python's collector of cycles, and how little of it a search needs."""
+"""Python's cycle collector, set to run rarely during a search."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["few_collections"]
+__all__ = ["rare_collections"]
 
-_YOUNG = 100_000  # new objects before the collector looks at them (Python's own number is 700)
+_COLLECTION_THRESHOLD = 100_000  # new objects between collections (Python's default is 700)
 
 
 @contextmanager
-def few_collections() -> Iterator[None]:
-    """Cycles are collected seldom inside.
+def rare_collections() -> Iterator[None]:
+    """Collect cycles rarely inside this context.
 
-    Terms, and all that refers to them, have no cycles: reference counts free them. There are many that live long, and
-    the collector would look at all of them again and again, for up to a quarter of a search's time.
+    Terms, and all that refers to them, form no cycles: reference counts free them. Many of them live long, and the
+    collector would visit all of them again and again, for up to a quarter of a search's time.
     """
     before = gc.get_threshold()
-    if before[0]:  # else it is off
-        gc.set_threshold(max(_YOUNG, before[0]), *before[1:])
+    if before[0]:  # 0 means that collection is off
+        gc.set_threshold(max(_COLLECTION_THRESHOLD, before[0]), *before[1:])
     try:
         yield
     finally:

@@ -1,7 +1,7 @@
-"""Sites of one law all over a model, as regions of their own.
+"""Horizontal fusion across the whole model: sets of sibling operators as regions of their own.
 
-What shares a weight (the input projections of all time steps) or an input (experts) may be far apart, where no region
-between two cuts holds it all.
+Operators that share a weight (the input projections of all time steps) or an input (experts) may be far apart, so that
+no region between two cuts holds all of them.
 """
 
 from __future__ import annotations
@@ -14,26 +14,27 @@ from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.region import Region, extract_region
 
-__all__ = ["in_order", "site_regions"]
+__all__ = ["compatible_regions", "sibling_regions"]
 
-# Products alone: of what else is merged the runtime makes one loop, and Convs are timed with what surrounds them, as
-# they lose their blocked layout at a Split.
+# Only products are merged across the model. Elementwise operators are not: the runtime fuses them itself. Convs lose
+# their blocked layout at a Split, so they are timed together with what surrounds them, in regions.
 _PRODUCTS = frozenset({"MatMul", "Gemm", "FusedMatMul"})
-_CHAIN = 4  # how far up the only users of a site are looked at
+_MAX_CHAIN = 4  # operators to follow along the only users of a sibling
 
 
-def site_regions(outputs: Sequence[Term], matcher: Matcher, of_values: bool) -> Iterator[Region]:
-    """A region for each set of sites that one law could merge; they overlap.
+def sibling_regions(outputs: Sequence[Term], matcher: Matcher, sharing_values: bool) -> Iterator[Region]:
+    """Yield a region for each set of siblings that one rule can merge. Regions may overlap.
 
-    `of_values`: sites that share a value of run time (the gates of a cell), else those that share weights alone (the
-    time steps of a layer). Steps merge as soon as gates have, but gates of merged steps no longer meet.
+    With `sharing_values`, siblings that share a run-time value (the gates of a cell), else siblings that only share
+    weights (the time steps of a layer). Time steps can still be merged after gates have been; gates of merged steps no
+    longer share a value.
     """
-    view = GraphIndex(outputs)
-    for match in matcher.sibling_matches(view):
+    index = GraphIndex(outputs)
+    for match in matcher.sibling_matches(index):
         shared = frozenset.intersection(*(frozenset(term.inputs) for term in match.roots))
-        if all(term.op in _PRODUCTS for term in match.covered) and of_values == any(map(_is_value, shared)):
-            piece, alive = _chains(match.roots, view)
-            region = extract_region(sorted({*match.covered, *piece}, key=view.position.__getitem__), alive)
+        if all(term.op in _PRODUCTS for term in match.covered) and sharing_values == any(map(_is_value, shared)):
+            piece, live = _following_operators(match.roots, index)
+            region = extract_region(sorted({*match.covered, *piece}, key=index.position.__getitem__), live)
             if region is not None:
                 yield region
 
@@ -42,31 +43,35 @@ def _is_value(term: Term | None) -> bool:
     return term is not None and not term.weight_only
 
 
-def _chains(roots: Sequence[Term], view: GraphIndex) -> tuple[list[Term], list[Term]]:
-    """The only users of the roots, their only users and so on, as far as they need nothing that depends on another
-    root, with the products that meet them there: what may be merged after the roots. And what is read further up."""
+def _following_operators(roots: Sequence[Term], index: GraphIndex) -> tuple[list[Term], list[Term]]:
+    """Return the operators that may be merged after the roots, and the values that are read beyond them.
+
+    These operators are the roots' only users, their only users and so on, as long as they need nothing that depends on
+    another root, and the products that they also read.
+    """
     piece: dict[Term, None] = {}
-    alive: list[Term] = []
+    live: list[Term] = []
     for root in roots:
         value = root
-        for _ in range(_CHAIN):
-            users = view.users.get(value, [])
-            if len(users) != 1 or users[0].type is None or value in view.outputs:
+        for _ in range(_MAX_CHAIN):
+            users = index.users.get(value, [])
+            if len(users) != 1 or users[0].type is None or value in index.outputs:
                 break
             others = [i for i in users[0].inputs if i is not None and i is not value and not i.weight_only]
-            if any(view.depends(i, other) for i in others for other in roots):
+            if any(index.depends(i, other) for i in others for other in roots):
                 break
-            piece.update((i, None) for i in others if i.op in _PRODUCTS and len(view.users[i]) == 1)
+            piece.update((i, None) for i in others if i.op in _PRODUCTS and len(index.users[i]) == 1)
             value = users[0]
             piece[value] = None
-        alive.append(value)
-    return list(piece), list(dict.fromkeys(alive))
+        live.append(value)
+    return list(piece), list(dict.fromkeys(live))
 
 
-def in_order(outputs: Sequence[Term], regions: Sequence[Region]) -> list[Region]:
-    """Those regions, earlier ones first, that can be rewritten together, each after those that it depends on.
+def compatible_regions(outputs: Sequence[Term], regions: Sequence[Region]) -> list[Region]:
+    """Return those of the regions that can be rewritten together, each after those that it depends on.
 
-    None shares an operator with another, and none depends on what depends on it (each alone is no cycle, two may be).
+    Earlier regions have precedence. No two of the result share an operator, and contracting all of them leaves the
+    graph acyclic: each region alone is convex, two together may depend on each other.
     """
     taken: set[Term] = set()
     kept: list[Region] = []
@@ -76,7 +81,7 @@ def in_order(outputs: Sequence[Term], regions: Sequence[Region]) -> list[Region]
             kept.append(region)
     while True:
         home: dict[Term, Region | Term] = {term: region for region in kept for term in region.operators}
-        graph: dict[Region | Term, dict[Region | Term, None]] = {}  # no sets: the order must be the same every time
+        graph: dict[Region | Term, dict[Region | Term, None]] = {}  # dicts, not sets: the order must be reproducible
         for term in topological(outputs):
             here = home.get(term, term)
             before = [home.get(i, i) for i in term.inputs if i is not None and not i.weight_only]

@@ -1,17 +1,20 @@
-"""What became of each rule in a search, to be shown: where it matched, whether it was tried, what it gained."""
+"""A report for the user: where each rule matched, how often it was tried, and what it saved."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-__all__ = ["Attempts", "Tally"]
+__all__ = ["Attempts", "MatchReport"]
 
 
 @dataclass
 class Attempts:
-    """Of one rule, in all distinct regions: moves that were priced (a move counts once a graph), graphs that were made
-    by one, moves that no proof allows; and in the result: uses, and the seconds that they save by the cost model (steps
-    that lead uphill save less than nothing)."""
+    """Counts for one rule, over all distinct regions and the result.
+
+    `matched` counts rewrites that were priced (one rewrite counts once a graph), `tried` graphs that were made by one,
+    `unproven` rewrites that no proof allows. In the result, `used` counts uses and `saved_s` is the seconds that they
+    save by the cost model. Steps to a more expensive graph save less than nothing.
+    """
 
     matched: int = 0
     tried: int = 0
@@ -21,10 +24,10 @@ class Attempts:
 
 
 @dataclass
-class Tally:
-    """Attempts by the id of the rule as it stands in the rule set."""
+class MatchReport:
+    """Attempts by the id of the rule in the rule files."""
 
-    of_rule: dict[str, Attempts] = field(default_factory=dict)
+    by_rule: dict[str, Attempts] = field(default_factory=dict)
 
-    def __getitem__(self, rule: str) -> Attempts:
-        return self.of_rule.setdefault(rule, Attempts())
+    def __getitem__(self, rule_id: str) -> Attempts:
+        return self.by_rule.setdefault(rule_id, Attempts())

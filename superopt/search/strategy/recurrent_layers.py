@@ -1,7 +1,7 @@
-"""Unrolled recurrent layers: cells as the operator of one step, and its steps in time as one.
+"""Unrolled recurrent layers: cells become the operator of one step, and chains of steps become one operator.
 
-Both are laws whose left sides are large, each taken in one move and all over the model: a merge of two of a hundred
-steps would have to pay by itself, and regions are smaller than a layer.
+The rules for both have large left sides. Each is applied in one rewrite and all over the model: merging two of a
+hundred steps would have to pay on its own, and regions are smaller than a layer.
 """
 
 from __future__ import annotations
@@ -21,88 +21,107 @@ from superopt.rulebook.variadic import schema_of, variadic_forms
 from superopt.search.match.graph_index import GraphIndex, node_of
 from superopt.search.match.signature_check import Check
 
-__all__ = ["Recurrences", "cells", "chains"]
+__all__ = ["RecurrentLayers", "find_cells", "find_chains"]
 
-_MOVES = frozenset({"Concat", "Gather", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
-_MOST = 256  # parts that are put together again: what the prover can do
+_DATA_MOVEMENT = frozenset({"Concat", "Gather", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
+_MAX_CONCAT_OPERANDS = 256  # that a rule about their origin is written for: what the prover can do
+
+# A rule, and the terms that are its roots.
+_Found = tuple[Rule, tuple[Term, ...]]
 
 
-class Recurrences:
-    """The rules that make recurrent operators of what is written out."""
+class RecurrentLayers:
+    """The rules that make recurrent operators of unrolled ones."""
 
     def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
-        """`available`: whether the model's operator set has an operator."""
+        """`available(op)` tells if the model's operator set has an operator."""
         self._rules = list(rules)
-        made = ((rule, _rolled_up(rule)) for rule in self._rules)
+        made = ((rule, _introduced(rule)) for rule in self._rules)
         self._cells = sorted((r for r, ops in made if ops and all(map(available, ops))), key=lambda r: -len(r.lhs))
         self._keys = {*(f"Out:{op}" for op in RECURRENT), *(root.op for r in self._cells for root in r.lhs)}
 
     @cached_property
-    def _laws(self) -> list[ChainRule]:
-        return [law for rule in self._rules if (law := chain_rule(rule)) is not None]
+    def _chain_rules(self) -> list[ChainRule]:
+        return [chain for rule in self._rules if (chain := chain_rule(rule)) is not None]
 
     @cached_property
-    def _small(self) -> list[Rule]:
-        return [rule for rule in self._rules if _is_idle(rule)]
+    def _movement_rules(self) -> list[Rule]:
+        return [rule for rule in self._rules if _removes_movement(rule)]
 
-    def trace(self, outputs: Sequence[Term], check: Check) -> Trace | None:
-        """What to do next with the graph: its cells, what is idle, one chain; None where there is nothing left."""
-        view = GraphIndex(outputs)
-        if not self._cells or self._keys.isdisjoint(view.by_key):
+    def next_trace(self, outputs: Sequence[Term], check: Check) -> Trace | None:
+        """Return the next rewrites of the graph, or None if there are none left.
+
+        These are all cells; else all needless data movement; else one chain of steps.
+        """
+        index = GraphIndex(outputs)
+        if not self._cells or self._keys.isdisjoint(index.by_key):
             return None
-        ways = (cells(view, self._cells), _idle(view, self._small), chains(view, self._laws))
-        return next((trace for way in ways if (trace := _trace(way, check)).applications), None)
+        kinds = (
+            find_cells(index, self._cells),
+            _find_needless_movement(index, self._movement_rules),
+            find_chains(index, self._chain_rules),
+        )
+        return next((trace for found in kinds if (trace := _trace(found, check)).applications), None)
 
 
-def _rolled_up(rule: Rule) -> set[str]:
-    """Recurrent operators that take the place of others."""
+def _introduced(rule: Rule) -> set[str]:
+    """Return the recurrent operators of the right side, if the left side lacks one of them."""
     after = RECURRENT.keys() & {t.op for t in topological(rule.rhs)}
     return after and after - {t.op for t in topological(rule.lhs)}
 
 
-def cells(view: GraphIndex, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
-    """Where rules of cells fit: the rule in the order of operands that is found there, and its roots."""
+def find_cells(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
+    """Yield the cells of a graph: a rule with its operands in the order that matches, and its roots."""
     taken: set[Term] = set()
     for rule in rules:
-        whole = max(rule.lhs, key=lambda root: len(list(topological((root,)))))
-        if not set(rule.lhs) <= set(topological((whole,))):
+        top = max(rule.lhs, key=lambda root: len(list(topological((root,)))))
+        if not set(rule.lhs) <= set(topological((top,))):
             continue
-        fits: dict[tuple[Term, ...], list[tuple[Rule, Bindings]]] = {}
-        for term in view.by_key.get(whole.op, []):
-            for ordered, roots in guided_orders(rule, whole, term):
+        matches: dict[tuple[Term, ...], list[tuple[Rule, Bindings]]] = {}
+        for term in index.by_key.get(top.op, []):
+            for ordered, roots in guided_orders(rule, top, term):
                 bindings = match(ordered.lhs, roots)
                 if bindings is not None and taken.isdisjoint(roots):
-                    fits.setdefault(roots, []).append((ordered, bindings))
-        states = [name for root in rule.rhs if (name := _state(rule, root))]
-        made = {root for roots in fits for root in roots}
-        for roots, ways in fits.items():
-            scores = [_goes_on(tuple(b.terms[name] for name in states), fits, made) for _, b in ways]
-            best = [way for way, score in zip(ways, scores, strict=True) if score == max(scores)]
-            yield next((ordered for ordered, bindings in best[:-1] if _is_typed(ordered, bindings)), best[-1][0]), roots
+                    matches.setdefault(roots, []).append((ordered, bindings))
+        states = [name for root in rule.rhs if (name := _state_variable(rule, root))]
+        outputs_of_cells = {root for roots in matches for root in roots}
+        for roots, orders in matches.items():
+            scores = [
+                _state_likeness(tuple(bindings.terms[name] for name in states), matches, outputs_of_cells)
+                for _, bindings in orders
+            ]
+            best = [order for order, score in zip(orders, scores, strict=True) if score == max(scores)]
+            typed = (ordered for ordered, bindings in best[:-1] if _is_typed(ordered, bindings))
+            yield next(typed, best[-1][0]), roots
             taken.update(roots)
 
 
-def _state(rule: Rule, root: Term) -> str:
-    """The variable that takes the place of an output of the operator, in the step before."""
+def _state_variable(rule: Rule, root: Term) -> str:
+    """Return the variable that stands, in the previous step, for the output that `root` is; "" if there is none."""
     out = next((t for t in topological((root,)) if t.op == "Out" and node_of(t).op in RECURRENT), None)
     node = None if out is None else out.inputs[0]
     if node is None or out is None:
         return ""
-    index = int(str(out.attr("index")))
-    used = node.inputs[RECURRENT[node.op].places[index - 1]] if index else None
+    output = int(str(out.attr("index")))
+    used = node.inputs[RECURRENT[node.op].places[output - 1]] if output else None
     return next((str(t.attr("name")) for t in topological((used,)) if t.op == "Var"), "") if used else ""
 
 
-def _goes_on(before: tuple[Term, ...], known: Collection[tuple[Term, ...]], made: Collection[Term]) -> int:
-    """How much `before` looks like a state: which of two operands is one may be open. It is that of another cell as a
-    whole, or `made` by none (what a layer reads is of the one below) and then constant perhaps."""
-    if before in known:
+def _state_likeness(
+    state: tuple[Term, ...], cells: Collection[tuple[Term, ...]], outputs_of_cells: Collection[Term]
+) -> int:
+    """Return a score for `state` being the previous state: the equation may leave open which of two operands it is.
+
+    A state is the outputs of another cell as a whole, or made by no cell (while the input of a layer is made by the
+    layer below) and then perhaps constant.
+    """
+    if state in cells:
         return 3
-    return 2 * all(term not in made for term in before) + all(term.weight_only for term in before)
+    return 2 * all(term not in outputs_of_cells for term in state) + all(term.weight_only for term in state)
 
 
 def _is_typed(rule: Rule, bindings: Bindings) -> bool:
-    """Whether the right side exists: what is read and what is kept differ in size."""
+    """Return True if the right side exists: input and state differ in size, so it does not with the two exchanged."""
     try:
         instantiate(rule.rhs, bindings, bindings.dtype() or "float")
     except IllTyped:
@@ -110,11 +129,11 @@ def _is_typed(rule: Rule, bindings: Bindings) -> bool:
     return True
 
 
-def chains(view: GraphIndex, laws: Sequence[ChainRule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
-    """Where operators of one step follow each other with the same weights: the law of so many steps, and its roots."""
-    for law in sorted(laws, key=lambda law: -len(law.rule.lhs)):
-        nodes = [term for term in view.position if term.op == law.first.op and not term.weight_only]
-        before = {node: law.predecessor(node) for node in nodes}
+def find_chains(index: GraphIndex, rules: Sequence[ChainRule]) -> Iterator[_Found]:
+    """Yield the first chain of steps with the same weights: the rule for so many steps, and its roots."""
+    for joining in sorted(rules, key=lambda rule: -len(rule.rule.lhs)):
+        nodes = [term for term in index.position if term.op == joining.first.op and not term.weight_only]
+        before = {node: joining.predecessor(node) for node in nodes}
         follows = {first: node for node, first in before.items() if first in before}
         for start in nodes:
             if before[start] in before or start not in follows:
@@ -122,59 +141,59 @@ def chains(view: GraphIndex, laws: Sequence[ChainRule]) -> Iterator[tuple[Rule, 
             chain = [start]
             while chain[-1] in follows:
                 chain.append(follows[chain[-1]])
-            live = [(k, t) for k, node in enumerate(chain) for t in view.users.get(node, []) if t.op == "Out"]
+            live = [(k, t) for k, node in enumerate(chain) for t in index.users.get(node, []) if t.op == "Out"]
             inner = set(chain)
             wanted = [
                 (k, t)
                 for k, t in live
-                if t in view.outputs or not inner.issuperset(view.users.get(t, ())) or k == len(chain) - 1
+                if t in index.outputs or not inner.issuperset(index.users.get(t, ())) or k == len(chain) - 1
             ]
-            rule = law.for_steps(len(chain), [(k, int(str(t.attr("index")))) for k, t in reversed(wanted)])
+            rule = joining.for_steps(len(chain), [(k, int(str(t.attr("index")))) for k, t in reversed(wanted)])
             if rule is not None:
                 yield rule, tuple(t for _, t in reversed(wanted))
-                return  # a chain may depend on another
+                return  # the next chain may depend on this one
 
 
-def _is_idle(rule: Rule) -> bool:
-    """Whether moved data is a value that was there, or, put together of parts, such a value transposed."""
+def _removes_movement(rule: Rule) -> bool:
+    """Return True for rules that replace data movement by the value it came from, or by that value transposed."""
     left, right = rule.lhs[0], rule.rhs[0]
     if (left.op, right.op) == ("Concat", "Transpose") and right.inputs[0] is not None:
         right = right.inputs[0]
-    return len(rule.lhs) == 1 and right.op == "Var" and all(t.op in _MOVES for t in topological(rule.lhs))
+    return len(rule.lhs) == 1 and right.op == "Var" and all(t.op in _DATA_MOVEMENT for t in topological(rule.lhs))
 
 
-def _idle(view: GraphIndex, rules: Sequence[Rule]) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
-    """Where data is moved in vain; rules of two operands as laws of n."""
+def _find_needless_movement(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
+    """Yield the places where data is moved and moved back. Rules for two operands are written for n operands."""
     by_op: dict[str, list[Rule]] = {}
     for rule in rules:
         by_op.setdefault(rule.lhs[0].op, []).append(rule)
-    for term in view.computed:
+    for term in index.computed:
         for rule in by_op.get(term.op, ()):
-            if 2 == len(rule.lhs[0].inputs) < len(term.inputs) <= _MOST:
-                found = next((r for r in variadic_forms(schema_of(rule)) if not r.single_operands), None)
-                rule = rule if found is None else found.schema(len(term.inputs), 0).rule
+            if 2 == len(rule.lhs[0].inputs) < len(term.inputs) <= _MAX_CONCAT_OPERANDS:
+                form = next((form for form in variadic_forms(schema_of(rule)) if not form.single_operands), None)
+                rule = rule if form is None else form.schema(len(term.inputs), 0).rule
             if match(rule.lhs, (term,)) is not None:
                 yield rule, (term,)
                 break
 
 
-def _trace(found: Iterable[tuple[Rule, tuple[Term, ...]]], check: Check) -> Trace:
-    """One rewrite for all places that are alike."""
-    known: dict[tuple[Rule, tuple[Term, ...]], Rewrite | None] = {}
+def _trace(found: Iterable[_Found], check: Check) -> Trace:
+    """Return a trace that applies all proven ones of these matches; equal occurrences share one rewrite."""
+    rewrites: dict[_Found, Rewrite | None] = {}
     applications: list[Application] = []
     for rule, roots in found:
         leaves = _leaves(rule, roots)
         before = replace(roots, {actual: leaf for leaf, actual in leaves})
-        if (rule, before) not in known:
-            known[rule, before] = _rewrite(rule, before, check)
-        rewrite = known[rule, before]
+        if (rule, before) not in rewrites:
+            rewrites[rule, before] = _rewrite(rule, before, check)
+        rewrite = rewrites[rule, before]
         if rewrite is not None and replace(before, dict(leaves)) == roots:
             applications.append(Application(rewrite, leaves))
     return Trace(tuple(applications))
 
 
 def _leaves(rule: Rule, roots: tuple[Term, ...]) -> tuple[tuple[Term, Term], ...]:
-    """A leaf for what each variable stands for. Constants that nothing else says are their own."""
+    """Return a leaf, with the graph's term, for each term that a variable stands for. Closed forms stay as they are."""
     bindings = match(rule.lhs, roots)
     assert bindings is not None
     found: dict[Term, Term] = {}
@@ -186,6 +205,7 @@ def _leaves(rule: Rule, roots: tuple[Term, ...]) -> tuple[tuple[Term, Term], ...
 
 
 def _rewrite(rule: Rule, before: tuple[Term, ...], check: Check) -> Rewrite | None:
+    """Return the rewrite of `before` by the rule, or None if it is not proven there or types differ."""
     bindings = match(rule.lhs, before)
     signature = None if bindings is None else check(rule, bindings)
     if bindings is None or signature is None:

@@ -1,4 +1,4 @@
-"""What a search came back with."""
+"""The result of a search, and its progress."""
 
 from __future__ import annotations
 
@@ -6,33 +6,36 @@ from dataclasses import dataclass, field
 
 from superopt.ir.term import Term
 from superopt.ir.trace import Rewrite, Trace
-from superopt.search.strategy.match_report import Tally
+from superopt.search.strategy.match_report import MatchReport
 
-__all__ = ["Progress", "SearchResult"]
+__all__ = ["SearchProgress", "SearchResult"]
 
 
 @dataclass(frozen=True)
-class Progress:
-    """How far a search is: the pass, how many of its distinct regions have been searched as far as the pass has come,
-    and the cost of the whole graph now over the cost before."""
+class SearchProgress:
+    """Progress of a search.
 
-    number: int
+    `done` of the `total` distinct regions of pass `pass_number` have been searched at its current effort. `cost_ratio`
+    is the cost of the whole graph now over its cost at the start. `seconds` excludes measuring.
+    """
+
+    pass_number: int
     done: int
     total: int
-    ratio: float
+    cost_ratio: float
     seconds: float
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """The new graph and the proof material for it: `traces` are replayed one after the other.
+    """The new graph, and the traces that lead to it, to be replayed one after the other.
 
-    Costs are seconds by the cost model, for the whole graph. `gains` is what one use of a rewrite saves.
-    `regions_total` and `regions_unique` are those of the first pass, `regions_improved` the distinct ones of all.
-    `rule_uses` counts by the id of the rule as it stands in the rule set; `origin` names for each new term
-    of `outputs` the rule that made it; `tally` says what became of all rules. `states` is how many graphs were
-    expanded. `complete`: the search ended by itself, not by its time budget; then the same costs give the same result
-    on every machine.
+    Costs are seconds for the whole graph by the cost model; `savings_s` are those that one use of a rewrite saves.
+    `regions_total` and `regions_unique` are those of the first pass, `regions_improved` the distinct ones of all
+    passes. `rule_uses` counts by the id of the rule in the rule files. `origin` names, for each new term of `outputs`,
+    the rule that made it. `match_report` counts the matches, trials and uses of all rules. `states` is the number of
+    expanded graphs. `complete` is True if the search ended by itself and not by its budget; then the same costs give
+    the same result on every machine.
     """
 
     outputs: tuple[Term, ...]
@@ -46,6 +49,6 @@ class SearchResult:
     states: int
     seconds: float
     complete: bool
-    gains: dict[Rewrite, float] = field(default_factory=dict)
+    savings_s: dict[Rewrite, float] = field(default_factory=dict)
     origin: dict[Term, str] = field(default_factory=dict)
-    tally: Tally = field(default_factory=Tally)
+    match_report: MatchReport = field(default_factory=MatchReport)

@@ -1,4 +1,4 @@
-"""A graph that the search of a region has reached, and the way to it."""
+"""Search states: the graphs that the search of a region has reached, each with the path that led to it."""
 
 from __future__ import annotations
 
@@ -11,77 +11,77 @@ from superopt.search.cost.graph_cost import Price
 from superopt.search.match.graph_index import run_time_terms
 from superopt.search.match.occurrence import Match
 
-__all__ = ["State", "fresh", "lost", "surroundings"]
+__all__ = ["SearchState", "as_search_root", "has_lost_core", "neighbourhood"]
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """A graph that was reached, and how.
+class SearchState:
+    """A graph that was reached: its price, and the step and match that led here from `parent`.
 
-    `made` is what the moves of this burst made, `core` the part of it that comes of the burst's first move. Where
-    `focus` is given, bursts begin there only. `moved`: what those terms of the parent have become that are computed
-    from what the move rewrote.
+    A local beam search keeps two sets of terms up to date: `created`, the terms that its rewrites have created, and
+    `core`, those that come from its first rewrite. If `focus` is given, beam searches begin with rewrites that touch
+    it. `substitution` maps terms of the parent above the rewritten roots to what they have become.
     """
 
     outputs: tuple[Term, ...]
     price: Price
-    parent: State | None = None
+    parent: SearchState | None = None
     step: Step | None = None
-    move: Match | None = None
-    made: frozenset[Term] = frozenset()
+    match: Match | None = None
+    created: frozenset[Term] = frozenset()
     core: frozenset[Term] = frozenset()
     focus: frozenset[Term] | None = None
-    moved: Mapping[Term, Term] = field(default_factory=dict)
+    substitution: Mapping[Term, Term] = field(default_factory=dict)
 
-    def carried(self, terms: Iterable[Term]) -> frozenset[Term]:
-        """What those terms of the parent are here."""
-        return frozenset(self.moved.get(term, term) for term in terms)
+    def translated(self, terms: Iterable[Term]) -> frozenset[Term]:
+        """Return the terms that terms of the parent have become here."""
+        return frozenset(self.substitution.get(term, term) for term in terms)
 
-    def since(self, ancestor: State, terms: frozenset[Term]) -> frozenset[Term]:
-        """What those terms of the ancestor are here, and the surroundings of what was made on the way."""
-        made: frozenset[Term] = frozenset()
+    def touched_since(self, ancestor: SearchState, terms: frozenset[Term]) -> frozenset[Term]:
+        """Return what terms of the ancestor have become here, with the neighbourhood of all terms created since."""
+        created: frozenset[Term] = frozenset()
         for state in self.path(ancestor):
-            terms, made = state.carried(terms), state.carried(made)
-            if state.move is not None:
-                made |= state.move.created
-        return terms | surroundings(made)
+            terms, created = state.translated(terms), state.translated(created)
+            if state.match is not None:
+                created |= state.match.created
+        return terms | neighbourhood(created)
 
-    def path(self, ancestor: State | None = None) -> list[State]:
-        """All states from the first one, or `ancestor` (both excepted), to this one."""
-        found: list[State] = []
-        state: State | None = self
+    def path(self, ancestor: SearchState | None = None) -> list[SearchState]:
+        """Return the states after the first one, or after `ancestor`, up to this one."""
+        found: list[SearchState] = []
+        state: SearchState | None = self
         while state is not None and state is not ancestor and state.parent is not None:
             found.append(state)
             state = state.parent
         return found[::-1]
 
     @property
-    def first(self) -> State:
-        """Where the way here begins."""
+    def first(self) -> SearchState:
+        """The state at which the path begins."""
         state = self
         while state.parent is not None:
             state = state.parent
         return state
 
     def rewrite(self) -> Rewrite:
-        """The steps that lead here."""
+        """Return the steps of the path as a rewrite."""
         return Rewrite(self.first.outputs, tuple(s.step for s in self.path() if s.step is not None), self.outputs)
 
-    def rules(self) -> list[str]:
-        """Id of the rule of each step, as it stands in the rule set."""
-        return [state.move.compiled.rule_id for state in self.path() if state.move is not None]
+    def rule_ids(self) -> list[str]:
+        """Return the id, in the rule files, of each step's rule."""
+        return [state.match.compiled.rule_id for state in self.path() if state.match is not None]
 
 
-def fresh(state: State) -> State:
-    """The state as the first one of a burst."""
-    return replace(state, made=frozenset(), core=frozenset())
+def as_search_root(state: SearchState) -> SearchState:
+    """Return the state as the beginning of a new local search, which has created nothing yet."""
+    return replace(state, created=frozenset(), core=frozenset())
 
 
-def lost(state: State) -> bool:
-    """Whether nothing is left of what the first move of the burst began."""
+def has_lost_core(state: SearchState) -> bool:
+    """Return True if nothing is left of what the first rewrite of the local search created."""
     return state.core.isdisjoint(run_time_terms(state.outputs))
 
 
-def surroundings(made: frozenset[Term]) -> frozenset[Term]:
-    """What was made and what it reads: a move that touches any of it may go on from there."""
-    return made | {i for term in made for i in term.inputs if i is not None and not i.weight_only}
+def neighbourhood(created: frozenset[Term]) -> frozenset[Term]:
+    """Return these terms and the run-time terms that they read: a rewrite that touches any of them continues there."""
+    return created | {i for term in created for i in term.inputs if i is not None and not i.weight_only}

@@ -1,4 +1,4 @@
-"""Where rules match in a graph: whether anything could be done there, not whether it pays."""
+"""Counts the places of a graph where each rule matches: whether it could be applied there, not whether it pays."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["count_matches"]
 
 
 def count_matches(outputs: Sequence[Term], rules: RuleIndex, check: Check) -> Counter[str]:
-    """At how many sites of the graph each rule matches in either direction, by the rule's id.
+    """Return the number of places where each rule matches in either direction, by the rule's id.
 
-    A site is a set of operators that one side stands at, where `check` finds a signature: other orders of their
-    operands and the other direction make no other site of the same operators. As in the search, weights are leaves,
-    and a side whose place the other one cannot take (it has another type, or only adds work) does not match.
+    A place is a set of operators that one side covers and for which `check` finds a signature. Other orders of operands
+    and the other direction of the rule at the same operators count as the same place. As in the search, weights are
+    leaves, and a side does not match if the other one has another type there or only adds operators.
     """
     allowed = CheckCache(check)
-    # Not in regions, as the search sees it: which sites lie across a cut changes from pass to pass.
+    # The whole graph, and not regions as in the search: the places that lie across a cut change from pass to pass.
     graph = canonical(outputs) or tuple(outputs)
     found: dict[str, set[frozenset[Term]]] = {}
     for match in Matcher(rules).matches(GraphIndex(graph)):
         known = found.setdefault(match.compiled.rule_id, set())
         if match.covered not in known and allowed(match.compiled.rule, match.bindings) is not None:
             known.add(match.covered)
-    return Counter({rule: len(sites) for rule, sites in found.items() if sites})
+    return Counter({rule: len(places) for rule, places in found.items() if places})

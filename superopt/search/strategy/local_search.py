@@ -1,0 +1,182 @@
+"""Local search in one region: greedy descent and local beam search, the two moves that region search is built from.
+
+*Descent* applies the cheapest rewrites as long as some make the graph cheaper.
+
+A *local beam search* looks for a gain that lies behind more expensive graphs. It is a beam search of small width and
+depth over the rewrites near the terms that it has created, and ends when a graph is cheaper than the incumbent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from superopt.ir.term import Term, topological
+from superopt.search.cost.graph_cost import Price
+from superopt.search.match.graph_index import run_time_terms
+from superopt.search.match.occurrence import Match
+from superopt.search.strategy.context import SearchContext
+from superopt.search.strategy.expander import Expander, PricedMatch
+from superopt.search.strategy.state import SearchState, has_lost_core, neighbourhood
+
+__all__ = ["LocalSearch"]
+
+_MAX_RUNNERS_UP = 32  # different results of a region that are kept, to be timed if the best one disappoints
+_MIN_COST_RATIO_OF_CANDIDATES = 1.02
+
+
+class LocalSearch:
+    """Local search in the graphs of one region. It keeps the cheapest graphs that it has reached.
+
+    `alpha` bounds how much more expensive than the incumbent a graph may be on the way to a gain. `stopped` tells when
+    the search of the region is over; `out_of_time` when its time is, which alone ends the selection of kernels.
+    """
+
+    def __init__(
+        self,
+        outputs: Sequence[Term],
+        context: SearchContext,
+        *,
+        alpha: float,
+        focus: frozenset[Term] | None,
+        stopped: Callable[[], bool],
+        out_of_time: Callable[[], bool],
+    ) -> None:
+        self.expander = Expander(outputs, context, focus)
+        self.start = self.expander.start
+        self.alpha = alpha
+        self._stopped, self._out_of_time = stopped, out_of_time
+        self._runners_up: dict[int, SearchState] = {}  # by time
+
+    def candidates(self, best: SearchState) -> list[SearchState]:
+        """Return the improvements found, `best` among them, that differ in cost by 2% or more, cheapest first."""
+        found: list[SearchState] = []
+        for state in sorted((best, *self._runners_up.values()), key=lambda state: state.price):
+            if state.price < self.start.price and (
+                not found or state.price.time_ps > _MIN_COST_RATIO_OF_CANDIDATES * found[-1].price.time_ps
+            ):
+                found.append(state)
+        return found
+
+    def forget_candidates(self) -> None:
+        """Forget the improvements found so far."""
+        self._runners_up.clear()
+
+    def apply(self, state: SearchState, found: Match, seen: set[tuple[Term, ...]] | None = None) -> SearchState | None:
+        """Return the state after a rewrite (see `Expander.apply`); keep it if it is one of the cheapest."""
+        child = self.expander.apply(state, found, seen)
+        if child is None or child.price.time_ps >= self.start.price.time_ps:
+            return child
+        if child.price < self._runners_up.get(child.price.time_ps, self.start).price:
+            self._runners_up[child.price.time_ps] = child
+            if len(self._runners_up) > _MAX_RUNNERS_UP:
+                del self._runners_up[max(self._runners_up)]
+        return child
+
+    def descend(self, state: SearchState, keep_core: bool = False, select_kernels: bool = False) -> SearchState:
+        """Apply the cheapest rewrites as long as some make the graph cheaper.
+
+        Rewrites that fold into constants come first. With `keep_core`, no rewrite may undo the whole core of the state.
+        Kernels are selected until the time is over, even if the search of the region has stalled.
+
+        A rewrite that was no gain is no gain after a rewrite elsewhere. So the first expansion looks at the whole
+        graph, and later ones at what was a gain and what the last rewrites have touched.
+        """
+        near: frozenset[Term] | None = None
+        while not (self._out_of_time() if select_kernels else self._stopped()):
+            rewrites = self.expander.expand(state, near, max_time_ps=state.price.time_ps, select_kernels=select_kernels)
+            cheaper = [item for item in rewrites if item.price < state.price]
+            if not select_kernels:  # a constant factor between two products keeps them from being merged
+                cheaper.sort(key=lambda item: not item.match.folds_into_weights)
+            lower = self._descend_once(state, cheaper, keep_core, select_kernels)
+            if lower is state:
+                break
+            near = lower.touched_since(state, frozenset().union(*(item.match.touched for item in cheaper)))
+            state = lower
+        return state
+
+    def _descend_once(
+        self, state: SearchState, cheaper: Iterable[PricedMatch], keep_core: bool, select_kernels: bool
+    ) -> SearchState:
+        """Apply the first rewrite that can be applied, and the same rule wherever it touches nothing in common.
+
+        The next expansion would find the latter again, so one expansion serves for all of them. Returns `state` if no
+        rewrite can be applied.
+        """
+        best: SearchState | None = None
+        chosen: list[Match] = []
+        touched: set[Term] = set()
+        for price, found in cheaper:
+            grows_weights = price.weight_bytes > state.price.weight_bytes
+            if not select_kernels and found.rewrites_only_weights and grows_weights:
+                continue  # larger constants of the same operator are a choice of kernels, too
+            if best is None:
+                child = self.apply(state, found)
+                if child is None or child.price >= state.price or (keep_core and has_lost_core(child)):
+                    continue
+                best = child
+                if len(found.roots) > 1:  # together with other rewrites it could make a cycle
+                    break
+            elif len(found.roots) > 1 or found.compiled.rule_id != chosen[0].compiled.rule_id:
+                continue
+            if touched.isdisjoint(found.touched):
+                chosen.append(found)
+                touched |= found.touched
+        if best is None or len(chosen) < 2:
+            return best or state
+        position, lower = self.expander.index(state).position, state
+        # Users come first, because a rewrite changes all terms above its root.
+        for found in sorted(chosen, key=lambda found: position[found.roots[0]], reverse=True):
+            if found.roots[0] in run_time_terms(lower.outputs):
+                child = self.apply(lower, found)
+                if child is not None and child.price < lower.price and not (keep_core and has_lost_core(child)):
+                    lower = child
+        return min(lower, best, key=lambda state: state.price)
+
+    def beam_search(
+        self, first: SearchState, incumbent: SearchState, width: int, depth: int, max_uphill: int
+    ) -> SearchState:
+        """Return the cheapest state of a local beam search that begins at `first`.
+
+        It ends when a state is cheaper than the incumbent. No path continues after more than `max_uphill` states in a
+        row that are more expensive than the incumbent.
+        """
+        cheapest = first
+        max_time_ps = self.alpha * max(first.price.time_ps, incumbent.price.time_ps)
+        order = self.expander.operand_order
+        seen = {order(incumbent.outputs), order(first.outputs)}
+        level, uphill = [first], {first: 0}
+        for levels_left in reversed(range(depth)):
+            if cheapest.price < incumbent.price:
+                break
+            waiting: list[tuple[Price, int, SearchState, Match]] = []
+            for state in level:
+                uphill[state] = uphill[state] + 1 if state.price.time_ps > incumbent.price.time_ps else 0
+                if uphill[state] <= max_uphill:
+                    for price, found in self.expander.expand(state, neighbourhood(state.created), max_time_ps):
+                        waiting.append((price, len(waiting), state, found))
+            level = []
+            for price, _, parent, found in sorted(waiting, key=lambda item: item[:2]):
+                if self._stopped() or len(level) == width or not (levels_left or price < cheapest.price):
+                    break
+                child = self.apply(parent, found, seen)
+                if child is not None and not has_lost_core(child):
+                    level.append(child)
+                    uphill[child] = uphill[parent]
+                    if child.price < cheapest.price:
+                        cheapest = child
+        return cheapest
+
+    def continue_fusion(self, state: SearchState) -> SearchState | None:
+        """Return a state with fewer operators that one rewrite with several roots leads to, whatever its cost.
+
+        Rewrites near the inputs come first, so that operands are merged before the operators that join them.
+        """
+        depth: dict[Term, int] = {}
+        for term in topological(state.outputs):
+            depth[term] = 1 + max((depth[i] for i in term.inputs if i is not None), default=0)
+        rewrites = self.expander.expand(state, multi_root_only=True)
+        for price, found in sorted(rewrites, key=lambda item: max(map(depth.__getitem__, item.match.roots))):
+            child = self.apply(state, found) if price.nodes < state.price.nodes else None
+            if child is not None and child.price.nodes < state.price.nodes:
+                return child
+        return None

@@ -1,0 +1,89 @@
+"""The distinct regions of a pass, their searches, and how the budget is shared among them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from superopt.ir.term import Term
+from superopt.search.region import Region
+from superopt.search.strategy.context import SearchContext
+from superopt.search.strategy.region_search import RegionSearch
+
+__all__ = ["RegionPool", "RegionTask"]
+
+
+@dataclass
+class RegionTask:
+    """A distinct region of a pass: its search, and the places where it occurs."""
+
+    search: RegionSearch
+    occurrences: list[Region] = field(default_factory=list)
+
+    @property
+    def weight(self) -> float:
+        """The share of the budget that the region gets: its cost, times the root of the number of its occurrences."""
+        return float(self.search.best.price.time_ps * len(self.occurrences) ** 0.5)
+
+    @property
+    def predicted_saving_ps(self) -> int:
+        """Picoseconds that the best graph saves in all occurrences, by the cost model."""
+        return self.search.predicted_saving_ps * len(self.occurrences)
+
+
+class RegionPool:
+    """The searches of all regions, of this and earlier passes. Equal regions have one search."""
+
+    def __init__(self, context: SearchContext, *, alpha: float, efforts: int, max_expansions: int) -> None:
+        self._context, self._alpha, self._efforts = context, alpha, efforts
+        self._max_expansions = max_expansions
+        self.searches: dict[tuple[Term, ...], RegionSearch] = {}
+        self._finished: set[tuple[Term, ...]] = set()
+
+    def mark_finished(self, outputs: tuple[Term, ...]) -> None:
+        """Leave out this region from now on: it is the result of a search."""
+        self._finished.add(outputs)
+
+    @property
+    def all_exhausted(self) -> bool:
+        """True if all searches ended by themselves."""
+        return all(search.exhausted for search in self.searches.values())
+
+    def tasks(self, regions: Sequence[Region], at_seams: bool = False) -> list[RegionTask]:
+        """Return one task for each distinct region. With `at_seams`, new searches begin at the seams of the regions."""
+        tasks: dict[tuple[Term, ...], RegionTask] = {}
+        seams: dict[tuple[Term, ...], frozenset[Term]] = {}
+        for region in regions:
+            seams[region.outputs] = seams.get(region.outputs, frozenset()) | region.seams
+        for region in regions:
+            if region.outputs in self._finished:
+                continue
+            if region.outputs not in tasks:
+                if region.outputs not in self.searches:
+                    self.searches[region.outputs] = RegionSearch(
+                        region.outputs,
+                        self._context,
+                        alpha=self._alpha,
+                        efforts=self._efforts,
+                        max_expansions=self._max_expansions,
+                        focus=seams[region.outputs] if at_seams else None,
+                    )
+                tasks[region.outputs] = RegionTask(self.searches[region.outputs])
+            tasks[region.outputs].occurrences.append(region)
+        return list(tasks.values())
+
+    def improve(self, tasks: Sequence[RegionTask], until_s: float, report: Callable[[int], None]) -> None:
+        """Make effort after effort, each for all tasks, until `until_s` seconds of the budget are spent.
+
+        `report` is told after each search how many tasks have completed the current effort.
+        """
+        budget = self._context.budget
+        for effort in range(self._efforts):
+            waiting = sorted((t for t in tasks if t.search.effort == effort), key=lambda t: -t.weight)
+            for k, task in enumerate(waiting):
+                now = budget.spent_s
+                if budget.exhausted or now >= until_s:
+                    return
+                share = task.weight / (sum(t.weight for t in waiting[k:]) or 1.0)
+                task.search.improve(now + (until_s - now) * share)
+                report(sum(t.search.effort > effort for t in tasks))

@@ -1,0 +1,79 @@
+"""The model while it is rewritten: its current graph, the traces that led to it, and the account of rules used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from superopt.ir.term import Term
+from superopt.ir.trace import Application, Rewrite, Trace
+from superopt.search.apply import AppliedTrace, rule_origins
+from superopt.search.region import Region
+from superopt.search.strategy.match_report import MatchReport
+from superopt.search.strategy.result_choice import Choice
+from superopt.search.strategy.state import SearchState
+
+__all__ = ["RewrittenModel"]
+
+_SECONDS_PER_PS = 1e-12
+
+
+class RewrittenModel:
+    """The model's graph as far as the search has come.
+
+    `position` is the original position of each term's node, `origin` the rule that made each new term. `traces` lead
+    from the original graph to `outputs`. `savings_s` are the seconds that one use of a rewrite saves, `uses` count
+    steps by rule id.
+    """
+
+    def __init__(self, outputs: tuple[Term, ...], position: Mapping[Term, int], report: MatchReport) -> None:
+        self.outputs = outputs
+        self.position = position
+        self.traces: list[Trace] = []
+        self.origin: dict[Term, str] = {}
+        self.savings_s: dict[Rewrite, float] = {}
+        self.uses: dict[str, int] = {}
+        self._report = report
+
+    def apply_choice(self, regions: Iterable[Region], chosen: Choice) -> AppliedTrace | None:
+        """Rewrite each occurrence of the regions that have a chosen result; None if there is none."""
+        rewrites = {start: state.rewrite() for start, state in chosen.items()}
+        origin_of: dict[Rewrite, dict[Term, str]] = {}
+        for start, state in chosen.items():
+            origin_of[rewrites[start]] = rule_origins(rewrites[start], state.rule_ids())
+            saved_ps = state.first.price.time_ps - state.price.time_ps
+            self.savings_s[rewrites[start]] = saved_ps * _SECONDS_PER_PS
+        applications: list[Application] = []
+        for region in regions:
+            if region.outputs in rewrites:
+                applications.append(Application(rewrites[region.outputs], region.leaves))
+                self._count_uses(chosen[region.outputs])
+        if not applications:
+            return None
+        trace = Trace(tuple(applications))
+        applied = AppliedTrace(self.outputs, trace, origin_of)
+        self._adopt(trace, applied)
+        return applied
+
+    def apply_traces(self, steps: Sequence[tuple[Trace, AppliedTrace]]) -> None:
+        """Adopt traces that were carried out one after the other, beginning with the current graph."""
+        for trace, applied in steps:
+            self._adopt(trace, applied)
+            for application in trace.applications:
+                for step in application.rewrite.steps:
+                    self.uses[step.rule.id] = self.uses.get(step.rule.id, 0) + 1
+
+    def _count_uses(self, state: SearchState) -> None:
+        for step in state.path():
+            assert step.parent is not None and step.match is not None
+            rule = step.match.compiled.rule_id
+            self.uses[rule] = self.uses.get(rule, 0) + 1
+            attempts = self._report[rule]
+            attempts.used += 1
+            attempts.saved_s += (step.parent.price.time_ps - step.price.time_ps) * _SECONDS_PER_PS
+
+    def _adopt(self, trace: Trace, applied: AppliedTrace) -> None:
+        self.traces.append(trace)
+        self.outputs = applied.outputs
+        carried = {applied.became(term): rule for term, rule in self.origin.items()}
+        self.origin = carried | applied.origin
+        self.position = {applied.became(term): place for term, place in self.position.items()}
