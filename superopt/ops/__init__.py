@@ -9,29 +9,12 @@ constant inputs (Slice's starts, Split's sizes, Pad's pads, axes) are attributes
 resolved, and axes count from the end (-1 is the last), so that one rule serves every rank.
 """
 
-from superopt.ir.operator import OPERATORS, register
-from superopt.ops import (
-    constants,
-    contrib,
-    conv,
-    elementwise,
-    layout,
-    linear,
-    logic,
-    normalization,
-    pool,
-    rearrange,
-    recurrent,
-    reduce,
-    scalar,
-    select,
-)
+import importlib
+import pkgutil
+
+from superopt.ir.operator import OPERATORS
 
 __all__ = ["OPERATORS"]
 
-_FAMILIES = (
-    constants, contrib, conv, elementwise, layout, linear, logic, normalization, pool, rearrange, recurrent, reduce,
-    scalar, select,
-)  # fmt: skip
-for _family in _FAMILIES:
-    register(_family.OPERATORS)
+for _module in pkgutil.iter_modules(__path__):
+    importlib.import_module(f"{__name__}.{_module.name}")

@@ -10,9 +10,8 @@ from typing import Any
 from superopt.ir.dim import Sizes, floor_div
 from superopt.ops.algebra import Algebra, Table, equal
 from superopt.ops.definition import number
-from superopt.ops.typing import DtypeRule, IllTyped, Need, fits, need_at_most, need_equal, op
-
-__all__ = ["OPERATORS"]
+from superopt.ops.entry import operator
+from superopt.ops.typing import DtypeRule, IllTyped, Need, fits, need_at_most, need_equal
 
 
 def _filled(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -21,9 +20,25 @@ def _filled(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tu
     return (tuple(attrs["shape"]),)
 
 
+@operator("Zeros", 0, 0, "shape", shape=_filled)
+def _zeros(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    return g.constant(Fraction(0))
+
+
+@operator("Ones", 0, 0, "shape", shape=_filled)
+def _ones(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    return g.constant(Fraction(1))
+
+
 def _eye_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     need_at_most(need, 0, attrs["n"])
     return ((attrs["n"], attrs["n"]),)
+
+
+@operator("Eye", 0, 0, "n", shape=_eye_type)
+def _eye(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """1 where row = column, else 0."""
+    return g.piecewise([([equal(i[0], i[1])], lambda: g.constant(Fraction(1)))], g.constant(Fraction(0)))
 
 
 def _dirac_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -36,16 +51,13 @@ def _dirac_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -
     return (shape,)
 
 
-def _range_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    need_at_most(need, 0, attrs["n"])
-    return ((attrs["n"],),)
-
-
-def _literal(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    shape = tuple(attrs["shape"])
-    if not all(isinstance(size, int) for size in shape) or math.prod(shape) != len(attrs["value_floats"]):
-        raise IllTyped("a Constant has as many values as places")
-    return (shape,)
+@operator("Dirac", 0, 0, "group shape", shape=_dirac_type)
+def _dirac(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """1 at input channel o mod (channels a group) and at the centre (k - 1) // 2 of every kernel axis, else 0."""
+    out, channel, *window = i
+    centre = [equal(k, floor_div(size - 1, 2)) for k, size in zip(window, shape[2:], strict=True)]
+    own = out if attrs["group"] == 1 else out - floor_div(out, shape[1]) * shape[1]
+    return g.piecewise([([equal(channel, own), *centre], lambda: g.constant(Fraction(1)))], g.constant(Fraction(0)))
 
 
 def _holds(*names: str) -> DtypeRule:
@@ -61,49 +73,32 @@ def _holds(*names: str) -> DtypeRule:
     return rule
 
 
-def _zeros(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    return g.constant(Fraction(0))
-
-
-def _ones(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    return g.constant(Fraction(1))
-
-
-def _eye(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """1 where row = column, else 0."""
-    return g.piecewise([([equal(i[0], i[1])], lambda: g.constant(Fraction(1)))], g.constant(Fraction(0)))
-
-
-def _dirac(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """1 at input channel o mod (channels a group) and at the centre (k - 1) // 2 of every kernel axis, else 0."""
-    out, channel, *window = i
-    centre = [equal(k, floor_div(size - 1, 2)) for k, size in zip(window, shape[2:], strict=True)]
-    own = out if attrs["group"] == 1 else out - floor_div(out, shape[1]) * shape[1]
-    return g.piecewise([([equal(channel, own), *centre], lambda: g.constant(Fraction(1)))], g.constant(Fraction(0)))
-
-
+@operator("ConstantOfShape", 0, 0, "shape value=0.0", shape=_filled, dtype=_holds("value"))
 def _constant_of_shape(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """`value` everywhere (ConstantOfShape-9)."""
     return number(g, attrs["value"])
 
 
-def _range(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """start + k * delta (Range-11)."""
-    return g.add(number(g, attrs["start"]), g.multiply(g.size(i[0]), number(g, attrs["delta"])))
+def _literal(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    shape = tuple(attrs["shape"])
+    if not all(isinstance(size, int) for size in shape) or math.prod(shape) != len(attrs["value_floats"]):
+        raise IllTyped("a Constant has as many values as places")
+    return (shape,)
 
 
+@operator("Constant", 0, 0, "shape value_floats", shape=_literal, dtype=_holds("value_floats"))
 def _constant(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """value_floats in row-major order (Constant-13)."""
     sizes: tuple[int, ...] = tuple(attrs["shape"])
     return g.entry(Table(sizes, tuple(map(Fraction, attrs["value_floats"]))), i)
 
 
-OPERATORS = (
-    op("Zeros", 0, 0, "shape", shape=_filled, meaning=_zeros),
-    op("Ones", 0, 0, "shape", shape=_filled, meaning=_ones),
-    op("Eye", 0, 0, "n", shape=_eye_type, meaning=_eye),
-    op("Dirac", 0, 0, "group shape", shape=_dirac_type, meaning=_dirac),
-    op("ConstantOfShape", 0, 0, "shape value=0.0", shape=_filled, dtype=_holds("value"), meaning=_constant_of_shape),
-    op("Constant", 0, 0, "shape value_floats", shape=_literal, dtype=_holds("value_floats"), meaning=_constant),
-    op("Range", 0, 0, "delta n start", shape=_range_type, dtype=_holds("delta", "start"), meaning=_range),
-)
+def _range_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    need_at_most(need, 0, attrs["n"])
+    return ((attrs["n"],),)
+
+
+@operator("Range", 0, 0, "delta n start", shape=_range_type, dtype=_holds("delta", "start"))
+def _range(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """start + k * delta (Range-11)."""
+    return g.add(number(g, attrs["start"]), g.multiply(g.size(i[0]), number(g, attrs["delta"])))

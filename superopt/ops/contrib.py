@@ -1,9 +1,9 @@
-"""Fused operators of ONNX Runtime's own domain, com.microsoft: each is named after the standard ones that it fuses.
+"""Fused operators of ONNX Runtime's own domain, com.microsoft: each is an equation over those that it fuses.
 
 `activation_alpha` and `activation_beta` are the parameters of the activation, in this order (0 where it has fewer);
 a `scale` of 0 is the default, 1 / sqrt(size of a head).
 
-Each docstring says which; the source is the operator's page in ONNX Runtime's list of contributed operators.
+The source is the operator's page in ONNX Runtime's list of contributed operators.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ from functools import partial
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes, floor_div
-from superopt.ir.operator import Operator
-from superopt.ops import conv, elementwise, linear, normalization, scalar
-from superopt.ops.typing import IllTyped, Need, axis_in, floats, need_at_most, need_equal, op
+from superopt.ir.operator import OPERATORS
+from superopt.ops.entry import composite
+from superopt.ops.typing import IllTyped, Need, axis_in, floats, need_at_most, need_equal
 
-__all__ = ["OPERATORS"]
+_fused = partial(composite, dtype=floats, domain="com.microsoft")
 
-
-_ACTIVATIONS = ("HardSigmoid", "LeakyRelu", "Relu", "Sigmoid", "Tanh")
+_ACTIVATION = "activation activation_alpha=0.0 activation_beta=0.0"
+_ACTIVATIONS = {
+    "Clip": "Clip[bound_low=activation_alpha, bound_high=activation_beta]",
+    "HardSigmoid": "HardSigmoid[alpha=activation_alpha, beta=activation_beta]",
+    "LeakyRelu": "LeakyRelu[alpha=activation_alpha]",
+    "Relu": "Relu",
+    "Sigmoid": "Sigmoid",
+    "Tanh": "Tanh",
+}
+_GEMM_ACTIVATIONS = {name: call for name, call in _ACTIVATIONS.items() if name != "Clip"}
 
 
 def _same(need: Need, left: Sizes, right: Sizes, what: str) -> None:
@@ -36,22 +44,49 @@ def _fused_matmul_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: 
     if any(turned) and min(map(len, shapes)) < 2:
         raise IllTyped("FusedMatMul transposes matrices, not vectors")
     operands = [(*s[:-2], s[-1], s[-2]) if turn else s for s, turn in zip(shapes, turned, strict=True)]
-    return _STANDARD["MatMul"].shape_rule(operands, {}, need)
+    return OPERATORS["MatMul"].shape_rule(operands, {}, need)
+
+
+_SWAPPED = "Transpose[perm=[range(0, {0}.rank - 2), {0}.rank - 1, {0}.rank - 2]]({0})"
+_fused(
+    "FusedMatMul", 2, 2, "alpha=1.0 transA=0 transB=0",
+    "FusedMatMul[transA=0, transB=0](a, b) = Mul(alpha, MatMul(a, b))",
+    f"FusedMatMul[transA=0](a, b) = FusedMatMul[alpha=alpha, transA=0, transB=0](a, {_SWAPPED.format('b')})",
+    f"FusedMatMul(a, b) = FusedMatMul[alpha=alpha, transA=0, transB=transB]({_SWAPPED.format('a')}, b)",
+    shape=_fused_matmul_type,
+)  # fmt: skip
 
 
 def _fused_conv_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    if attrs["activation"] not in (*_ACTIVATIONS, "Clip"):
+    if attrs["activation"] not in _ACTIVATIONS:
         raise IllTyped(f"FusedConv has no activation {attrs['activation']!r}")
-    (result,) = _STANDARD["Conv"].shape_rule(shapes[:3], attrs, need)
+    (result,) = OPERATORS["Conv"].shape_rule(shapes[:3], attrs, need)
     if len(shapes) > 3 and shapes[3] is not None:
         _same(need, shapes[3], result, "FusedConv's Z")
     return (result,)
 
 
+_CONV = "Conv[dilations=dilations, group=group, pads=pads, strides=strides](x, w, b)"
+_fused(
+    "FusedConv", 2, 4, f"{_ACTIVATION} dilations group=1 pads strides",
+    *(f'FusedConv[activation="{name}"](x, w, b) = {call}({_CONV})' for name, call in _ACTIVATIONS.items()),
+    *(f'FusedConv[activation="{name}"](x, w, b, z) = {call}(Add({_CONV}, z))' for name, call in _ACTIVATIONS.items()),
+    shape=_fused_conv_type,
+)  # fmt: skip
+
+
 def _fused_gemm_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    if attrs["activation"] not in _ACTIVATIONS:
+    if attrs["activation"] not in _GEMM_ACTIVATIONS:
         raise IllTyped(f"FusedGemm has no activation {attrs['activation']!r}")
-    return _STANDARD["Gemm"].shape_rule(shapes, attrs, need)
+    return OPERATORS["Gemm"].shape_rule(shapes, attrs, need)
+
+
+_GEMM = "Gemm[alpha=alpha, beta=beta, transA=transA, transB=transB](a, b, c)"
+_fused(
+    "FusedGemm", 2, 3, f"{_ACTIVATION} alpha=1.0 beta=1.0 transA=0 transB=0",
+    *(f'FusedGemm[activation="{name}"](a, b, c) = {call}({_GEMM})' for name, call in _GEMM_ACTIVATIONS.items()),
+    shape=_fused_gemm_type,
+)  # fmt: skip
 
 
 def _biased(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -62,6 +97,25 @@ def _biased(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tupl
             raise IllTyped("a scalar has no axis for a bias")
         _same(need, shapes[1], x[-1:], "the bias")
     return (x,)
+
+
+_fused(
+    "BiasGelu", 2, 2, "",
+    'BiasGelu(x, bias) = Gelu[approximate="none"](Add(x, bias))',
+    shape=_biased, elementwise=True,
+)  # fmt: skip
+# The operator's page rounds sqrt(2 / pi) and its product with 0.044715 to six digits.
+_fused(
+    "FastGelu", 1, 2, "",
+    'FastGelu(x) = Gelu[approximate="tanh"](x)',
+    'FastGelu(x, bias) = Gelu[approximate="tanh"](Add(x, bias))',
+    shape=_biased, elementwise=True,
+)  # fmt: skip
+_fused(
+    "QuickGelu", 1, 1, "alpha=1.702",
+    "QuickGelu(x) = Mul(x, Sigmoid(Mul(alpha, x)))",
+    shape=_biased, elementwise=True,
+)  # fmt: skip
 
 
 def _skip(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -77,10 +131,35 @@ def _skip(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[
     return (x,)
 
 
+_fused(
+    "SkipLayerNormalization", 3, 5, "epsilon=1e-12",
+    "SkipLayerNormalization(x, skip, gamma, beta) = "
+    "LayerNormalization[axis=-1, epsilon=epsilon](Add(x, skip), gamma, beta)",
+    "SkipLayerNormalization(x, skip, gamma, beta, bias) = "
+    "LayerNormalization[axis=-1, epsilon=epsilon](Sum(x, skip, bias), gamma, beta)",
+    shape=_skip,
+)  # fmt: skip
+_fused(
+    "SkipSimplifiedLayerNormalization", 3, 4, "epsilon=1e-12",
+    "SkipSimplifiedLayerNormalization(x, skip, gamma) = "
+    "RMSNormalization[axis=-1, epsilon=epsilon](Add(x, skip), gamma)",
+    "SkipSimplifiedLayerNormalization(x, skip, gamma, bias) = "
+    "RMSNormalization[axis=-1, epsilon=epsilon](Sum(x, skip, bias), gamma)",
+    shape=_skip,
+)  # fmt: skip
+
+
 def _simplified(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     x, scale = shapes
     _same(need, scale, x[axis_in(attrs["axis"], len(x)) :], "the scale")
     return (x,)
+
+
+composite(
+    "SimplifiedLayerNormalization", 2, 2, "axis=-1 epsilon=1e-05",
+    "SimplifiedLayerNormalization(x, scale) = RMSNormalization[axis=axis, epsilon=epsilon](x, scale)",
+    shape=_simplified, dtype=floats,
+)  # fmt: skip
 
 
 def _heads(need: Need, size: Size, heads: Size) -> None:
@@ -99,6 +178,22 @@ def _multi_head_attention_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any]
     return ((query[0], query[1], value[2]),)
 
 
+_ATTENDED = (
+    "Reshape[shape=[0, 0, value.shape[2]]](Transpose[perm=[0, 2, 1, 3]](MatMul(p, v)))"
+    " where p = Softmax[axis=-1](Mul({0}, MatMul(q, k))),"
+    " q = Transpose[perm=[0, 2, 1, 3]](Reshape[shape=[0, 0, num_heads, -1]](query)),"
+    " k = Transpose[perm=[0, 2, 3, 1]](Reshape[shape=[0, 0, num_heads, -1]](key)),"
+    " v = Transpose[perm=[0, 2, 1, 3]](Reshape[shape=[0, 0, num_heads, -1]](value))"
+)
+_DEFAULT_SCALE = "Reciprocal(Sqrt(query.shape[2] // num_heads))"
+_fused(
+    "MultiHeadAttention", 3, 3, "num_heads scale=0.0",
+    f"MultiHeadAttention[scale=0.0](query, key, value) = {_ATTENDED.format(_DEFAULT_SCALE)}",
+    f"MultiHeadAttention(query, key, value) = {_ATTENDED.format('scale')}",
+    shape=_multi_head_attention_type,
+)  # fmt: skip
+
+
 def _attention_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     x, weights, bias = shapes
     if len(x) != 3 or len(weights) != 2:
@@ -111,101 +206,11 @@ def _attention_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Nee
     return ((x[0], x[1], hidden),)
 
 
-_STANDARD: Mapping[str, Operator] = {
-    operator.name: operator
-    for family in (conv, elementwise, linear, normalization, scalar)
-    for operator in family.OPERATORS
-}
-
-
-_ACTIVATION = "activation activation_alpha=0.0 activation_beta=0.0"
-_ort = partial(op, dtype=floats, domain="com.microsoft")
-
-_FUSED = {
-    "Clip": "Clip[bound_low=activation_alpha, bound_high=activation_beta]",
-    "HardSigmoid": "HardSigmoid[alpha=activation_alpha, beta=activation_beta]",
-    "LeakyRelu": "LeakyRelu[alpha=activation_alpha]",
-    "Relu": "Relu",
-    "Sigmoid": "Sigmoid",
-    "Tanh": "Tanh",
-}
-_CONV = "Conv[dilations=dilations, group=group, pads=pads, strides=strides](x, w, b)"
-_GEMM = "Gemm[alpha=alpha, beta=beta, transA=transA, transB=transB](a, b, c)"
-_SWAPPED = "Transpose[perm=[range(0, {0}.rank - 2), {0}.rank - 1, {0}.rank - 2]]({0})"
-_ATTENDED = (
-    "Reshape[shape=[0, 0, value.shape[2]]](Transpose[perm=[0, 2, 1, 3]](MatMul(p, v)))"
-    " where p = Softmax[axis=-1](Mul({0}, MatMul(q, k))),"
-    " q = Transpose[perm=[0, 2, 1, 3]](Reshape[shape=[0, 0, num_heads, -1]](query)),"
-    " k = Transpose[perm=[0, 2, 3, 1]](Reshape[shape=[0, 0, num_heads, -1]](key)),"
-    " v = Transpose[perm=[0, 2, 1, 3]](Reshape[shape=[0, 0, num_heads, -1]](value))"
-)
-
-OPERATORS = (
-    _ort(
-        "FusedMatMul", 2, 2, "alpha=1.0 transA=0 transB=0",
-        "FusedMatMul[transA=0, transB=0](a, b) = Mul(alpha, MatMul(a, b))",
-        f"FusedMatMul[transA=0](a, b) = FusedMatMul[alpha=alpha, transA=0, transB=0](a, {_SWAPPED.format('b')})",
-        f"FusedMatMul(a, b) = FusedMatMul[alpha=alpha, transA=0, transB=transB]({_SWAPPED.format('a')}, b)",
-        shape=_fused_matmul_type,
-    ),
-    _ort(
-        "FusedConv", 2, 4, f"{_ACTIVATION} dilations group=1 pads strides",
-        *(f'FusedConv[activation="{name}"](x, w, b) = {call}({_CONV})' for name, call in _FUSED.items()),
-        *(f'FusedConv[activation="{name}"](x, w, b, z) = {call}(Add({_CONV}, z))' for name, call in _FUSED.items()),
-        shape=_fused_conv_type,
-    ),
-    _ort(
-        "FusedGemm", 2, 3, f"{_ACTIVATION} alpha=1.0 beta=1.0 transA=0 transB=0",
-        *(f'FusedGemm[activation="{name}"](a, b, c) = {_FUSED[name]}({_GEMM})' for name in _ACTIVATIONS),
-        shape=_fused_gemm_type,
-    ),
-    _ort(
-        "BiasGelu", 2, 2, "", 'BiasGelu(x, bias) = Gelu[approximate="none"](Add(x, bias))',
-        shape=_biased, elementwise=True,
-    ),
-    # The operator's page rounds sqrt(2 / pi) and its product with 0.044715 to six digits.
-    _ort(
-        "FastGelu", 1, 2, "",
-        'FastGelu(x) = Gelu[approximate="tanh"](x)', 'FastGelu(x, bias) = Gelu[approximate="tanh"](Add(x, bias))',
-        shape=_biased, elementwise=True,
-    ),
-    _ort(
-        "QuickGelu", 1, 1, "alpha=1.702", "QuickGelu(x) = Mul(x, Sigmoid(Mul(alpha, x)))",
-        shape=_biased, elementwise=True,
-    ),
-    _ort(
-        "SkipLayerNormalization", 3, 5, "epsilon=1e-12",
-        "SkipLayerNormalization(x, skip, gamma, beta) = "
-        "LayerNormalization[axis=-1, epsilon=epsilon](Add(x, skip), gamma, beta)",
-        "SkipLayerNormalization(x, skip, gamma, beta, bias) = "
-        "LayerNormalization[axis=-1, epsilon=epsilon](Sum(x, skip, bias), gamma, beta)",
-        shape=_skip,
-    ),
-    _ort(
-        "SkipSimplifiedLayerNormalization", 3, 4, "epsilon=1e-12",
-        "SkipSimplifiedLayerNormalization(x, skip, gamma) = "
-        "RMSNormalization[axis=-1, epsilon=epsilon](Add(x, skip), gamma)",
-        "SkipSimplifiedLayerNormalization(x, skip, gamma, bias) = "
-        "RMSNormalization[axis=-1, epsilon=epsilon](Sum(x, skip, bias), gamma)",
-        shape=_skip,
-    ),
-    op(
-        "SimplifiedLayerNormalization", 2, 2, "axis=-1 epsilon=1e-05",
-        "SimplifiedLayerNormalization(x, scale) = RMSNormalization[axis=axis, epsilon=epsilon](x, scale)",
-        shape=_simplified, dtype=floats,
-    ),
-    _ort(
-        "MultiHeadAttention", 3, 3, "num_heads scale=0.0",
-        "MultiHeadAttention[scale=0.0](query, key, value) = "
-        + _ATTENDED.format("Reciprocal(Sqrt(query.shape[2] // num_heads))"),
-        "MultiHeadAttention(query, key, value) = " + _ATTENDED.format("scale"),
-        shape=_multi_head_attention_type,
-    ),
-    _ort(
-        "Attention", 3, 3, "num_heads scale=0.0",
-        "Attention(x, weights, bias) = MultiHeadAttention[num_heads=num_heads, scale=scale](y.0, y.1, y.2) "
-        "where y = Split[axis=-1, split=[weights.shape[1] // 3, weights.shape[1] // 3, weights.shape[1] // 3]]("
-        "Add(MatMul(x, weights), bias))",
-        shape=_attention_type,
-    ),
+# The weights and the bias of query, key and value stand side by side.
+_fused(
+    "Attention", 3, 3, "num_heads scale=0.0",
+    "Attention(x, weights, bias) = MultiHeadAttention[num_heads=num_heads, scale=scale](y.0, y.1, y.2)"
+    " where y = Split[axis=-1, split=[weights.shape[1] // 3, weights.shape[1] // 3, weights.shape[1] // 3]]("
+    "Add(MatMul(x, weights), bias))",
+    shape=_attention_type,
 )  # fmt: skip

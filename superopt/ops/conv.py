@@ -9,9 +9,8 @@ from typing import Any
 from superopt.ir.dim import Size, Sizes, floor_div
 from superopt.ops.algebra import Algebra, equal
 from superopt.ops.definition import inside
-from superopt.ops.typing import IllTyped, Need, floats, need_at_most, need_equal, op
-
-__all__ = ["OPERATORS"]
+from superopt.ops.entry import operator
+from superopt.ops.typing import IllTyped, Need, floats, need_at_most, need_equal
 
 
 def _conv_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -36,6 +35,33 @@ def _conv_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> t
         need_at_most(need, 0, room)
         result.append(floor_div(room, attrs["strides"][d]) + 1)
     return (tuple(result),)
+
+
+@operator("Conv", 2, 3, "dilations group=1 pads strides", shape=_conv_type, dtype=floats)
+def _conv(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """sum_(c, k) x[n, group(o) * Cg + c, s*p + d*k - pad] * w[o, c, k] + b[o], x taken as 0 outside its bounds.
+
+    Cg = w.shape[1] is the number of input channels a group; group(o) = o // (O / group).
+    """
+    x, w, *bias = xs
+    n, o, *place = i
+    group, channels = attrs["group"], w.shape[1]
+    first = 0 if group == 1 else floor_div(o, floor_div(w.shape[0], group)) * channels
+
+    def over(d: int, source: tuple[Size, ...], window: tuple[Size, ...], c: Size) -> Any:
+        if d == len(place):
+            conditions = [guard for j, size in zip(source, x.shape[2:], strict=True) for guard in inside(j, 0, size)]
+            padded = g.piecewise([(conditions, lambda: x.at(n, first + c, *source))], g.constant(Fraction(0)))
+            return g.multiply(padded, w.at(o, c, *window))
+
+        def step(k: Size) -> Any:
+            own = place[d] * attrs["strides"][d] + k * attrs["dilations"][d] - attrs["pads"][d]
+            return over(d + 1, (*source, own), (*window, k), c)
+
+        return g.summation(w.shape[2 + d], step)
+
+    total = g.summation(channels, lambda c: over(0, (), (), c))
+    return g.add(total, bias[0].at(o)) if bias and bias[0] is not None else total
 
 
 def _conv_transpose_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -68,32 +94,9 @@ def _conv_transpose_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: 
     return (tuple(result),)
 
 
-def _conv(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """sum_(c, k) x[n, group(o) * Cg + c, s*p + d*k - pad] * w[o, c, k] + b[o], x taken as 0 outside its bounds.
-
-    Cg = w.shape[1] is the number of input channels a group; group(o) = o // (O / group).
-    """
-    x, w, *bias = xs
-    n, o, *place = i
-    group, channels = attrs["group"], w.shape[1]
-    first = 0 if group == 1 else floor_div(o, floor_div(w.shape[0], group)) * channels
-
-    def over(d: int, source: tuple[Size, ...], window: tuple[Size, ...], c: Size) -> Any:
-        if d == len(place):
-            conditions = [guard for j, size in zip(source, x.shape[2:], strict=True) for guard in inside(j, 0, size)]
-            padded = g.piecewise([(conditions, lambda: x.at(n, first + c, *source))], g.constant(Fraction(0)))
-            return g.multiply(padded, w.at(o, c, *window))
-
-        def step(k: Size) -> Any:
-            own = place[d] * attrs["strides"][d] + k * attrs["dilations"][d] - attrs["pads"][d]
-            return over(d + 1, (*source, own), (*window, k), c)
-
-        return g.summation(w.shape[2 + d], step)
-
-    total = g.summation(channels, lambda c: over(0, (), (), c))
-    return g.add(total, bias[0].at(o)) if bias and bias[0] is not None else total
-
-
+@operator(
+    "ConvTranspose", 2, 3, "dilations group=1 output_padding pads strides", shape=_conv_transpose_type, dtype=floats
+)
 def _conv_transpose(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """sum_(c, p, k) x[n, group(o) * Cg + c, p] * w[group(o) * Cg + c, o - group(o) * Mg, k] + b[o], over the input
     positions p and the places k of the kernel with s*p + d*k - pad = output position (ConvTranspose-22).
@@ -119,17 +122,3 @@ def _conv_transpose(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: 
 
     total = g.summation(channels, lambda c: over(0, (), (), own * channels + c))
     return g.add(total, bias[0].at(o)) if bias and bias[0] is not None else total
-
-
-OPERATORS = (
-    op("Conv", 2, 3, "dilations group=1 pads strides", shape=_conv_type, dtype=floats, meaning=_conv),
-    op(
-        "ConvTranspose",
-        2,
-        3,
-        "dilations group=1 output_padding pads strides",
-        shape=_conv_transpose_type,
-        dtype=floats,
-        meaning=_conv_transpose,
-    ),
-)

@@ -13,8 +13,8 @@ from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra, Guard, at_least, below
 
 __all__ = [
-    "Definition", "NoSemantics", "Operand", "at_rank", "broadcast", "difference", "divide", "inside", "negative",
-    "number",
+    "Definition", "NoSemantics", "Operand", "at_rank", "average", "broadcast", "difference", "divide", "inside",
+    "negative", "number", "sum_over",
 ]  # fmt: skip
 
 
@@ -81,3 +81,18 @@ def at_rank(shape: Sizes, index: Sizes) -> Sizes:
 def inside(index: Size, start: Size, end: Size) -> list[Guard]:
     """start <= index < end."""
     return [at_least(index, start), below(index, end)]
+
+
+def sum_over(g: Algebra, sizes: Sizes, body: Callable[..., Any]) -> Any:
+    """sum over all 0 <= k_d < sizes[d] of body(k_1, k_2, ...)."""
+    if not sizes:
+        return body()
+    return g.summation(sizes[0], lambda k: sum_over(g, sizes[1:], lambda *rest: body(k, *rest)))
+
+
+def average(g: Algebra, sizes: Sizes, body: Callable[..., Any]) -> Any:
+    """`sum_over` divided by the number of its terms."""
+    count: Size = 1
+    for size in sizes:
+        count = count * size
+    return g.multiply(sum_over(g, sizes, body), g.apply("reciprocal", g.size(count)))

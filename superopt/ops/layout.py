@@ -9,9 +9,8 @@ from typing import Any
 from superopt.ir.dim import Size, Sizes, ceil_div
 from superopt.ops.algebra import Algebra, Piece
 from superopt.ops.definition import inside, number
-from superopt.ops.typing import IllTyped, Need, axis_in, distinct_axes, need_at_most, need_equal, op
-
-__all__ = ["OPERATORS"]
+from superopt.ops.entry import operator
+from superopt.ops.typing import IllTyped, Need, axis_in, distinct_axes, need_at_most, need_equal
 
 
 def _concat_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -27,6 +26,19 @@ def _concat_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) 
     return ((*shapes[0][:axis], total, *shapes[0][axis + 1 :]),)
 
 
+@operator("Concat", 1, None, "axis", shape=_concat_type)
+def _concat(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x_j[i - offset_j] where offset_j <= i < offset_j + size_j along the axis."""
+    axis = attrs["axis"] % len(shape)
+    pieces: list[Piece] = []
+    offset: Size = 0
+    for x in xs:
+        own = (*i[:axis], i[axis] - offset, *i[axis + 1 :])
+        pieces.append((inside(own[axis], 0, x.shape[axis]), partial(x.at, *own)))
+        offset = offset + x.shape[axis]
+    return g.piecewise(pieces, None)
+
+
 def _split_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     (x,) = shapes
     axis, total = axis_in(attrs["axis"], len(x)), 0
@@ -35,6 +47,15 @@ def _split_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -
         total = total + size
     need_equal(need, total, x[axis])
     return tuple((*x[:axis], size, *x[axis + 1 :]) for size in attrs["split"])
+
+
+@operator("Split", 1, 1, "axis split", shape=_split_type, outputs=lambda attrs: len(attrs["split"]))
+def _split(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """Output j is x[i + split_0 + ... + split_(j-1)] along the axis (j comes as attribute `index`)."""
+    axis, offset = attrs["axis"] % len(shape), 0
+    for size in attrs["split"][: attrs["index"]]:
+        offset = offset + size
+    return xs[0].at(*i[:axis], i[axis] + offset, *i[axis + 1 :])
 
 
 def _slice_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -58,11 +79,29 @@ def _slice_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -
     return (tuple(shape),)
 
 
+@operator("Slice", 1, 1, "axes ends starts steps", shape=_slice_type)
+def _slice(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x[start + i * step] along each named axis."""
+    own = list(i)
+    for axis, start, step in zip(attrs["axes"], attrs["starts"], attrs["steps"], strict=True):
+        own[axis] = start + own[axis] * step
+    return xs[0].at(*own)
+
+
 def _transpose_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     (x,) = shapes
     if sorted(attrs["perm"]) != list(range(len(x))):
         raise IllTyped(f"perm {attrs['perm']} does not fit rank {len(x)}")
     return (tuple(x[p] for p in attrs["perm"]),)
+
+
+@operator("Transpose", 1, 1, "perm", shape=_transpose_type)
+def _transpose(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """Output axis d is input axis perm[d]."""
+    own = list(i)
+    for d, p in enumerate(attrs["perm"]):
+        own[p] = i[d]
+    return xs[0].at(*own)
 
 
 def _pad_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -75,59 +114,7 @@ def _pad_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> 
     return (result,)
 
 
-def _unsqueeze_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    rank = len(shapes[0]) + len(attrs["axes"])
-    places = {axis_in(axis, rank) for axis in attrs["axes"]}
-    if len(places) != len(attrs["axes"]):
-        raise IllTyped("Unsqueeze names an axis twice")
-    rest = iter(shapes[0])
-    return (tuple(1 if d in places else next(rest) for d in range(rank)),)
-
-
-def _squeeze_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    (x,) = shapes
-    places = distinct_axes(attrs["axes"], len(x))
-    for d in places:
-        need_equal(need, x[d], 1)
-    return (tuple(size for d, size in enumerate(x) if d not in places),)
-
-
-def _concat(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x_j[i - offset_j] where offset_j <= i < offset_j + size_j along the axis."""
-    axis = attrs["axis"] % len(shape)
-    pieces: list[Piece] = []
-    offset: Size = 0
-    for x in xs:
-        own = (*i[:axis], i[axis] - offset, *i[axis + 1 :])
-        pieces.append((inside(own[axis], 0, x.shape[axis]), partial(x.at, *own)))
-        offset = offset + x.shape[axis]
-    return g.piecewise(pieces, None)
-
-
-def _split(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """Output j is x[i + split_0 + ... + split_(j-1)] along the axis (j comes as attribute `index`)."""
-    axis, offset = attrs["axis"] % len(shape), 0
-    for size in attrs["split"][: attrs["index"]]:
-        offset = offset + size
-    return xs[0].at(*i[:axis], i[axis] + offset, *i[axis + 1 :])
-
-
-def _slice(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x[start + i * step] along each named axis."""
-    own = list(i)
-    for axis, start, step in zip(attrs["axes"], attrs["starts"], attrs["steps"], strict=True):
-        own[axis] = start + own[axis] * step
-    return xs[0].at(*own)
-
-
-def _transpose(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """Output axis d is input axis perm[d]."""
-    own = list(i)
-    for d, p in enumerate(attrs["perm"]):
-        own[p] = i[d]
-    return xs[0].at(*own)
-
-
+@operator("Pad", 1, 1, "pads value=0.0", shape=_pad_type)
 def _pad(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x[i - begin] inside x, `value` elsewhere; negative pads crop."""
     x, value, pads = xs[0], attrs["value"], attrs["pads"]
@@ -139,24 +126,32 @@ def _pad(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: S
     return g.piecewise([(conditions, lambda: x.at(*own))], number(g, value))
 
 
+def _unsqueeze_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    rank = len(shapes[0]) + len(attrs["axes"])
+    places = {axis_in(axis, rank) for axis in attrs["axes"]}
+    if len(places) != len(attrs["axes"]):
+        raise IllTyped("Unsqueeze names an axis twice")
+    rest = iter(shapes[0])
+    return (tuple(1 if d in places else next(rest) for d in range(rank)),)
+
+
+@operator("Unsqueeze", 1, 1, "axes", shape=_unsqueeze_type)
 def _unsqueeze(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """The new axes' indices are dropped."""
     new = {axis % len(shape) for axis in attrs["axes"]}
     return xs[0].at(*(j for d, j in enumerate(i) if d not in new))
 
 
+def _squeeze_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,) = shapes
+    places = distinct_axes(attrs["axes"], len(x))
+    for d in places:
+        need_equal(need, x[d], 1)
+    return (tuple(size for d, size in enumerate(x) if d not in places),)
+
+
+@operator("Squeeze", 1, 1, "axes", shape=_squeeze_type)
 def _squeeze(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """The removed axes are read at 0."""
     removed, rest = {axis % len(xs[0].shape) for axis in attrs["axes"]}, iter(i)
     return xs[0].at(*(0 if d in removed else next(rest) for d in range(len(xs[0].shape))))
-
-
-OPERATORS = (
-    op("Concat", 1, None, "axis", shape=_concat_type, meaning=_concat),
-    op("Split", 1, 1, "axis split", shape=_split_type, outputs=lambda attrs: len(attrs["split"]), meaning=_split),
-    op("Slice", 1, 1, "axes ends starts steps", shape=_slice_type, meaning=_slice),
-    op("Transpose", 1, 1, "perm", shape=_transpose_type, meaning=_transpose),
-    op("Pad", 1, 1, "pads value=0.0", shape=_pad_type, meaning=_pad),
-    op("Unsqueeze", 1, 1, "axes", shape=_unsqueeze_type, meaning=_unsqueeze),
-    op("Squeeze", 1, 1, "axes", shape=_squeeze_type, meaning=_squeeze),
-)

@@ -10,9 +10,8 @@ from typing import Any
 from superopt.ir.dim import Size, Sizes
 from superopt.ops.algebra import Algebra
 from superopt.ops.definition import Operand
-from superopt.ops.typing import IllTyped, Need, broadcast_shapes, need_equal, numbers, op
-
-__all__ = ["OPERATORS"]
+from superopt.ops.entry import composite, operator
+from superopt.ops.typing import IllTyped, Need, broadcast_shapes, need_equal, numbers
 
 
 def _matmul_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -24,6 +23,21 @@ def _matmul_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) 
     need_equal(need, left[-1], right[-2])
     batch = broadcast_shapes([left[:-2], right[:-2]], need)
     return ((*batch, *(left[-2:-1] if len(a) > 1 else ()), *(right[-1:] if len(b) > 1 else ())),)
+
+
+@operator("MatMul", 2, 2, shape=_matmul_type, dtype=numbers)
+def _matmul(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """sum_k a[..., m, k] * b[..., k, n]; batch axes broadcast; a vector operand has its axis as k (numpy.matmul)."""
+    a, b = xs
+    rest = list(i)
+    n = [rest.pop()] if len(b.shape) > 1 else []
+    m = [rest.pop()] if len(a.shape) > 1 else []
+
+    def batch(x: Operand) -> list[Size]:
+        own = x.shape[:-2]
+        return [0 if size == 1 else j for size, j in zip(own, rest[len(rest) - len(own) :], strict=True)]
+
+    return g.summation(a.shape[-1], lambda k: g.multiply(a.at(*batch(a), *m, k), b.at(*batch(b), k, *n)))
 
 
 def _gemm_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -41,6 +55,16 @@ def _gemm_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> t
             if size != 1:
                 need_equal(need, size, full)
     return ((m, n),)
+
+
+composite(
+    "Gemm", 2, 3, "alpha=1.0 beta=1.0 transA=0 transB=0",
+    "Gemm[transA=0, transB=0](a, b) = Mul(alpha, MatMul(a, b))",
+    "Gemm[transA=0, transB=0](a, b, c) = Add(Mul(alpha, MatMul(a, b)), Mul(beta, c))",
+    "Gemm[transA=0](a, b, c) = Gemm[alpha=alpha, beta=beta, transA=0, transB=0](a, Transpose[perm=[1, 0]](b), c)",
+    "Gemm(a, b, c) = Gemm[alpha=alpha, beta=beta, transA=0, transB=transB](Transpose[perm=[1, 0]](a), b, c)",
+    shape=_gemm_type, dtype=numbers,
+)  # fmt: skip
 
 
 def _einsum_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -61,20 +85,7 @@ def _einsum_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) 
     return (tuple(sizes[letter] for letter in right),)
 
 
-def _matmul(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """sum_k a[..., m, k] * b[..., k, n]; batch axes broadcast; a vector operand has its axis as k (numpy.matmul)."""
-    a, b = xs
-    rest = list(i)
-    n = [rest.pop()] if len(b.shape) > 1 else []
-    m = [rest.pop()] if len(a.shape) > 1 else []
-
-    def batch(x: Operand) -> list[Size]:
-        own = x.shape[:-2]
-        return [0 if size == 1 else j for size, j in zip(own, rest[len(rest) - len(own) :], strict=True)]
-
-    return g.summation(a.shape[-1], lambda k: g.multiply(a.at(*batch(a), *m, k), b.at(*batch(b), k, *n)))
-
-
+@operator("Einsum", 1, None, "equation", shape=_einsum_type, dtype=numbers)
 def _einsum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """The sum, over the letters that the output lacks, of the product of the operands (Einsum-12).
 
@@ -97,21 +108,3 @@ def _einsum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i
         return reduce(g.multiply, factors)
 
     return over(summed, dict(zip(right, i, strict=True)))
-
-
-OPERATORS = (
-    op("MatMul", 2, 2, shape=_matmul_type, dtype=numbers, meaning=_matmul),
-    op(
-        "Gemm",
-        2,
-        3,
-        "alpha=1.0 beta=1.0 transA=0 transB=0",
-        "Gemm[transA=0, transB=0](a, b) = Mul(alpha, MatMul(a, b))",
-        "Gemm[transA=0, transB=0](a, b, c) = Add(Mul(alpha, MatMul(a, b)), Mul(beta, c))",
-        "Gemm[transA=0](a, b, c) = Gemm[alpha=alpha, beta=beta, transA=0, transB=0](a, Transpose[perm=[1, 0]](b), c)",
-        "Gemm(a, b, c) = Gemm[alpha=alpha, beta=beta, transA=0, transB=transB](Transpose[perm=[1, 0]](a), b, c)",
-        shape=_gemm_type,
-        dtype=numbers,
-    ),
-    op("Einsum", 1, None, "equation", shape=_einsum_type, dtype=numbers, meaning=_einsum),
-)

@@ -10,14 +10,10 @@ from superopt.ir.dim import Sizes
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra
 from superopt.ops.definition import Definition, broadcast, difference, negative
-from superopt.ops.typing import IllTyped, boolean, op, same
+from superopt.ops.entry import operator
+from superopt.ops.typing import IllTyped, boolean, same
 
-__all__ = ["CASTABLE", "OPERATORS"]
-
-# Element types that Cast is modelled between.
-CASTABLE = frozenset(
-    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float double".split()  # noqa: SIM905
-)
+__all__ = ["CASTABLE"]
 
 
 def _truths(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
@@ -27,6 +23,44 @@ def _truths(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str
     return "bool"
 
 
+def _selected(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """A truth value, and two inputs of the type of the output."""
+    _truths(dtypes[:1], attrs, default)
+    return same(dtypes[1:], attrs, default)
+
+
+@operator("Where", 3, 3, dtype=_selected, ieee="selection")
+def _where(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """X where the condition holds, else Y. Where-16."""
+    return g.choose(">", *(broadcast(x, i) for x in xs))
+
+
+@operator("Not", 1, 1, dtype=_truths)
+def _not(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """1 - x. Not-1."""
+    return difference(g, g.constant(Fraction(1)), xs[0].at(*i))
+
+
+@operator("And", 2, 2, dtype=_truths, commutative=True)
+def _and(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """a b. And-7."""
+    return g.multiply(*(broadcast(x, i) for x in xs))
+
+
+@operator("Or", 2, 2, dtype=_truths, commutative=True)
+def _or(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """a + b - a b. Or-7."""
+    a, b = (broadcast(x, i) for x in xs)
+    return g.add(a, b, negative(g, g.multiply(a, b)))
+
+
+@operator("Xor", 2, 2, dtype=_truths, commutative=True)
+def _xor(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """a + b - 2 a b. Xor-7."""
+    a, b = (broadcast(x, i) for x in xs)
+    return g.add(a, b, g.multiply(g.constant(Fraction(-2)), g.multiply(a, b)))
+
+
 def _compared(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
     """Numbers or truth values of one type to a truth value; texts are not modelled."""
     if "string" in dtypes:
@@ -34,10 +68,28 @@ def _compared(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: s
     return boolean(dtypes, attrs, default)
 
 
-def _selected(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """A truth value, and two inputs of the type of the output."""
-    _truths(dtypes[:1], attrs, default)
-    return same(dtypes[1:], attrs, default)
+def _comparison(relation: str, mirrored: bool = False) -> Definition:
+    """1 where a - b (mirrored: b - a) has the relation to 0, else 0.
+
+    Equal-19, Less-13, LessOrEqual-16, Greater-13, GreaterOrEqual-16.
+    """
+
+    def define(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+        a, b = (broadcast(x, i) for x in (reversed(xs) if mirrored else xs))
+        return g.choose(relation, difference(g, a, b), g.constant(Fraction(1)), g.constant(Fraction(0)))
+
+    return define
+
+
+operator("Equal", 2, 2, dtype=_compared, commutative=True)(_comparison("=="))
+operator("Less", 2, 2, dtype=_compared)(_comparison(">", mirrored=True))
+operator("LessOrEqual", 2, 2, dtype=_compared)(_comparison(">=", mirrored=True))
+operator("Greater", 2, 2, dtype=_compared)(_comparison(">"))
+operator("GreaterOrEqual", 2, 2, dtype=_compared)(_comparison(">="))
+# Element types that Cast is modelled between.
+CASTABLE = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float double".split()  # noqa: SIM905
+)
 
 
 def _cast_type(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
@@ -55,46 +107,7 @@ _BITS = {
 }  # fmt: skip
 
 
-def _where(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """X where the condition holds, else Y. Where-16."""
-    return g.choose(">", *(broadcast(x, i) for x in xs))
-
-
-def _not(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """1 - x. Not-1."""
-    return difference(g, g.constant(Fraction(1)), xs[0].at(*i))
-
-
-def _and(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """a b. And-7."""
-    return g.multiply(*(broadcast(x, i) for x in xs))
-
-
-def _or(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """a + b - a b. Or-7."""
-    a, b = (broadcast(x, i) for x in xs)
-    return g.add(a, b, negative(g, g.multiply(a, b)))
-
-
-def _xor(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """a + b - 2 a b. Xor-7."""
-    a, b = (broadcast(x, i) for x in xs)
-    return g.add(a, b, g.multiply(g.constant(Fraction(-2)), g.multiply(a, b)))
-
-
-def _comparison(relation: str, mirrored: bool = False) -> Definition:
-    """1 where a - b (mirrored: b - a) has the relation to 0, else 0.
-
-    Equal-19, Less-13, LessOrEqual-16, Greater-13, GreaterOrEqual-16.
-    """
-
-    def define(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-        a, b = (broadcast(x, i) for x in (reversed(xs) if mirrored else xs))
-        return g.choose(relation, difference(g, a, b), g.constant(Fraction(1)), g.constant(Fraction(0)))
-
-    return define
-
-
+@operator("Cast", 1, 1, "to", dtype=_cast_type)
 def _cast(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """To bool: whether x is not 0. From a real to an integer: rounded towards zero. What the new type may not hold is
     rounded (floats) or reduced modulo its range (integers); all else stays as it is. Cast-28.
@@ -112,18 +125,3 @@ def _cast(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
     if _BITS[x.dtype] <= _BITS[to] and (x.dtype.startswith("u") or not to.startswith("u")):
         return value
     return g.apply(f"to_{to}", value)
-
-
-OPERATORS = (
-    op("Where", 3, 3, dtype=_selected, ieee="selection", meaning=_where),
-    op("Not", 1, 1, dtype=_truths, meaning=_not),
-    op("And", 2, 2, dtype=_truths, commutative=True, meaning=_and),
-    op("Or", 2, 2, dtype=_truths, commutative=True, meaning=_or),
-    op("Xor", 2, 2, dtype=_truths, commutative=True, meaning=_xor),
-    op("Equal", 2, 2, dtype=_compared, commutative=True, meaning=_comparison("==")),
-    op("Less", 2, 2, dtype=_compared, meaning=_comparison(">", mirrored=True)),
-    op("LessOrEqual", 2, 2, dtype=_compared, meaning=_comparison(">=", mirrored=True)),
-    op("Greater", 2, 2, dtype=_compared, meaning=_comparison(">")),
-    op("GreaterOrEqual", 2, 2, dtype=_compared, meaning=_comparison(">=")),
-    op("Cast", 1, 1, "to", dtype=_cast_type, meaning=_cast),
-)

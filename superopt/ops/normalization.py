@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from superopt.ir.dim import Sizes, floor_div
-from superopt.ops.typing import IllTyped, Need, axis_in, floats, need_at_most, need_equal, op
+from superopt.ops.entry import composite
+from superopt.ops.typing import IllTyped, Need, axis_in, floats, need_at_most, need_equal
 
-__all__ = ["OPERATORS"]
+_EPSILON = "epsilon=9.999999747378752e-06"  # 1e-5 as a float32 number
 
 
-def _by_channel(shapes: Sequence[Sizes], least: int, need: Need) -> tuple[Sizes, ...]:
+def _by_channel(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need, least: int = 3) -> tuple[Sizes, ...]:
     x, *params = shapes
     if len(x) < least:
         raise IllTyped("a normalisation by channel needs a channel axis, and axes to work on")
@@ -22,19 +24,43 @@ def _by_channel(shapes: Sequence[Sizes], least: int, need: Need) -> tuple[Sizes,
     return (x,)
 
 
-def _batch_normalization_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    return _by_channel(shapes, 2, need)
+def _channel_axis(vector: str) -> str:
+    """A vector with one entry for each channel, along axis 1 of x."""
+    return f"Unsqueeze[axes=range(1, x.rank - 1)]({vector})"
 
 
-def _instance_normalization_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    return _by_channel(shapes, 3, need)
+composite(
+    "BatchNormalization", 5, 5, _EPSILON,
+    "BatchNormalization(x, scale, bias, mean, var) = Add(Mul(Mul(Sub(x, m), s), Reciprocal(Sqrt(Add(v, epsilon)))), b)"
+    f" where m = {_channel_axis('mean')}, v = {_channel_axis('var')},"
+    f" s = {_channel_axis('scale')}, b = {_channel_axis('bias')}",
+    shape=partial(_by_channel, least=2), dtype=floats,
+)  # fmt: skip
+
+composite(
+    "InstanceNormalization", 3, 3, _EPSILON,
+    "InstanceNormalization(x, scale, bias) = LayerNormalization[axis=2 - x.rank, epsilon=epsilon](x, s, b)"
+    f" where s = {_channel_axis('scale')}, b = {_channel_axis('bias')}",
+    shape=_by_channel, dtype=floats,
+)  # fmt: skip
 
 
-def _group_normalization_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    result, groups = _by_channel(shapes, 3, need), attrs["num_groups"]
+def _group_normalization(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    result, groups = _by_channel(shapes, attrs, need), attrs["num_groups"]
     need_at_most(need, 1, groups)
     need_equal(need, shapes[0][1], floor_div(shapes[0][1], groups) * groups)
     return result
+
+
+composite(
+    "GroupNormalization", 3, 3, f"{_EPSILON} num_groups",
+    "GroupNormalization(x, scale, bias) = Add(Mul(Reshape[shape=x.shape](y), s), b)"
+    " where y = Div(c, Sqrt(Add(ReduceMean[axes=range(2, x.rank + 1)](Mul(c, c)), epsilon))),"
+    " c = Sub(g, ReduceMean[axes=range(2, x.rank + 1)](g)),"
+    " g = Reshape[shape=[0, num_groups, x.shape[1] // num_groups, x.shape[2:]]](x),"
+    f" s = {_channel_axis('scale')}, b = {_channel_axis('bias')}",
+    shape=_group_normalization, dtype=floats,
+)  # fmt: skip
 
 
 def _from_axis(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -52,77 +78,49 @@ def _from_axis(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> t
     return (x,)
 
 
+composite(
+    "LayerNormalization", 2, 3, f"axis=-1 {_EPSILON}",
+    "LayerNormalization(x, scale) = RMSNormalization[axis=axis, epsilon=epsilon](c, scale)"
+    " where c = Sub(x, ReduceMean[axes=range(axis, 0)](x))",
+    "LayerNormalization(x, scale, bias) = Add(LayerNormalization[axis=axis, epsilon=epsilon](x, scale), bias)",
+    shape=_from_axis, dtype=floats,
+)  # fmt: skip
+
+composite(
+    "RMSNormalization", 2, 2, f"axis=-1 {_EPSILON}",
+    "RMSNormalization(x, scale) = "
+    "Div(Mul(x, scale), Sqrt(Add(ReduceMean[axes=range(axis, 0)](Mul(x, x)), epsilon)))",
+    shape=_from_axis, dtype=floats,
+)  # fmt: skip
+
+
 def _along_axis(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     axis_in(attrs["axis"], len(shapes[0]))
     return (shapes[0],)
 
 
-def _lp_normalization_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+def _lp_normalization(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     if attrs["p"] not in (1, 2):
         raise IllTyped("LpNormalization knows p = 1 and p = 2")
     return _along_axis(shapes, attrs, need)
 
 
-_EPSILON = "epsilon=9.999999747378752e-06"  # 1e-5 as a float32 number
+# The operator's page has 0 where the norm is 0.
+composite(
+    "LpNormalization", 1, 1, "axis=-1 p=2",
+    "LpNormalization[p=1](x) = Where(Equal(n, 0), 0, Div(x, n)) where n = ReduceL1[axes=[axis]](x)",
+    "LpNormalization[p=2](x) = Where(Equal(n, 0), 0, Div(x, n)) where n = ReduceL2[axes=[axis]](x)",
+    shape=_lp_normalization, dtype=floats,
+)  # fmt: skip
 
+composite(
+    "Softmax", 1, 1, "axis=-1",
+    "Softmax(x) = Div(Exp(x), ReduceSum[axes=[axis]](Exp(x)))",
+    shape=_along_axis, dtype=floats,
+)  # fmt: skip
 
-def _by_axis(operand: str) -> str:
-    """A vector with one entry a channel, along axis 1 of x."""
-    return f"Unsqueeze[axes=range(1, x.rank - 1)]({operand})"
-
-
-OPERATORS = (
-    op(
-        "BatchNormalization", 5, 5, _EPSILON,
-        "BatchNormalization(x, scale, bias, mean, var) = "
-        f"Add(Mul(Mul(Sub(x, {_by_axis('mean')}), {_by_axis('scale')}), "
-        f"Reciprocal(Sqrt(Add({_by_axis('var')}, epsilon)))), {_by_axis('bias')})",
-        shape=_batch_normalization_type, dtype=floats,
-    ),
-    op(
-        "InstanceNormalization", 3, 3, _EPSILON,
-        "InstanceNormalization(x, scale, bias) = LayerNormalization[axis=2 - x.rank, epsilon=epsilon]("
-        f"x, {_by_axis('scale')}, {_by_axis('bias')})",
-        shape=_instance_normalization_type, dtype=floats,
-    ),
-    op(
-        "GroupNormalization", 3, 3, f"{_EPSILON} num_groups",
-        "GroupNormalization(x, scale, bias) = "
-        f"Add(Mul(Reshape[shape=x.shape](y), {_by_axis('scale')}), {_by_axis('bias')}) "
-        "where y = Div(c, Sqrt(Add(ReduceMean[axes=range(2, x.rank + 1), keepdims=1](Mul(c, c)), epsilon))), "
-        "c = Sub(g, ReduceMean[axes=range(2, x.rank + 1), keepdims=1](g)), "
-        "g = Reshape[shape=[0, num_groups, x.shape[1] // num_groups, x.shape[2:]]](x)",
-        shape=_group_normalization_type, dtype=floats,
-    ),
-    op(
-        "LayerNormalization", 2, 3, f"axis=-1 {_EPSILON}",
-        "LayerNormalization(x, scale) = "
-        "RMSNormalization[axis=axis, epsilon=epsilon](Sub(x, ReduceMean[axes=range(axis, 0), keepdims=1](x)), scale)",
-        "LayerNormalization(x, scale, bias) = Add(LayerNormalization[axis=axis, epsilon=epsilon](x, scale), bias)",
-        shape=_from_axis, dtype=floats,
-    ),
-    op(
-        "RMSNormalization", 2, 2, f"axis=-1 {_EPSILON}",
-        "RMSNormalization(x, scale) = "
-        "Div(Mul(x, scale), Sqrt(Add(ReduceMean[axes=range(axis, 0), keepdims=1](Mul(x, x)), epsilon)))",
-        shape=_from_axis, dtype=floats,
-    ),
-    op(
-        "LpNormalization", 1, 1, "axis=-1 p=2",
-        "LpNormalization[p=1](x) = Where(Equal(ReduceL1[axes=[axis], keepdims=1](x), 0), 0, "
-        "Div(x, ReduceL1[axes=[axis], keepdims=1](x)))",
-        "LpNormalization[p=2](x) = Where(Equal(ReduceL2[axes=[axis], keepdims=1](x), 0), 0, "
-        "Div(x, ReduceL2[axes=[axis], keepdims=1](x)))",
-        shape=_lp_normalization_type, dtype=floats,
-    ),
-    op(
-        "Softmax", 1, 1, "axis=-1",
-        "Softmax(x) = Div(Exp(x), ReduceSum[axes=[axis], keepdims=1](Exp(x)))",
-        shape=_along_axis, dtype=floats,
-    ),
-    op(
-        "LogSoftmax", 1, 1, "axis=-1",
-        "LogSoftmax(x) = Sub(x, ReduceLogSumExp[axes=[axis], keepdims=1](x))",
-        shape=_along_axis, dtype=floats,
-    ),
+composite(
+    "LogSoftmax", 1, 1, "axis=-1",
+    "LogSoftmax(x) = Sub(x, ReduceLogSumExp[axes=[axis]](x))",
+    shape=_along_axis, dtype=floats,
 )  # fmt: skip

@@ -11,11 +11,9 @@ from typing import Any
 
 from superopt.ir.dim import Size, Sizes, floor_div
 from superopt.ops.algebra import Algebra, Guard
-from superopt.ops.definition import inside
-from superopt.ops.reduce import average, sum_over
-from superopt.ops.typing import IllTyped, Need, floats, need_at_most, numbers, op
-
-__all__ = ["OPERATORS"]
+from superopt.ops.definition import average, inside, sum_over
+from superopt.ops.entry import composite, operator
+from superopt.ops.typing import IllTyped, Need, floats, need_at_most, numbers
 
 
 def _pool(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -42,15 +40,6 @@ def _pool(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tupl
     return (tuple(result),)
 
 
-def _global_pool(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    (x,) = shapes
-    if len(x) < 3:
-        raise IllTyped("a global pooling needs something to pool")
-    for size in x[2:]:
-        need_at_most(need, 1, size)
-    return ((x[0], x[1], *(1 for _ in x[2:])),)
-
-
 class _Windows:
     """The windows of a pooling: position k of window p is x[s*p + d*k - pad] along each axis."""
 
@@ -75,6 +64,7 @@ class _Windows:
         return [guard for j, size, pad in places if pad for guard in inside(j, 0, size)]
 
 
+@operator("MaxPool", 1, 1, "dilations kernel_shape pads strides", shape=_pool, dtype=numbers)
 def _max_pool(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """max over the window's positions in x (MaxPool since 12; the padding takes no part)."""
     (x,), windows = xs, _Windows(xs[0], attrs, i[2:])
@@ -85,6 +75,7 @@ def _max_pool(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes,
     )
 
 
+@operator("AveragePool", 1, 1, "count_include_pad=0 dilations kernel_shape pads strides", shape=_pool, dtype=floats)
 def _average_pool(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """(sum over the window of x, taken as 0 outside its bounds) / n (AveragePool since 19).
 
@@ -102,33 +93,20 @@ def _average_pool(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Si
     return g.multiply(sum_over(g, kernel, padded), g.apply("reciprocal", count))
 
 
-OPERATORS = (
-    op("MaxPool", 1, 1, "dilations kernel_shape pads strides", shape=_pool, dtype=numbers, meaning=_max_pool),
-    op(
-        "AveragePool",
-        1,
-        1,
-        "count_include_pad=0 dilations kernel_shape pads strides",
-        shape=_pool,
-        dtype=floats,
-        meaning=_average_pool,
-    ),
-    op(
-        "GlobalMaxPool",
-        1,
-        1,
-        "",
-        "GlobalMaxPool(x) = ReduceMax[axes=range(2, x.rank), keepdims=1](x)",
-        shape=_global_pool,
-        dtype=floats,
-    ),
-    op(
-        "GlobalAveragePool",
-        1,
-        1,
-        "",
-        "GlobalAveragePool(x) = ReduceMean[axes=range(2, x.rank), keepdims=1](x)",
-        shape=_global_pool,
-        dtype=floats,
-    ),
-)
+def _global_pool(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,) = shapes
+    if len(x) < 3:
+        raise IllTyped("a global pooling needs something to pool")
+    for size in x[2:]:
+        need_at_most(need, 1, size)
+    return ((x[0], x[1], *(1 for _ in x[2:])),)
+
+
+composite(
+    "GlobalMaxPool", 1, 1, "", "GlobalMaxPool(x) = ReduceMax[axes=range(2, x.rank)](x)",
+    shape=_global_pool, dtype=floats,
+)  # fmt: skip
+composite(
+    "GlobalAveragePool", 1, 1, "", "GlobalAveragePool(x) = ReduceMean[axes=range(2, x.rank)](x)",
+    shape=_global_pool, dtype=floats,
+)  # fmt: skip

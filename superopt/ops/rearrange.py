@@ -17,9 +17,21 @@ from typing import Any
 from superopt.ir.dim import Size, Sizes, floor_div
 from superopt.ops.algebra import Algebra
 from superopt.ops.definition import broadcast
-from superopt.ops.typing import IllTyped, Need, broadcast_shapes, need_at_most, need_equal, op
+from superopt.ops.entry import operator
+from superopt.ops.typing import IllTyped, Need, broadcast_shapes, need_at_most, need_equal
 
-__all__ = ["OPERATORS", "reshaped"]
+__all__ = ["reshaped"]
+
+
+def _left(sizes: Sequence[Size], others: Sequence[Size]) -> Size:
+    """product(sizes) // product(others). What both have cancels first: polynomials divide by monomials only."""
+    rest, divisor = list(sizes), []
+    for size in others:
+        if size in rest:
+            rest.remove(size)
+        else:
+            divisor.append(size)
+    return floor_div(math.prod(rest), math.prod(divisor))
 
 
 def _reshape_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -46,93 +58,8 @@ def _reshape_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need)
     return (tuple(result),)
 
 
-def _left(sizes: Sequence[Size], others: Sequence[Size]) -> Size:
-    """product(sizes) // product(others). What both have cancels first: polynomials divide by monomials only."""
-    rest, divisor = list(sizes), []
-    for size in others:
-        if size in rest:
-            rest.remove(size)
-        else:
-            divisor.append(size)
-    return floor_div(math.prod(rest), math.prod(divisor))
-
-
-def _flatten(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    (x,), axis = shapes, attrs["axis"]
-    if not 0 <= axis <= len(x):
-        raise IllTyped(f"axis {axis} outside rank {len(x)}")
-    return ((math.prod(x[:axis]), math.prod(x[axis:])),)
-
-
-def _expand_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    for size in attrs["shape"]:
-        need_at_most(need, 0, size)
-    return (broadcast_shapes([shapes[0], tuple(attrs["shape"])], need),)
-
-
-def _tile_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    (x,), repeats = shapes, attrs["repeats"]
-    if len(repeats) != len(x):
-        raise IllTyped("Tile's repeats do not fit its rank")
-    for count in repeats:
-        need_at_most(need, 0, count)
-    return (tuple(size * count for size, count in zip(x, repeats, strict=True)),)
-
-
-def _image(shape: Sizes, attrs: Mapping[str, Any], need: Need) -> tuple[Size, Size, Size, Size, Size]:
-    if len(shape) != 4:
-        raise IllTyped("blocks are of images: batch, depth, height, width")
-    need_at_most(need, 1, attrs["blocksize"])
-    n, c, h, w = shape
-    return n, c, h, w, attrs["blocksize"]
-
-
-def _exact(size: Size, parts: Size, need: Need) -> Size:
-    quotient = floor_div(size, parts)
-    need_equal(need, quotient * parts, size)
-    return quotient
-
-
-def _depth_to_space_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    if attrs["mode"] not in ("DCR", "CRD"):
-        raise IllTyped(f"mode {attrs['mode']}")
-    n, c, h, w, block = _image(shapes[0], attrs, need)
-    return ((n, _exact(c, block * block, need), h * block, w * block),)
-
-
-def _space_to_depth_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    n, c, h, w, block = _image(shapes[0], attrs, need)
-    return ((n, c * block * block, _exact(h, block, need), _exact(w, block, need)),)
-
-
-def reshaped(x_shape: Sizes, y_shape: Sizes, index: Sizes) -> Sizes:
-    """The index into x of the element that reshape(x, y_shape) has at `index`: the one of equal row-major offset.
-
-    The sizes of both shapes are refined, from the last axis on, to digits that they have in common; (a*b, c) and
-    (a, b*c) have the digits a, b, c. An index of y is taken apart into its digits, an index of x is put together from
-    the same digits, so the offset never has to be written down. Where no common digit is to be seen, as from (2, 6)
-    to (3, 4), the axes up to the next common boundary go by the offset.
-
-    That both have the same number of elements is for typing to see to; symbolic sizes are at least 1.
-    """
-    if 0 in x_shape or 0 in y_shape:
-        return (0,) * len(x_shape)  # there are no elements
-    x, y = _Axes(x_shape), _Axes(y_shape, index)
-    while x.open and y.open:
-        a, b = x.open[-1], y.open[-1]
-        digit = _common(x.sizes[a], y.sizes[b])
-        if digit is not None:
-            x.put(a, digit, y.take(b, digit))
-            continue
-        inputs, outputs = _group(x, y)
-        offset: Size = 0
-        for d in outputs:
-            offset = offset * y.sizes[d] + y.take(d, y.sizes[d])
-        for d in reversed(inputs):
-            size = x.sizes[d]
-            x.put(d, size, offset if d == inputs[0] else _remainder(offset, size))
-            offset = floor_div(offset, size)
-    return tuple(x.values)
+def _remainder(value: Size, divisor: Size) -> Size:
+    return value - divisor * floor_div(value, divisor)
 
 
 class _Axes:
@@ -171,15 +98,15 @@ class _Axes:
             self.open.remove(axis)
 
 
+def _divides(part: Size, whole: Size) -> bool:
+    return floor_div(whole, part) * part == whole
+
+
 def _common(size: Size, other: Size) -> Size | None:
     """The smaller of two sizes of which one is a multiple of the other, else None."""
     if _divides(other, size):
         return other
     return size if _divides(size, other) else None
-
-
-def _divides(part: Size, whole: Size) -> bool:
-    return floor_div(whole, part) * part == whole
 
 
 def _group(x: _Axes, y: _Axes) -> tuple[list[int], list[int]]:
@@ -192,26 +119,102 @@ def _group(x: _Axes, y: _Axes) -> tuple[list[int], list[int]]:
     return x.open[m:], y.open[n:]
 
 
-def _remainder(value: Size, divisor: Size) -> Size:
-    return value - divisor * floor_div(value, divisor)
+def reshaped(x_shape: Sizes, y_shape: Sizes, index: Sizes) -> Sizes:
+    """The index into x of the element that reshape(x, y_shape) has at `index`: the one of equal row-major offset.
+
+    The sizes of both shapes are refined, from the last axis on, to digits that they have in common; (a*b, c) and
+    (a, b*c) have the digits a, b, c. An index of y is taken apart into its digits, an index of x is put together from
+    the same digits, so the offset never has to be written down. Where no common digit is to be seen, as from (2, 6)
+    to (3, 4), the axes up to the next common boundary go by the offset.
+
+    That both have the same number of elements is for typing to see to; symbolic sizes are at least 1.
+    """
+    if 0 in x_shape or 0 in y_shape:
+        return (0,) * len(x_shape)  # there are no elements
+    x, y = _Axes(x_shape), _Axes(y_shape, index)
+    while x.open and y.open:
+        a, b = x.open[-1], y.open[-1]
+        digit = _common(x.sizes[a], y.sizes[b])
+        if digit is not None:
+            x.put(a, digit, y.take(b, digit))
+            continue
+        inputs, outputs = _group(x, y)
+        offset: Size = 0
+        for d in outputs:
+            offset = offset * y.sizes[d] + y.take(d, y.sizes[d])
+        for d in reversed(inputs):
+            size = x.sizes[d]
+            x.put(d, size, offset if d == inputs[0] else _remainder(offset, size))
+            offset = floor_div(offset, size)
+    return tuple(x.values)
 
 
+@operator("Reshape", 1, 1, "allowzero=0 shape", shape=_reshape_type)
 def _reshape(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """Reshape and Flatten: the element of the same row-major offset."""
     return xs[0].at(*reshaped(xs[0].shape, shape, i))
 
 
+def _flatten(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,), axis = shapes, attrs["axis"]
+    if not 0 <= axis <= len(x):
+        raise IllTyped(f"axis {axis} outside rank {len(x)}")
+    return ((math.prod(x[:axis]), math.prod(x[axis:])),)
+
+
+operator("Flatten", 1, 1, "axis=1", shape=_flatten)(_reshape)
+
+
+def _expand_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    for size in attrs["shape"]:
+        need_at_most(need, 0, size)
+    return (broadcast_shapes([shapes[0], tuple(attrs["shape"])], need),)
+
+
+@operator("Expand", 1, 1, "shape", shape=_expand_type)
 def _expand(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x broadcast to the output's shape, which is that of x and of the attribute broadcast together."""
     return broadcast(xs[0], i)
 
 
+def _tile_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,), repeats = shapes, attrs["repeats"]
+    if len(repeats) != len(x):
+        raise IllTyped("Tile's repeats do not fit its rank")
+    for count in repeats:
+        need_at_most(need, 0, count)
+    return (tuple(size * count for size, count in zip(x, repeats, strict=True)),)
+
+
+@operator("Tile", 1, 1, "repeats", shape=_tile_type)
 def _tile(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x[i mod size]; an axis that is not repeated has i < size."""
     axes = zip(i, xs[0].shape, attrs["repeats"], strict=True)
     return xs[0].at(*(0 if n == 1 else j if count == 1 else _remainder(j, n) for j, n, count in axes))
 
 
+def _image(shape: Sizes, attrs: Mapping[str, Any], need: Need) -> tuple[Size, Size, Size, Size, Size]:
+    if len(shape) != 4:
+        raise IllTyped("blocks are of images: batch, depth, height, width")
+    need_at_most(need, 1, attrs["blocksize"])
+    n, c, h, w = shape
+    return n, c, h, w, attrs["blocksize"]
+
+
+def _exact(size: Size, parts: Size, need: Need) -> Size:
+    quotient = floor_div(size, parts)
+    need_equal(need, quotient * parts, size)
+    return quotient
+
+
+def _depth_to_space_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    if attrs["mode"] not in ("DCR", "CRD"):
+        raise IllTyped(f"mode {attrs['mode']}")
+    n, c, h, w, block = _image(shapes[0], attrs, need)
+    return ((n, _exact(c, block * block, need), h * block, w * block),)
+
+
+@operator("DepthToSpace", 1, 1, "blocksize mode=DCR", shape=_depth_to_space_type)
 def _depth_to_space(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """y[n, c, h*B + p, w*B + q] = x[n, depth, h, w], where the depth has the digits (p, q, c) in mode DCR and
     (c, p, q) in mode CRD."""
@@ -226,18 +229,14 @@ def _depth_to_space(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: 
     return xs[0].at(n, *own, h, w)
 
 
+def _space_to_depth_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    n, c, h, w, block = _image(shapes[0], attrs, need)
+    return ((n, c * block * block, _exact(h, block, need), _exact(w, block, need)),)
+
+
+@operator("SpaceToDepth", 1, 1, "blocksize", shape=_space_to_depth_type)
 def _space_to_depth(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """y[n, depth, h, w] = x[n, c, h*B + p, w*B + q], where the depth has the digits (p, q, c)."""
     block, (n, depth, h, w) = attrs["blocksize"], i
     p, q, c = reshaped((block, block, xs[0].shape[1]), shape[1:2], (depth,))
     return xs[0].at(n, c, h * block + p, w * block + q)
-
-
-OPERATORS = (
-    op("Reshape", 1, 1, "allowzero=0 shape", shape=_reshape_type, meaning=_reshape),
-    op("Flatten", 1, 1, "axis=1", shape=_flatten, meaning=_reshape),
-    op("Expand", 1, 1, "shape", shape=_expand_type, meaning=_expand),
-    op("Tile", 1, 1, "repeats", shape=_tile_type, meaning=_tile),
-    op("DepthToSpace", 1, 1, "blocksize mode=DCR", shape=_depth_to_space_type, meaning=_depth_to_space),
-    op("SpaceToDepth", 1, 1, "blocksize", shape=_space_to_depth_type, meaning=_space_to_depth),
-)

@@ -10,7 +10,7 @@ Source: the pages of GRU and LSTM in the ONNX specification, with the default ac
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any, TypeAlias
@@ -18,9 +18,10 @@ from typing import Any, TypeAlias
 from superopt.ir.dim import Size, Sizes
 from superopt.ops.algebra import Algebra, Piece, equal
 from superopt.ops.definition import Definition, NoSemantics, difference
-from superopt.ops.typing import IllTyped, Need, Operator, floats, need_at_most, need_equal, op
+from superopt.ops.entry import operator
+from superopt.ops.typing import IllTyped, Need, floats, need_at_most, need_equal
 
-__all__ = ["OPERATORS", "RECURRENT", "Recurrent"]
+__all__ = ["RECURRENT", "Recurrent"]
 
 
 @dataclass(frozen=True)
@@ -65,20 +66,13 @@ def _shapes(name: str, shapes: Sequence[Any], attrs: Mapping[str, Any], need: Ne
     return ((steps, *state), *[state] * len(states))
 
 
-def _spec(name: str, kind: Recurrent) -> Operator:
+def _recurrent(name: str) -> Callable[[Definition], Definition]:
+    kind = RECURRENT[name]
     operands, outputs = kind.places.stop, 1 + len(kind.states)
-    shape = partial(_shapes, name)
-    entry = op(
-        name,
-        operands,
-        operands,
-        kind.attrs,
-        shape=shape,
-        dtype=floats,
-        outputs=lambda attrs: outputs,
-        meaning=_MEANINGS[name],
-    )
-    return replace(entry, states=tuple(kind.places))
+    return operator(
+        name, operands, operands, kind.attrs,
+        shape=partial(_shapes, name), dtype=floats, outputs=lambda attrs: outputs, states=tuple(kind.places),
+    )  # fmt: skip
 
 
 _State: TypeAlias = Callable[[int, Size, Size], Any]  # of a step, at a place in the batch and one in the state
@@ -134,6 +128,7 @@ class _Layer:
         return self.g.piecewise(pieces, None)
 
 
+@_recurrent("LSTM")
 def _lstm(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """h(t) and c(t) after step t, from h(-1) = initial_h and c(-1) = initial_c:
 
@@ -165,6 +160,7 @@ def _lstm(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
     return layer.output((h, c), attrs, i)
 
 
+@_recurrent("GRU")
 def _gru(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """h(t) after step t, from h(-1) = initial_h, with the gates z, r, h (here n, as it is not the state):
 
@@ -201,7 +197,3 @@ def _gru(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: S
         return g.add(g.multiply(left, new(t, batch, j)), g.multiply(z, h(t - 1, batch, j)))
 
     return layer.output((h,), attrs, i)
-
-
-_MEANINGS: Mapping[str, Definition] = {"GRU": _gru, "LSTM": _lstm}
-OPERATORS = tuple(_spec(name, kind) for name, kind in RECURRENT.items())

@@ -1,7 +1,4 @@
-"""Reductions over named axes.
-
-Reductions over named axes: the operators' pages of the ONNX specification, `axes` and `keepdims` since 1.
-"""
+"""Reductions over named axes: the operators' pages of the ONNX specification, `axes` and `keepdims` since 1."""
 
 from __future__ import annotations
 
@@ -10,10 +7,9 @@ from typing import Any
 
 from superopt.ir.dim import Size, Sizes
 from superopt.ops.algebra import Algebra
-from superopt.ops.definition import negative
-from superopt.ops.typing import IllTyped, Need, axis_in, distinct_axes, floats, need_at_most, numbers, op
-
-__all__ = ["OPERATORS", "average", "sum_over"]
+from superopt.ops.definition import average, negative, sum_over
+from superopt.ops.entry import composite, operator
+from superopt.ops.typing import IllTyped, Need, axis_in, distinct_axes, floats, need_at_most, numbers
 
 
 def _reduced(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -22,36 +18,6 @@ def _reduced(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> t
     if attrs["keepdims"]:
         return (tuple(1 if d in places else size for d, size in enumerate(x)),)
     return (tuple(size for d, size in enumerate(x) if d not in places),)
-
-
-def _reduced_some(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """For reductions that have no value over nothing at all, such as the largest element."""
-    (x,) = shapes
-    for axis in attrs["axes"]:
-        need_at_most(need, 1, x[axis_in(axis, len(x))])
-    return _reduced(shapes, attrs, need)
-
-
-def _composed(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """For reductions that do more than reduce: over no axis they are not the identity, which is how that is written."""
-    if not attrs["axes"]:
-        raise IllTyped("a composed reduction over no axis")
-    return _reduced_some(shapes, attrs, need)
-
-
-def sum_over(g: Algebra, sizes: Sizes, body: Callable[..., Any]) -> Any:
-    """sum over all 0 <= k_d < sizes[d] of body(k_1, k_2, ...)."""
-    if not sizes:
-        return body()
-    return g.summation(sizes[0], lambda k: sum_over(g, sizes[1:], lambda *rest: body(k, *rest)))
-
-
-def average(g: Algebra, sizes: Sizes, body: Callable[..., Any]) -> Any:
-    """`sum_over` divided by the number of its terms."""
-    count: Size = 1
-    for size in sizes:
-        count = count * size
-    return g.multiply(sum_over(g, sizes, body), g.apply("reciprocal", g.size(count)))
 
 
 def _named(xs: list[Any], attrs: Mapping[str, Any], i: Sizes) -> tuple[Sizes, Callable[..., Any]]:
@@ -68,16 +34,13 @@ def _named(xs: list[Any], attrs: Mapping[str, Any], i: Sizes) -> tuple[Sizes, Ca
     return tuple(size for d, size in enumerate(x.shape) if d in axes), at
 
 
+@operator("ReduceSum", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers)
 def _reduce_sum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """sum x."""
     return sum_over(g, *_named(xs, attrs, i))
 
 
-def _reduce_mean(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """(sum x) / n, of n elements."""
-    return average(g, *_named(xs, attrs, i))
-
-
+@operator("ReduceProd", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers)
 def _reduce_prod(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """product x."""
 
@@ -89,68 +52,64 @@ def _reduce_prod(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Siz
     return over(*_named(xs, attrs, i))
 
 
+def _reduced_some(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    """For reductions that have no value over nothing at all, such as the largest element."""
+    (x,) = shapes
+    for axis in attrs["axes"]:
+        need_at_most(need, 1, x[axis_in(axis, len(x))])
+    return _reduced(shapes, attrs, need)
+
+
+@operator("ReduceMax", 1, 1, "axes keepdims=1", shape=_reduced_some)
 def _reduce_max(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """max x; False < True (since 20)."""
     sizes, at = _named(xs, attrs, i)
     return g.supremum(sizes, lambda *k: [], at)
 
 
+@operator("ReduceMin", 1, 1, "axes keepdims=1", shape=_reduced_some)
 def _reduce_min(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """-max -x."""
     sizes, at = _named(xs, attrs, i)
     return negative(g, g.supremum(sizes, lambda *k: [], lambda *k: negative(g, at(*k))))
 
 
-OPERATORS = (
-    op("ReduceSum", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers, meaning=_reduce_sum),
-    op("ReduceProd", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers, meaning=_reduce_prod),
-    op("ReduceMax", 1, 1, "axes keepdims=1", shape=_reduced_some, meaning=_reduce_max),
-    op("ReduceMin", 1, 1, "axes keepdims=1", shape=_reduced_some, meaning=_reduce_min),
-    # Of integers ONNX does not say how a mean, a root or a logarithm is rounded.
-    op("ReduceMean", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=floats, meaning=_reduce_mean),
-    op(
-        "ReduceL1",
-        1,
-        1,
-        "axes keepdims=1",
-        "ReduceL1(x) = ReduceSum[axes=axes, keepdims=keepdims](Abs(x))",
-        shape=_composed,
-        dtype=numbers,
-    ),
-    op(
-        "ReduceL2",
-        1,
-        1,
-        "axes keepdims=1",
-        "ReduceL2(x) = Sqrt(ReduceSumSquare[axes=axes, keepdims=keepdims](x))",
-        shape=_composed,
-        dtype=floats,
-    ),
-    op(
-        "ReduceSumSquare",
-        1,
-        1,
-        "axes keepdims=1",
-        "ReduceSumSquare(x) = ReduceSum[axes=axes, keepdims=keepdims](Mul(x, x))",
-        shape=_composed,
-        dtype=numbers,
-    ),
-    op(
-        "ReduceLogSum",
-        1,
-        1,
-        "axes keepdims=1",
-        "ReduceLogSum(x) = Log(ReduceSum[axes=axes, keepdims=keepdims](x))",
-        shape=_composed,
-        dtype=floats,
-    ),
-    op(
-        "ReduceLogSumExp",
-        1,
-        1,
-        "axes keepdims=1",
-        "ReduceLogSumExp(x) = Log(ReduceSum[axes=axes, keepdims=keepdims](Exp(x)))",
-        shape=_composed,
-        dtype=floats,
-    ),
-)
+# Of integers ONNX does not say how a mean, a root or a logarithm is rounded.
+@operator("ReduceMean", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=floats)
+def _reduce_mean(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """(sum x) / n, of n elements."""
+    return average(g, *_named(xs, attrs, i))
+
+
+def _composed(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    """For reductions that do more than reduce: over no axis they are not the identity, which is how that is written."""
+    if not attrs["axes"]:
+        raise IllTyped("a composed reduction over no axis")
+    return _reduced_some(shapes, attrs, need)
+
+
+composite(
+    "ReduceL1", 1, 1, "axes keepdims=1",
+    "ReduceL1(x) = ReduceSum[axes=axes, keepdims=keepdims](Abs(x))",
+    shape=_composed, dtype=numbers,
+)  # fmt: skip
+composite(
+    "ReduceL2", 1, 1, "axes keepdims=1",
+    "ReduceL2(x) = Sqrt(ReduceSumSquare[axes=axes, keepdims=keepdims](x))",
+    shape=_composed, dtype=floats,
+)  # fmt: skip
+composite(
+    "ReduceSumSquare", 1, 1, "axes keepdims=1",
+    "ReduceSumSquare(x) = ReduceSum[axes=axes, keepdims=keepdims](Mul(x, x))",
+    shape=_composed, dtype=numbers,
+)  # fmt: skip
+composite(
+    "ReduceLogSum", 1, 1, "axes keepdims=1",
+    "ReduceLogSum(x) = Log(ReduceSum[axes=axes, keepdims=keepdims](x))",
+    shape=_composed, dtype=floats,
+)  # fmt: skip
+composite(
+    "ReduceLogSumExp", 1, 1, "axes keepdims=1",
+    "ReduceLogSumExp(x) = Log(ReduceSum[axes=axes, keepdims=keepdims](Exp(x)))",
+    shape=_composed, dtype=floats,
+)  # fmt: skip

@@ -10,9 +10,20 @@ from typing import Any
 from superopt.ir.dim import Sizes
 from superopt.ops.algebra import Algebra
 from superopt.ops.definition import Definition, broadcast, difference, divide, negative, number
-from superopt.ops.typing import IllTyped, Need, floats, need_equal, numbers, op
+from superopt.ops.entry import composite, operator
+from superopt.ops.typing import IllTyped, Need, floats, need_equal, numbers
 
-__all__ = ["OPERATORS"]
+
+def _literal(g: Algebra, value: int) -> Any:
+    return g.constant(Fraction(value))
+
+
+@operator("Div", 2, 2, dtype=numbers, ieee="division")
+def _div(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """A / B; of integers, rounded towards zero. Div-14."""
+    left, right = (broadcast(x, i) for x in xs)
+    return divide(g, left, right) if xs[0].real else g.apply("truncated_quotient", left, right)
+
 
 _TRUTH_OR_TEXT = frozenset({"bool", "string"})
 
@@ -22,6 +33,31 @@ def _power(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str)
     if dtypes[1] in _TRUTH_OR_TEXT:
         raise IllTyped(f"exponent of type {dtypes[1]}")
     return floats(dtypes[:1], attrs, default)
+
+
+@operator("Pow", 2, 2, dtype=_power)
+def _pow(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """X ^ Y. Pow-15."""
+    return g.apply("power", *(broadcast(x, i) for x in xs))
+
+
+def _minimum(g: Algebra, parts: Sequence[Any]) -> Any:
+    """min(a, b, ...) = -max(-a, -b, ...)."""
+    return negative(g, g.maximum([negative(g, part) for part in parts]))
+
+
+# Max and Min have no IEEE operation: of two zeros of different signs ONNX Runtime takes the one or the other,
+# depending on their place in the tensor.
+@operator("Min", 1, None, dtype=numbers, commutative=True)
+def _min(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """min(x0, x1, ...). Min-13."""
+    return _minimum(g, [broadcast(x, i) for x in xs])
+
+
+@operator("Max", 1, None, dtype=numbers, commutative=True)
+def _max(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """max(x0, x1, ...). Max-13."""
+    return g.maximum([broadcast(x, i) for x in xs])
 
 
 def _prelu_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -35,156 +71,94 @@ def _prelu_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -
     return (tuple(x),)
 
 
-def _function(name: str) -> Definition:
-    """A function that stands for itself: Sqrt-13, Reciprocal-13, Exp-13, Log-13, Erf-13, Floor-13, Round-22."""
-    return lambda g, xs, attrs, shape, i: g.apply(name, xs[0].at(*i))
-
-
-def _literal(g: Algebra, numerator: int, denominator: int = 1) -> Any:
-    return g.constant(Fraction(numerator, denominator))
-
-
-def _minimum(g: Algebra, parts: Sequence[Any]) -> Any:
-    """min(a, b, ...) = -max(-a, -b, ...)."""
-    return negative(g, g.maximum([negative(g, part) for part in parts]))
-
-
-def _absolute(g: Algebra, x: Any) -> Any:
-    return g.maximum([x, negative(g, x)])
-
-
-def _clamped(g: Algebra, x: Any, low: Any, high: Any) -> Any:
-    """min(high, max(x, low)); a bound that is None is left out."""
-    x = x if low is None else g.maximum([x, low])
-    return x if high is None else _minimum(g, [x, high])
-
-
-def _exponential(g: Algebra, x: Any, alpha: Any) -> Any:
-    """x for x >= 0, alpha * (exp(x) - 1) for x < 0."""
-    below = g.multiply(alpha, difference(g, g.apply("exp", x), _literal(g, 1)))
-    return g.choose(">=", x, x, below)
-
-
-def _div(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """A / B; of integers, rounded towards zero. Div-14."""
-    left, right = (broadcast(x, i) for x in xs)
-    return divide(g, left, right) if xs[0].real else g.apply("truncated_quotient", left, right)
-
-
-def _pow(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """X ^ Y. Pow-15."""
-    return g.apply("power", *(broadcast(x, i) for x in xs))
-
-
-def _max(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """max(x0, x1, ...). Max-13."""
-    return g.maximum([broadcast(x, i) for x in xs])
-
-
-def _min(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """min(x0, x1, ...). Min-13."""
-    return _minimum(g, [broadcast(x, i) for x in xs])
-
-
-def _abs(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """max(x, -x). Abs-13."""
-    return _absolute(g, xs[0].at(*i))
-
-
-def _sign(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """[x > 0] - [-x > 0], where [] is 1 if true, else 0. Sign-13."""
-    x, yes, no = xs[0].at(*i), _literal(g, 1), _literal(g, 0)
-    return difference(g, g.choose(">", x, yes, no), g.choose(">", negative(g, x), yes, no))
-
-
-def _clip(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """min(bound_high, max(x, bound_low)), in this order; infinite bounds are none. Clip-13."""
-    low, high = attrs["bound_low"], attrs["bound_high"]
-    bounds = (None if bound == none else number(g, bound) for bound, none in ((low, -math.inf), (high, math.inf)))
-    return _clamped(g, xs[0].at(*i), *bounds)
-
-
+@operator("PRelu", 2, 2, shape=_prelu_type, elementwise=True, dtype=numbers)
 def _prelu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x for x >= 0, slope * x for x < 0. PRelu-16."""
     x, slope = xs[0].at(*i), broadcast(xs[1], i)
     return g.choose(">=", x, x, g.multiply(slope, x))
 
 
+@operator("Abs", 1, 1, dtype=numbers, ieee="abs")
+def _abs(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """max(x, -x). Abs-13."""
+    x = xs[0].at(*i)
+    return g.maximum([x, negative(g, x)])
+
+
+@operator("Sign", 1, 1, dtype=numbers, in_range=True)
+def _sign(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """[x > 0] - [-x > 0], where [] is 1 if true, else 0. Sign-13."""
+    x, yes, no = xs[0].at(*i), _literal(g, 1), _literal(g, 0)
+    return difference(g, g.choose(">", x, yes, no), g.choose(">", negative(g, x), yes, no))
+
+
+@operator("Clip", 1, 1, "bound_high=inf bound_low=-inf", dtype=numbers)
+def _clip(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """min(bound_high, max(x, bound_low)), in this order; infinite bounds are none. Clip-13."""
+    x, low, high = xs[0].at(*i), attrs["bound_low"], attrs["bound_high"]
+    if low != -math.inf:
+        x = g.maximum([x, number(g, low)])
+    return x if high == math.inf else _minimum(g, [x, number(g, high)])
+
+
+def _function(name: str) -> Definition:
+    """A function that stands for itself: Sqrt-13, Reciprocal-13, Exp-13, Log-13, Erf-13, Floor-13, Round-22."""
+    return lambda g, xs, attrs, shape, i: g.apply(name, xs[0].at(*i))
+
+
+operator("Sqrt", 1, 1, dtype=floats, ieee="squareRoot")(_function("sqrt"))
+operator("Reciprocal", 1, 1, dtype=floats)(_function("reciprocal"))
+operator("Exp", 1, 1, dtype=floats)(_function("exp"))
+operator("Log", 1, 1, dtype=floats)(_function("log"))
+operator("Erf", 1, 1, dtype=floats)(_function("erf"))
+
+# Defaults are float32 numbers, which are written in full: 0.01, 0.2, and those of Selu.
+composite("HardSwish", 1, 1, "", "HardSwish(x) = Mul(x, HardSigmoid[alpha=1/6, beta=0.5](x))", dtype=floats)
+composite("Softplus", 1, 1, "", "Softplus(x) = Log(Add(Exp(x), 1))", dtype=floats)
+composite("Mish", 1, 1, "", "Mish(x) = Mul(x, Tanh(Softplus(x)))", dtype=floats)
+composite("Softsign", 1, 1, "", "Softsign(x) = Div(x, Add(1, Abs(x)))", dtype=floats)
+operator("Floor", 1, 1, dtype=floats)(_function("floor"))
+composite("Ceil", 1, 1, "", "Ceil(x) = Neg(Floor(Neg(x)))", dtype=floats)
+operator("Round", 1, 1, dtype=floats)(_function("round"))
+composite("LeakyRelu", 1, 1, "alpha=0.009999999776482582", "LeakyRelu(x) = PRelu(x, alpha)", dtype=floats)
+composite(
+    "HardSigmoid", 1, 1, "alpha=0.20000000298023224 beta=0.5",
+    "HardSigmoid(x) = Clip[bound_low=0.0, bound_high=1.0](Add(Mul(alpha, x), beta))",
+    dtype=floats,
+)  # fmt: skip
+composite(
+    "Gelu", 1, 1, "approximate=none",
+    'Gelu[approximate="none"](x) = Mul(Mul(0.5, x), Add(1, Erf(Div(x, Sqrt(2)))))',
+    'Gelu[approximate="tanh"](x) = Mul(Mul(0.5, x), Add(1, Tanh(Mul(Sqrt(Div(2, pi)), y))))'
+    " where y = Add(x, Mul(0.044715, Mul(x, Mul(x, x))))",
+    dtype=floats,
+)  # fmt: skip
+
+
+# Operators whose pieces meet at a condition on the values are primitive. As Where(Greater(x, a), y, z) they would be
+# choices by a truth value that is a choice itself: fewer equations of them are proven term by term.
+@operator("Elu", 1, 1, "alpha=1.0", dtype=floats)
 def _elu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x for x >= 0, alpha * (exp(x) - 1) for x < 0. Elu-22."""
-    return _exponential(g, xs[0].at(*i), number(g, attrs["alpha"]))
+    x = xs[0].at(*i)
+    below = g.multiply(number(g, attrs["alpha"]), difference(g, g.apply("exp", x), _literal(g, 1)))
+    return g.choose(">=", x, x, below)
 
 
+composite(
+    "Selu", 1, 1, "alpha=1.6732631921768188 gamma=1.0507010221481323",
+    "Selu(x) = Mul(gamma, Elu[alpha=alpha](x))",
+    dtype=floats,
+)  # fmt: skip
+composite(
+    "Celu", 1, 1, "alpha=1.0",
+    "Celu(x) = Add(Max(x, 0), Min(Mul(alpha, Sub(Exp(Div(x, alpha)), 1)), 0))",
+    dtype=floats,
+)  # fmt: skip
+
+
+@operator("ThresholdedRelu", 1, 1, "alpha=1.0", dtype=floats)
 def _thresholded_relu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x for x > alpha, else 0. ThresholdedRelu-22.
-
-    As Where(Greater(x, alpha), x, 0) it would be a choice by a truth value that is a choice: fewer equations of it are
-    proven term by term.
-    """
+    """x for x > alpha, else 0. ThresholdedRelu-22."""
     x = xs[0].at(*i)
     return g.choose(">", difference(g, x, number(g, attrs["alpha"])), x, _literal(g, 0))
-
-
-OPERATORS = (
-    op("Div", 2, 2, dtype=numbers, ieee="division", meaning=_div),
-    op("Pow", 2, 2, dtype=_power, meaning=_pow),
-    # Max and Min have no IEEE operation: of two zeros of different signs ONNX Runtime takes the one or the other,
-    # depending on their place in the tensor.
-    op("Min", 1, None, dtype=numbers, commutative=True, meaning=_min),
-    op("Max", 1, None, dtype=numbers, commutative=True, meaning=_max),
-    op("PRelu", 2, 2, shape=_prelu_type, elementwise=True, dtype=numbers, meaning=_prelu),
-    op("Abs", 1, 1, dtype=numbers, ieee="abs", meaning=_abs),
-    op("Sign", 1, 1, dtype=numbers, in_range=True, meaning=_sign),
-    # An infinite bound is none.
-    op("Clip", 1, 1, "bound_high=inf bound_low=-inf", dtype=numbers, meaning=_clip),
-    op("Sqrt", 1, 1, dtype=floats, ieee="squareRoot", meaning=_function("sqrt")),
-    op("Reciprocal", 1, 1, dtype=floats, meaning=_function("reciprocal")),
-    op("Exp", 1, 1, dtype=floats, meaning=_function("exp")),
-    op("Log", 1, 1, dtype=floats, meaning=_function("log")),
-    op("Erf", 1, 1, dtype=floats, meaning=_function("erf")),
-    op("HardSwish", 1, 1, "", "HardSwish(x) = Mul(x, HardSigmoid[alpha=1/6, beta=0.5](x))", dtype=floats),
-    op("Softplus", 1, 1, "", "Softplus(x) = Log(Add(Exp(x), 1))", dtype=floats),
-    op("Mish", 1, 1, "", "Mish(x) = Mul(x, Tanh(Softplus(x)))", dtype=floats),
-    op("Softsign", 1, 1, "", "Softsign(x) = Div(x, Add(1, Abs(x)))", dtype=floats),
-    op("Floor", 1, 1, dtype=floats, meaning=_function("floor")),
-    op("Ceil", 1, 1, "", "Ceil(x) = Neg(Floor(Neg(x)))", dtype=floats),
-    op("Round", 1, 1, dtype=floats, meaning=_function("round")),
-    # ONNX's defaults are float32 numbers, which are written here in full: 0.01, 0.2, and those of Selu.
-    op("LeakyRelu", 1, 1, "alpha=0.009999999776482582", "LeakyRelu(x) = PRelu(x, alpha)", dtype=floats),
-    op(
-        "HardSigmoid",
-        1,
-        1,
-        "alpha=0.20000000298023224 beta=0.5",
-        "HardSigmoid(x) = Clip[bound_low=0.0, bound_high=1.0](Add(Mul(alpha, x), beta))",
-        dtype=floats,
-    ),
-    op(
-        "Gelu",
-        1,
-        1,
-        "approximate=none",
-        'Gelu[approximate="none"](x) = Mul(Mul(0.5, x), Add(1, Erf(Div(x, Sqrt(2)))))',
-        'Gelu[approximate="tanh"](x) = Mul(Mul(0.5, x), Add(1, Tanh(Mul(Sqrt(Div(2, pi)), y)))) '
-        "where y = Add(x, Mul(0.044715, Mul(x, Mul(x, x))))",
-        dtype=floats,
-    ),
-    op("Elu", 1, 1, "alpha=1.0", dtype=floats, meaning=_elu),
-    op(
-        "Selu",
-        1,
-        1,
-        "alpha=1.6732631921768188 gamma=1.0507010221481323",
-        "Selu(x) = Mul(gamma, Elu[alpha=alpha](x))",
-        dtype=floats,
-    ),
-    op(
-        "Celu",
-        1,
-        1,
-        "alpha=1.0",
-        "Celu(x) = Add(Max(x, 0), Min(Mul(alpha, Sub(Exp(Div(x, alpha)), 1)), 0))",
-        dtype=floats,
-    ),
-    op("ThresholdedRelu", 1, 1, "alpha=1.0", dtype=floats, meaning=_thresholded_relu),
-)

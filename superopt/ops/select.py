@@ -17,9 +17,8 @@ from typing import Any
 from superopt.ir.dim import Size, Sizes, floor_div
 from superopt.ops.algebra import Algebra, at_least, equal
 from superopt.ops.definition import Operand
-from superopt.ops.typing import IllTyped, Need, axis_in, need_at_most, numbers, op
-
-__all__ = ["OPERATORS"]
+from superopt.ops.entry import operator
+from superopt.ops.typing import IllTyped, Need, axis_in, need_at_most, numbers
 
 
 def _gather_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -33,27 +32,11 @@ def _gather_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) 
     return ((*x[:axis], *((len(indices),) if isinstance(indices, tuple) else ()), *x[axis + 1 :]),)
 
 
-def _trilu_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    if len(shapes[0]) < 2:
-        raise IllTyped("Trilu needs matrices")
-    return (shapes[0],)
+def _from_front(x: Operand, axis: int, place: Size) -> Size:
+    return place + x.shape[axis] if isinstance(place, int) and place < 0 else place
 
 
-def _resize_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    (x,), scales = shapes, attrs["scales"]
-    if len(scales) > len(x):
-        raise IllTyped("Resize has more scales than axes")
-    for scale in scales:
-        need_at_most(need, 1, scale)
-    kept = len(x) - len(scales)
-    return ((*x[:kept], *(size * scale for size, scale in zip(x[kept:], scales, strict=True))),)
-
-
-def _cumsum_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    axis_in(attrs["axis"], len(shapes[0]))
-    return (shapes[0],)
-
-
+@operator("Gather", 1, 1, "axis indices", shape=_gather_type)
 def _gather(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x[..., indices[p], ...] at position p of the axis, which a single index does away with.
 
@@ -78,10 +61,13 @@ def _gather(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i
     return g.piecewise(pieces, g.constant(Fraction(0)))
 
 
-def _from_front(x: Operand, axis: int, place: Size) -> Size:
-    return place + x.shape[axis] if isinstance(place, int) and place < 0 else place
+def _trilu_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    if len(shapes[0]) < 2:
+        raise IllTyped("Trilu needs matrices")
+    return (shapes[0],)
 
 
+@operator("Trilu", 1, 1, "k=0 upper=1", shape=_trilu_type)
 def _trilu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x[..., r, c] where c - r >= k (upper) or c - r <= k (lower), else 0."""
     diagonal, k = i[-1] - i[-2], attrs["k"]
@@ -89,23 +75,32 @@ def _trilu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i:
     return g.piecewise([([kept], lambda: xs[0].at(*i))], g.constant(Fraction(0)))
 
 
+def _resize_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,), scales = shapes, attrs["scales"]
+    if len(scales) > len(x):
+        raise IllTyped("Resize has more scales than axes")
+    for scale in scales:
+        need_at_most(need, 1, scale)
+    kept = len(x) - len(scales)
+    return ((*x[:kept], *(size * scale for size, scale in zip(x[kept:], scales, strict=True))),)
+
+
+@operator("Resize", 1, 1, "scales", shape=_resize_type)
 def _resize(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x[floor(i / scale)] along the last axes: the nearest element, asymmetric and rounded down."""
     kept = len(i) - len(attrs["scales"])
     return xs[0].at(*i[:kept], *(floor_div(j, scale) for j, scale in zip(i[kept:], attrs["scales"], strict=True)))
 
 
+def _cumsum_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    axis_in(attrs["axis"], len(shapes[0]))
+    return (shapes[0],)
+
+
+@operator("CumSum", 1, 1, "axis exclusive=0 reverse=0", shape=_cumsum_type, dtype=numbers)
 def _cumsum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """sum of x[k] over k <= i along the axis; `exclusive` over k < i, `reverse` over k >= i, both over k > i."""
     axis = attrs["axis"] % len(i)
     count = (shape[axis] - i[axis] if attrs["reverse"] else i[axis] + 1) - (1 if attrs["exclusive"] else 0)
     first = (i[axis] + (1 if attrs["exclusive"] else 0)) if attrs["reverse"] else 0
     return g.summation(count, lambda k: xs[0].at(*i[:axis], first + k, *i[axis + 1 :]))
-
-
-OPERATORS = (
-    op("Gather", 1, 1, "axis indices", shape=_gather_type, meaning=_gather),
-    op("Trilu", 1, 1, "k=0 upper=1", shape=_trilu_type, meaning=_trilu),
-    op("Resize", 1, 1, "scales", shape=_resize_type, meaning=_resize),
-    op("CumSum", 1, 1, "axis exclusive=0 reverse=0", shape=_cumsum_type, dtype=numbers, meaning=_cumsum),
-)

@@ -1,4 +1,4 @@
-"""Type rules that operators share, and `op`, which makes an operator's entry.
+"""Type rules that operators share.
 
 A shape rule gives the output shapes from the input shapes, for known and symbolic sizes alike; it reports what it needs
 of symbolic sizes to `need`. Sources are the operators' pages of the ONNX specification and, for `broadcast_shapes`, its
@@ -7,18 +7,16 @@ page "Broadcasting in ONNX" (multidirectional).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes
 from superopt.ir.operator import DtypeRule, IllTyped, Need, Operator, ShapeRule, fits, ignore
-from superopt.ir.term import Attr
 from superopt.ir.types import FLOAT_DTYPES
-from superopt.ops.definition import Definition
 
 __all__ = [
     "DtypeRule", "IllTyped", "Need", "Operator", "ShapeRule", "axis_in", "boolean", "broadcast_shapes",
-    "broadcast_all", "distinct_axes", "fits", "floats", "ignore", "need_at_most", "need_equal", "numbers", "op", "same",
+    "broadcast_all", "distinct_axes", "fits", "floats", "ignore", "need_at_most", "need_equal", "numbers", "same",
     "signed",
 ]  # fmt: skip
 
@@ -59,61 +57,6 @@ def boolean(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str
     """Inputs of one element type, a truth value as output."""
     same(dtypes, attrs, default)
     return "bool"
-
-
-def op(
-    name: str,
-    least: int,
-    most: int | None,
-    attrs: str = "",
-    *equations: str,
-    meaning: Definition | None = None,
-    shape: ShapeRule | None = None,
-    dtype: DtypeRule = same,
-    commutative: bool = False,
-    elementwise: bool = False,
-    outputs: Callable[[Mapping[str, Any]], int] | None = None,
-    domain: str = "",
-    ieee: str = "",
-    in_range: bool = False,
-) -> Operator:
-    """The entry of an operator with `least` to `most` inputs (None: any number), by its meaning or its equations.
-
-    `attrs` lists attribute names, as `name=value` where ONNX has a default that does not depend on the rank. Without
-    `shape` the operator works element by element on operands that broadcast.
-    """
-    names: list[str] = []
-    defaults: dict[str, Attr] = {}
-    for word in attrs.split():
-        key, equals, value = word.partition("=")
-        names.append(key)
-        if equals:
-            defaults[key] = _literal(value)
-    return Operator(
-        name=name,
-        inputs=(least, most),
-        attrs=tuple(names),
-        shape_rule=shape or broadcast_all,
-        dtype_rule=dtype,
-        meaning=meaning,
-        equations=equations,
-        commutative=commutative,
-        elementwise=elementwise or shape is None,
-        outputs=outputs or (lambda attrs: 1),
-        defaults=defaults,
-        domain=domain,
-        ieee=ieee,
-        in_range=in_range,
-    )
-
-
-def _literal(text: str) -> Attr:
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 def need_equal(need: Need, left: Size, right: Size) -> None:

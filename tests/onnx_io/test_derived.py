@@ -10,7 +10,7 @@ from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io import ModelError, has_operator, new_model, read_model, write_model
-from superopt.ops.typing import op
+from superopt.ops.entry import entry
 from tests.onnx_io.test_canonical import parsed
 
 X = var("x", TensorType("float", (2, 3, 4)))
@@ -25,23 +25,23 @@ def same_shape(shapes: Any, attrs: Any, need: Any) -> Any:
 
 
 ENTRIES = (
-    op("Sinh", 1, 1, meaning=no_meaning),
-    op("Shrink", 1, 1, "bias=0.0 lambd=0.5", meaning=no_meaning),
-    op("Hardmax", 1, 1, "axis=-1", shape=same_shape, meaning=no_meaning),
-    op("Mean", 1, None, meaning=no_meaning),
-    op("OneInput", 1, 1, "times=2", meaning=no_meaning),  # of no specification
-    op("Scaled", 1, 2, "scale=0.5 heads mode=fast", meaning=no_meaning, domain="com.microsoft"),
-    op("Custom", 1, 1, "sizes", meaning=no_meaning, domain="my.domain"),
+    entry("Sinh", 1, 1, meaning=no_meaning),
+    entry("Shrink", 1, 1, "bias=0.0 lambd=0.5", meaning=no_meaning),
+    entry("Hardmax", 1, 1, "axis=-1", shape=same_shape, meaning=no_meaning),
+    entry("Mean", 1, None, meaning=no_meaning),
+    entry("OneInput", 1, 1, "times=2", meaning=no_meaning),  # of no specification
+    entry("Scaled", 1, 2, "scale=0.5 heads mode=fast", meaning=no_meaning, domain="com.microsoft"),
+    entry("Custom", 1, 1, "sizes", meaning=no_meaning, domain="my.domain"),
 )
 
 
-DEFAULTS = {entry.name: entry.defaults for entry in ENTRIES}
+DEFAULTS = {operator.name: operator.defaults for operator in ENTRIES}
 
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    for entry in ENTRIES:
-        monkeypatch.setitem(OPERATORS, entry.name, entry)
+    for operator in ENTRIES:
+        monkeypatch.setitem(OPERATORS, operator.name, operator)
 
 
 def term(name: str, inputs: int = 1, **attrs: Any) -> Term:

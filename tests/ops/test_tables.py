@@ -11,9 +11,9 @@ from typing import Any
 import onnx
 import pytest
 
-from superopt import evaluate, ops
+from superopt import evaluate
 from superopt.evaluate import COMPUTE
-from superopt.ir.operator import OPERATORS
+from superopt.ir.operator import OPERATORS, register
 from superopt.ir.term import CLOSED_FORM
 from superopt.onnx_io import new_model, write_model
 from superopt.onnx_io.exporters.by_operator import EXPORTERS
@@ -24,7 +24,6 @@ from tests.support.semantic_cases.terms import outputs_of
 
 # The package of a table, what its families call their part, and the table.
 TABLES: list[tuple[Any, str, Mapping[str, Any]]] = [
-    (ops, "OPERATORS", OPERATORS),
     (evaluate, "COMPUTE", COMPUTE),
     (semantic_cases, "CASES", CASES),
 ]
@@ -59,3 +58,23 @@ def test_onnx_accepts_what_is_written(op: str) -> None:
                 onnx.checker.check_model(model)
         else:
             onnx.checker.check_model(model, full_check=True)
+
+
+def test_names_are_taken_once() -> None:
+    with pytest.raises(ValueError, match="Neg is defined twice"):
+        register([OPERATORS["Neg"]])
+
+
+def test_arity_and_defaults_are_those_of_onnx() -> None:
+    """For the newest version of each operator that onnx has: operands are inputs, and defaults are equal."""
+    for name, operator in OPERATORS.items():
+        if operator.domain or not onnx.defs.has(name):
+            continue
+        schema = onnx.defs.get_schema(name)
+        least, most = operator.inputs
+        variadic = any(x.option == onnx.defs.OpSchema.FormalParameterOption.Variadic for x in schema.inputs)
+        assert least <= schema.max_input and (most is not None or variadic), name
+        for key, value in operator.defaults.items():
+            if key in schema.attributes and schema.attributes[key].default_value.type:
+                default = onnx.helper.get_attribute_value(schema.attributes[key].default_value)
+                assert value == (default.decode() if isinstance(default, bytes) else default), (name, key)

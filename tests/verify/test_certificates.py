@@ -334,7 +334,7 @@ def _twice(g, xs, attrs, shape, i):
     return g.add(xs[0].at(*i), xs[0].at(*i))
 
 
-OPERATORS = (*OPERATORS, op("Twice", 1, 1, meaning=_twice))
+operator("Twice", 1, 1)(_twice)
 """
 
 
@@ -361,8 +361,8 @@ def test_a_change_of_an_operator_voids_its_rules_only(tmp_path: Path, hashes: di
 @pytest.mark.parametrize(
     ("source", "old", "new"),
     [
-        ("superopt/ops/scalar.py", 'meaning=_function("sqrt")', 'meaning=_function("exp")'),  # a closure's value
-        ("superopt/ops/scalar.py", 'op("Sqrt", 1, 1, dtype=floats', 'op("Sqrt", 1, 1, dtype=numbers'),
+        ("superopt/ops/scalar.py", '_function("sqrt")', '_function("exp")'),  # a closure's value
+        ("superopt/ops/scalar.py", 'operator("Sqrt", 1, 1, dtype=floats', 'operator("Sqrt", 1, 1, dtype=numbers'),
         ("superopt/ops/typing.py", "if dtype not in FLOAT_DTYPES:", "if dtype not in FLOAT_DTYPES | {'bool'}:"),
     ],
 )
