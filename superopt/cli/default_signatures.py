@@ -1,4 +1,4 @@
-"""Default signatures for a rule that has none."""
+"""Signatures to try for a rule that gives none."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from superopt.ir.pattern import pattern_names
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, topological
 
-__all__ = ["SignatureNeeded", "default_signatures"]
+__all__ = ["SignatureNeeded", "natural_signatures"]
 
 _RANKS = range(5)
-_MAX_TRIED, _MAX_SIGNATURES = 4096, 32
+_MOST_TRIED, _MOST_KEPT = 4096, 32
 
 _AXES: tuple[SignatureValue, ...] = (-1, -2, -3, -4)
 _FLAGS: tuple[SignatureValue, ...] = (0, 1)
-# Values to try for an attribute that is a variable, or has a variable as an item.
+# Values of an attribute that is a variable, or has one as an item.
 _VALUES = {
     "axis": _AXES,
     "axes": _AXES,
@@ -28,20 +28,20 @@ _VALUES = {
     "group": (None,),
     "n": (None,),
 }
-# Lists whose items may be symbols; the length of the list must be known.
+# Lists whose items may be symbols; how long the list is must be known.
 _SYMBOLIC_ITEMS = frozenset({"pads", "strides", "dilations", "split", "starts", "ends", "steps", "shape"})
 
 
 class SignatureNeeded(ValueError):
-    """No default signature exists for a rule; the message says why, and what to add."""
+    """No signature can be guessed; the message says why, and what to add."""
 
 
-def default_signatures(rule: Rule) -> tuple[Signature, ...]:
-    """Return signatures with all variables at one rank, 0 to 4, at which both sides can be typed; if there are none,
-    signatures at mixed ranks.
+def natural_signatures(rule: Rule) -> tuple[Signature, ...]:
+    """All variables at one rank, 0 to 4, where both sides can be typed; where they never can, mixed ranks.
 
-    Sizes are symbolic. Attribute variables take values that need no knowledge of the rule: any real number, any number
-    of groups, flags, axes. There are at most 32 signatures; a verdict holds for those only. Raises SignatureNeeded.
+    Sizes are symbolic; attribute variables stand for the values that need no knowledge of the rule (any real number,
+    any number of groups, flags, axes). At most 32: a verdict speaks of the signatures that it lists, and of no others.
+    Raises SignatureNeeded.
     """
     variables, attributes = ({*a, *b} for a, b in zip(pattern_names(rule.lhs), pattern_names(rule.rhs), strict=True))
     values = _values(rule)
@@ -49,12 +49,10 @@ def default_signatures(rule: Rule) -> tuple[Signature, ...]:
     names = sorted(variables)
     if unknown:
         example = " ".join([*(f"{name}[_,_]" for name in names), *(f"{name}=..." for name in unknown)])
-        raise SignatureNeeded(
-            f"needs a signature, such as `@ {example}`: there is no default value for {', '.join(unknown)}"
-        )
+        raise SignatureNeeded(f"needs a signature, such as `@ {example}`: no value is natural for {', '.join(unknown)}")
     for choices in (_uniform, _mixed):
-        tried = itertools.islice(_signatures(names, choices(len(names)), values), _MAX_TRIED)
-        typed = tuple(itertools.islice((s for s in tried if _types(rule, s)), _MAX_SIGNATURES))
+        tried = itertools.islice(_signatures(names, choices(len(names)), values), _MOST_TRIED)
+        typed = tuple(itertools.islice((s for s in tried if _types(rule, s)), _MOST_KEPT))
         if typed:
             return typed
     raise SignatureNeeded(
@@ -68,7 +66,7 @@ def _uniform(variables: int) -> Iterator[tuple[int, ...]]:
 
 
 def _mixed(variables: int) -> Iterator[tuple[int, ...]]:
-    """Ranks 0 to 4 for each variable, those with the smallest difference first."""
+    """Ranks that differ little first."""
     for spread in _RANKS:
         yield from (r for r in itertools.product(_RANKS, repeat=variables) if r and max(r) - min(r) == spread)
 
@@ -92,7 +90,7 @@ def _types(rule: Rule, signature: Signature) -> bool:
 
 
 def _values(rule: Rule) -> dict[str, tuple[SignatureValue, ...]]:
-    """Default values of each attribute variable; for one with several uses, the narrowest set."""
+    """What each attribute variable that can be guessed may stand for; where it has several uses, the narrowest."""
     found: dict[str, tuple[SignatureValue, ...]] = {}
 
     def use(name: str, values: tuple[SignatureValue, ...]) -> None:

@@ -34,6 +34,7 @@ from superopt.evaluate.standard import Array, Compute
 from superopt.ir.infer import replace
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
+from superopt.ops.properties import jumps, moves, uses_function
 
 __all__ = ["can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype"]
 
@@ -41,14 +42,6 @@ _FAMILIES = (
     constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, scalar, select, standard
 )  # fmt: skip
 _OPTIONAL = contrib.OPTIONAL | recurrent.OPTIONAL
-# Operators that only move elements, so that folding them is exact in any element type.
-MOVES = CLOSED_FORM | {
-    "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Out", "Pad", "Reshape", "Resize", "Slice",
-    "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Trilu", "Unsqueeze", "Where",
-}  # fmt: skip
-# Functions of real numbers that jump; others that give something else than real numbers (comparisons, Cast) do too.
-# Powers of negative numbers are real where the exponent is whole, and only there.
-JUMPS = frozenset({"Ceil", "Floor", "LpNormalization", "Pow", "Round", "Sign", "ThresholdedRelu"})
 COMPUTE: Mapping[str, Compute] = {name: compute for family in _FAMILIES for name, compute in family.COMPUTE.items()}
 
 
@@ -149,7 +142,12 @@ def _narrow(array: Array, term: Term) -> Array:
 def _is_exact(term: Term) -> bool:
     """Whether `term` moves elements only, or computes with no real numbers."""
     types = [type for part in (term, *term.inputs) if part is not None for type in part.types]
-    return term.op in MOVES or all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)
+    return _moves(term) or all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)
+
+
+def _moves(term: Term) -> bool:
+    """Return True for operators that only move elements, so that folding them is exact in any element type."""
+    return term.op == "Out" or term.op in CLOSED_FORM or moves(term.op)
 
 
 def _real(term: Term | None) -> bool:
@@ -161,15 +159,16 @@ def _before_jumps(order: Sequence[Term]) -> set[Term]:
     0.7 / 0.1 is 7 to a runtime that computes in float32, and 6 here. `order` has inputs before users."""
     same: set[Term | None] = {None}  # what is bit for bit what any runtime has: its rounding is not a question
     for term in order:
-        moved = term.op == "Const" or term.op in MOVES or term.op == "Cast"
+        moved = term.op == "Const" or _moves(term) or term.op == "Cast"
         if not _real(term) or (moved and same.issuperset(term.inputs)):
             same.add(term)
     found: set[Term] = set()
     for term in reversed(order):
-        jumps = term.op in JUMPS or (not _real(term) and any(map(_real, term.inputs)))
-        asked = term.inputs if term.op != "Pow" or term in found else term.inputs[1:]
+        # So do functions that give something else than real numbers: comparisons, conversions.
+        discontinuous = jumps(term.op) or (not _real(term) and any(map(_real, term.inputs)))
+        asked = term.inputs if not uses_function(term.op, "power") or term in found else term.inputs[1:]
         rounded = [i for i in asked if i is not None and i not in same]
-        if term in found or (jumps and term.weight_only and rounded):
+        if term in found or (discontinuous and term.weight_only and rounded):
             found.update((term, *rounded))
     return found
 

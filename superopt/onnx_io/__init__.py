@@ -1,26 +1,25 @@
-"""Import and export: ONNX files to terms and back."""
+"""ONNX files to terms and back."""
 
 from superopt.onnx_io.build import new_model
 from superopt.onnx_io.model import Model, ModelError
 from superopt.onnx_io.reader import read_model
 from superopt.onnx_io.save import save_model
 from superopt.onnx_io.schemas import has_operator
-from superopt.onnx_io.simplify import read_simplified
-from superopt.onnx_io.subgraph_reader import Body, BodyKey, read_bodies
-from superopt.onnx_io.subgraph_writer import replace_bodies, write_body
+from superopt.onnx_io.simplify import read_reduced
+from superopt.onnx_io.subgraph_io import Body, Place, bodies, put_back, write_body
 from superopt.onnx_io.writer import write_model
 
 __all__ = [
     "Body",
     "Model",
     "ModelError",
-    "BodyKey",
+    "Place",
+    "bodies",
     "has_operator",
     "new_model",
-    "read_bodies",
+    "put_back",
     "read_model",
-    "read_simplified",
-    "replace_bodies",
+    "read_reduced",
     "save_model",
     "write_body",
     "write_model",

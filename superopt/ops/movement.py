@@ -15,7 +15,7 @@ from superopt.ir.dim import Size, Sizes, symbol
 from superopt.ir.operator import OPERATORS, Operator
 from superopt.ir.term import Term
 from superopt.ops.algebra import Guard, Piece, Table
-from superopt.ops.definition import Operand
+from superopt.ops.definition import NoSemantics, Operand
 
 __all__ = ["Movement", "movement", "only_moves", "wraps"]
 
@@ -67,7 +67,10 @@ def only_moves(term: Term) -> bool:
             return False
         shape = None if type is None else type.shape
         operands.append(None if shape is None else Operand(shape, result.dtype, _nowhere))
-    return movement(OPERATORS[term.op], operands, dict(term.attrs), result.shape) is Movement.MOVED
+    try:
+        return movement(OPERATORS[term.op], operands, dict(term.attrs), result.shape) is Movement.MOVED
+    except NoSemantics:
+        return False
 
 
 def _nowhere(*index: Size) -> Any:

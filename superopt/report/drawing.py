@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from superopt.ir.notation import show_terms
 from superopt.ir.term import CLOSED_FORM, Term, repr_attrs, topological
+from superopt.ops.properties import moves, reduces
 from superopt.report.drawing_layout import Box, Edge, lay_out
 
 __all__ = ["Drawing", "draw"]
@@ -17,12 +18,6 @@ _NAME, _SMALL = 7.9, 6.1
 _LINE, _ROW = 13.0, 26.0
 _WIDEST = 30  # characters of an attribute line before it is broken
 _SHRINK = 0.8  # a drawing may be shown this much smaller before it scrolls
-
-_KINDS = {
-    "contract": {"MatMul", "Gemm", "Conv", "BatchNormalization", "ReduceSum"},
-    "move": {"Concat", "Split", "Slice", "Transpose", "Pad", "Unsqueeze", "Squeeze"},
-    "constant": CLOSED_FORM | {"Const"},
-}
 
 
 class Drawing(NamedTuple):
@@ -120,6 +115,15 @@ def _box(term: Term) -> Box:
     return Box(term, max(56.0, width), _ROW + 4 + (_LINE * len(lines) + 2 if lines else 0))
 
 
+def _kind(op: str) -> str:
+    """Return the style class of an operator."""
+    if op == "Const" or op in CLOSED_FORM:
+        return "constant"
+    if moves(op):
+        return "move"
+    return "contract" if reduces(op) else "pointwise"
+
+
 def _node(term: Term, box: Box) -> str:
     name, lines = _label(term)
     x, y = box.x, box.y
@@ -128,7 +132,7 @@ def _node(term: Term, box: Box) -> str:
             f'<g class="v"><ellipse cx="{x:.1f}" cy="{y:.1f}" rx="{box.width / 2:.1f}" ry="{box.height / 2:.1f}"/>'
             f'<text class="var" x="{x:.1f}" y="{y + 4:.1f}">{escape(name)}</text></g>'
         )
-    kind = next((kind for kind, ops in _KINDS.items() if term.op in ops), "pointwise")
+    kind = _kind(term.op)
     top = y - box.height / 2
     text = f'<text class="op" x="{x:.1f}" y="{top + 19:.1f}">{escape(name)}</text>'
     for number, line in enumerate(lines):

@@ -232,11 +232,19 @@ def test_a_difference_from_the_largest_may_be_exponentiated(exponent: str, safe:
             "ReduceSum[axes=[1], keepdims=1](Mul(x, h))",
             "ReduceSum[axes=i, keepdims=1](Mul(a, s)) = Mul(ReduceSum[axes=i, keepdims=1](a), s)",
         ),
+        (  # Expand was missing in a list of operators that only move data
+            "MatMul(Expand[shape=[2, 3]](Mul(v, h)), w)",
+            "MatMul(Expand[shape=n](Mul(a, s)), b) = Mul(MatMul(Expand[shape=n](a), b), s)",
+        ),
+        (  # CumSum was missing in a list of sums
+            "CumSum[axis=1, exclusive=0, reverse=0](Mul(x, h))",
+            "CumSum[axis=i, exclusive=0, reverse=0](Mul(a, s)) = Mul(CumSum[axis=i, exclusive=0, reverse=0](a), s)",
+        ),
     ],
 )
 def test_in_float16_factors_stay_on_their_side_of_sums(before: str, rule: str) -> None:
     """65504 is its largest number: q k may overflow where (q s) k does not."""
-    shapes = {"x": (2, 3), "t": (3, 2), "w": (3, 4), "h": ()}
+    shapes = {"x": (2, 3), "t": (3, 2), "v": (1, 3), "w": (3, 4), "h": ()}
     for dtype, count in (("float16", 0), ("bfloat16", 1), ("float", 1)):
         types = {name: TensorType(dtype, shape) for name, shape in shapes.items()}
         assert len(found(before, rule, types=types)) == count

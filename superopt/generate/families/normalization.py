@@ -1,6 +1,6 @@
-"""The grammar of normalisations. Data only.
+"""The grammar of normalisations: shifts that they undo, scales that weights take in, rows that nobody needs.
 
-Shifts that a normalisation removes, scales that weights absorb, and rows that are selected before or after.
+Data only.
 """
 
 from __future__ import annotations
@@ -39,8 +39,7 @@ def _reduce(name: str, **kinds: Any) -> Use:
 
 
 NORMALIZATION: tuple[Family, ...] = (
-    # Softmax and LogSoftmax written out, and shifts that do not change them.
-    Family(
+    Family(  # Softmax by its parts, and shifts that do not change it
         "normalization",
         (*inputs("a", (3, 5)), *inputs("s", ())),
         (
@@ -55,8 +54,7 @@ NORMALIZATION: tuple[Family, ...] = (
         runtime=4,
         variation="axes",
     ),
-    # Attention: a bias of the keys shifts each row of the scores, which Softmax ignores.
-    Family(
+    Family(  # attention: a bias of the keys shifts each row of the scores
         "normalization",
         (
             *inputs("q", (2, 3)),
@@ -76,8 +74,7 @@ NORMALIZATION: tuple[Family, ...] = (
         folded=(0,) * 6,
         variation="rows",
     ),
-    # Scales and biases after LayerNormalization and RMSNormalization: folded into their own.
-    Family(
+    Family(  # scales and biases that the normalisation's own take in
         "normalization",
         (
             *inputs("a", (3, 5)),
@@ -96,8 +93,7 @@ NORMALIZATION: tuple[Family, ...] = (
         folded=(1, 2, 0),
         variation="rows",
     ),
-    # RMSNormalization after subtracting the mean by hand: LayerNormalization.
-    Family(
+    Family(  # centring by hand
         "normalization",
         (*inputs("a", (3, 5)), *inputs("g", (5,), "g", True)),
         (
@@ -109,8 +105,7 @@ NORMALIZATION: tuple[Family, ...] = (
         runtime=3,
         variation="rows",
     ),
-    # Normalised sums: SkipLayerNormalization and SkipSimplifiedLayerNormalization.
-    Family(
+    Family(  # sums that are normalised
         "normalization",
         (*inputs("a y", (3, 5)), *inputs("g h b", (5,), "g", True)),
         (
@@ -123,8 +118,7 @@ NORMALIZATION: tuple[Family, ...] = (
         runtime=2,
         variation="rows",
     ),
-    *(
-        # BatchNormalization as a product and a sum by channel.
+    *(  # by channel: a product and a sum
         Family(
             "normalization",
             (
@@ -147,8 +141,7 @@ NORMALIZATION: tuple[Family, ...] = (
         )
         for shape in ((2, 3), (2, 3, 2, 5))
     ),
-    # Two BatchNormalizations in a row: one.
-    Family(
+    Family(  # one after the other
         "normalization",
         (
             *inputs("a", (2, 3)),
@@ -178,8 +171,7 @@ NORMALIZATION: tuple[Family, ...] = (
         shapes=frozenset({(2, 3), (1, 3), (3,)}),
         variation="rows",
     ),
-    # Scales of a layer's input and output: folded into its weights.
-    Family(
+    Family(  # scales of a layer's inputs and outputs
         "normalization",
         (
             *inputs("a", (3, 5)),
@@ -200,8 +192,7 @@ NORMALIZATION: tuple[Family, ...] = (
         shapes=frozenset({(3, 5), (3, 4), (5, 4), (4,), (5, 1)}),
         variation="matrix",
     ),
-    # BatchNormalization after MatMul or Gemm: folded into the weights and the bias.
-    Family(
+    Family(  # by channel, after a layer
         "normalization",
         (
             *inputs("a", (3, 5)),
@@ -231,8 +222,7 @@ NORMALIZATION: tuple[Family, ...] = (
         shapes=frozenset({(3, 5), (3, 4), (5, 4), (1, 4), (4,)}),
         variation="rows",
     ),
-    # Selected, cut and concatenated rows of normalised values: the selection may come first.
-    Family(
+    Family(  # rows apart
         "normalization",
         (*inputs("a y", (4, 5)), *inputs("g h", (5,), "g", True)),
         (
@@ -248,7 +238,6 @@ NORMALIZATION: tuple[Family, ...] = (
         variation="rows",
         split_axes=(-2,),
     ),
-    # The same for Softmax, and Transpose.
     Family(
         "normalization",
         inputs("a y", (4, 5)),
@@ -266,8 +255,7 @@ NORMALIZATION: tuple[Family, ...] = (
         variation="axes",
         split_axes=(-2,),
     ),
-    # Offsets and scales before InstanceNormalization, which its mean and variance remove.
-    Family(
+    Family(  # what an instance's mean takes away
         "normalization",
         (
             *inputs("a", (2, 4, 3, 2)),
@@ -288,8 +276,7 @@ NORMALIZATION: tuple[Family, ...] = (
         variation="",
         optional=True,
     ),
-    # Selected rows of layers and sums: the selection may come first.
-    Family(
+    Family(  # and what comes before
         "normalization",
         (
             *inputs("a y", (4, 6)),

@@ -1,7 +1,7 @@
-"""The grammar of pooling: operators that may come before or after it, and other names for it. Data only.
+"""The grammar of pooling: what may be computed before a pooling as well as after it, and what is a pooling. Data only.
 
-Windows of 2 x 2 over images that have many of them: if there are few windows, or large ones, all may have a positive
-maximum. A 1 x 1 Conv is tried with windows of stride 2: at stride 1 a Conv with any kernel satisfies the equation.
+Windows of 2 x 2 over images that give many of them: of few windows, or large ones, all may have a positive maximum.
+A stride of 2 leaves no choice but a Conv of single points where one of any kernel would do at a stride of 1.
 """
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int
 
 
 POOL: tuple[Family, ...] = (
-    # Increasing functions and MaxPool: either may come first.
-    _family(
+    _family(  # a function that grows commutes with a maximum
         inputs("x", _IMAGE),
         (
             _window("MaxPool", 2, 2, slots=_ONCE),
@@ -59,8 +58,7 @@ POOL: tuple[Family, ...] = (
         runtime=2,
         shapes=_SHAPES,
     ),
-    # MaxPool of sums, maxima, concatenated channels and batches.
-    _family(
+    _family(  # maxima of sums, of joined channels and batches
         (*inputs("x y", _IMAGE), *_SCALAR, *_CHANNELS),
         (
             _window("MaxPool", 2, 2, slots=_ONCE),
@@ -74,8 +72,7 @@ POOL: tuple[Family, ...] = (
         split_axes=(-3,),
         shapes=_SHAPES,
     ),
-    *(
-        # Averages are linear: sums, scales and concatenated channels may come before or after.
+    *(  # averages are linear
         _family(
             (*inputs("x y", _IMAGE), *_SCALAR, *_CHANNELS),
             (
@@ -89,8 +86,7 @@ POOL: tuple[Family, ...] = (
         )
         for average in (_window("AveragePool", 2, 2, slots=_ONCE), *unary("GlobalAveragePool", slots=_ONCE))
     ),
-    # A 1 x 1 Conv before an average or after it.
-    _family(
+    _family(  # a Conv of single points before an average or after it
         (
             *inputs("x", _IMAGE),
             *inputs("w", (3, 2, 1, 1), "w", True),
@@ -115,8 +111,7 @@ POOL: tuple[Family, ...] = (
         folded=(1, 1, 1, 0),
         shapes=frozenset({(3,), *((2, c, *size) for c in (2, 3) for size in ((4, 4), (2, 2), (1, 1)))}),
     ),
-    # Global pooling as a reduction.
-    _family(
+    _family(  # other names
         inputs("x", (2, 3, 4, 5)),
         (
             *unary("GlobalAveragePool GlobalMaxPool", slots=_ONCE),
@@ -129,8 +124,7 @@ POOL: tuple[Family, ...] = (
         runtime=2,
         elements=120,
     ),
-    # Pooling of pooled windows: one larger window.
-    _family(
+    _family(  # windows of windows
         inputs("x", (1, 2, 8, 8)),
         (
             *(_window(op, 2, stride) for op in ("MaxPool", "AveragePool") for stride in (1, 2)),
@@ -143,8 +137,7 @@ POOL: tuple[Family, ...] = (
         runtime=2,
         elements=128,
     ),
-    # A Pad before a window as the window's own pads.
-    _family(
+    _family(  # padding before a window, and in it
         inputs("x", _IMAGE),
         (
             *(_window("AveragePool", 2, pad=pad, counted=1, slots=_ONCE) for pad in (0, 1)),

@@ -1,6 +1,6 @@
 """The grammar of recurrent layers: a step written out, and steps one after the other. Data only.
 
-Gates have ONNX's names: input, output, forget and cell (g) of LSTM; update (z), reset and hidden (n) of GRU.
+Gates are called by ONNX's names: input, output, forget and cell (g) of LSTM; update (z), reset and hidden (n) of GRU.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from superopt.ops.recurrent import RECURRENT as OPERATORS
 __all__ = ["RECURRENT"]
 
 _GATES = {"GRU": "zrn", "LSTM": "iofg"}  # in the order of the operator
-_TORCH = {"GRU": "rzn", "LSTM": "ifgo"}  # in one matrix for all gates, as in PyTorch
-_ATTRS = {"GRU": {"linear_before_reset": 1}, "LSTM": {}}  # as in PyTorch
-_ROWS, _INPUTS, _HIDDEN = 3, 4, 2  # of a batch, of the input and of the state
+_TORCH = {"GRU": "rzn", "LSTM": "ifgo"}  # in one matrix for all of them, as PyTorch has it
+_ATTRS = {"GRU": {"linear_before_reset": 1}, "LSTM": {}}  # PyTorch's again
+_ROWS, _INPUTS, _HIDDEN = 3, 4, 2  # in a batch, read and kept
 _STATE = (_ROWS, _HIDDEN)
 
 
 def _weights(name: str, *shape: int) -> tuple[Variable, ...]:
-    """Return weights of each gate. They are not interchangeable: each has its place in the operator's weights."""
+    """Weights of each gate, which are not interchangeable: each has its place in the operator's own."""
     return tuple(Variable(f"{name}{gate}", shape, f"{name}{gate}", True) for gate in _GATES["LSTM"])
 
 
 def _gate(gate: str) -> tuple[Use, ...]:
-    """Return a w + h u + b, the input of a gate's activation. The enumeration finds which gate has which role."""
+    """a w + h u + b, before its activation; which gate acts as what is left to the enumeration."""
     return (
         Use("MatMul", {}, (2,), ("a", f"w{gate}"), made=f"a w{gate}"),
         Use("MatMul", {}, (2,), ("h", f"u{gate}"), made=f"h u{gate}"),
@@ -50,13 +50,13 @@ def _folded(op: str, made: str, *slots: str, arity: int = 1, **attrs: Any) -> Us
 
 
 def _beside(op: str, name: str, made: str, axis: int) -> Use:
-    """Return the concatenation of all gates' parameters, in the operator's order."""
+    """What there is of each gate as one, in the operator's own order of them."""
     gates = _GATES[op]
     return _folded("Concat", made, *(f"{name}{gate}" for gate in gates), arity=len(gates), axis=axis)
 
 
 def _parameters(name: str) -> tuple[Use, ...]:
-    """Return the matrices of all gates as one operand: their transposes, one below the other."""
+    """A matrix for each gate as one operand: their transposes, one below the other."""
     return (
         _beside("LSTM", name, f"{name} beside", -1),
         _folded("Transpose", f"{name} below", f"{name} beside", perm=(1, 0)),
@@ -65,13 +65,13 @@ def _parameters(name: str) -> tuple[Use, ...]:
 
 
 def _outputs(op: str, *slots: str) -> tuple[Use, ...]:
-    """Return all outputs of the operator."""
+    """All of them."""
     count = len(OPERATORS[op].states) + 1
     return tuple(Use(op, _ATTRS[op], (len(slots),), slots, index=k, made=f"{op}.{k}") for k in range(count))
 
 
 def _parts(op: str, name: str, axis: int, made: str, **kinds: Any) -> tuple[Use, ...]:
-    """Return the gates as parts of a value that holds all of them."""
+    """The gates of what has them all."""
     gates = _TORCH[op]
     return tuple(
         Use("Split", {"axis": axis}, (1,), (name,), index=k, parts=len(gates), made=f"{made}{gate}", **kinds)
@@ -80,11 +80,8 @@ def _parts(op: str, name: str, axis: int, made: str, **kinds: Any) -> tuple[Use,
 
 
 def _merged(op: str) -> tuple[tuple[Variable, ...], tuple[Use, ...]]:
-    """Return the variables and operators of a step with one matrix for all gates.
-
-    These are the step's operands, the contributions of the input and of the state, and the operator over the gates in
-    its own order.
-    """
+    """A step's operands, with all gates of a parameter in one; what is read and kept of them; and the operator, of
+    their parts in its own order."""
     rows = len(_GATES[op]) * _HIDDEN
     parameters = {"wa": (rows, _INPUTS), "wh": (rows, _HIDDEN), "b": (rows,), "d": (rows,)}
     states = "hc"[: len(OPERATORS[op].states)]
@@ -116,7 +113,7 @@ def _merged(op: str) -> tuple[tuple[Variable, ...], tuple[Use, ...]]:
 
 
 def _sequences(op: str) -> Family:
-    """Two sequences, one after the other: one sequence."""
+    """Two of them, one after the other."""
     rows, states = len(_GATES[op]) * _HIDDEN, "hc"[: len(OPERATORS[op].states)]
     before = (f"{state}|{op}.{k + 1}" for k, state in enumerate(states))
     return Family(
@@ -145,8 +142,7 @@ def _sequences(op: str) -> Family:
 _LSTM, _GRU = _merged("LSTM"), _merged("GRU")
 
 RECURRENT: tuple[Family, ...] = (
-    # A step of LSTM written out, with a bias for each gate.
-    Family(
+    Family(  # a step with a bias for each gate
         "recurrent",
         (
             *inputs("a", (_ROWS, _INPUTS)),
@@ -177,12 +173,11 @@ RECURRENT: tuple[Family, ...] = (
         runtime=25,
         folded=(3, 0, 0, 0, 9, 9, *[0] * 20),
         elements=48,
-        unfolded=True,  # Y_h is computed from a graph that is equal to Y_c
+        unfolded=True,  # Y_h is made of what Y_c is equal to
         joint="LSTM",
         variation="",
     ),
-    # A step of LSTM whose gates are parts of one sum, as in PyTorch's cells.
-    Family(
+    Family(  # a step whose gates are parts of one sum
         "recurrent",
         _LSTM[0],
         (
@@ -204,8 +199,7 @@ RECURRENT: tuple[Family, ...] = (
         joint="LSTM",
         variation="",
     ),
-    # A step of GRU that applies a gate to the part of the sum that the state gives, as in PyTorch's cells.
-    Family(
+    Family(  # a step that resets what a gate makes of the state
         "recurrent",
         _GRU[0],
         (
@@ -229,16 +223,14 @@ RECURRENT: tuple[Family, ...] = (
     ),
     _sequences("LSTM"),
     _sequences("GRU"),
-    # Between steps: a state with an axis of directions.
-    Family(
+    Family(  # between them: a state with an axis of directions
         "recurrent",
         inputs("x", (1, 2, 3)),
         (*axes("Unsqueeze", (-3,), slots=("Squeeze",)), *axes("Squeeze", (-3,), slots=("x",))),
         runtime=2,
         variation="axes",
     ),
-    # Before the steps: a sequence, read step by step.
-    Family(
+    Family(  # before them: a sequence, place by place
         "recurrent",
         inputs("s", (2, 2, 3)),
         (
@@ -249,8 +241,7 @@ RECURRENT: tuple[Family, ...] = (
         runtime=5,
         variation="",
     ),
-    # The same if the batch axis comes before the time axis.
-    Family(
+    Family(  # the same where the axis of the batch is before that of time
         "recurrent",
         inputs("s", (3, 2, 4)),
         (
@@ -262,8 +253,7 @@ RECURRENT: tuple[Family, ...] = (
         runtime=5,
         variation="",
     ),
-    # After the steps: a sequence put together from steps.
-    Family(
+    Family(  # after them: such a sequence, put together of steps
         "recurrent",
         inputs("s", (2, 3, 4)),
         (

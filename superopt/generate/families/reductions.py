@@ -1,4 +1,4 @@
-"""The grammar of reductions, and of operators that may come before or after them. Data only."""
+"""The grammar of reductions, and of what may be done before or after them. Data only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["REDUCTIONS"]
 
 
 def _reduce(names: str, *over: tuple[int, ...], keepdims: tuple[int, ...] = (1,), **kinds: Any) -> tuple[Use, ...]:
-    """Return reductions by each of the names over each set of axes."""
+    """Reductions by each of the names over each set of axes."""
     return tuple(
         Use(f"Reduce{name}", {"axes": a, "keepdims": k}, (1,), **kinds)
         for name in names.split()
@@ -29,7 +29,7 @@ _KINDS = ("Sum", "Mean", "Max")
 
 
 def _nested(*over: tuple[int, ...], keepdims: tuple[int, ...] = (0,)) -> tuple[Use, ...]:
-    """Return reductions of three kinds, each over results of itself only."""
+    """Reductions of three kinds, each over itself only."""
     return tuple(
         use
         for kind in _KINDS
@@ -40,8 +40,7 @@ def _nested(*over: tuple[int, ...], keepdims: tuple[int, ...] = (0,)) -> tuple[U
 
 
 REDUCTIONS: tuple[Family, ...] = (
-    # Scalars and constants along the axis, before or after a reduction.
-    Family(
+    Family(  # numbers that are added before or after
         "reductions",
         (*inputs("x", (3, 5)), *inputs("c", (3, 1)), *inputs("s", ())),
         (
@@ -53,8 +52,7 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=2,
         variation="axes",
     ),
-    # Reductions over several axes in a row: one.
-    Family(
+    Family(  # several axes, one after the other
         "reductions",
         inputs("x", (2, 3, 4)),
         (
@@ -64,8 +62,7 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=2,
         variation="axes",
     ),
-    # Reductions and Transposes between channels first and channels last.
-    Family(
+    Family(  # channels last, and first again
         "reductions",
         inputs("x", (2, 3, 4, 5)),
         (
@@ -77,8 +74,7 @@ REDUCTIONS: tuple[Family, ...] = (
         variation="axes",
         optional=True,
     ),
-    # Reductions of sums, maxima and concatenated values.
-    Family(
+    Family(  # of sums, and of what is joined
         "reductions",
         inputs("x y", (3, 5)),
         (
@@ -93,8 +89,7 @@ REDUCTIONS: tuple[Family, ...] = (
         variation="axes",
         optional=True,
     ),
-    # Reductions across the axis of a Concat, and Transpose.
-    Family(
+    Family(  # across the axis of what is joined
         "reductions",
         inputs("x y", (3, 5)),
         (
@@ -107,8 +102,7 @@ REDUCTIONS: tuple[Family, ...] = (
         variation="axes",
         optional=True,
     ),
-    # Norms and logarithmic sums, written out.
-    Family(
+    Family(  # by their parts
         "reductions",
         inputs("a", (3, 5)),
         (
@@ -135,8 +129,7 @@ REDUCTIONS: tuple[Family, ...] = (
         variation="axes",
         optional=True,
     ),
-    # Sums of products with weights: the sum may be taken of the weights.
-    Family(
+    Family(  # products with weights
         "reductions",
         (
             *inputs("x", (3, 5)),

@@ -7,10 +7,7 @@ from functools import cached_property
 
 from superopt.ir.term import Term, topological
 
-__all__ = ["MOVING", "GraphIndex", "index_key", "node_of", "run_time_terms"]
-
-# Operators that only move data. Several of them in a row can be one.
-MOVING = frozenset({"Concat", "Flatten", "Gather", "Reshape", "Slice", "Split", "Squeeze", "Transpose", "Unsqueeze"})
+__all__ = ["GraphIndex", "index_key", "node_of", "run_time_terms"]
 
 
 def node_of(value: Term) -> Term:
@@ -64,11 +61,7 @@ class GraphIndex:
 
     @cached_property
     def _ancestors(self) -> dict[Term, int]:
-        """For each term, a bit mask (by position) of the run-time terms that it is computed from, and itself.
-
-        Each expanded graph has an index, so this is a hot path: index and masks of a MobileOne block of 17 terms take
-        0.06 ms, `networkx.ancestors` of its terms 0.12 ms.
-        """
+        """For each term, a bit mask (by position) of the run-time terms that it is computed from, and itself."""
         masks: dict[Term, int] = {}
         for term, position in self.position.items():
             mask = 0

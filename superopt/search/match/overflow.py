@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
-from superopt.search.match.graph_index import MOVING
+from superopt.ops.properties import adds_up, is_scaling, linear_operands, uses_function
 
 __all__ = ["adds_exponentials", "may_overflow", "moves_factors_across_sums"]
 
 # The largest power of e in float32 and bfloat16 is e^88. Half of the exponent is left for sums and products.
 _MAX_SHIFT = 44
-
-_FACTORS = frozenset({"Div", "Mul"})
-_SUMS = frozenset({"Conv", "ConvTranspose", "Einsum", "FusedMatMul", "Gemm", "MatMul", "ReduceMean", "ReduceSum"})
-_LINEAR = _FACTORS | _SUMS | MOVING | {"Add", "Out", "Sub", "Sum"}
 
 
 def adds_exponentials(rule: Rule) -> bool:
@@ -31,7 +28,11 @@ def adds_exponentials(rule: Rule) -> bool:
 
 
 def _count_exponentials(terms: tuple[Term, ...]) -> int:
-    return sum(term.op == "Exp" for term in topological(terms))
+    return sum(_is_exponential(term) for term in topological(terms))
+
+
+def _is_exponential(term: Term) -> bool:
+    return uses_function(term.op, "exp")
 
 
 def may_overflow(rule: Rule) -> bool:
@@ -42,7 +43,7 @@ def may_overflow(rule: Rule) -> bool:
     """
     if not adds_exponentials(rule):
         return False
-    return not all(_is_bounded(term.inputs[0]) for term in topological(rule.rhs) if term.op == "Exp")
+    return not all(_is_bounded(term.inputs[0]) for term in topological(rule.rhs) if _is_exponential(term))
 
 
 def _is_bounded(exponent: Term | None) -> bool:
@@ -66,16 +67,25 @@ def moves_factors_across_sums(before: Collection[Term], after: Collection[Term])
     This matters in float16, whose largest number is 65504: models scale queries because q k would overflow, and
     (q s) k does not. Operators that contain the whole sum scale it themselves.
     """
-    return any(term.op in _SUMS for term in after) and _factors_inside(before) != _factors_inside(after)
+    return any(adds_up(term.op) for term in after) and _factors_inside(before) != _factors_inside(after)
 
 
 def _factors_inside(terms: Collection[Term]) -> int:
     """Return the number of these terms that are a Mul or Div below a sum among these terms, directly or not."""
     inside: set[Term] = set()
-    stack = [i for term in terms if term.op in _SUMS for i in term.inputs]
+    stack = [used for term in terms if adds_up(term.op) for used in term.inputs]
     while stack:
         term = stack.pop()
-        if term in terms and term is not None and term not in inside and term.op in _LINEAR:
+        if term in terms and term is not None and term not in inside and (linear := _linear_inputs(term)):
             inside.add(term)
-            stack.extend(term.inputs)
-    return sum(term.op in _FACTORS for term in inside)
+            stack.extend(linear)
+    return sum(is_scaling(term.op) for term in inside)
+
+
+def _linear_inputs(term: Term) -> list[Term | None]:
+    """Return the operands to which the term's elements are linear: a factor of one is a factor of the term."""
+    if term.op == "Out":
+        return list(term.inputs)
+    linear = linear_operands(term.op)
+    variadic = OPERATORS[term.op].inputs[1] is None if term.op in OPERATORS else False  # all operands are alike
+    return [used for k, used in enumerate(term.inputs) if k in linear or (variadic and linear)]

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 
 from superopt.ir.term import Term
+from superopt.ops.properties import rearranges
 from superopt.search.cost.epilogue_fusion import EPILOGUES
-from superopt.search.match.graph_index import MOVING, node_of
+from superopt.search.match.graph_index import node_of
 from superopt.search.region import Region, extract_region
 
 __all__ = ["cut_into_regions", "cut_positions"]
@@ -131,7 +132,7 @@ def _belongs_to(term: Term, before: Term) -> bool:
     """Return True if the runtime fuses `term` into `before`, or rules rewrite both together."""
     if term.op == "LayerNormalization":
         return before.op in ("Add", "Sum") and term.inputs[0] is before
-    if before.op == "Concat" or (before.op in MOVING and term.op in MOVING):
+    if before.op == "Concat" or (rearranges(before.op) and rearranges(term.op)):
         return before in term.inputs
     return term.op in EPILOGUES and term.inputs[0] is before and before.op not in EPILOGUES - {"BatchNormalization"}
 

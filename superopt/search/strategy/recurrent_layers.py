@@ -14,6 +14,7 @@ from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
+from superopt.ops.properties import moves
 from superopt.ops.recurrent import RECURRENT
 from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.commutative import guided_orders
@@ -23,7 +24,6 @@ from superopt.search.match.signature_check import Check
 
 __all__ = ["RecurrentLayers", "find_cells", "find_chains"]
 
-_DATA_MOVEMENT = frozenset({"Concat", "Gather", "Out", "Split", "Squeeze", "Unsqueeze", "Var"})
 _MAX_CONCAT_OPERANDS = 256  # that a rule about their origin is written for: what the prover can do
 
 # A rule, and the terms that are its roots.
@@ -159,7 +159,8 @@ def _removes_movement(rule: Rule) -> bool:
     left, right = rule.lhs[0], rule.rhs[0]
     if (left.op, right.op) == ("Concat", "Transpose") and right.inputs[0] is not None:
         right = right.inputs[0]
-    return len(rule.lhs) == 1 and right.op == "Var" and all(t.op in _DATA_MOVEMENT for t in topological(rule.lhs))
+    moved = all(t.op in ("Out", "Var") or moves(t.op) for t in topological(rule.lhs))
+    return len(rule.lhs) == 1 and right.op == "Var" and moved
 
 
 def _find_needless_movement(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:

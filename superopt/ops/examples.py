@@ -1,0 +1,183 @@
+"""A small use of each operator, found from its type rules: operands of symbolic sizes, attributes by their names."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from superopt.ir.dim import Size, Sizes, evaluate, symbol, symbols_of
+from superopt.ir.infer import make
+from superopt.ir.operator import OPERATORS, IllTyped, Operator
+from superopt.ir.term import Term, var
+from superopt.ir.types import TensorType
+from superopt.ops.algebra import Algebra
+from superopt.ops.definition import NoSemantics
+from superopt.ops.meaning import Meaning
+from superopt.ops.recorder import Recorder
+
+__all__ = ["Example", "example"]
+
+_RANKS = (2, 3, 4, 1, 0)
+# Attributes whose default leaves out a part of the definition.
+_INSTEAD_OF_DEFAULTS = {"bound_low": 0.0, "bound_high": 1.0}
+# Values to try for attributes without a default, by their names and the rank of the first operand.
+_ATTRS: Mapping[str, Callable[[int], Sequence[Any]]] = {
+    "activation": lambda rank: ["Relu"],
+    "axes": lambda rank: [(-1,)],
+    "axis": lambda rank: [-1],
+    "blocksize": lambda rank: [2],
+    "delta": lambda rank: [1.0],
+    "dilations": lambda rank: [(1,) * (rank - 2)],
+    "ends": lambda rank: [(2,)],
+    "equation": lambda rank: ["ab,bc->ac"],
+    "group": lambda rank: [1],
+    "indices": lambda rank: [(0, 2)],
+    "kernel_shape": lambda rank: [(2,) * (rank - 2)],
+    "n": lambda rank: [3],
+    "num_groups": lambda rank: [2],
+    "num_heads": lambda rank: [2],
+    "output_padding": lambda rank: [(0,) * (rank - 2)],
+    "pads": lambda rank: [(1,) * (2 * rank), (0,) * (2 * rank - 4)],
+    "perm": lambda rank: [tuple(reversed(range(rank)))],
+    "repeats": lambda rank: [(2,) * rank],
+    "scales": lambda rank: [(2,) * rank],
+    "shape": lambda rank: [(-1,), (5, 1, 1), (2, 2), (2, 2, 1)],
+    "split": lambda rank: [(1, 1)],
+    "start": lambda rank: [0.0],
+    "starts": lambda rank: [(1,)],
+    "steps": lambda rank: [(1,)],
+    "strides": lambda rank: [(1,) * (rank - 2)],
+    "to": lambda rank: ["int32"],
+    "value_floats": lambda rank: [(0.0, 1.0, 2.0, 3.0)],
+}
+
+
+@dataclass(frozen=True)
+class Example:
+    """A typed term of the operator, over variables called 0, 1, 2, ..."""
+
+    term: Term
+
+    @property
+    def operator(self) -> Operator:
+        """The operator's entry."""
+        return OPERATORS[self.term.op]
+
+    @property
+    def shapes(self) -> tuple[Sizes, ...]:
+        """The operands' shapes."""
+        return tuple(_type(used).shape or () for used in self.term.inputs)
+
+    @property
+    def dtypes(self) -> tuple[str, ...]:
+        """The operands' element types."""
+        return tuple(_type(used).dtype for used in self.term.inputs)
+
+    @property
+    def shape(self) -> Sizes:
+        """The shape of the first output."""
+        return _type(self.term).shape or ()
+
+    @property
+    def dtype(self) -> str:
+        """The element type of the first output."""
+        return _type(self.term).dtype
+
+    @property
+    def index(self) -> Sizes:
+        """The place that `read` looks at: any."""
+        return tuple(0 if size == 1 else symbol(f"i!{d}") for d, size in enumerate(self.shape))
+
+    def read(self, algebra: Algebra) -> Any:
+        """Return the scalar of the first output at `index` in an algebra."""
+        return Meaning(algebra).scalar(self.term.out(0) if len(self.term.types) > 1 else self.term, self.index)
+
+
+def _type(term: Term | None) -> TensorType:
+    assert term is not None and term.types[0] is not None
+    return term.types[0]
+
+
+@cache
+def example(op: str) -> Example | None:
+    """Return the first use of the operator that its type rules and its definition admit, or None if it is unknown.
+
+    It has all its optional operands, and two where it may have any number.
+    """
+    operator = OPERATORS.get(op)
+    if operator is None:
+        return None
+    for steps in (None, 1):
+        for found in _typed(operator, steps):
+            try:
+                found.read(Recorder())
+            except NoSemantics:  # the first axis must have a known size
+                break
+            return found
+    raise LookupError(f"no example of {op} is found: an attribute needs a value in {__name__}")
+
+
+def _typed(operator: Operator, first: Size | None) -> Iterator[Example]:
+    least, most = operator.inputs
+    count = max(2, least) if most is None else most
+    same = [(rank,) * count for rank in _RANKS]
+    dtypes = _dtypes(operator, count)
+    for ranks in dict.fromkeys([*same, *itertools.product(_RANKS, repeat=count)]):
+        shapes = [[symbol(f"n{k}!{d}") for d in range(rank)] for k, rank in enumerate(ranks)]
+        sizes: list[Sizes] = [tuple(shape) for shape in shapes]
+        if first is not None and sizes and sizes[0]:
+            sizes[0] = (first, *sizes[0][1:])
+        for attrs in _attributes(operator, ranks[0] if ranks else 2):
+            try:
+                known = _consistent(operator, sizes, attrs)
+                types = map(TensorType, dtypes, known)
+                yield Example(make(operator.name, [var(str(k), type) for k, type in enumerate(types)], attrs))
+            except (IllTyped, IndexError, ValueError, TypeError):
+                continue
+
+
+def _consistent(operator: Operator, shapes: Sequence[Sizes], attrs: Mapping[str, Any]) -> tuple[Sizes, ...]:
+    """Return the operands' shapes with symbols exchanged for what the type rule says that they are equal to."""
+    needs: list[tuple[Size, Size]] = []
+
+    def need(relation: str, left: Size, right: Size) -> None:
+        if relation == "==":
+            needs.extend([(left, right), (right, left)])
+
+    while True:
+        needs.clear()
+        operator.shape_rule(shapes, attrs, need)
+        known = {name: other for one, other in needs if (name := _name(one)) and name not in symbols_of(other)}
+        if not known:
+            return tuple(shapes)
+        first = dict([next(iter(known.items()))])
+        shapes = [tuple(evaluate(size, first) for size in shape) for shape in shapes]
+
+
+def _name(size: Size) -> str | None:
+    """Return the name of a size that is a symbol and nothing more."""
+    only = symbols_of(size)
+    return next(iter(only)) if len(only) == 1 and size == symbol(*only) else None
+
+
+def _dtypes(operator: Operator, count: int) -> tuple[str, ...]:
+    """The element types of operands: real numbers, else truth values, else a mask and real numbers."""
+    choices = (("float",) * count, ("bool",) * count, ("bool", *["float"] * (count - 1)))
+    attrs = {"to": "int32", **dict(next(_attributes(operator, 2)))}
+    for dtypes in choices[:-1] if count < 2 else choices:
+        try:
+            operator.dtype_rule(dtypes, attrs, "float")
+        except IllTyped:
+            continue
+        return dtypes
+    raise LookupError(f"no element types are found for {operator.name}")
+
+
+def _attributes(operator: Operator, rank: int) -> Iterator[Mapping[str, Any]]:
+    instead = {name: value for name, value in _INSTEAD_OF_DEFAULTS.items() if name in operator.attrs}
+    open_names = [name for name in operator.attrs if name not in operator.defaults]
+    for values in itertools.product(*(_ATTRS[name](rank) for name in open_names)):
+        yield {**operator.defaults, **instead, **dict(zip(open_names, values, strict=True))}

@@ -1,0 +1,282 @@
+"""Properties of operators, read off their definitions at a small example (`superopt.ops.examples`).
+
+They hold for the operator in general, not for one use: Einsum counts as the matrix product, Pad as one that pads. No
+proof rests on them; the kernel has `superopt.ops.movement`. An operator that is not registered has none of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+
+from superopt.ir.dim import Size
+from superopt.ops.examples import Example, example
+from superopt.ops.recorder import Expression, Recorder
+
+__all__ = [
+    "adds_up", "changes_shape_only", "contracts", "expression", "is_matrix_product", "is_polynomial", "is_product",
+    "is_scaling", "jumps", "linear_operands", "moves", "rearranges", "reduces", "rounds_at_most_once", "summand",
+    "uses_function",
+]  # fmt: skip
+
+_LEAVES = frozenset({"access", "constant", "entry", "real"})
+
+
+@cache
+def _recorded(op: str) -> tuple[Expression, Example] | None:
+    found = example(op)
+    return None if found is None else (found.read(Recorder()), found)
+
+
+def expression(op: str) -> Expression | None:
+    """Return the scalar of the operator's first output at its example, or None for an unknown operator."""
+    found = _recorded(op)
+    return None if found is None else found[0]
+
+
+def _all(root: Expression) -> Iterator[Expression]:
+    """Yield each subexpression once."""
+    seen: set[int] = set()
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if id(node) not in seen:
+            seen.add(id(node))
+            yield node
+            stack.extend(node.args)
+
+
+def _operand(access: Expression) -> int:
+    assert isinstance(access.detail, tuple)
+    return int(access.detail[0])
+
+
+@cache
+def moves(op: str) -> bool:
+    """Return True if each element is an element of an operand or a constant, by its place or by a mask of truth values.
+
+    There is no arithmetic, so that this is exact in each element type. A conversion between types is no movement.
+    """
+    found = _recorded(op)
+    if found is None:
+        return False
+    root, at = found
+    moved = all(node.head in _LEAVES | {"piecewise"} or _is_mask(node, at) for node in _all(root))
+    return moved and all(at.dtype == at.dtypes[_operand(n)] for n in _data(root, at) if n.head == "access")
+
+
+@cache
+def rearranges(op: str) -> bool:
+    """Return True if each element is an element of an operand, by its place: no constant is filled in, as Pad does."""
+    root = expression(op)
+    return root is not None and moves(op) and all(node.head in ("access", "piecewise") for node in _all(root))
+
+
+def _is_mask(node: Expression, at: Example) -> bool:
+    """A choice by an element of truth values."""
+    return node.head == "choose" and node.args[0].head == "access" and at.dtypes[_operand(node.args[0])] == "bool"
+
+
+def _data(root: Expression, at: Example) -> Iterator[Expression]:
+    """Yield the subexpressions that are no masks."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(node.args[1:] if _is_mask(node, at) else node.args)
+
+
+@cache
+def changes_shape_only(op: str) -> bool:
+    """Return True if each element keeps its place in row-major order, as in Reshape: such an operator is a view."""
+    found = _recorded(op)
+    if found is None or found[0].head != "access":
+        return False
+    root, at = found
+    assert isinstance(root.detail, tuple)
+    return _offset(at.shapes[_operand(root)], root.detail[1]) == _offset(at.shape, at.index)
+
+
+def _offset(shape: tuple[Size, ...], index: tuple[Size, ...]) -> Size:
+    offset: Size = 0
+    for size, place in zip(shape, index, strict=True):
+        offset = offset * size + place
+    return offset
+
+
+@cache
+def linear_operands(op: str) -> frozenset[int]:
+    """Return the operands to whose elements the result is linear or affine, the other operands being fixed.
+
+    x / y is linear in x, LayerNormalization in its scale and its bias.
+    """
+    found = _recorded(op)
+    if found is None:
+        return frozenset()
+    root, at = found
+    return frozenset(k for k in range(len(at.shapes)) if _degree(root, at, k) == 1)
+
+
+def _degree(root: Expression, at: Example, operand: int) -> int | None:
+    """Return the degree of the expression as a polynomial in an operand's elements, or None where it is none."""
+    known: dict[int, int | None] = {}
+
+    def of(node: Expression) -> int | None:
+        if id(node) not in known:
+            known[id(node)] = _compute(node)
+        return known[id(node)]
+
+    def _compute(node: Expression) -> int | None:
+        if node.head == "access":
+            return int(_operand(node) == operand)
+        degrees = [of(arg) for arg in node.args]
+        if all(degree == 0 for degree in degrees):
+            return 0
+        if None in degrees:
+            return None
+        whole = [degree for degree in degrees if degree is not None]
+        if node.head == "multiply":
+            return sum(whole)
+        if node.head in ("add", "piecewise", "sum", "where"):
+            return max(whole)
+        return max(whole[1:]) if _is_mask(node, at) and not whole[0] else None
+
+    return of(root)
+
+
+@cache
+def is_polynomial(op: str) -> bool:
+    """Return True if the elements are sums of products of the operands' elements, with whole coefficients.
+
+    So they are where the operands hold polynomials, as computed shapes do.
+    """
+    found = _recorded(op)
+    if found is None:
+        return False
+    heads = _LEAVES - {"real"} | {"add", "multiply", "sum", "product", "piecewise"}
+    numbers = (n.detail for n in _all(found[0]) if n.head == "constant")
+    whole = all(getattr(value, "denominator", 1) == 1 for value in numbers)
+    return whole and found[1].dtype != "bool" and all(node.head in heads for node in _all(found[0]))
+
+
+@cache
+def adds_up(op: str) -> bool:
+    """Return True if the result is a sum along some axis, linear in each operand: products of matrices, means."""
+    found = _recorded(op)
+    summed = found is not None and any(node.head == "sum" for node in _all(found[0]))
+    return found is not None and summed and len(linear_operands(op)) == len(found[1].shapes)
+
+
+@cache
+def reduces(op: str) -> bool:
+    """Return True if an element is a sum, product or maximum along some axis."""
+    root = expression(op)
+    return root is not None and any(node.head in ("sum", "product", "supremum") for node in _all(root))
+
+
+@cache
+def contracts(op: str) -> bool:
+    """Return True if the operator has sums of products of two different elements, as Conv and MatMul have."""
+    root = expression(op)
+    return root is not None and any(node.head == "sum" and is_product(summand(node)) for node in _all(root))
+
+
+def is_product(node: Expression) -> bool:
+    """Return True for a product of two different factors that both depend on operands: a square is none."""
+    return node.head == "multiply" and all(arg.reads for arg in node.args) and node.args[0] is not node.args[1]
+
+
+def summand(node: Expression) -> Expression:
+    """Return what a sum, or a sum of sums, adds up."""
+    while node.head in ("sum", "where"):
+        (node,) = node.args
+    return node
+
+
+@cache
+def is_matrix_product(op: str) -> bool:
+    """Return True for sums of products along one axis, linear in each operand: MatMul, and not Conv."""
+    root = expression(op)
+    return root is not None and contracts(op) and adds_up(op) and sum(node.head == "sum" for node in _all(root)) == 1
+
+
+@cache
+def is_scaling(op: str) -> bool:
+    """Return True if the first operand is multiplied or divided by another one, element by element."""
+    root = expression(op)
+    return root is not None and is_product(root) and 0 in linear_operands(op)
+
+
+@cache
+def uses_function(op: str, function: str) -> bool:
+    """Return True if the operator is that function of its operands, and no more."""
+    root = expression(op)
+    applied = root is not None and (root.head, root.detail) == ("apply", function)
+    return root is not None and applied and all(arg.head == "access" for arg in root.args)
+
+
+# Functions that IEEE 754 and every runtime compute without a rounding.
+_WITHOUT_ROUNDING = ("floor", "from_real_to_", "round", "to_")
+
+
+@cache
+def rounds_at_most_once(op: str) -> bool:
+    """Return True if the result is the same in each runtime: movement, comparisons, rounding to integers, or what
+    `Operator.ieee` says. Largest elements are left out, for zeros of two signs."""
+    found = _recorded(op)
+    return found is not None and (bool(found[1].operator.ieee) or _is_unrounded(found[0]))
+
+
+def _is_unrounded(node: Expression) -> bool:
+    if node.head == "choose":  # a difference that is only compared with 0 has the sign of the exact one
+        value, *sides = node.args
+        return all(map(_is_unrounded, (*(value.args if value.head == "add" else (value,)), *sides)))
+    sign = node.head == "multiply" and node.args[0].is_minus_one
+    known = node.head == "apply" and str(node.detail).startswith(_WITHOUT_ROUNDING)
+    return (node.head in _LEAVES | {"piecewise"} or sign or known) and all(map(_is_unrounded, node.args))
+
+
+# Functions that jump; a power of a negative number is real where the exponent is whole, and only there.
+_JUMPING = frozenset({"floor", "round", "power", "truncated_quotient"})
+
+
+@cache
+def jumps(op: str) -> bool:
+    """Return True for a discontinuous function of real numbers: small differences of operands do not stay small."""
+    found = _recorded(op)
+    return found is not None and any(_jumps(node, found[1]) for node in _all(found[0]))
+
+
+def _jumps(node: Expression, at: Example) -> bool:
+    if node.head == "apply":
+        return node.detail in _JUMPING
+    if node.head != "choose" or _is_mask(node, at):
+        return False
+    value, yes, no = node.args
+    ends = [_value(side, {id(value): 0.0}) for side in (yes, no)]
+    return node.detail == "==" or ends[0] is None or ends[0] != ends[1]
+
+
+# Those in terms of which branches of continuous functions are defined.
+_VALUES: Mapping[str, Callable[[float], float]] = {"exp": math.exp}
+
+
+def _value(node: Expression, known: dict[int, float]) -> float | None:
+    """Return the number that an expression is where those subexpressions have known values; other operands' elements
+    are some number or other. None: it is not worked out."""
+    if id(node) in known:
+        return known[id(node)]
+    if node.head == "constant":
+        return float(node.detail)  # type: ignore[arg-type]
+    if node.head in ("access", "real"):
+        return 0.3
+    parts = [_value(arg, known) for arg in node.args]
+    numbers = [part for part in parts if part is not None]
+    if len(numbers) < len(parts) or not parts:
+        return None
+    if node.head == "add":
+        return sum(numbers)
+    if node.head == "multiply":
+        return math.prod(numbers)
+    return _VALUES[str(node.detail)](*numbers) if node.head == "apply" and node.detail in _VALUES else None

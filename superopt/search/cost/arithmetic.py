@@ -1,0 +1,251 @@
+"""The arithmetic of an operator, counted in its definition at the sizes at hand.
+
+The definition says how the scalar at one index is computed. A subexpression is the element of an intermediate tensor,
+whose indices are those that occur in it: its operation counts once for each element of that tensor. So the mean in
+LayerNormalization is computed once a row, and the exponentials in Softmax, which occur as x[i] and in a sum over x[k],
+once an element (subexpressions that differ in the names of their indices only are one tensor).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from superopt.ir.dim import Atom, Dim, Quotient, Size, evaluate, symbol, symbols_of
+from superopt.ir.term import Term, var
+from superopt.ir.types import TensorType
+from superopt.ops.meaning import Meaning
+from superopt.ops.properties import is_product, moves, summand
+from superopt.ops.recorder import Expression, Recorder
+
+__all__ = ["Work", "arithmetic"]
+
+# Additions, multiplications or comparisons that a function of one number takes: the polynomial that kernels use.
+_FUNCTIONS: Mapping[str, int] = {
+    "erf": 16, "exp": 8, "log": 10, "power": 18, "reciprocal": 4, "sigmoid": 12, "sqrt": 4, "tanh": 12,
+    "truncated_quotient": 4,
+}  # fmt: skip
+
+
+class Work(NamedTuple):
+    """Numbers of additions, multiplications and the like: in sums of products, and in all else."""
+
+    dense: int = 0
+    scalar: int = 0
+
+
+@lru_cache(maxsize=1 << 14)
+def arithmetic(
+    op: str,
+    attrs: tuple[tuple[str, Any], ...],
+    inputs: tuple[TensorType | None, ...],
+    results: tuple[TensorType | None, ...],
+) -> Work:
+    """Count the arithmetic of an operator whose operands and results have these types, all of known sizes."""
+    if moves(op):
+        return Work()
+    operands = [None if type is None else var(str(k), type) for k, type in enumerate(inputs)]
+    term = Term.of(op, operands, dict(attrs), results)
+    result = results[0]
+    assert result is not None
+    shape = result.shape or ()
+    index = tuple(symbol(f"i!{d}") for d in range(len(shape)))
+    root = Meaning(Recorder()).scalar(term.out(0) if len(results) > 1 else term, index)
+    count = _Count({f"i!{d}": size for d, size in enumerate(shape) if isinstance(size, int)}).of(root)
+    elements = math.prod(size for size in shape if isinstance(size, int))
+    # The definitions write logic and comparisons as arithmetic with 0 and 1. A conversion that changes no number, and
+    # a change of sign that no other operation takes in, are an instruction, too.
+    if (result.dtype == "bool" and not count.loops) or not count.dense + count.scalar:
+        moved = root.head == "access" and all(type is None or type.dtype == result.dtype for type in inputs)
+        return Work() if moved else Work(scalar=elements)
+    return Work(count.dense, count.scalar)
+
+
+class _Tensor(NamedTuple):
+    """A subexpression as an intermediate tensor."""
+
+    form: int  # equal for expressions that differ in the names of their indices only
+    indices: tuple[Atom, ...]  # in the order in which they occur; quotients of indices are indices of their own
+    equations: frozenset[Size]  # that hold where the element is not 0
+
+
+class _Count:
+    """The arithmetic of one expression."""
+
+    def __init__(self, sizes: Mapping[str, int]) -> None:
+        self._sizes = dict(sizes)
+        self._forms: dict[Hashable, int] = {}
+        self._tensors: dict[int, _Tensor] = {}
+        self._outer: set[int] = set()  # sums of sums: the inner ones add up all terms
+        self._dense: set[int] = set()  # forms of what sums of products multiply
+        self._counted: dict[int, tuple[int, bool]] = {}
+        self.loops = False
+
+    def of(self, root: Expression) -> _Count:
+        """Count the expression. Returns self."""
+        order = _in_order(root)
+        for node in reversed(order):  # sums before what is in them, for the sizes of their indices
+            if node.head in ("sum", "product", "supremum"):
+                self._enter(node)
+        for node in order:
+            self._tensors[id(node)] = self._tensor(node)
+        for node in order:
+            if node.head == "sum":
+                self._mark(summand(node))
+        for node in order:
+            operations, elements = self._operations(node)
+            form = self._tensors[id(node)].form
+            count = operations * elements
+            if count > self._counted.get(form, (0, False))[0]:
+                self._counted[form] = count, (node.head == "sum" and is_product(summand(node))) or form in self._dense
+        return self
+
+    @property
+    def dense(self) -> int:
+        """Operations in sums of products."""
+        return sum(count for count, dense in self._counted.values() if dense)
+
+    @property
+    def scalar(self) -> int:
+        """All other operations."""
+        return sum(count for count, dense in self._counted.values() if not dense)
+
+    def _enter(self, node: Expression) -> None:
+        self.loops = True
+        for index, size in _bound(node):
+            (name,) = symbols_of(index)
+            self._sizes[name] = self._largest(size)
+        if node.head == "sum" and _below_conditions(node.args[0]).head == "sum":
+            self._outer.add(id(node))
+
+    def _mark(self, node: Expression) -> None:
+        """Count the multiplications of a product of operands' elements with the sum that it is in."""
+        if is_product(node):
+            self._dense.add(self._tensors[id(node)].form)
+            for factor in node.args:
+                if all(arg.head == "access" for arg in factor.args):
+                    self._mark(factor)
+
+    def _tensor(self, node: Expression) -> _Tensor:
+        parts = [self._tensors[id(arg)] for arg in node.args]
+        own = list(_atoms(node))
+        indices = list(dict.fromkeys([*(atom for part in parts for atom in part.indices), *own]))
+        place = {atom: k for k, atom in enumerate(indices)}
+        children = tuple((part.form, tuple(place[atom] for atom in part.indices)) for part in parts)
+        key = (node.head, _renamed(node, place), children)
+        form = self._forms.setdefault(key, len(self._forms))
+        equations = frozenset[Size]().union(*(part.equations for part in parts))
+        if node.head == "where" and isinstance(node.detail, tuple):
+            equations |= {guard.value for guard in node.detail if guard.relation == "=="}
+        if node.head in ("sum", "product", "supremum"):
+            gone = {name for index, _ in _bound(node) for name in symbols_of(index)}
+            indices = [atom for atom in indices if gone.isdisjoint(_names(atom))]
+            equations = frozenset(e for e in equations if gone.isdisjoint(symbols_of(e)))
+        return _Tensor(form, tuple(indices), equations)
+
+    def _elements(self, node: Expression) -> int:
+        """The number of elements that are not 0 by a condition."""
+        tensor = self._tensors[id(node)]
+        plain = {atom for atom in tensor.indices if isinstance(atom, str)}
+        sizes = {atom: self._sizes.get(atom, 1) for atom in plain}
+        total = math.prod(sizes.values())
+        for atom in tensor.indices:  # a quotient of other indices that occur is no index more
+            if isinstance(atom, Quotient) and not _names(atom) <= plain:
+                total *= self._largest(Dim((((atom,), 1),))) + 1
+        for equation in tensor.equations:  # it says what one of its indices is
+            total //= max((sizes[name] for name in symbols_of(equation) if name in sizes), default=1)
+        return total
+
+    def _largest(self, size: Size) -> int:
+        """Return the value of a polynomial of indices where all are as large as they get."""
+        known: dict[str, Size] = {name: self._sizes.get(name, 1) - 1 for name in symbols_of(size)}
+        value = evaluate(size, known)
+        return value if isinstance(value, int) else 0
+
+    def _operations(self, node: Expression) -> tuple[int, int]:
+        """Return the operations for each element, and the number of elements."""
+        if not node.reads:  # numbers are computed when a session is made
+            return 0, 0
+        if node.head in ("add", "maximum"):
+            return len(node.args) - 1, self._elements(node)
+        if node.head == "multiply":
+            return int(node.args[0].detail not in (1, -1)), self._elements(node)  # a sign goes with what takes it in
+        if node.head == "apply":
+            wraps = str(node.detail).startswith("to_")  # as integers do by themselves
+            return 0 if wraps else _FUNCTIONS.get(str(node.detail), 1), self._elements(node)
+        if node.head == "choose":
+            return 1, self._elements(node)
+        if node.head == "sum" and any(isinstance(size, Dim) for _, size in _bound(node)):
+            return 1, self._elements(node)  # up to an index: the sum so far is known
+        if node.head in ("sum", "product", "supremum"):
+            return int(id(node) not in self._outer), self._elements(node.args[0])
+        return 0, 0
+
+
+def _in_order(root: Expression) -> list[Expression]:
+    """Return all subexpressions once, parts before the whole."""
+    order: dict[int, Expression] = {}
+    stack = [root]
+    while stack:
+        node = stack[-1]
+        missing = [arg for arg in node.args if id(arg) not in order]
+        if missing and id(node) not in order:
+            stack.extend(missing)
+        else:
+            order.setdefault(id(stack.pop()), node)
+    return list(order.values())
+
+
+def _below_conditions(node: Expression) -> Expression:
+    while node.head == "where":
+        (node,) = node.args
+    return node
+
+
+def _bound(node: Expression) -> list[tuple[Size, Size]]:
+    """Return the indices that a sum, product or supremum binds, with their sizes."""
+    assert isinstance(node.detail, tuple)
+    indices, sizes = node.detail
+    return list(zip(indices, sizes, strict=True))
+
+
+def _sizes_in(node: Expression) -> Iterable[Size]:
+    """Return the indices and the conditions that an expression mentions itself."""
+    detail: Any = node.detail
+    if node.head in ("access", "entry"):
+        return tuple(detail[1])
+    if node.head == "size":
+        return (detail,)
+    if node.head == "where":
+        return [guard.value for guard in detail]
+    if node.head == "piecewise":
+        return [guard.value for conditions in detail for guard in conditions]
+    return [size for _, size in _bound(node)] if node.head in ("sum", "product", "supremum") else ()
+
+
+def _atoms(node: Expression) -> Iterable[Atom]:
+    for size in _sizes_in(node):
+        if isinstance(size, Dim):
+            yield from (atom for atom in size.atoms() if _names(atom))
+
+
+def _names(atom: Atom) -> frozenset[str]:
+    return Dim((((atom,), 1),)).symbols
+
+
+def _renamed(node: Expression, place: Mapping[Atom, int]) -> Hashable:
+    """What an expression says itself, its indices as places."""
+
+    def polynomial(size: Size) -> Hashable:
+        if isinstance(size, int):
+            return size
+        return tuple((tuple(place.get(atom, atom) for atom in atoms), factor) for atoms, factor in size.terms)
+
+    own: Hashable = node.detail if node.head in ("apply", "choose", "constant", "real") else None
+    if node.head == "access" and isinstance(node.detail, tuple):
+        own = node.detail[0]
+    if node.head in ("sum", "product", "supremum"):
+        own = tuple(polynomial(index) for index, _ in _bound(node))
+    return own, tuple(polynomial(size) for size in _sizes_in(node))
