@@ -22,7 +22,7 @@ def certifiable(todo: Iterable[Task]) -> None:
         if not rule.signatures:
             raise RulesError(
                 f"{task.file}:{task.line}: a certificate is for signatures, and the rule gives none (`superopt verify`"
-                " shows those that come naturally; write them after `@`)"
+                " shows the default ones; write them after `@`)"
             )
         first = lines.setdefault(rule.id, task)
         if first.text != task.text:

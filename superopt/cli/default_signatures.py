@@ -1,4 +1,4 @@
-"""Signatures to try for a rule that gives none."""
+"""Default signatures: those at which a rule without signatures is tried."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from superopt.ir.pattern import pattern_names
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, topological
 
-__all__ = ["SignatureNeeded", "natural_signatures"]
+__all__ = ["SignatureNeeded", "default_signatures"]
 
 _RANKS = range(5)
-_MOST_TRIED, _MOST_KEPT = 4096, 32
+_MAX_TRIED, _MAX_SIGNATURES = 4096, 32
 
 _AXES: tuple[SignatureValue, ...] = (-1, -2, -3, -4)
 _FLAGS: tuple[SignatureValue, ...] = (0, 1)
@@ -33,15 +33,16 @@ _SYMBOLIC_ITEMS = frozenset({"pads", "strides", "dilations", "split", "starts", 
 
 
 class SignatureNeeded(ValueError):
-    """No signature can be guessed; the message says why, and what to add."""
+    """No default signature exists; the message says why, and what to add."""
 
 
-def natural_signatures(rule: Rule) -> tuple[Signature, ...]:
-    """All variables at one rank, 0 to 4, where both sides can be typed; where they never can, mixed ranks.
+def default_signatures(rule: Rule) -> tuple[Signature, ...]:
+    """Return signatures with all variables at one rank, 0 to 4, at which both sides can be typed; if there are none,
+    mixed ranks.
 
-    Sizes are symbolic; attribute variables stand for the values that need no knowledge of the rule (any real number,
-    any number of groups, flags, axes). At most 32: a verdict speaks of the signatures that it lists, and of no others.
-    Raises SignatureNeeded.
+    Sizes are symbolic. Attribute variables have values that need no knowledge of the rule (any real number, any number
+    of groups, flags, axes). At most 32: a verdict holds for the signatures that it lists, and for no others. Raises
+    SignatureNeeded.
     """
     variables, attributes = ({*a, *b} for a, b in zip(pattern_names(rule.lhs), pattern_names(rule.rhs), strict=True))
     values = _values(rule)
@@ -49,10 +50,12 @@ def natural_signatures(rule: Rule) -> tuple[Signature, ...]:
     names = sorted(variables)
     if unknown:
         example = " ".join([*(f"{name}[_,_]" for name in names), *(f"{name}=..." for name in unknown)])
-        raise SignatureNeeded(f"needs a signature, such as `@ {example}`: no value is natural for {', '.join(unknown)}")
+        raise SignatureNeeded(
+            f"needs a signature, such as `@ {example}`: there is no default value for {', '.join(unknown)}"
+        )
     for choices in (_uniform, _mixed):
-        tried = itertools.islice(_signatures(names, choices(len(names)), values), _MOST_TRIED)
-        typed = tuple(itertools.islice((s for s in tried if _types(rule, s)), _MOST_KEPT))
+        tried = itertools.islice(_signatures(names, choices(len(names)), values), _MAX_TRIED)
+        typed = tuple(itertools.islice((s for s in tried if _types(rule, s)), _MAX_SIGNATURES))
         if typed:
             return typed
     raise SignatureNeeded(
@@ -66,7 +69,7 @@ def _uniform(variables: int) -> Iterator[tuple[int, ...]]:
 
 
 def _mixed(variables: int) -> Iterator[tuple[int, ...]]:
-    """Ranks that differ little first."""
+    """Yield choices of ranks, those that differ little first."""
     for spread in _RANKS:
         yield from (r for r in itertools.product(_RANKS, repeat=variables) if r and max(r) - min(r) == spread)
 
@@ -90,7 +93,7 @@ def _types(rule: Rule, signature: Signature) -> bool:
 
 
 def _values(rule: Rule) -> dict[str, tuple[SignatureValue, ...]]:
-    """What each attribute variable that can be guessed may stand for; where it has several uses, the narrowest."""
+    """Return the values that each attribute variable with a default may have; if it has several uses, the narrowest."""
     found: dict[str, tuple[SignatureValue, ...]] = {}
 
     def use(name: str, values: tuple[SignatureValue, ...]) -> None:

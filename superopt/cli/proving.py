@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from superopt.cli.default_signatures import SignatureNeeded, natural_signatures
+from superopt.cli.default_signatures import SignatureNeeded, default_signatures
 from superopt.diagnose.confirmation import Confirmation, confirm
 from superopt.ir.dim import Dim, Size
 from superopt.ir.notation import parse_rule, show_rule, show_signature
@@ -62,7 +62,7 @@ class AtSignature:
 class Report:
     """What was found out about one rule: proven only if it is at every signature.
 
-    `guessed`: the rule gives no signature, natural ones were tried. `seconds` is the prover's wall time. `numerics` is
+    `guessed`: the rule gives no signature, default ones were tried. `seconds` is the prover's wall time. `numerics` is
     the loosest class at any signature. `certificate` is its line of JSON, where the rule is proven as it stands.
     """
 
@@ -120,7 +120,7 @@ def _prove(task: Task) -> Report:
     verdicts: list[tuple[Signature, Verdict]] = []
     start = time.perf_counter()
     try:
-        signatures = rule.signatures or natural_signatures(rule)
+        signatures = rule.signatures or default_signatures(rule)
     except SignatureNeeded as error:
         signatures, reason = (), str(error)
     for signature in signatures:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import click
 from rich.table import Table
 
-from superopt.cli.default_signatures import SignatureNeeded, natural_signatures
+from superopt.cli.default_signatures import SignatureNeeded, default_signatures
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, Progress, one_line_errors, results
 from superopt.generate.derive import (
@@ -184,7 +184,7 @@ def _asked(path: Path) -> list[tuple[Rule, _Conditions]]:
 
 def _consequence(deriver: Deriver, rule: Rule, conditions: _Conditions, steps: int) -> Consequence:
     try:
-        signatures = rule.signatures or natural_signatures(rule)
+        signatures = rule.signatures or default_signatures(rule)
     except SignatureNeeded as needed:
         return Consequence(rule, NO_INSTANCE, str(needed), ())
     deriver.forget()  # sizes differ from rule to rule, and with them all terms

@@ -1,4 +1,4 @@
-"""`superopt verify`: verdicts, natural signatures, several processes, JSON, the second solver."""
+"""`superopt verify`: verdicts, default signatures, several processes, JSON, the second solver."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from superopt.cli import main, proving
-from superopt.cli.default_signatures import SignatureNeeded, natural_signatures
+from superopt.cli.default_signatures import SignatureNeeded, default_signatures
 from superopt.ir.notation import parse_rule, show_signature
 from verify.diagnose.second_opinion import Opinion
 from verify.verdict import NUMERICS
@@ -166,19 +166,19 @@ def test_nothing_to_prove_is_an_error(tmp_path: Path, text: str) -> None:
         ("Add(Zeros[shape=[3]], Zeros[shape=[3]]) = Zeros[shape=[3]]", ""),
     ],
 )
-def test_natural_signatures(rule: str, signatures: str) -> None:
-    shown = " | ".join(map(show_signature, natural_signatures(parse_rule(rule))))
+def test_default_signatures(rule: str, signatures: str) -> None:
+    shown = " | ".join(map(show_signature, default_signatures(parse_rule(rule))))
     assert shown.startswith(signatures.rstrip("*")) if signatures.endswith("| *") else shown == signatures
 
 
 @pytest.mark.parametrize(
     ("rule", "mention"),
     [
-        ("Transpose[perm=p](x) = x", "no value is natural for p"),
-        ("Pad[pads=p, value=0.0](x) = x", "no value is natural for p"),
+        ("Transpose[perm=p](x) = x", "there is no default value for p"),
+        ("Pad[pads=p, value=0.0](x) = x", "there is no default value for p"),
         ("Gemm[alpha=1.0, beta=1.0, transA=0, transB=0](x, Concat[axis=-3](x, x)) = x", "cannot be typed"),
     ],
 )
 def test_signatures_that_cannot_be_guessed_are_asked_for(rule: str, mention: str) -> None:
     with pytest.raises(SignatureNeeded, match=mention):
-        natural_signatures(parse_rule(rule))
+        default_signatures(parse_rule(rule))

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from superopt.cli.default_signatures import natural_signatures
+from superopt.cli.default_signatures import default_signatures
 from superopt.generate.conjectures.equation import Equation
 from superopt.generate.derive import (
     DERIVED,
@@ -352,7 +352,7 @@ def test_instances_are_found_where_there_are_any(rule: str, count: int) -> None:
 def test_a_rule_follows_at_all_its_signatures_or_not(few: Deriver) -> None:
     def ask(text: str, steps: int = 4) -> Consequence:
         rule = parse_rule(text)
-        return consequence(few, rule, rule.signatures or natural_signatures(rule), steps)
+        return consequence(few, rule, rule.signatures or default_signatures(rule), steps)
 
     law = "MatMul(MatMul(MatMul(a, b), c), d) = MatMul(a, MatMul(b, MatMul(c, d))) @ a[_,_] b[_,_] c[_,_] d[_,_]"
     found = ask(law)

@@ -54,7 +54,7 @@ def conjectures(state: Enumeration, evaluator: Evaluator) -> list[Equation]:
 
 
 def joint(equations: Sequence[Equation], op: str) -> Iterator[Equation]:
-    """Yield equations of several outputs: those of which one side applies `op` to the same operands become one."""
+    """Yield equations of several outputs, each made of equations with the same application of `op` on one side."""
     by_node: dict[Term, dict[Term, Term]] = {}  # graph over the node's outputs -> equal graph without the node
     for equation in equations:
         for (apart,), (of_node,) in ((equation.lhs, equation.rhs), (equation.rhs, equation.lhs)):

@@ -82,7 +82,7 @@ def enumerate_family(
 
     `part` (k, n) selects the k-th of n ranges of fingerprints of the last level; the pairs of earlier levels belong to
     part 0. `memory` limits the bytes for graphs while they are compared, and again as many for values of classes, which
-    are moved to disk beyond that. Deterministic for the evaluator's seed, whatever the memory is.
+    are moved to disk beyond that. Deterministic for the evaluator's seed, for any memory.
     """
     return _Enumerator(family, evaluator, part, memory or _DEFAULT_MEMORY).run(
         min(family.runtime, operators or family.runtime)

@@ -94,7 +94,7 @@ class Minimiser:
         """Return the pairs (start, goal), in normal form, in which a search should find the equation.
 
         From the more expensive side; from the other one as well if their costs do not decide which is faster. An
-        algorithm is wanted whatever it costs at these sizes.
+        algorithm is wanted at any cost.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if _is_algorithm(equation):

@@ -60,7 +60,7 @@ class ProvenRules:
         self.minimiser.add(rule, proven.one_way)
 
     def mark_seen(self, rule: Rule) -> None:
-        """Remember that a rule was sent to the prover, with whatever verdict."""
+        """Remember that a rule was sent to the prover, for any verdict."""
         self._seen |= {rule.id, rule.reversed().id}
 
     def has_seen(self, rule: Rule) -> bool:
