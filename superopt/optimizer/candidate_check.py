@@ -146,7 +146,7 @@ class CandidateCheck:
             comparison.absolute,
             comparison.relative,
             comparison.tolerance,
-            self.validator.tolerance.own,
+            self.validator.tolerance.own_spread,
             len(self.validator.feeds),
         )
 

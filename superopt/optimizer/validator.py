@@ -21,6 +21,7 @@ from superopt.runtime import (
     Session,
     Target,
     Timing,
+    calibrate,
     compare,
     derive_tolerance,
     feed_candidates,
@@ -28,7 +29,6 @@ from superopt.runtime import (
     identical,
     input_specs,
     open_session,
-    spread,
     with_specials,
     worst_of,
 )
@@ -101,10 +101,10 @@ class Validator:
             self.notices.append(f"not calibrated, the original does not run without optimizations: {error}")
             return
         for expected, outputs in zip(self._expected, unoptimized, strict=True):
-            self.tolerance = spread(self.tolerance, expected, outputs)
-        if self.tolerance.own > _LARGE_SPREAD:
+            self.tolerance = calibrate(self.tolerance, expected, outputs)
+        if self.tolerance.own_spread > _LARGE_SPREAD:
             self.notices.append(
-                f"the original differs from itself by {self.tolerance.own:.1e} (relative) between ONNX Runtime's"
+                f"the original differs from itself by {self.tolerance.own_spread:.1e} (relative) between ONNX Runtime's"
                 " optimization levels; comparing outputs says little here"
             )
 

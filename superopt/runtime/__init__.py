@@ -1,6 +1,14 @@
-"""ONNX Runtime as an instrument: sessions on a chosen provider, random feeds, comparison, interleaved timing."""
+"""ONNX Runtime as an instrument: sessions on one provider, random inputs, comparison of outputs, interleaved timing."""
 
-from superopt.runtime.compare import OutputComparison, Tolerance, compare, derive_tolerance, identical, spread, worst_of
+from superopt.runtime.compare import (
+    OutputComparison,
+    Tolerance,
+    calibrate,
+    compare,
+    derive_tolerance,
+    identical,
+    worst_of,
+)
 from superopt.runtime.feeds import (
     Feeds,
     InputError,
@@ -38,6 +46,7 @@ __all__ = [
     "Timing",
     "Tolerance",
     "Unfeedable",
+    "calibrate",
     "compare",
     "derive_tolerance",
     "feed_candidates",
@@ -47,7 +56,6 @@ __all__ = [
     "open_session",
     "parse_shape",
     "resolve_target",
-    "spread",
     "time_contest",
     "time_interleaved",
     "time_models",

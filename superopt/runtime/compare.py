@@ -1,4 +1,4 @@
-"""Whether two models give the same outputs: difference, tolerance, and where the tolerance comes from.
+"""Comparison of the outputs of two models, within a tolerance derived from the number of roundings.
 
 The tolerance of a floating-point output is relative to its magnitude (largest finite absolute value M):
 
@@ -8,8 +8,9 @@ u is the unit roundoff of the output's dtype: every stored intermediate result i
 longest path. v is that of the accumulator (float32, or double for double), which rounds once for each of the L
 summands on the longest path. Roundings are nearly independent, so their sum grows as the square root of their
 number (Higham & Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 2019); C
-covers the tail. A model may amplify roundings (or quantize, which turns one into a whole step), so where the
-original differs from itself between ONNX Runtime's optimization levels by more, `SPREAD` times that is allowed.
+covers the tail. A model may amplify roundings, or quantize, which turns a rounding into a whole step. So the relative
+difference of the original from itself between ONNX Runtime's optimization levels is measured as well, and t is at
+least four times that.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-__all__ = ["OutputComparison", "Tolerance", "compare", "derive_tolerance", "identical", "spread", "worst_of"]
+__all__ = ["OutputComparison", "Tolerance", "calibrate", "compare", "derive_tolerance", "identical", "worst_of"]
 
-_TAIL = 4.0
-_SPREAD = 4.0
-# Length of a sum whose operands are both computed at run time, where shape inference does not tell it.
-_UNKNOWN_LENGTH = 256
+_TAIL_FACTOR = 4.0
+_OWN_SPREAD_FACTOR = 4.0
+# Assumed length of a sum whose operands are both computed at run time, so that no weight shows its length.
+_ASSUMED_LENGTH = 256
 _ROUNDOFF = {
     np.dtype(np.float64): 2.0**-53,
     np.dtype(np.float32): 2.0**-24,
@@ -39,25 +40,34 @@ _ROUNDOFF = {
 
 @dataclass(frozen=True)
 class Tolerance:
-    """What a result may differ by. `depth` is D and `length` is L of the formula above; `own` is the original's
-    spread between optimization levels (relative), and `flips` the share of integer outputs that differ there."""
+    """Allowed difference of outputs.
+
+    `depth` is D and `length` is L of the formula above. `own_spread` is the relative difference of the original from
+    itself between optimization levels, and `flips` the share of integer outputs that differ between them.
+    """
 
     depth: int
     length: int
-    own: float = 0.0
+    own_spread: float = 0.0
     flips: float = 0.0
 
     def relative(self, dtype: np.dtype[Any]) -> float:
         """t for outputs of `dtype`."""
         u = _ROUNDOFF.get(dtype, 2.0**-24)
         v = 2.0**-53 if dtype in (np.dtype(np.float64), np.dtype(np.complex128)) else 2.0**-24
-        return max(_TAIL * (u * math.sqrt(self.depth) + v * math.sqrt(self.length)), _SPREAD * self.own)
+        return max(
+            _TAIL_FACTOR * (u * math.sqrt(self.depth) + v * math.sqrt(self.length)),
+            _OWN_SPREAD_FACTOR * self.own_spread,
+        )
 
 
 @dataclass(frozen=True)
 class OutputComparison:
-    """How far two lists of outputs are apart. `worst` is the largest ratio of difference to tolerance (inf: not
-    comparable), at output number `output`; `problem` says what is wrong where `ok` is false."""
+    """Difference of two lists of outputs.
+
+    `worst` is the largest ratio of difference to tolerance (infinite: not comparable), at output number `output`.
+    `problem` says what is wrong, or is None where the outputs agree.
+    """
 
     absolute: float
     relative: float
@@ -68,13 +78,15 @@ class OutputComparison:
 
     @property
     def ok(self) -> bool:
-        """Whether all outputs are within tolerance."""
+        """True if all outputs are within tolerance."""
         return self.problem is None
 
 
 def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
-    """D and L of `model`, each along the path where it is largest. Bodies of control flow count as one operator,
-    however often they run: that may be too strict, and is never too wide."""
+    """Return the tolerance with D and L of `model`, each along the path where it is largest.
+
+    Bodies of control flow count as one operator, however often they run. That may be too strict, never too wide.
+    """
     shapes = {i.name: tuple(i.dims) for i in model.graph.initializer}
     for node in model.graph.node:
         if node.op_type == "Constant":
@@ -83,7 +95,7 @@ def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
                     shapes[node.output[0]] = tuple(attribute.t.dims)
     depth: dict[str, int] = {}
     length: dict[str, int] = {}
-    for _ in range(2):  # nodes may stand in any order; a second pass settles what the first one could not see
+    for _ in range(2):  # nodes may be in any order: a second pass sees the producers that follow their users
         for node in model.graph.node:
             reached = 1 + max((depth.get(i, 0) for i in node.input), default=0)
             summed = _summands(node, shapes) + max((length.get(i, 0) for i in node.input), default=0)
@@ -97,38 +109,41 @@ def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
 
 
 def _summands(node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> int:
-    """Number of products added up for one element of the output."""
+    """Number of products that are summed for one element of the output."""
     if node.op_type in ("Conv", "ConvInteger", "QLinearConv", "ConvTranspose"):
         weight = next((shapes[i] for i in node.input[1:] if len(shapes.get(i, ())) > 2), None)
-        return math.prod(weight[1:]) if weight else _UNKNOWN_LENGTH
+        return math.prod(weight[1:]) if weight else _ASSUMED_LENGTH
     if node.op_type in ("MatMul", "MatMulInteger", "QLinearMatMul", "Gemm"):
         matrices = [shapes[i] for i in node.input if len(shapes.get(i, ())) >= 2]
-        return max(matrices[0][-2:]) if matrices else _UNKNOWN_LENGTH
+        return max(matrices[0][-2:]) if matrices else _ASSUMED_LENGTH
     if node.op_type in ("LSTM", "GRU", "RNN"):
         matrices = [shapes[i] for i in node.input if len(shapes.get(i, ())) >= 3]
-        return sum(shape[-1] for shape in matrices) or _UNKNOWN_LENGTH
+        return sum(shape[-1] for shape in matrices) or _ASSUMED_LENGTH
     if node.op_type.startswith("Reduce") or node.op_type in ("Softmax", "LogSoftmax", "LayerNormalization", "Einsum"):
-        return _UNKNOWN_LENGTH
+        return _ASSUMED_LENGTH
     return 1
 
 
-def spread(tolerance: Tolerance, first: Sequence[Any], second: Sequence[Any]) -> Tolerance:
-    """`tolerance` calibrated by two runs of the same model (two optimization levels): keeps the larger spread."""
-    own, flips = tolerance.own, tolerance.flips
+def calibrate(tolerance: Tolerance, first: Sequence[Any], second: Sequence[Any]) -> Tolerance:
+    """Widen `tolerance` to the difference of two runs of the same model, at two optimization levels."""
+    own_spread, flips = tolerance.own_spread, tolerance.flips
     for a, b in zip(_flat(first), _flat(second), strict=False):
         if a.shape != b.shape or a.dtype != b.dtype or not a.size:
             continue
         if _is_float(a.dtype):
             _, relative = _difference(a, b)
-            own = max(own, relative)
+            own_spread = max(own_spread, relative)
         else:
             flips = max(flips, float(np.mean(a != b)))
-    return Tolerance(tolerance.depth, tolerance.length, own, flips)
+    return Tolerance(tolerance.depth, tolerance.length, own_spread, flips)
 
 
 def compare(original: Sequence[Any], result: Sequence[Any], tolerance: Tolerance) -> OutputComparison:
-    """Outputs of the result against the original's. Patterns of NaN and infinity must agree; integers, booleans and
-    strings must be equal (except for as many as the original's own levels disagree on)."""
+    """Compare outputs of the result with the original's.
+
+    NaN and infinity must be at the same places. Integers, booleans and strings must be equal, except for twice the
+    share that differs between the original's own optimization levels.
+    """
     a_all, b_all = _flat(original), _flat(result)
     if len(a_all) != len(b_all):
         return OutputComparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
@@ -136,7 +151,7 @@ def compare(original: Sequence[Any], result: Sequence[Any], tolerance: Tolerance
 
 
 def identical(original: Sequence[Any], result: Sequence[Any]) -> OutputComparison:
-    """Outputs of the result against the original's, bit for bit: NaN as it is, and -0.0 is not 0.0."""
+    """Compare outputs of the result with the original's bit for bit; -0.0 differs from 0.0."""
     a_all, b_all = _flat(original), _flat(result)
     if len(a_all) != len(b_all):
         return OutputComparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
@@ -148,7 +163,7 @@ def identical(original: Sequence[Any], result: Sequence[Any]) -> OutputCompariso
 
 
 def worst_of(comparisons: Sequence[OutputComparison]) -> OutputComparison:
-    """One comparison for many: the largest differences, the tolerance and output where it is closest to being over."""
+    """Combine comparisons: the largest differences, and tolerance and output of the one closest to its tolerance."""
     if not comparisons:
         return OutputComparison(0.0, 0.0, 0.0, 0.0, 0, None)
     worst = max(comparisons, key=lambda c: (c.worst, c.tolerance))
@@ -186,7 +201,7 @@ def _compare_one(
 
 
 def _difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """Largest |a - b| over the places where both are finite, absolute and relative to the largest finite |a|."""
+    """Largest |a - b| where both are finite: absolute, and relative to the largest finite |a|."""
     x, y = _wide(a), _wide(b)
     finite = np.isfinite(x) & np.isfinite(y)
     if not finite.any():
@@ -215,7 +230,7 @@ def _is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def _flat(values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """Arrays of outputs, sequences opened up, an absent optional as an empty array of objects."""
+    """Outputs as arrays: sequences are flattened, and an absent optional is an array of objects without elements."""
     arrays: list[np.ndarray[Any, Any]] = []
     for value in values:
         if isinstance(value, (list, tuple)):

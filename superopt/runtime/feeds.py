@@ -1,7 +1,8 @@
 """Random inputs that a model accepts, reproducible by seed.
 
-Floats are normal or uniform. Integers are indices, token numbers or masks more often than quantities, so 0 and 1
-are tried first: they are valid for Gather and for attention masks of any size; what the model accepts decides.
+Floats are normal or uniform. Integers are more often indices, token numbers or masks than quantities, so 0 and 1 are
+tried first: they are valid for Gather and for attention masks of any size. The first draw that the model accepts is
+used.
 """
 
 from __future__ import annotations
@@ -33,22 +34,24 @@ __all__ = [
 Array: TypeAlias = NDArray[np.generic]
 Feeds: TypeAlias = dict[str, Array]
 
-# How integers are drawn, in the order tried: an exclusive upper bound (None: see `_integers`).
+# Exclusive upper bounds of drawn integers, in the order tried (None: all ones).
 _INTEGER_BOUNDS: tuple[int | None, ...] = (2, 1, None, 8)
 
 
 class InputError(ValueError):
-    """A shape was given that the model does not take; the message is one line."""
+    """The model does not take a given shape; the message is one line."""
 
 
 class Unfeedable(RuntimeError):
-    """No input can be made up for the model; the message is one line that says for which."""
+    """No value can be drawn for an input; the message is one line that names the input."""
 
 
 @dataclass(frozen=True)
 class InputSpec:
-    """A required input: element type (ONNX's number) and shape (None: rank unknown); a size that is None is dynamic,
-    and `symbols` has its name."""
+    """A required input: its element type (ONNX's number) and shape (None: unknown rank).
+
+    A size that is None is dynamic, and `symbols` has its name.
+    """
 
     name: str
     elem_type: int
@@ -57,7 +60,7 @@ class InputSpec:
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`input=1x3x224x224` as name and shape; `input=` is a scalar. Raises InputError with a clear line."""
+    """Parse `input=1x3x224x224` to name and shape; `input=` is a scalar. Raises InputError."""
     name, equals, sizes = text.rpartition("=")
     if not equals or not name or not re.fullmatch(r"(\d+([x,]\d+)*)?", sizes):
         raise InputError(f"shape {text!r} is not of the form input=1x3x224x224")
@@ -65,7 +68,7 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """The inputs that have no default. Raises Unfeedable for one that is no tensor."""
+    """Return the inputs without a default value. Raises Unfeedable for an input that is no tensor."""
     defaults = {i.name for i in model.graph.initializer} | {i.values.name for i in model.graph.sparse_initializer}
     specs: list[InputSpec] = []
     for value in model.graph.input:
@@ -92,11 +95,11 @@ def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
 def fix_shapes(
     specs: Sequence[InputSpec], given: Mapping[str, tuple[int, ...]], assume: int = 1
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """A concrete shape for each input, and notices about sizes that were assumed.
+    """Return a concrete shape for each input, and notices about sizes that were assumed.
 
-    Sizes come from `given`, then from the same symbol in a given shape of another input; else the first of a shape
-    (a batch) is 1, and others are `assume`.
-    Raises InputError where `given` names no input or contradicts the model, Unfeedable for a rank that nobody knows.
+    A size comes from `given`, else from the same symbol in a given shape of another input. Otherwise it is 1 for the
+    first axis (a batch) and `assume` for the others. Raises InputError where `given` names no input or contradicts the
+    model, Unfeedable for an input of unknown rank that is not given.
     """
     by_name = {spec.name: spec for spec in specs}
     known: dict[str, int] = {}
@@ -142,7 +145,7 @@ def _shown(spec: InputSpec) -> str:
 def feed_candidates(
     specs: Sequence[InputSpec], shapes: Mapping[str, tuple[int, ...]], seed: int, index: int
 ) -> Iterator[Feeds]:
-    """Feeds number `index` of a seed, one for each way to draw integers; the first that the model accepts is its feed.
+    """Yield random feeds, one for each bound of integers; the caller uses the first that the model accepts.
 
     Every value depends on (seed, index, input name) only. Raises Unfeedable for element types that cannot be drawn.
     """
@@ -152,7 +155,7 @@ def feed_candidates(
 
 
 def with_specials(feeds: Feeds, seed: int) -> Feeds:
-    """`feeds` with NaN, infinities, -0.0 and a subnormal number at one of ten places of each float input."""
+    """Return `feeds` with NaN, infinities, -0.0 and a subnormal number at a tenth of the places of each float input."""
     found: Feeds = {}
     for name, array in feeds.items():
         found[name] = array
@@ -183,7 +186,7 @@ def _draw(spec: InputSpec, shape: tuple[int, ...], seed: int, index: int, bound:
     if np.issubdtype(dtype, np.complexfloating):
         return np.asarray((rng.standard_normal(shape) + 1j * rng.standard_normal(shape)).astype(dtype))
     if np.issubdtype(dtype, np.floating) or dtype == np.dtype(ml_dtypes.bfloat16):
-        # Odd feeds are uniform in [0, 1): the range of images, and inside the domain of Log and Sqrt.
+        # Feeds of odd index are uniform in [0, 1): the range of images, and in the domain of Log and Sqrt.
         drawn = rng.random(shape) if index % 2 else rng.standard_normal(shape)
         return np.asarray(drawn, dtype=np.float64).astype(dtype)
     raise Unfeedable(f"input {spec.name} has an element type that cannot be drawn ({dtype})")

@@ -1,7 +1,7 @@
-"""A fixed piece of work, by which measurements of different minutes compare.
+"""A reference computation: its time makes measurements comparable that were taken at different times.
 
-Other work on the same core (the other thread of it, another guest of the host) slows arithmetic by half and more, for a
-tenth of a second or for minutes. No clock of a process shows it, but the time that a fixed piece of work takes does.
+Other work on the same core (its other hardware thread, another guest of the host) slows arithmetic by half and more,
+for a tenth of a second or for minutes. No clock of a process shows this; the time of a fixed computation does.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from superopt.runtime.sessions import Target, open_session
 
 __all__ = ["reference_seconds"]
 
-_SIZE = 256  # of the matrices that are multiplied: a fifth of a millisecond
+_MATRIX_SIZE = 256  # a product takes about a fifth of a millisecond
 
 
 def reference_seconds() -> float:
-    """CPU seconds that one product of two matrices takes just now."""
+    """Run one product of two matrices and return its CPU seconds."""
     run = _reference()
     begun = time.thread_time()
     run()
@@ -31,7 +31,7 @@ def reference_seconds() -> float:
 
 @functools.cache
 def _reference() -> Callable[[], object]:
-    square = np.ones((_SIZE, _SIZE), np.float32)
+    square = np.ones((_MATRIX_SIZE, _MATRIX_SIZE), np.float32)
     x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, square.shape) for name in "xy")
     weight = onnx.numpy_helper.from_array(square, "w")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "reference", [x], [y], [weight])

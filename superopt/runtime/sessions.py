@@ -1,6 +1,6 @@
-"""ONNX Runtime sessions on exactly the execution provider that was asked for.
+"""ONNX Runtime sessions on exactly the requested execution provider.
 
-ONNX Runtime falls back to the CPU in silence when a provider cannot be loaded; here that is an error.
+ONNX Runtime falls back to the CPU silently when a provider cannot be loaded; here that is an error.
 """
 
 from __future__ import annotations
@@ -29,47 +29,47 @@ __all__ = [
 ]
 
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-EXECUTION_PROVIDERS = ("auto", *_PROVIDERS)  # what a target can be asked for by
+EXECUTION_PROVIDERS = ("auto", *_PROVIDERS)  # values of `ep`
 _LEVELS = {
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
     "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
 }
-_SILENT = 4  # ONNX Runtime's log severity "fatal": what fails is raised, and a user reads one line, not two
+_SILENT = 4  # ONNX Runtime's log severity "fatal": failures are raised, and must not be logged as well
 
 
 class RuntimeUnavailable(RuntimeError):
-    """The execution provider that was asked for cannot be used on this machine."""
+    """The requested execution provider cannot be used on this machine."""
 
 
 class CannotRun(RuntimeError):
-    """ONNX Runtime does not load the model, or fails on these inputs; the message is one line."""
+    """ONNX Runtime does not load the model, or fails on given inputs; the message is one line."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """Where a model runs: provider `cpu` or `cuda`, and the number of threads (0: ONNX Runtime's own choice)."""
+    """Execution provider, `cpu` or `cuda`, and number of threads (0: ONNX Runtime's own choice)."""
 
     provider: str = "cpu"
     threads: int = 1
 
     @property
     def key(self) -> str:
-        """Stable text for caches of measurements: provider, threads, runtime version and machine."""
+        """Provider, threads, runtime version and machine, as a key for stored measurements."""
         return f"{self.provider}/{self.threads}/onnxruntime-{ort.__version__}/{platform.machine()}"
 
     @property
     def cpu_clock(self) -> bool:
-        """Whether CPU time tells how long a run takes: one thread does all of it."""
+        """True if CPU time measures a run, because one thread does all its work."""
         return self.provider == "cpu" and self.threads == 1
 
     @property
     def clock(self) -> str:
-        """ "cpu" or "wall": the clock by which a run is timed."""
+        """The clock that times a run: "cpu" or "wall"."""
         return "cpu" if self.cpu_clock else "wall"
 
 
 class Session:
-    """A loaded model. `run` takes and gives arrays; sequences come as lists, as ONNX Runtime has them."""
+    """A loaded model. `run` takes and returns arrays; sequences are lists, as in ONNX Runtime."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -77,7 +77,7 @@ class Session:
         self.output_names: list[str] = [o.name for o in session.get_outputs()]
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
-        """All outputs. Raises CannotRun."""
+        """Run the model and return all outputs. Raises CannotRun."""
         try:
             return list(self._session.run(None, feeds))
         except Exception as error:  # ONNX Runtime's exceptions share no other base class
@@ -85,10 +85,10 @@ class Session:
 
 
 def resolve_target(ep: str = "auto", threads: int | None = None) -> Target:
-    """The target for `--ep` and `--threads`. `auto` is CUDA where it works, else the CPU.
+    """Return the target for `ep`, one of EXECUTION_PROVIDERS; `auto` is CUDA where it works, else the CPU.
 
-    Without `threads` one thread is used: there latencies are steady, and CPU time tells them apart from noise.
-    Raises RuntimeUnavailable when CUDA is asked for and does not work, ValueError for an unknown name.
+    The default is one thread: there latencies are steady, and CPU time is free of the noise of other processes.
+    Raises RuntimeUnavailable if CUDA is requested and does not work, ValueError for an unknown name.
     """
     if ep not in EXECUTION_PROVIDERS:
         raise ValueError(f"unknown execution provider {ep!r} ({', '.join(EXECUTION_PROVIDERS)})")
@@ -107,7 +107,7 @@ def resolve_target(ep: str = "auto", threads: int | None = None) -> Target:
 
 
 def open_session(model: onnx.ModelProto | bytes | str | Path, target: Target, *, level: str = "all") -> Session:
-    """A session with all of ONNX Runtime's optimizations (`level="all"`) or none of them (`"none"`).
+    """Open a session with all of ONNX Runtime's optimizations (`level="all"`) or none of them (`"none"`).
 
     `model` is a proto, its bytes, or a file (needed where weights lie in a file of their own).
     Raises CannotRun where ONNX Runtime does not load it, RuntimeUnavailable where the provider fell back.
@@ -119,7 +119,7 @@ def open_session(model: onnx.ModelProto | bytes | str | Path, target: Target, *,
     options.intra_op_num_threads = target.threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _SILENT
-    # Idle threads of one session must not spin on the cores of the other while that one is timed.
+    # Idle threads of one session must not occupy the cores while another session is timed.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     wanted = _PROVIDERS[target.provider]
     if target.provider == "cuda":
@@ -131,12 +131,12 @@ def open_session(model: onnx.ModelProto | bytes | str | Path, target: Target, *,
     except Exception as error:  # as above
         raise CannotRun(_one_line(error)) from error
     if wanted not in session.get_providers():
-        raise RuntimeUnavailable(f"{wanted} was asked for; ONNX Runtime fell back to {session.get_providers()}")
+        raise RuntimeUnavailable(f"{wanted} was requested; ONNX Runtime fell back to {session.get_providers()}")
     return Session(session)
 
 
 def versions() -> dict[str, str]:
-    """Versions that a measurement depends on."""
+    """Versions of the packages that a measurement depends on."""
     return {"onnxruntime": ort.__version__, "onnx": onnx.__version__, "numpy": np.__version__}
 
 
@@ -157,7 +157,7 @@ def _check_cuda() -> None:
     """Opens a session with one operator on CUDA. Raises RuntimeUnavailable with the reason."""
     if _PROVIDERS["cuda"] not in ort.get_available_providers():
         raise RuntimeUnavailable(
-            f"CUDA was asked for, but the installed ONNX Runtime {ort.__version__} is built without it"
+            f"CUDA was requested, but the installed ONNX Runtime {ort.__version__} is built without it"
             " (pip install onnxruntime-gpu)"
         )
     x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1]) for n in "xy")
@@ -167,7 +167,7 @@ def _check_cuda() -> None:
         open_session(probe, Target("cuda")).run({"x": np.zeros(1, np.float32)})
     except (RuntimeUnavailable, CannotRun) as error:
         raise RuntimeUnavailable(
-            "CUDA was asked for, but ONNX Runtime cannot use it here: no GPU, or its CUDA libraries are not found"
+            "CUDA was requested, but ONNX Runtime cannot use it here: no GPU, or its CUDA libraries are not found"
             " (pip install 'superopt[cuda]')"
         ) from error
 

@@ -1,15 +1,15 @@
-"""Two models timed against each other, interleaved, so that drift of the machine hits both alike.
+"""Two models timed against each other, interleaved, so that drift of the machine affects both alike.
 
-Order A B B A cancels linear drift within a round. At one thread on the CPU the ratio is taken from CPU time, which
+The order A B B A cancels linear drift within a round. At one thread on the CPU the ratio is taken from CPU time, which
 other processes disturb least; elsewhere (several threads, GPU) from wall time.
 
-What else runs on the machine only ever adds time, in bursts. So of a pair's samples the least count, of both sides
-alike (Chen and Revels, Robust benchmarking in noisy environments, 2016).
+Disturbances by other processes only add time, in bursts. So the shortest of a pair's samples count, for both models
+(Chen and Revels, Robust benchmarking in noisy environments, 2016).
 
-Where a session's memory happens to lie makes it up to 2% faster or slower for as long as it lives, and of two equal
-sessions the one that was opened second tends to be 1% faster. So `time_models` opens fresh pairs, in alternating order,
-and its interval is over pairs: more runs of one pair would only make that pair's accident look certain.
-`time_contest` does the same for several contestants at once, with heats in place of pairs.
+The place of a session's memory makes the session up to 2% faster or slower for as long as it lives, and of two equal
+sessions the one that was opened second tends to be 1% faster. So `time_models` opens fresh pairs of sessions in
+alternating order, and its interval is over pairs: more runs of one pair would only give a narrow interval around that
+pair's accident. `time_contest` does the same for several contestants at once; a heat is its equivalent of a pair.
 """
 
 from __future__ import annotations
@@ -23,20 +23,25 @@ from dataclasses import dataclass
 
 __all__ = ["Standing", "Timing", "time_contest", "time_interleaved", "time_models", "time_once"]
 
-# A sample is at least this long: the clocks' own cost and resolution vanish in it.
-_SAMPLE_S = 0.01
-_MOST_CALLS = 1000
-_CHECK_EVERY = 20  # rounds
-_LEAST_PAIRS, _MOST_PAIRS = 4, 12
-# Quantiles (two-sided 95%) of Student's t by degrees of freedom.
-_STUDENT = {3: 3.182, 5: 2.571, 7: 2.365, 9: 2.262, 11: 2.201}
+# Minimum length of a sample: the cost and resolution of the clocks are negligible in it.
+_SAMPLE_SECONDS = 0.01
+_MAX_CALLS_PER_SAMPLE = 1000
+_ROUNDS_BETWEEN_CHECKS = 20
+_MIN_PAIRS, _MAX_PAIRS = 4, 12
+# A measurement over pairs is decided when the interval is above or below these bounds, or narrower than the width.
+_CLEARLY_FASTER, _CLEARLY_SLOWER, _NARROW = 1.02, 0.99, 0.01
+# Two-sided 95% quantiles of Student's t by degrees of freedom.
+_STUDENT_T = {3: 3.182, 5: 2.571, 7: 2.365, 9: 2.262, 11: 2.201}
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds a run, the least that were seen (over pairs of sessions: the median of those). `ratio` is A's time over
-    B's (above 1: B is faster; over pairs: the geometric mean), and `low`..`high` holds it with about 95% confidence;
-    all three and `before`, `after` by `clock` (`cpu` or `wall`)."""
+    """Timing of model A (`before`) against model B (`after`).
+
+    `before` and `after` are seconds of one run: the shortest sample, or over pairs of sessions the median of those.
+    `ratio` is A's time divided by B's, over pairs the geometric mean; above 1 model B is faster. `low` to `high` is its
+    95% confidence interval. All five are by `clock`, "cpu" or "wall"; `wall_before` and `wall_after` are by wall time.
+    """
 
     before: float
     after: float
@@ -47,14 +52,17 @@ class Timing:
     wall_after: float
     rounds: int
     clock: str
-    remembered: bool = False  # seen by an earlier run
-    seconds: float = 0.0  # that finding it out took, where somebody asked
+    remembered: bool = False  # measured by an earlier run
+    seconds: float = 0.0  # duration of the measurement, where the caller has taken it
 
 
 @dataclass(frozen=True)
 class Standing:
-    """One of several contestants: `timing` is the first contestant's against this one's, and the seconds a run of this
-    one, `timing.after`, lie within `low`..`high` with about 95% confidence (order statistics of the heats')."""
+    """Result of one of several contestants.
+
+    `timing` is that of the first contestant against this one. `low` to `high` is the 95% confidence interval of this
+    one's seconds, `timing.after`, from the order statistics of the heats.
+    """
 
     timing: Timing
     low: float
@@ -62,7 +70,7 @@ class Standing:
 
 
 def time_once(run: Callable[[], object]) -> tuple[float, float]:
-    """CPU and wall seconds of one call."""
+    """Call `run` once and return its CPU and wall seconds."""
     cpu, wall = time.process_time(), time.perf_counter()
     run()
     return time.process_time() - cpu, time.perf_counter() - wall
@@ -74,21 +82,21 @@ def time_interleaved(
     *,
     budget_s: float,
     cpu_clock: bool,
-    least: int = 5,
-    most: int = 400,
-    sample_s: float = _SAMPLE_S,
+    min_rounds: int = 5,
+    max_rounds: int = 400,
+    sample_s: float = _SAMPLE_SECONDS,
 ) -> Timing:
-    """Times two calls against each other for `budget_s` seconds of wall time (fewer where the ratio settles), at
-    least `least` rounds of A B B A.
+    """Time two calls against each other, in rounds of A B B A.
 
-    The calls are run once each beforehand (first runs allocate); a sample repeats a short call.
+    Takes `budget_s` seconds of wall time, or fewer if the ratio settles, but at least `min_rounds` rounds. Both calls
+    are run once beforehand, because first runs allocate memory. A sample repeats a short call.
     """
     start = time.perf_counter()
     first = 0.0
     for run in (before, after):
         run()
         first = max(first, time_once(run)[1])
-    calls = max(1, min(_MOST_CALLS, round(sample_s / max(first, 1e-9))))
+    calls = max(1, min(_MAX_CALLS_PER_SAMPLE, round(sample_s / max(first, 1e-9))))
 
     def sample(run: Callable[[], object]) -> tuple[float, float]:
         cpu, wall = time.process_time(), time.perf_counter()
@@ -101,7 +109,7 @@ def time_interleaved(
     wall_a: list[float] = []
     wall_b: list[float] = []
     ratios: list[float] = []
-    while len(ratios) < least or (len(ratios) < most and time.perf_counter() - start < budget_s):
+    while len(ratios) < min_rounds or (len(ratios) < max_rounds and time.perf_counter() - start < budget_s):
         round_ = [sample(before), sample(after), sample(after), sample(before)]
         a, b = (round_[0], round_[3]), (round_[1], round_[2])
         cpu_a += [s[0] for s in a]
@@ -110,7 +118,7 @@ def time_interleaved(
         wall_b += [s[1] for s in b]
         clock = 0 if cpu_clock else 1
         ratios.append((a[0][clock] + a[1][clock]) / max(b[0][clock] + b[1][clock], 1e-12))
-        if len(ratios) % _CHECK_EVERY == 0 and _settled(ratios):
+        if len(ratios) % _ROUNDS_BETWEEN_CHECKS == 0 and _is_settled(ratios):
             break
     return _timing(ratios, (cpu_a, cpu_b), (wall_a, wall_b), cpu_clock)
 
@@ -121,12 +129,12 @@ def time_models(
     *,
     budget_s: float,
     cpu_clock: bool,
-    sample_s: float = _SAMPLE_S,
+    sample_s: float = _SAMPLE_SECONDS,
 ) -> Timing:
-    """Times fresh pairs of calls, each made anew (a session opened), the order of making alternating.
+    """Time pairs of calls; for each pair both calls are made again (a session is opened), in alternating order.
 
-    Takes about `budget_s` seconds of wall time, but at least four pairs; fewer pairs than twelve where the answer is
-    clear before. The interval is Student's over the logarithms of the pairs' ratios.
+    Takes about `budget_s` seconds of wall time, but at least four pairs, and at most twelve; it stops early if the
+    result is decided. The interval is Student's, over the logarithms of the pairs' ratios.
     """
     start = time.perf_counter()
     pairs: list[Timing] = []
@@ -135,15 +143,17 @@ def time_models(
             before, after = make_before(), make_after()
         else:
             after, before = make_after(), make_before()
-        share = budget_s / (2 * _LEAST_PAIRS)
+        share = budget_s / (2 * _MIN_PAIRS)
         pairs.append(
-            time_interleaved(before, after, budget_s=share, cpu_clock=cpu_clock, least=3, most=100, sample_s=sample_s)
+            time_interleaved(
+                before, after, budget_s=share, cpu_clock=cpu_clock, min_rounds=3, max_rounds=100, sample_s=sample_s
+            )
         )
         del before, after
-        if len(pairs) < _LEAST_PAIRS or len(pairs) % 2:
+        if len(pairs) < _MIN_PAIRS or len(pairs) % 2:
             continue
         timing = _over_pairs(pairs)
-        if len(pairs) == _MOST_PAIRS or time.perf_counter() - start > budget_s or _clear(timing):
+        if len(pairs) == _MAX_PAIRS or time.perf_counter() - start > budget_s or _is_decided(timing):
             return timing
 
 
@@ -153,13 +163,13 @@ def time_contest(
     budget_s: float,
     cpu_clock: bool,
     seed: int | str = 0,
-    sample_s: float = _SAMPLE_S,
+    sample_s: float = _SAMPLE_SECONDS,
 ) -> list[Standing]:
-    """Times several calls against the first of them, all in one run; standings in the order of `makers`.
+    """Time several calls against the first of them; return their standings in the order of `makers`.
 
-    In each heat all calls are made anew and take turns. Heats come in twos, a random order of the contestants and then
-    the same backwards, so that neither being made first nor being called last is anybody's lot. Takes about `budget_s`
-    seconds of wall time, but at least four heats; fewer than twelve where all answers are clear before.
+    In each heat all calls are made again and take turns. Heats come in pairs, a random order of the contestants and
+    then the reverse, so that no contestant is always made first or called last. Takes about `budget_s` seconds of wall
+    time, but at least four heats, and at most twelve; it stops early if all results are decided.
     """
     start = time.perf_counter()
     rng = random.Random(seed)
@@ -170,12 +180,12 @@ def time_contest(
             rng.shuffle(order)
         else:
             order.reverse()
-        heats.append(_heat(makers, order, budget_s / (2 * _LEAST_PAIRS), cpu_clock, sample_s))
-        if len(heats) < _LEAST_PAIRS or len(heats) % 2:
+        heats.append(_heat(makers, order, budget_s / (2 * _MIN_PAIRS), cpu_clock, sample_s))
+        if len(heats) < _MIN_PAIRS or len(heats) % 2:
             continue
         standings = [_standing(list(timings)) for timings in zip(*heats, strict=True)]
-        clear = all(_clear(standing.timing) for standing in standings[1:])
-        if len(heats) == _MOST_PAIRS or time.perf_counter() - start > budget_s or clear:
+        decided = all(_is_decided(standing.timing) for standing in standings[1:])
+        if len(heats) == _MAX_PAIRS or time.perf_counter() - start > budget_s or decided:
             return standings
 
 
@@ -185,20 +195,20 @@ def _heat(
     budget_s: float,
     cpu_clock: bool,
     sample_s: float,
-    least: int = 3,
-    most: int = 100,
+    min_rounds: int = 3,
+    max_rounds: int = 100,
 ) -> list[Timing]:
-    """One heat: everybody made in `order`, then rounds in that order and back (the palindrome cancels linear drift)."""
+    """One heat: all calls made in `order`, then rounds in that order and back, which cancels linear drift."""
     start = time.perf_counter()
     runs = {index: makers[index]() for index in order}
     calls: dict[int, int] = {}
     for index, run in runs.items():
         run()
-        calls[index] = max(1, min(_MOST_CALLS, round(sample_s / max(time_once(run)[1], 1e-9))))
+        calls[index] = max(1, min(_MAX_CALLS_PER_SAMPLE, round(sample_s / max(time_once(run)[1], 1e-9))))
     cpu: list[list[float]] = [[] for _ in makers]
     wall: list[list[float]] = [[] for _ in makers]
     rounds = 0
-    while rounds < least or (rounds < most and time.perf_counter() - start < budget_s):
+    while rounds < min_rounds or (rounds < max_rounds and time.perf_counter() - start < budget_s):
         for index in (*order, *reversed(order)):
             cpu_start, wall_start = time.process_time(), time.perf_counter()
             for _ in range(calls[index]):
@@ -217,7 +227,7 @@ def _heat(
 def _timing(
     ratios: list[float], cpu: tuple[list[float], list[float]], wall: tuple[list[float], list[float]], cpu_clock: bool
 ) -> Timing:
-    """Of the samples of both sides, and the ratios of the rounds."""
+    """The timing of one pair, from the samples of both sides and the ratios of the rounds."""
     before, after = map(min, cpu if cpu_clock else wall)
     ratio = before / max(after, 1e-12)
     low, high = median_interval(ratios)
@@ -238,20 +248,21 @@ def _standing(heats: list[Timing]) -> Standing:
     return Standing(_over_pairs(heats), *median_interval([heat.after for heat in heats]))
 
 
-def _clear(timing: Timing) -> bool:
-    return timing.low > 1.02 or timing.high < 0.99 or timing.high - timing.low < 0.01
+def _is_decided(timing: Timing) -> bool:
+    """True if more pairs would not change the decision."""
+    return timing.low > _CLEARLY_FASTER or timing.high < _CLEARLY_SLOWER or timing.high - timing.low < _NARROW
 
 
 def _over_pairs(pairs: list[Timing]) -> Timing:
     logs = [math.log(pair.ratio) for pair in pairs]
     mean = statistics.fmean(logs)
-    reach = _STUDENT[len(logs) - 1] * statistics.stdev(logs) / math.sqrt(len(logs))
+    half_width = _STUDENT_T[len(logs) - 1] * statistics.stdev(logs) / math.sqrt(len(logs))
     return Timing(
         before=statistics.median(pair.before for pair in pairs),
         after=statistics.median(pair.after for pair in pairs),
         ratio=math.exp(mean),
-        low=math.exp(mean - reach),
-        high=math.exp(mean + reach),
+        low=math.exp(mean - half_width),
+        high=math.exp(mean + half_width),
         wall_before=statistics.median(pair.wall_before for pair in pairs),
         wall_after=statistics.median(pair.wall_after for pair in pairs),
         rounds=sum(pair.rounds for pair in pairs),
@@ -259,19 +270,21 @@ def _over_pairs(pairs: list[Timing]) -> Timing:
     )
 
 
-def _settled(ratios: list[float]) -> bool:
-    """Whether more rounds would tell nothing: the interval is narrow, and very narrow where it is close to 1."""
+def _is_settled(ratios: list[float]) -> bool:
+    """True if more rounds would tell nothing: the interval is narrow, and very narrow if it is close to 1."""
     low, high = median_interval(ratios)
     close = low < 1.01 and high > 0.99
     return high - low < (0.004 if close else 0.01) * high
 
 
 def median_interval(values: list[float]) -> tuple[float, float]:
-    """An interval that holds the median with about 95% confidence: order statistics n/2 -+ 0.98 sqrt(n), from the
-    normal approximation of the binomial distribution; the extremes where there are too few values."""
+    """The 95% confidence interval of the median: the order statistics n/2 -+ 0.98 sqrt(n).
+
+    They follow from the normal approximation of the binomial distribution. Of too few values it is the extremes.
+    """
     ordered = sorted(values)
     n = len(ordered)
-    reach = 0.98 * n**0.5
-    low = max(0, int(n / 2 - reach))
-    high = min(n - 1, int(n / 2 + reach))
+    half_width = 0.98 * n**0.5
+    low = max(0, int(n / 2 - half_width))
+    high = min(n - 1, int(n / 2 + half_width))
     return ordered[low], ordered[high]

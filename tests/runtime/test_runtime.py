@@ -22,6 +22,7 @@ from superopt.runtime import (
     Target,
     Tolerance,
     Unfeedable,
+    calibrate,
     compare,
     derive_tolerance,
     feed_candidates,
@@ -30,7 +31,6 @@ from superopt.runtime import (
     open_session,
     parse_shape,
     resolve_target,
-    spread,
     time_contest,
     time_interleaved,
     time_models,
@@ -147,13 +147,13 @@ def test_integers_are_equal_unless_the_original_is_not_itself() -> None:
     a, b = np.arange(100), np.arange(100)
     b[3] += 1
     assert not compare([a], [b], TIGHT).ok
-    assert compare([a], [b], spread(TIGHT, [a], [b])).ok
-    assert not compare([a], [b + 1], spread(TIGHT, [a], [b])).ok
+    assert compare([a], [b], calibrate(TIGHT, [a], [b])).ok
+    assert not compare([a], [b + 1], calibrate(TIGHT, [a], [b])).ok
 
 
 def test_spread_widens_the_tolerance() -> None:
     a = np.ones(4, np.float32)
-    widened = spread(TIGHT, [a], [a + np.float32(0.1)])
+    widened = calibrate(TIGHT, [a], [a + np.float32(0.1)])
     assert compare([a], [a + np.float32(0.2)], widened).ok
     assert not compare([a], [a + np.float32(1.0)], widened).ok
 
@@ -203,7 +203,7 @@ def test_other_work_on_the_machine_changes_no_ratio(monkeypatch: pytest.MonkeyPa
 
 def test_budget_holds() -> None:
     start = time.perf_counter()
-    time_interleaved(lambda: time.sleep(0.01), lambda: time.sleep(0.01), budget_s=0.1, cpu_clock=False, least=2)
+    time_interleaved(lambda: time.sleep(0.01), lambda: time.sleep(0.01), budget_s=0.1, cpu_clock=False, min_rounds=2)
     assert time.perf_counter() - start < 2
 
 
