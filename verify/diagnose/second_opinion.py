@@ -33,7 +33,7 @@ class SecondSolverMissing(RuntimeError):
 
 @dataclass(frozen=True)
 class Opinion:
-    """How many queries were put to the second solver, on how many it agreed and had no answer, and the scripts of
+    """Counts of queries: all, those on which the second solver agrees, and those without an answer; and the scripts of
     those that it finds satisfiable."""
 
     queries: int
@@ -74,7 +74,7 @@ def script(query: SolverQuery) -> str:
 
 
 def second_opinion(queries: Iterable[SolverQuery], ask: Callable[[str], str] = ask_cvc5) -> Opinion:
-    """What `ask` says of queries that Z3 found unsatisfiable; equal ones are asked once."""
+    """Put queries that Z3 found unsatisfiable to `ask`; equal ones once."""
     scripts = [script(query) for query in dict.fromkeys(queries)]
     answers = [ask(script) for script in scripts]
     return Opinion(

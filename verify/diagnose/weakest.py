@@ -1,7 +1,7 @@
-"""Whether a proof's guards are as weak as can be: what happens at sizes where all conditions hold but one guard.
+"""Tests whether a proof's guards are the weakest, at sizes where one guard fails and all other conditions hold.
 
-A guard says what the right side's typing needs, so where it fails the sides should not both be typed and equal. This is
-told by examples; nothing is rewritten because of it.
+A guard is what the right side's typing needs, so where it fails the sides should not both be typed and equal. The
+answer rests on examples; no rewrite depends on it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def weakest(left: Terms, right: Terms, proved: Proved) -> bool | None:
 
 
 def _needless(left: Terms, right: Terms, proved: Proved, guard: Condition) -> bool | None:
-    """Whether the sides agree at some sizes at which only `guard` fails; None where there are no such sizes."""
+    """Return True if the sides agree at some sizes where only `guard` fails; None where there are no such sizes."""
     sizes = {s for t in topological(left) if t.op == "Var" and t.type and t.type.shape for s in t.type.shape}
     base = [at_least(size, 1) for size in sorted(sizes, key=str)]
     base += [Guard(c.relation, c.right - c.left) for c in proved.conditions if c != guard]

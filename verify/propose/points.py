@@ -24,8 +24,7 @@ def simple_points(names: Iterable[str], guards: Sequence[Guard], least: int, mos
 
 
 def _factors(guard: Guard, most: int) -> Iterator[tuple[str, int]]:
-    """What the symbols may be where the guard says that their product is a number, about as large as each other;
-    nothing where a prime factor is above `most`."""
+    """Similar values for symbols whose product the guard fixes; nothing where a prime factor is above `most`."""
     terms = dict(guard.value.terms) if guard.relation == "==" and isinstance(guard.value, Dim) else {}
     number = -terms.pop((), 0)
     if len(terms) != 1:

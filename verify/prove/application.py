@@ -1,4 +1,4 @@
-"""A function applied to sums: what it is whatever is known of the arguments.
+"""Laws of functions that hold for all arguments.
 
 Laws that rest on the application being defined are in `verify.prove.laws`.
 """
@@ -6,7 +6,7 @@ Laws that rest on the application being defined are in `verify.prove.laws`.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 
@@ -55,8 +55,33 @@ _PARTIAL = frozenset({"reciprocal", "log", "sqrt", "power", "truncated_quotient"
 _INVERSE = {"log": "exp"}  # f(g(x)) = x for all x
 
 
+def _root(value: Fraction) -> Fraction | None:
+    """The rational square root, where there is one."""
+    if value < 0:
+        return None
+    root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
+    return root if root * root == value else None
+
+
+# f(0) = c
+_AT_ZERO = {
+    "exp": ONE,  # exp(0) = 1
+    "sigmoid": Fraction(1, 2),  # sigmoid(0) = 1/2
+    "sqrt": Fraction(0),  # sqrt(0) = 0
+    "tanh": Fraction(0),  # tanh(0) = 0
+    "erf": Fraction(0),  # erf(0) = 0
+}
+# f(c) for other numbers c; None where it is no rational number, or is not worked out.
+_OF_NUMBER: Mapping[str, Callable[[Fraction], Fraction | None]] = {
+    "sqrt": _root,  # sqrt(4/9) = 2/3
+    "log": lambda c: Fraction(0) if c == 1 else None,  # log(1) = 0
+    "truncate": lambda c: Fraction(math.trunc(c)),  # truncate(-3/2) = -1
+    "floor": lambda c: Fraction(math.floor(c)),  # floor(-3/2) = -2
+}
+
+
 def apply(g: SumAlgebra, function: str, *arguments: Sum) -> Sum:
-    """f(arguments), with what holds whatever is known of the arguments."""
+    """f(arguments), simplified by laws that hold for all arguments."""
     if function == "power":
         return _power(g, *arguments)
     if function == "truncated_quotient" and number_in(arguments[1]) == 1:
@@ -82,12 +107,8 @@ def apply(g: SumAlgebra, function: str, *arguments: Sum) -> Sum:
             # 1/(c*f*g) = 1/c * 1/f * 1/g
             inverse = tuple(Apply("reciprocal", (single(f),)) for f in only.factors)
             return (Product(1 / only.coefficient, inverse),)
-        if function == "exp" and not argument:
-            return g.constant(ONE)
-        if function in ("tanh", "erf", "sqrt") and not argument:
-            return ()
-        if function == "sigmoid" and not argument:
-            return g.constant(Fraction(1, 2))
+        if function in _AT_ZERO and not argument:
+            return g.constant(_AT_ZERO[function]) if _AT_ZERO[function] else ()
         if function in ODD and len(argument) == 1 and argument[0].coefficient < 0:
             minus: Sum = (Product(-ONE),)
             return g.multiply(minus, apply(g, function, g.multiply(minus, argument)))
@@ -101,14 +122,8 @@ def apply(g: SumAlgebra, function: str, *arguments: Sum) -> Sum:
 def _of_one(g: SumAlgebra, function: str, only: Product) -> Sum | None:
     """f(c * factors) where that is another sum."""
     if not only.factors:
-        root = _root(only.coefficient) if function == "sqrt" else None
-        if root is not None:
-            return g.constant(root)
-        if function == "log" and only.coefficient == 1:
-            return g.constant(Fraction(0))
-        if function == "truncate":
-            return g.constant(Fraction(math.trunc(only.coefficient)))
-        return g.constant(Fraction(math.floor(only.coefficient))) if function == "floor" else None
+        value = _OF_NUMBER[function](only.coefficient) if function in _OF_NUMBER else None
+        return None if value is None else g.constant(value)
     first = only.factors[0]
     plain = only.coefficient == 1 and len(only.factors) == 1 and isinstance(first, Apply)
     if plain and isinstance(first, Apply) and first.function == _INVERSE.get(function):
@@ -204,14 +219,14 @@ def _rounded(g: SumAlgebra, function: str, argument: Sum) -> Sum:
 
 
 def is_partial(factor: Factor) -> bool:
-    """Whether a function in it is not defined everywhere."""
+    """Return True if the factor contains a function that is not defined everywhere."""
     if isinstance(factor, Apply) and factor.function in _PARTIAL:
         return True
     return any(is_partial(f) for _, _, total in children(factor) for p in total for f in p.factors)
 
 
 def _whole(total: Sum) -> bool:
-    """Whether the form shows that the value is an integer."""
+    """Return True if the form shows that the value is an integer."""
 
     def whole(factor: Factor) -> bool:
         if isinstance(factor, Apply):
@@ -222,7 +237,7 @@ def _whole(total: Sum) -> bool:
 
 
 def _held_within(total: Sum, low: int, high: int) -> bool:
-    """Whether it is one element, or wrapped value, of a type between these bounds."""
+    """Return True if the sum is one element, or one wrapped value, of an integer type within these bounds."""
     element = only_factor(total)
     held = None if element is None else _held(element)
     return held is not None and low <= held[0] and held[1] <= high
@@ -243,11 +258,3 @@ def _held(factor: Factor) -> tuple[int, int] | None:
 
 def _bits(function: str) -> int:
     return INTEGERS[function][0] if function in INTEGERS else 0
-
-
-def _root(value: Fraction) -> Fraction | None:
-    """The rational square root, where there is one."""
-    if value < 0:
-        return None
-    root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
-    return root if root * root == value else None

@@ -1,5 +1,4 @@
-"""What a comparison may take for granted at some place: facts about indices, signs of scalars, and that the left side
-is defined."""
+"""Assumptions of a comparison: facts about indices, signs of scalars, and that the left side is defined."""
 
 from __future__ import annotations
 
@@ -63,10 +62,10 @@ class Given:
 def partial_applications(
     total: Sum, branches: bool, binders: tuple[str, ...] = (), guards: tuple[Guard, ...] = ()
 ) -> Iterator[Everywhere]:
-    """What must hold for every function in `total` to be defined.
+    """Yield the relations to 0 under which every function in `total` is defined.
 
-    `branches`: in the branches of a choice as well. Machines compute both and drop one, whether it is defined or not:
-    so a branch says nothing where it is assumed that all is defined, and counts where that is to be shown.
+    `branches`: in the branches of a choice as well. A machine computes both branches and drops one, defined or not. So
+    a branch says nothing where definedness is assumed, and it counts where definedness is to be shown.
     """
     for product in total:
         inner, conditions = binders + product.binders, guards + product.guards

@@ -52,7 +52,7 @@ def pairings(left: tuple[Factor, ...], right: tuple[Factor, ...]) -> Iterator[li
 
 
 def bijective(mapping: Mapping[str, Size], left: Sequence[str], right: Sequence[str]) -> bool:
-    """Whether the map from left to right bound variables is affine with an integer matrix of determinant 1 or -1."""
+    """Return True if the map of bound variables is affine with an integer matrix of determinant 1 or -1."""
     matrix: list[list[int]] = []
     bound = set(left)
     for name in right:

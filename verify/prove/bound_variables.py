@@ -117,7 +117,7 @@ def projected(name: str, guards: Sequence[Guard]) -> tuple[Guard, ...] | None:
 
 
 def inhabited(facts: Facts, binders: Sequence[str], guards: Sequence[Guard]) -> bool:
-    """Whether it is shown that the guards hold at some value of the bound variables."""
+    """Return True if the guards are shown to hold at some value of the bound variables."""
     left: Sequence[Guard] = guards
     for name in reversed(binders):
         found = projected(name, left)

@@ -1,6 +1,6 @@
-"""What is decided of guards without a solver: by points where they hold, and by the ranges of single symbols.
+"""Guards decided without a solver: refuted at points where the facts hold, entailed by the ranges of single symbols.
 
-A point shows that something is not so, and is an answer to no other question. A range is an interval argument.
+A point can only show that a guard does not follow. A range is an interval argument.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Witness: TypeAlias = Mapping[str, int]
 
 
 class Ranges:
-    """Between which numbers each symbol is, by those guards that say no more than that."""
+    """Lower and upper bounds of each symbol, from the guards on one symbol."""
 
     def __init__(self, guards: Iterable[Guard]) -> None:
         self._lower: dict[str, int] = {}
@@ -36,11 +36,11 @@ class Ranges:
 
     @property
     def empty(self) -> bool:
-        """Whether some symbol would have to be above its upper bound."""
+        """True if the bounds of some symbol contradict each other."""
         return any(name in self._upper and self._upper[name] < bound for name, bound in self._lower.items())
 
     def entail(self, guard: Guard) -> bool:
-        """Whether the guard is shown to hold wherever the symbols are in their ranges."""
+        """Return True if the guard is shown to hold wherever the symbols are in their ranges."""
         below = self._not_negative(guard.value)
         return below and (guard.relation == "<=" or self._not_negative(-guard.value))
 
@@ -75,7 +75,7 @@ class Ranges:
 
 
 def satisfies(point: Witness, guards: Iterable[Guard]) -> bool:
-    """Whether all guards hold at a point. False where it lacks one of their symbols, or divides by less than 1."""
+    """Return True if all guards hold at a point. False where the point lacks a symbol, or a divisor is less than 1."""
     for guard in guards:
         value = value_at(guard.value, point)
         if value is None or not (value == 0 if guard.relation == "==" else value >= 0):

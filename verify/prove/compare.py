@@ -72,12 +72,12 @@ class Comparison:
         self._instances: dict[tuple[object, ...], Bound] = {}
         self._depth = 0
         self.cases = 0
-        self.defined_left = False  # whether the proof uses that the left side is defined
+        self.defined_left = False  # the proof uses that the left side is defined
 
     def equal_outputs(self, facts: Facts, left: Sum, right: Sum, defined: Iterable[Everywhere]) -> bool:
-        """Whether left = right, and the right side is defined, where the left side is defined.
+        """Return True if left = right, and the right side is defined, wherever the left side is defined.
 
-        `defined` says that of all elements of all outputs. In careful mode it is not used: there an element must be
+        `defined` holds if all elements of all outputs are. It is not used in careful mode: there an element must be
         equal whatever the others are.
         """
         self._shared = facts.shared
@@ -103,7 +103,7 @@ class Comparison:
         return self._signs.holds(here, Sign(relation, self._normal.simplified(here, everywhere.value)))
 
     def equal(self, given: Given, left: Sum, right: Sum) -> bool:
-        """Whether left = right is shown wherever `given` holds."""
+        """Return True if left = right is shown wherever `given` holds."""
         self._step()
         if left == right or given.facts.inconsistent():
             return True
@@ -140,7 +140,7 @@ class Comparison:
         return self._matching.matched(given, left, right) or self.by_cases(given, left, right)
 
     def same_factor(self, given: Given, left: Factor, right: Factor) -> bool:
-        """Whether two factors are shown to be equal."""
+        """Return True if two factors are shown to be equal."""
         if left == right:
             return True
         match left, right:
@@ -168,7 +168,7 @@ class Comparison:
         return self.structurally(given, left, right) or self.by_cases(given, single(left), single(right))
 
     def structurally(self, given: Given, left: Factor, right: Factor) -> bool:
-        """Whether two choices or maxima are equal part by part."""
+        """Return True if two choices or maxima are equal part by part."""
         if left == right:
             return True
         if isinstance(left, Maximum) and isinstance(right, Maximum):
@@ -184,7 +184,7 @@ class Comparison:
         return False
 
     def _same_bound(self, given: Given, left: Bound, right: Bound) -> bool:
-        """The same values over bound variables, by a bijection."""
+        """Return True if a bijection of the bound variables makes both the same set of values."""
         self._step()
         if len(left.binders) != len(right.binders) or (not left.value) != (not right.value):
             return False
@@ -201,7 +201,7 @@ class Comparison:
         )
 
     def _instance(self, given: Given, everywhere: Bound, value: Sum) -> bool:
-        """Whether `value` is one of those of a bound."""
+        """Return True if `value` is one of the values of a bound."""
         self._step()
         less = replace(given, defined=())  # what is being asked must not be an answer
         key = (given.facts, given.signs, everywhere)
@@ -224,7 +224,7 @@ class Comparison:
     # cases
 
     def by_cases(self, given: Given, left: Sum, right: Sum) -> bool:
-        """left = right in every case of some split, or by the signs that are given."""
+        """Return True if left = right in every case of some split, or by the signs that are given."""
         self._step()
         split = next(_splits(self._algebra, left + right), None)
         if split is not None and len(given.signs) < _MOST_SIGNS:
@@ -249,7 +249,7 @@ class Comparison:
         return not self._algebra.careful and self._by_denominator(given, left, right)
 
     def _by_denominator(self, given: Given, left: Sum, right: Sum) -> bool:
-        """left = right where left * f = right * f, for a denominator f of either: it is not 0 where it is one."""
+        """Return True if left * f = right * f for a denominator f of either side, which is not 0 there."""
         for product in left + right:
             if not inhabited(given.facts, product.binders, product.guards):
                 continue  # under a sum over nothing it need not be defined

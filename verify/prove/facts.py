@@ -1,6 +1,6 @@
 """Deciding integer facts about sizes and indices: cheap checks first (`verify.prove.bounds`), then Z3.
 
-This is the only module that talks to Z3. Every answer "entailed" is a Z3 `unsat` or follows from an
+Only this module and `verify.prove.real_queries` talk to Z3. Every answer "entailed" is a Z3 `unsat` or follows from an
 interval argument; giving up is never an answer.
 """
 
@@ -42,7 +42,7 @@ class Query:
 
 
 class Effort(Exception):
-    """A proof took more steps than it may, or went too deep."""
+    """A proof took more steps than are allowed, or went too deep."""
 
 
 # The values that a symbol should have, best first.
@@ -110,7 +110,7 @@ class Facts:
         return self._easy[guard]
 
     def entails(self, guard: Guard) -> bool:
-        """Whether `guard` holds wherever the facts do. False means "not shown"."""
+        """Return True if `guard` is shown to hold wherever the facts do. False means "not shown"."""
         if self.false or guard in self._known:
             return True
         decided = guard.decided()
@@ -121,7 +121,7 @@ class Facts:
         return self._answers[guard]
 
     def inconsistent(self) -> bool:
-        """Whether the facts are shown to contradict each other."""
+        """Return True if the facts are shown to contradict each other."""
         if self.false:
             return True
         impossible = Guard("<=", -1)
@@ -132,7 +132,7 @@ class Facts:
         return self._answers[impossible]
 
     def refutes(self, guard: Guard) -> bool:
-        """Whether `guard` is shown to fail wherever the facts hold."""
+        """Return True if `guard` is shown to fail wherever the facts hold."""
         decided = guard.decided()
         if decided is not None:
             return not decided or self.false
@@ -141,7 +141,7 @@ class Facts:
         return self.extended([guard]).inconsistent()
 
     def satisfiable(self, most: int, least: int) -> bool:
-        """Whether a point with sizes between `least` and `most` satisfies the facts: a simple one, or one of Z3's."""
+        """Return True if the facts hold at a point with sizes from `least` to `most`, proposed or found by Z3."""
         for point in simple_points(self.names, self.guards, least, most):
             if satisfies(point, self.guards):
                 self._witnesses.append(point)
@@ -184,7 +184,7 @@ class Facts:
         return {name: found.eval(unknown, model_completion=True).as_long() for name, unknown in unknowns.items()}
 
     def _violated(self, guard: Guard) -> bool:
-        """Whether the guard fails at a point where the facts hold."""
+        """Return True if the guard fails at a known point where the facts hold."""
         names = symbols_of(guard.value)
         violated = (not satisfies(w, (guard,)) for w in self._witnesses if names <= w.keys())
         return any(violated) or any(not satisfies(w, (guard,)) for w in self._ends if names <= w.keys())
@@ -250,7 +250,7 @@ class Facts:
 
 
 class Shared:
-    """What all facts of one proof have in common: Z3's context, guards in Z3's terms, and who hears the queries."""
+    """Shared state of all facts of one proof: Z3's context, guards in Z3's terms, and the observer of queries."""
 
     def __init__(self, observer: Observer | None = None) -> None:
         self.observer = observer
@@ -284,7 +284,7 @@ class Shared:
 
 
 def encoded_query(query: Query, context: z3.Context) -> list[z3.BoolRef]:
-    """What was put to Z3, anew: what a solver holds after it has answered is simplified by it (down to `false`)."""
+    """The query in Z3's terms, encoded anew: a solver simplifies what it holds while it answers (down to `false`)."""
     encoder = _Encoder(query.exact, context)
     found = [encoder.guard(guard) for guard in query.facts]
     if query.goal is not None:

@@ -34,7 +34,7 @@ class Inexact(Exception):
 
 
 def rounds_exactly(terms: Iterable[Term]) -> bool:
-    """Whether only operators occur whose results IEEE arithmetic determines.
+    """Return True if IEEE 754 determines the result of every operator in `terms`.
 
     What Relu and Abs make of a zero they do not make alike, though both are defined by `maximum`: only one may occur.
     """

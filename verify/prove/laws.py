@@ -1,4 +1,4 @@
-"""What the prover knows about functions of one real number.
+"""Laws of functions of one real number that hold where the functions are defined.
 
 Each law holds where the applications that it starts from are defined: so does f * 1/f = 1, as f cannot be 0 there. On
 the left side that is assumed; on the right side it is an obligation of its own (`verify.prove.compare`).
@@ -7,6 +7,7 @@ the left side that is assumed; on the right side it is an obligation of its own 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
 
@@ -22,6 +23,44 @@ ONE = Fraction(1)
 UNIT: Sum = (Product(ONE),)
 
 
+def _sqrt(f: Sum) -> Factor:
+    return Apply("sqrt", (f,))
+
+
+def _inverse(f: Sum) -> Factor:
+    return Apply("reciprocal", (f,))
+
+
+def _squared(f: Sum) -> Sum | None:
+    """h, where f is sqrt(h)."""
+    root = only_factor(f)
+    return None if root is None else _argument(root, "sqrt")
+
+
+def _inverse_of_root(f: Sum) -> Factor | None:
+    return None if _squared(f) is None else _inverse(f)
+
+
+def _square_of_root(f: Sum) -> Factor | None:
+    square = _squared(f)
+    return None if square is None else only_factor(square)
+
+
+# Laws of two factors, the first that applies counts. A factor function(f), the factor beside it, and their product.
+_PAIRS: tuple[tuple[str, Callable[[Sum], Factor | None], Callable[[Symbolic, Sum], Sum]], ...] = (
+    # sqrt(f) * sqrt(f) = f
+    ("sqrt", _sqrt, lambda g, f: f),
+    # 1/f * sqrt(f) = 1/sqrt(f)
+    ("reciprocal", _sqrt, lambda g, f: single(_inverse(single(_sqrt(f))))),
+    # 1/f * f = 1
+    ("reciprocal", only_factor, lambda g, f: UNIT),
+    # 1/sqrt(h) * 1/sqrt(h) = 1/h, where f = sqrt(h)
+    ("reciprocal", _inverse_of_root, lambda g, f: g.apply("reciprocal", _squared(f) or ())),
+    # 1/sqrt(h) * h = sqrt(h), where f = sqrt(h)
+    ("reciprocal", _square_of_root, lambda g, f: f),
+)
+
+
 class Laws:
     """Rewrites products and applications of one algebra towards a normal form."""
 
@@ -29,50 +68,26 @@ class Laws:
         self._algebra, self._signs = algebra, signs
 
     def product(self, product: Product) -> Sum:
-        """One law that makes the product simpler, or the product itself:
-
-        exp(a) * exp(b) = exp(a + b)      f * 1/f = 1
-        sqrt(f) * sqrt(f) = f             1/sqrt(f) * 1/sqrt(f) = 1/f
-        f * 1/sqrt(f) = sqrt(f)           sqrt(f) * 1/f = 1/sqrt(f)
-        c * c = c  for truth values
-        """
+        """Apply one law that makes the product simpler; return the product itself where none applies."""
         algebra = self._algebra
         exponents = [f for f in product.factors if isinstance(f, Apply) and f.function == "exp"]
-        if len(exponents) > 1:
+        if len(exponents) > 1:  # exp(a) * exp(b) = exp(a + b)
             rest = tuple(f for f in product.factors if f not in exponents)
             joined = algebra.apply("exp", algebra.add(*(f.arguments[0] for f in exponents)))
             return algebra.multiply((replace(product, factors=rest),), joined)
         for factor, times in Counter(product.factors).items():
-            if isinstance(factor, Access) and factor.truth and times > 1:
+            if isinstance(factor, Access) and factor.truth and times > 1:  # c * c = c
                 return (_without(product, factor),)
-            if not isinstance(factor, Apply):
-                continue
-            if factor.function == "sqrt" and times > 1:
-                return algebra.multiply((_without(product, factor, factor),), factor.arguments[0])
-            if factor.function != "reciprocal":
-                continue
-            root = Apply("sqrt", factor.arguments)
-            if root in product.factors:
-                return algebra.multiply(
-                    (_without(product, factor, root),), single(Apply("reciprocal", (single(root),)))
-                )
-            below = only_factor(factor.arguments[0])
-            if below is None:
-                continue
-            if below in product.factors:
-                return (_without(product, factor, below),)
-            if isinstance(below, Apply) and below.function == "sqrt":
-                base = below.arguments[0]
-                if times > 1:
-                    less = _without(product, factor, factor)
-                    return algebra.multiply((less,), algebra.apply("reciprocal", base))
-                only = only_factor(base)
-                if only is not None and only in product.factors:
-                    return algebra.multiply((_without(product, factor, only),), single(below))
+            for function, partner_of, result in _PAIRS if isinstance(factor, Apply) else ():
+                f = _argument(factor, function)
+                partner = None if f is None else partner_of(f)
+                if f is not None and (times > 1 if partner == factor else partner in product.factors):
+                    assert partner is not None
+                    return algebra.multiply((_without(product, factor, partner),), result(algebra, f))
         return (product,)
 
     def applied(self, given: Given, function: str, arguments: tuple[Sum, ...]) -> Sum:
-        """f(arguments), arguments in normal form."""
+        """Apply the laws of one function to arguments in normal form."""
         argument = arguments[0] if len(arguments) == 1 else ()
         if function == "exp":
             return self._exp(argument)

@@ -28,7 +28,7 @@ Count = tuple[Fraction, Fraction, Fraction, Fraction]
 
 
 class Comparing(Protocol):
-    """Who knows whether factors are equal."""
+    """Equality of factors, which may need a comparison of its own (`verify.prove.compare.Comparison`)."""
 
     def same_factor(self, given: Given, left: Factor, right: Factor) -> bool: ...
     def structurally(self, given: Given, left: Factor, right: Factor) -> bool: ...
@@ -42,7 +42,7 @@ class Matching:
         self._algebra, self._normal, self._comparing, self._step = algebra, normal, comparing, step
 
     def matched(self, given: Given, left: Sum, right: Sum) -> bool:
-        """Whether all coefficients agree, product by product."""
+        """Return True if all coefficients agree, product by product."""
         zero = Fraction(0)
         classes: list[tuple[Product, Count]] = []
 
@@ -124,7 +124,7 @@ class Matching:
                 yield mapping, pairing
 
     def same(self, given: Given, left: Product, right: Product) -> bool:
-        """left = right but for their coefficients, by a bijection of bound variables."""
+        """Return True if left = right but for their coefficients, by a bijection of bound variables."""
         self._step()
         if len(left.binders) != len(right.binders):
             return False
@@ -162,7 +162,9 @@ class Matching:
         pairing: Sequence[tuple[Factor, Factor]],
         before: Sequence[Factor],
     ) -> bool:
-        """Whether the factors are equal: `pairing` pairs those of `left` with `before`, which `right` is in new terms.
+        """Return True if the factors are equal.
+
+        `pairing` pairs those of `left` with those of `before`; `right` is `before` after substitution.
 
         Choices and maxima are compared together, as one product.
         """

@@ -231,7 +231,7 @@ class Normaliser:
         return self._algebra.apply(names.pop(), self._maximum(given, inner)) if len(names) == 1 else None
 
     def _below(self, given: Given, one: Bound, other: Bound) -> bool:
-        """Whether the largest of some values is shown to be at most that of others."""
+        """Return True if the largest of `one` is shown to be at most the largest of `other`."""
         if (one.binders or other.binders or one.guards or other.guards) and not given.signs:
             return False
         minus = self._algebra.multiply((Product(-ONE),), _largest(one))

@@ -1,7 +1,7 @@
 """The prover: two tuples of typed terms with symbolic sizes -> Proved, Refuted or Unknown.
 
 Obligation: left side well-typed, and guards  =>  right side well-typed, same shapes, same values.
-What the right side's typing needs beyond what the left side's gives becomes a guard.
+Conditions that the right side's typing needs, and that the left side's does not imply, become guards.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Refuter: TypeAlias = Callable[[Terms, Terms, Mapping[str, Size], FindModel], Cou
 
 
 def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: Refuter | None = None) -> Verdict:
-    """Whether `left` and `right` (typed terms over the same `Var` leaves, one an output) are equal for all sizes.
+    """Prove `left` and `right` equal for all sizes. Both are typed terms over the same `Var` leaves, one an output.
 
     Symbols of sizes range over all integers from 1; symbols of integer attributes over what typing allows.
     `observer` hears the queries behind the verdict, see `verify.prove.facts.Observer`; it has no say in it. `refute`
@@ -113,7 +113,7 @@ def _readings(terms: Terms, whole: Terms) -> list[Reading]:
 
 
 def _unfolded(terms: Terms) -> Reading:
-    """What is tried where the others fail, and no counterexample shows why."""
+    """The last reading: functions by their definitions through exp, short sums written out."""
     algebra = Symbolic(_dtypes(terms), unfolded=True)
     return "real-only", algebra, algebra
 
@@ -127,7 +127,7 @@ def _dtypes(terms: Terms) -> dict[str, str]:
 
 
 def _first(left: Terms, right: Terms, facts: Facts, readings: Iterable[Reading]) -> tuple[Proved | None, str]:
-    """The first proof that succeeds, or why none does."""
+    """The first proof that succeeds, or the reason why none does."""
     # The comparison has limits of its own, which count: where Python gives up depends on who calls.
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _FRAMES))
@@ -169,7 +169,7 @@ def _where_left_is_typed(
 
 
 def _unbounded(term: Term) -> bool:
-    """Whether a real attribute is infinite, NaN, or a size (Clip has no bound where that is infinite)."""
+    """Return True if a real attribute is infinite, NaN, or a size. Clip may have infinite bounds: they are none."""
     floats = [v for _, v in term.attrs if isinstance(v, float)]
     infinite = any(map(math.isinf, floats)) and term.op != "Clip"
     return (
@@ -182,13 +182,13 @@ def _unbounded(term: Term) -> bool:
 def _only_at_special_sizes(
     left: Terms, right: Terms, env: Mapping[str, Size], left_facts: Facts, refute: Refuter | None
 ) -> Verdict:
-    """A guard that pins a size to a number is no law for all sizes (a signature may have that number as a literal)."""
+    """The verdict on an equation whose guards pin a size to a number: it does not hold for all sizes."""
     shown = refute and refute(left, right, env, left_facts.model)
     return Refuted("the sides agree in shape at special sizes only", shown) if shown else Unknown("vacuous guards")
 
 
 def _defined(algebra: Algebra, sums: Symbolic, left: Terms) -> list[Everywhere]:
-    """What holds if every element of every output is defined."""
+    """The relations to 0 that hold if every element of every output of `left` is defined."""
     found: list[Everywhere] = []
     for term in left:
         assert term.type is not None and term.type.shape is not None
@@ -249,7 +249,7 @@ def _residues(
 
 
 def _needs(terms: Terms) -> list[Condition]:
-    """What the typing of `terms` needs of symbolic sizes. Raises IllTyped or NoSemantics."""
+    """The conditions on symbolic sizes under which `terms` are well-typed. Raises IllTyped or NoSemantics."""
     found: dict[Condition, None] = {}
 
     def need(relation: str, left: Size, right: Size) -> None:
@@ -284,10 +284,10 @@ def _missing(facts: Facts, left: Terms, right: Terms) -> list[Condition]:
 
 
 def _positive(left: Terms, right: Terms, facts: Facts) -> list[Condition]:
-    """That what sizes and indices are divided by is at least 1, where the facts do not say so.
+    """The conditions that denominators of sizes and indices are at least 1, as far as the facts do not imply them.
 
-    What they say of a quotient may be used once what it divides by is known: else it is true of them only where they
-    mean something.
+    A fact about a quotient is used once its denominator is known to be at least 1: before that the quotient has no
+    meaning.
     """
     meaning = Meaning(Symbolic(_dtypes(left + right)))
     met = [q for g in facts.guards for q in quotients_of(g.value)]

@@ -50,7 +50,7 @@ def encoded_query(query: RealQuery, context: z3.Context) -> list[z3.BoolRef]:
 
 
 def refuted(query: RealQuery, context: z3.Context) -> bool:
-    """Whether no point satisfies all constraints. False means "not shown"."""
+    """Return True if Z3 shows that no point satisfies all constraints. False means "not shown"."""
     solver = z3.SolverFor("QF_NRA", ctx=context) if _nonlinear(query) else z3.SimpleSolver(ctx=context)
     solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
     solver.set("rlimit", _RESOURCES)

@@ -1,4 +1,4 @@
-"""How many rounded operations one element of a result passes through: the factor in the error bound of a rule."""
+"""Counts of the rounded operations that one element of a result passes through: the factor in a rule's error bound."""
 
 from __future__ import annotations
 

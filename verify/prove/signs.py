@@ -1,4 +1,4 @@
-"""Whether a scalar is positive, not negative, zero or not zero: by its form, by what is given, or by Z3."""
+"""Signs of scalars (positive, not negative, zero, not zero): by their form, by assumptions, or by Z3."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ Instance: TypeAlias = Callable[[Given, Bound, Sum], bool]
 
 
 class Signs:
-    """Answers are kept. `observe` hears the queries that Z3 found unsatisfiable."""
+    """Decides signs, and keeps the answers. `observe` hears the queries that Z3 found unsatisfiable."""
 
     def __init__(self, same: Same, instance: Instance, observe: Callable[[RealQuery], None]) -> None:
         self.same, self._instance, self._observe = same, instance, observe
         self._known: dict[tuple[object, ...], bool] = {}
 
     def holds(self, given: Given, sign: Sign) -> bool:
-        """Whether `sign` is shown to hold. False means "not shown"."""
+        """Return True if `sign` is shown to hold. False means "not shown"."""
         sign = Sign(sign.relation, _nonzero(sign.value))
         number = number_in(sign.value)
         if number is not None:
@@ -68,11 +68,11 @@ class Signs:
         return self._known[key]
 
     def contradictory(self, given: Given) -> bool:
-        """Whether the signs that are given are shown to contradict each other."""
+        """Return True if the given signs are shown to contradict each other."""
         return bool(given.signs) and self._by_solver(given, None)
 
     def defined(self, given: Given, power: Sum) -> bool:
-        """Whether a power is one that is given as defined."""
+        """Return True if a power is among those that are given as defined."""
         return self._by_definedness(given, Sign(DEFINED, power))
 
     def _is_given(self, given: Given, sign: Sign) -> bool:
@@ -191,7 +191,7 @@ class Signs:
         return answer
 
     def _about(self, given: Given, atoms: _Atoms, number: int) -> list[Constraint]:
-        """What the form of an atom says of it."""
+        """Constraints on an atom that follow from its form."""
         unknown: Polynomial = ((ONE, (number,)),)
         atom = atoms.found[number]
         factor = atom.factors[0] if len(atom.factors) == 1 and not (atom.binders or atom.guards) else None

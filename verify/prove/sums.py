@@ -34,7 +34,7 @@ class Access:
 
     @property
     def truth(self) -> bool:
-        """Whether it is a truth value."""
+        """True for an element of a tensor of truth values."""
         return self.dtype == "bool"
 
 

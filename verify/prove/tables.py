@@ -65,7 +65,7 @@ def _written_out(algebra: Symbolic, product: Product) -> Sum | None:
 
 
 def _over_all(name: str, product: Product, entries: Sequence[Entry]) -> bool:
-    """Whether the guards let k be every place along the axes of the tables that it is the index of, and no other."""
+    """Return True if k runs over all places of the table axes that it indexes, and over no others."""
     found = limits(name, product.guards)
     sizes = {n for e in entries for i, n in zip(e.index, e.table.shape, strict=True) if i == symbol(name)}
     alone = all(i == symbol(name) or name not in symbols_of(i) for e in entries for i in e.index)
