@@ -103,7 +103,7 @@ def test_every_element_type_is_drawn(elem_type: int) -> None:
 def test_tolerance_grows_with_roundoff_and_depth(dtype: Any) -> None:
     tight, loose = (Tolerance(d, d).relative(np.dtype(dtype)) for d in (4, 400))
     assert 0 < tight < loose < 1
-    assert Tolerance(4, 4, own=0.3).relative(np.dtype(dtype)) >= 0.3
+    assert Tolerance(4, 4, own_spread=0.3).relative(np.dtype(dtype)) >= 0.3
 
 
 def test_derived_depth_and_length() -> None:
