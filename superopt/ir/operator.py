@@ -18,11 +18,8 @@ __all__ = [
     "OPERATORS", "REAL_ATTRS", "DtypeRule", "IllTyped", "Need", "Operator", "ShapeRule", "fits", "ignore", "register",
 ]  # fmt: skip
 
-# Attributes that are real numbers; they do not bear on shapes.
-REAL_ATTRS = frozenset({
-    "activation_alpha", "activation_beta", "alpha", "beta", "bound_high", "bound_low", "delta", "epsilon", "gamma",
-    "scale", "start", "value",
-})  # fmt: skip
+# Attributes that are real numbers; they do not bear on shapes. Those with a real default are added by `register`.
+REAL_ATTRS = {"delta", "start"}
 
 
 class IllTyped(ValueError):
@@ -83,6 +80,7 @@ def register(operators: Iterable[Operator]) -> None:
         if operator.name in OPERATORS:
             raise ValueError(f"operator {operator.name} is defined twice")
         OPERATORS[operator.name] = operator
+        REAL_ATTRS.update(name for name, default in operator.defaults.items() if isinstance(default, float))
 
 
 # The smallest normal and the largest number of each real type (IEEE 754; bfloat16 has float's exponents).
