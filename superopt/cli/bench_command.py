@@ -1,4 +1,4 @@
-"""`superopt bench`: ours against ONNX Runtime alone and against its peers."""
+"""`superopt bench`: compares superopt with ONNX Runtime alone and with other optimizers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from superopt.bench.result import Benchmark, Contest, Row, Speed
 from superopt.bench.run import bench
 from superopt.cli.options import shapes as shapes_of
 from superopt.cli.options import writable
-from superopt.cli.terminal import NEGATIVE, UNUSABLE, Progress, errors, one_line_errors, results
+from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
 from superopt.optimizer.files import write_text
 from superopt.runtime import resolve_target
 
@@ -27,7 +27,7 @@ _File = click.Path(path_type=Path)
 
 
 def _peers(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
-    """`a,b` as names, `none` as no name; None is everybody."""
+    """Parse `a,b` to names and `none` to an empty list; None stands for all peers."""
     if value is None:
         return None
     names = [] if value == "none" else [name.strip() for name in value.split(",") if name.strip()]
@@ -42,40 +42,54 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
 @click.argument("models", metavar="MODEL...", type=_File, nargs=-1, required=True)
 @click.option(
     "--peers", metavar="NAME,...", callback=_peers,
-    help=f"Against these only, or none. Peers: {', '.join(peer.name for peer in PEERS)}; by default all that are"
+    help=f"Other optimizers to compare with, or none: {', '.join(peer.name for peer in PEERS)}. By default all that are"
     " installed (pip install 'superopt[bench]').",
 )  # fmt: skip
 @click.option(
     "--ep", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True,
-    help="Execution provider; auto is CUDA where it works.",
+    help="Execution provider; auto is CUDA where it works, else the CPU.",
 )  # fmt: skip
 @click.option(
     "--threads", type=click.IntRange(min=0), default=0, show_default=True,
-    help="Threads for wall time, 0 is each engine's own choice. CPU time is always measured at one.",
+    help="Threads while measuring wall time; 0 is each engine's own choice. CPU time is always measured at one thread.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of search, inputs, turns.")
 @click.option(
-    "--budget", type=click.FloatRange(min=0), default=60.0, show_default=True, help="Seconds for our search, a model."
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Seed of the search, the inputs and the order of measurements.",
 )
-@click.option("--rules", type=_File, help="File or folder of rules to use instead of the shipped ones.")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    help="Seconds for superopt's search on each model.",
+)
+@click.option("--rules", type=_File, help="File or folder of certified rules for superopt instead of the shipped ones.")
 @click.option(
     "--shape", "shapes", metavar="INPUT=1x3x224x224", multiple=True, callback=shapes_of,
-    help="Sizes of a dynamic input (else 1), for the models that have it; repeatable.",
+    help="Shape of a dynamic input (sizes are 1 by default), for the models that have this input; repeatable.",
 )  # fmt: skip
 @click.option(
     "--measure-s", type=click.FloatRange(min=0), default=5.0, show_default=True,
-    help="Seconds to measure for each contestant and clock.",
+    help="Seconds of measuring for each contestant and clock.",
 )  # fmt: skip
 @click.option(
-    "--timeout", type=click.FloatRange(min=1), default=900.0, show_default=True, help="Seconds for each optimizer."
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=900.0,
+    show_default=True,
+    help="Maximum seconds for each optimizer.",
 )
 @click.option(
     "-o", "--keep", type=click.Path(path_type=Path, file_okay=False),
-    help="Keep the optimized models, and our reports, in this folder.",
+    help="Folder in which to keep the optimized models and superopt's reports.",
 )  # fmt: skip
-@click.option("--svg", type=_File, callback=writable, help="Write a bar chart.")
-@click.option("--json", "as_json", is_flag=True, help="Print everything as JSON.")
-@click.option("--markdown", is_flag=True, help="Print the tables in Markdown.")
+@click.option("--svg", type=_File, callback=writable, help="Write a bar chart to this SVG file.")
+@click.option("--json", "as_json", is_flag=True, help="Print all results as JSON.")
+@click.option("--markdown", is_flag=True, help="Print the tables as Markdown.")
 @one_line_errors
 def bench_command(
     models: tuple[Path, ...],
@@ -93,14 +107,15 @@ def bench_command(
     as_json: bool,
     markdown: bool,
 ) -> None:
-    """Optimize each MODEL by ours and by every peer, and measure all of them in one run.
+    """Optimize each MODEL by superopt and by other optimizers, and measure all results in one run.
 
-    All are executed by ONNX Runtime with all its optimizations on (OpenVINO by itself), in turns, in fresh sessions.
-    Ratios are to the original in ONNX Runtime alone; above 1 is faster. "saved again" is the original through a
-    reader and writer: its ratio shows the noise. Whoever gives other outputs than the original is not timed.
+    ONNX Runtime executes every result with all its optimizations on (OpenVINO executes its own), in turns and in fresh
+    sessions. Ratios are to the original in ONNX Runtime alone; above 1 is faster. "saved again" is the original, read
+    and written: its ratio shows the noise. A result with other outputs than the original is not timed.
 
-    Exit code 1: something of ours is wrong, failed, or surely slower than 0.98. 2: an option or a model is unusable;
-    files that are no models are found before anything is measured, models that do not run are reported and passed over.
+    Exit code 1: a result of superopt is wrong, failed, or surely slower than 0.98. Exit code 2: an option or a model
+    cannot be used. Files that are no models are refused before anything is measured; models that do not run are
+    reported and skipped.
 
     \b
     Examples:
@@ -121,7 +136,7 @@ def bench_command(
         if not as_json:
             _show(console, contest, options, markdown)
 
-    with Progress() as progress:
+    with ProgressLines() as progress:
         benchmark = bench(models, contestants, options, keep=keep, absent=absent, progress=progress, finished=finished)
     if svg is not None:
         write_text(svg, draw(benchmark))
@@ -141,7 +156,7 @@ def bench_command(
 
 
 def _print(console: Console, table: Table, markdown: bool) -> None:
-    """The table as wide as it is: cells are not broken, wherever the lines go."""
+    """Print a table at its full width: cells are not wrapped, even if lines are longer than the terminal."""
     table.box = MARKDOWN if markdown else HEAVY_HEAD
     for column in table.columns:
         column.no_wrap = True
@@ -151,7 +166,7 @@ def _print(console: Console, table: Table, markdown: bool) -> None:
 
 
 def _show(console: Console, contest: Contest, options: BenchmarkSettings, markdown: bool) -> None:
-    """One model's table: as soon as it is there, for a run may take hours."""
+    """Print the table of one model, as soon as it is measured: a run may take hours."""
     if contest.rows:
         table = Table(title=contest.model, title_justify="left")
         table.add_column("")
@@ -199,7 +214,7 @@ def _digits(milliseconds: float) -> str:
 
 
 def _summary(benchmark: Benchmark) -> Table:
-    """Ratios of all contestants on all models, and the geometric means (over the models where they have one)."""
+    """Ratios of all contestants on all models, and their geometric means over the models where they have one."""
     names = [name for name, kind in benchmark.contestants.items() if kind != "baseline"]
     table = Table(title=f"ratio to ONNX Runtime alone: {' / '.join(benchmark.clocks.values())}", title_justify="left")
     table.add_column("model")

@@ -1,4 +1,4 @@
-"""`superopt verify --certify`: certificates and the prover's times, beside the rules."""
+"""`superopt verify --certify`: writes certificates and the prover's times beside the rules."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from superopt.cli.proving import Report, Task
+from superopt.cli.proving import ProofTask, RuleReport
 from superopt.ir.notation import parse_rule
 from superopt.optimizer.files import write_text
 from superopt.rulebook.loading import CERTIFICATES, TIMES, RulesError, beside
 
-__all__ = ["certifiable", "write_certificates"]
+__all__ = ["check_certifiable", "write_certificates"]
 
 
-def certifiable(todo: Iterable[Task]) -> None:
-    """Raises RulesError where a rule cannot have a certificate of its own."""
-    lines: dict[str, Task] = {}
-    for task in todo:
+def check_certifiable(tasks: Iterable[ProofTask]) -> None:
+    """Raise RulesError if a rule cannot have a certificate of its own."""
+    lines: dict[str, ProofTask] = {}
+    for task in tasks:
         rule = parse_rule(task.text)
         if not rule.signatures:
             raise RulesError(
-                f"{task.file}:{task.line}: a certificate is for signatures, and the rule gives none (`superopt verify`"
+                f"{task.file}:{task.line}: a certificate is for signatures, and the rule has none (`superopt verify`"
                 " shows the default ones; write them after `@`)"
             )
         first = lines.setdefault(rule.id, task)
@@ -31,8 +31,11 @@ def certifiable(todo: Iterable[Task]) -> None:
             )
 
 
-def write_certificates(path: Path, reports: Iterable[Report]) -> Path:
-    """Writes what belongs to the rules of `path`, all proven; gives the file of certificates. Raises OSError."""
+def write_certificates(path: Path, reports: Iterable[RuleReport]) -> Path:
+    """Write times and certificates of the rules in `path`, all of them proven; return the file of certificates.
+
+    Raises OSError.
+    """
     reports = list(reports)
     times = {report.id: round(report.seconds, 3) for report in sorted(reports, key=lambda report: report.id)}
     write_text(beside(path, TIMES), json.dumps(times, indent=0) + "\n")

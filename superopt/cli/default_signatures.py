@@ -1,4 +1,4 @@
-"""Default signatures: those at which a rule without signatures is tried."""
+"""Default signatures for a rule that has none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_TRIED, _MAX_SIGNATURES = 4096, 32
 
 _AXES: tuple[SignatureValue, ...] = (-1, -2, -3, -4)
 _FLAGS: tuple[SignatureValue, ...] = (0, 1)
-# Values of an attribute that is a variable, or has one as an item.
+# Values to try for an attribute that is a variable, or has a variable as an item.
 _VALUES = {
     "axis": _AXES,
     "axes": _AXES,
@@ -28,21 +28,20 @@ _VALUES = {
     "group": (None,),
     "n": (None,),
 }
-# Lists whose items may be symbols; how long the list is must be known.
+# Lists whose items may be symbols; the length of the list must be known.
 _SYMBOLIC_ITEMS = frozenset({"pads", "strides", "dilations", "split", "starts", "ends", "steps", "shape"})
 
 
 class SignatureNeeded(ValueError):
-    """No default signature exists; the message says why, and what to add."""
+    """No default signature exists for a rule; the message says why, and what to add."""
 
 
 def default_signatures(rule: Rule) -> tuple[Signature, ...]:
     """Return signatures with all variables at one rank, 0 to 4, at which both sides can be typed; if there are none,
-    mixed ranks.
+    signatures at mixed ranks.
 
-    Sizes are symbolic. Attribute variables have values that need no knowledge of the rule (any real number, any number
-    of groups, flags, axes). At most 32: a verdict holds for the signatures that it lists, and for no others. Raises
-    SignatureNeeded.
+    Sizes are symbolic. Attribute variables take values that need no knowledge of the rule: any real number, any number
+    of groups, flags, axes. There are at most 32 signatures; a verdict holds for those only. Raises SignatureNeeded.
     """
     variables, attributes = ({*a, *b} for a, b in zip(pattern_names(rule.lhs), pattern_names(rule.rhs), strict=True))
     values = _values(rule)
@@ -69,7 +68,7 @@ def _uniform(variables: int) -> Iterator[tuple[int, ...]]:
 
 
 def _mixed(variables: int) -> Iterator[tuple[int, ...]]:
-    """Yield choices of ranks, those that differ little first."""
+    """Ranks 0 to 4 for each variable, those with the smallest difference first."""
     for spread in _RANKS:
         yield from (r for r in itertools.product(_RANKS, repeat=variables) if r and max(r) - min(r) == spread)
 
@@ -93,7 +92,7 @@ def _types(rule: Rule, signature: Signature) -> bool:
 
 
 def _values(rule: Rule) -> dict[str, tuple[SignatureValue, ...]]:
-    """Return the values that each attribute variable with a default may have; if it has several uses, the narrowest."""
+    """Default values of each attribute variable; for one with several uses, the narrowest set."""
     found: dict[str, tuple[SignatureValue, ...]] = {}
 
     def use(name: str, values: tuple[SignatureValue, ...]) -> None:

@@ -1,4 +1,4 @@
-"""`superopt generate`: find and prove the rules from nothing, on one core or on a cluster."""
+"""`superopt generate`: finds and proves the rules from the grammar, on one machine or on a cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from superopt.cli.result_table import show_summary
-from superopt.cli.terminal import NEGATIVE, Progress, errors, fail, one_line_errors, results
+from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
 from superopt.diagnose.confirmation import Confirmation, confirm
 from superopt.generate import UnknownFamily, choose, generate
 from superopt.generate.grammar import Family
@@ -26,7 +26,7 @@ _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
 
 def _bytes(context: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    """512M, 1.5G, 4GiB as a number of bytes."""
+    """Parse a size such as 512M, 1.5G or 4GiB to bytes."""
     if value is None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT])(i?B)?", value.strip(), re.IGNORECASE)
@@ -46,31 +46,37 @@ def _families(context: click.Context, parameter: click.Parameter, names: tuple[s
 @click.command("generate", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("rules"), show_default=True,
-    help="Folder to write; until it is, results of shards lie beside it in a folder named OUT.shards.",
+    help="Folder to write. Until the run ends, results of shards are kept beside it in OUT.shards.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="The same seed, the same bytes.")
+@click.option(
+    "--seed",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="Random seed; equal seeds give equal files.",
+)
 @click.option(
     "--operators", metavar="N", type=click.IntRange(min=1),
-    help="Most operators on a side of an equation; by default each family's own bound.",
+    help="Maximum number of operators on a side of an equation; by default each family has its own.",
 )  # fmt: skip
 @click.option(
     "--family", "families", metavar="NAME", multiple=True, callback=_families,
-    help="Only this family of graphs, or group of families; repeatable.",
+    help="Generate only this family of graphs, or group of families; repeatable.",
 )  # fmt: skip
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True,
-    help="Processes that work side by side; the rules do not depend on it.",
+    help="Number of processes; the rules do not depend on it.",
 )  # fmt: skip
 @click.option(
     "--scheduler", metavar="URL",
-    help="Work on the cluster of this Dask scheduler instead: tcp://host:8786 (pip install 'superopt[cluster]').",
+    help="Run on the cluster of this Dask scheduler: tcp://host:8786 (pip install 'superopt[cluster]').",
 )  # fmt: skip
 @click.option(
     "--memory", metavar="SIZE", callback=_bytes,
-    help="Memory for the graphs that are compared, such as 512M or 4G, all processes together (on a cluster: each"
-    " worker); the rules do not depend on it.",
+    help="Memory for the graphs that are compared, such as 512M or 4G: of all processes together, or of each worker of"
+    " a cluster. The rules do not depend on it.",
 )  # fmt: skip
-@click.option("--resume", is_flag=True, help="Go on where a run with the same options was stopped or killed.")
+@click.option("--resume", is_flag=True, help="Continue a run with the same options that was stopped or killed.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 @one_line_errors
 def generate_command(
@@ -84,10 +90,11 @@ def generate_command(
     resume: bool,
     as_json: bool,
 ) -> None:
-    """Find rules by enumeration, prove them, and write them to a folder. What is refuted is run in ONNX Runtime, too.
+    """Find rules by enumeration, prove them, and write them to a folder.
 
-    A run may be stopped or killed at any moment; with --resume the same command goes on from there. The same seed and
-    options give the same rules, however many processes or machines took part.
+    Counterexamples of refuted rules are also run in ONNX Runtime. A run may be stopped or killed at any moment; with
+    --resume the same command continues it. The same seed and options give the same rules, for any number of processes
+    or machines.
 
     \b
     Examples:
@@ -98,9 +105,9 @@ def generate_command(
       superopt generate --out deep --scheduler tcp://10.0.0.1:8786    (there: dask worker ... --nthreads 1)
     """
     if scheduler is not None and jobs > 1:
-        raise click.UsageError("--jobs are processes of this machine; on a cluster, --scheduler, start workers instead")
+        raise click.UsageError("--jobs is for this machine only; with --scheduler, start more workers on the cluster")
     try:
-        with Progress(0.0) as progress:
+        with ProgressLines(0.0) as progress:
             summary = generate(
                 out,
                 seed,
@@ -130,12 +137,12 @@ def generate_command(
 
 
 def _confirmation(rule: Rule, signature: Signature, example: Counterexample) -> dict[str, str]:
-    """Asked where the counterexample is found, which may be another machine."""
+    """Run a counterexample in ONNX Runtime. Called where it is found, which may be another machine."""
     return asdict(confirm(rule, signature, example))
 
 
 def _contradicted(folder: Path) -> Iterator[str]:
-    """The refused equations that ONNX Runtime calls equal where the kernel does not."""
+    """Describe the refused equations whose sides are equal in ONNX Runtime."""
     for line in (folder / "refused.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         said = Confirmation(**entry.get("confirmation", {"outcome": ""}))

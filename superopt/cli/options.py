@@ -1,4 +1,4 @@
-"""What several commands ask of their options."""
+"""Option callbacks that several commands share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["shapes", "writable"]
 
 
 def shapes(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """`--shape input=1x3x224x224`, repeated, as shapes by name."""
+    """Parse repeated `--shape input=1x3x224x224` to shapes by name."""
     try:
         return dict(map(parse_shape, values))
     except InputError as error:
@@ -20,7 +20,7 @@ def shapes(context: click.Context, parameter: click.Parameter, values: tuple[str
 
 
 def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Says at once, and not after the work, that a file cannot be written."""
+    """Refuse a file that cannot be written, before the work begins."""
     if path is not None and path.is_dir():
         raise click.BadParameter(f"{path} is a directory, not a file to write to", context, parameter)
     if path is not None and not path.absolute().parent.is_dir():

@@ -1,4 +1,4 @@
-"""Proving the rules of files: one report a rule, in the order of the files, by one process or several."""
+"""Proofs of the rules in files: one report for each rule, in the order of the files, by one or more processes."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ from verify.diagnose.second_opinion import Opinion, second_opinion
 from verify.prove.facts import SolverQuery
 from verify.verdict import NUMERICS, Counterexample, Proved, Refuted, Verdict
 
-__all__ = ["PROVEN", "REFUTED", "UNKNOWN", "AtSignature", "Report", "Task", "prove_all", "tasks"]
+__all__ = ["PROVEN", "REFUTED", "UNKNOWN", "SignatureReport", "RuleReport", "ProofTask", "prove_all", "tasks"]
 
 PROVEN, REFUTED, UNKNOWN = "proven", "refuted", "unknown"
 
 
 @dataclass(frozen=True)
-class Task:
-    """A line of a rule file. Rules travel between processes as text."""
+class ProofTask:
+    """A line of a rule file to prove. Rules travel between processes as text.
+
+    `ask_second`: also ask the second solver about the queries of the proof.
+    """
 
     file: str
     line: int
@@ -38,12 +41,12 @@ class Task:
 
 
 @dataclass(frozen=True)
-class AtSignature:
+class SignatureReport:
     """The verdict at one signature.
 
-    `literals` are the sizes and attributes that it fixes. Where proven: `guards`; the class of `numerics`; and `error`,
-    how many roundings the sides may differ by (see `verify.verdict.Proved`), None where the class is exact. Else why
-    not, and what ONNX Runtime says of the counterexample.
+    `literals` are the sizes and attributes that the signature fixes. A proof has `guards`, a class of `numerics`, and
+    `error`, the number of roundings by which the sides may differ (see `verify.verdict.Proved`; None for the exact
+    class). Any other verdict has a `reason`, and perhaps a `counterexample` with its `confirmation` in ONNX Runtime.
     """
 
     signature: str
@@ -59,11 +62,11 @@ class AtSignature:
 
 
 @dataclass(frozen=True)
-class Report:
-    """What was found out about one rule: proven only if it is at every signature.
+class RuleReport:
+    """The verdict on one rule, which is proven only if it is proven at every signature.
 
-    `guessed`: the rule gives no signature, default ones were tried. `seconds` is the prover's wall time. `numerics` is
-    the loosest class at any signature. `certificate` is its line of JSON, where the rule is proven as it stands.
+    `guessed`: the rule has no signatures, and default ones were tried. `seconds` is the prover's wall time.
+    `certificate` is the certificate as a line of JSON, if the rule is proven at the signatures in its file.
     """
 
     file: str
@@ -73,48 +76,48 @@ class Report:
     verdict: str
     reason: str
     guessed: bool
-    signatures: tuple[AtSignature, ...]
+    signatures: tuple[SignatureReport, ...]
     seconds: float
     second_opinion: Opinion | None
     certificate: str = ""
 
     @property
     def numerics(self) -> str:
-        """The loosest class of numerics at any signature; empty where not proven."""
+        """The loosest class of numerics at any signature; empty if the rule is not proven."""
         found = {at.numerics for at in self.signatures}
         return next((name for name in reversed(NUMERICS) if name in found), "") if self.verdict == PROVEN else ""
 
     @property
     def accepted(self) -> bool:
-        """Proven, and not contradicted by the second solver."""
+        """True if the rule is proven and the second solver does not contradict."""
         return self.verdict == PROVEN and not (self.second_opinion and self.second_opinion.contradicted)
 
 
-def tasks(paths: Iterable[Path], ask_second: bool) -> list[Task]:
-    """Every rule of files and folders (the shipped ones where there are none). Raises RulesError."""
+def tasks(paths: Iterable[Path], ask_second: bool) -> list[ProofTask]:
+    """List every rule of `paths`, files and folders; without paths, the shipped rules. Raises RulesError."""
     found = [
-        Task(str(file), listed.line, listed.text, ask_second)
+        ProofTask(str(file), listed.line, listed.text, ask_second)
         for path in tuple(paths) or (None,)
         for file in rule_files(path)
         for listed in read_rules(file)
     ]
     if not found:
-        raise RulesError("there is no rule in the files")
+        raise RulesError("the files contain no rule")
     return found
 
 
-def prove_all(todo: list[Task], processes: int) -> Iterator[Report]:
-    """A report for each task, in order."""
+def prove_all(todo: list[ProofTask], processes: int) -> Iterator[RuleReport]:
+    """Prove all tasks and yield their reports, in order."""
     if processes == 1:
         yield from map(_prove, todo)
         return
-    # Started afresh: a copy of this process would hold its solver's memory and its threads' locks.
+    # Spawned, not forked: a copy of this process would hold its solver's memory and its threads' locks.
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(processes, len(todo)), mp_context=context) as pool:
         yield from pool.map(_prove, todo)
 
 
-def _prove(task: Task) -> Report:
+def _prove(task: ProofTask) -> RuleReport:
     rule = parse_rule(task.text)
     reason, queries = "", list[SolverQuery]()
     verdicts: list[tuple[Signature, Verdict]] = []
@@ -131,11 +134,11 @@ def _prove(task: Task) -> Report:
             queries += heard
     seconds = time.perf_counter() - start
     verdicts = [(signature, with_weakest(rule, signature, verdict)) for signature, verdict in verdicts]
-    found = tuple(_at(rule, signature, verdict) for signature, verdict in verdicts)
+    found = tuple(_signature_report(rule, signature, verdict) for signature, verdict in verdicts)
     proofs = [(signature, verdict) for signature, verdict in verdicts if isinstance(verdict, Proved)]
     certified = proofs and tuple(signature for signature, _ in proofs) == rule.signatures
     names = {at.verdict for at in found} or {UNKNOWN}
-    return Report(
+    return RuleReport(
         task.file,
         task.line,
         rule.id,
@@ -150,14 +153,14 @@ def _prove(task: Task) -> Report:
     )
 
 
-def _at(rule: Rule, signature: Signature, verdict: Verdict) -> AtSignature:
+def _signature_report(rule: Rule, signature: Signature, verdict: Verdict) -> SignatureReport:
     shown, literals = show_signature(signature), tuple(_literals(signature))
     if isinstance(verdict, Proved):
-        guards = tuple(map(_plain, verdict.guards))
+        guards = tuple(map(_show_guard, verdict.guards))
         error = None if verdict.roundings is None else str(verdict.roundings[0] + verdict.roundings[1])
-        return AtSignature(shown, PROVEN, literals, guards, verdict.weakest, verdict.numerics, error)
+        return SignatureReport(shown, PROVEN, literals, guards, verdict.weakest, verdict.numerics, error)
     example = verdict.counterexample if isinstance(verdict, Refuted) else None
-    return AtSignature(
+    return SignatureReport(
         shown,
         REFUTED if isinstance(verdict, Refuted) else UNKNOWN,
         literals,
@@ -168,7 +171,7 @@ def _at(rule: Rule, signature: Signature, verdict: Verdict) -> AtSignature:
 
 
 def _literals(signature: Signature) -> Iterator[str]:
-    """The sizes and attributes that are numbers in a signature: those for which the proof speaks."""
+    """Sizes and attributes that are numbers in a signature: the proof holds for these values only."""
     for name, shape in signature.shapes:
         yield from (f"{name}.shape[{k}] = {size}" for k, size in enumerate(shape) if size is not None)
     for name, value in signature.attrs:
@@ -181,8 +184,8 @@ def _literals(signature: Signature) -> Iterator[str]:
             yield f"{name} = {value}"
 
 
-def _plain(guard: Condition) -> str:
-    """The guard with like terms together and no minus sign: `0 <= a - b` as `b <= a`."""
+def _show_guard(guard: Condition) -> str:
+    """Show a guard with like terms collected and no minus sign: `0 <= a - b` as `b <= a`."""
     difference = guard.right - guard.left
     sides: list[Size] = [0, 0]
     for monomial, coefficient in difference.terms if isinstance(difference, Dim) else (((), difference),):

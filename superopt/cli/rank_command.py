@@ -1,4 +1,4 @@
-"""`superopt rules rank`: which rules are of use on models."""
+"""`superopt rules rank`: ranks the rules by their use on models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.terminal import Progress, fail, one_line_errors
+from superopt.cli.terminal import ProgressLines, fail, one_line_errors
 from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
 from superopt.optimizer.ranking import Ranking, RuleRank, TraceError, rank
@@ -24,13 +24,17 @@ _File = click.Path(path_type=Path)
 
 @click.command("rank", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("models", metavar="MODEL...", type=_File, nargs=-1, required=True)
-@click.option("--rules", type=_File, help="File or folder of rules instead of the shipped ones.")
-@click.option("--trace", "traces", type=_File, multiple=True, help="A file of `optimize --trace`; repeatable.")
+@click.option("--rules", type=_File, help="File or folder of rules to rank instead of the shipped ones.")
+@click.option("--trace", "traces", type=_File, multiple=True, help="File written by `optimize --trace`; repeatable.")
 @click.option(
-    "--prove", is_flag=True, help="Count matches also where no certificate speaks, if the rule can be proven there now."
+    "--prove",
+    is_flag=True,
+    help="Also count matches at signatures that are not certified, if the rule can be proven there now.",
 )
-@click.option("--top", type=click.IntRange(min=1), help="Show so many rules only.")
-@click.option("--json", "as_json", is_flag=True, help="Print all rules, model by model, as JSON.")
+@click.option(
+    "--top", type=click.IntRange(min=1), help="Number of rules to show; by default all that match or are used."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print all rules, with counts for each model, as JSON.")
 @one_line_errors
 def rank_command(
     models: tuple[Path, ...],
@@ -40,11 +44,11 @@ def rank_command(
     top: int | None,
     as_json: bool,
 ) -> None:
-    """Rank rules by their use on models: steps of traces first, then models and sites where they match.
+    """Rank rules by their use on models: by steps in traces first, then by models and sites where they match.
 
-    A rule matches where either of its sides can be exchanged for the other: at a certified signature, where the
-    conditions of the proof hold. A site is a set of operators; it counts once for a rule. Some rules have their place
-    only in what others make of a model: only traces tell of them. A step counts at each place where it was applied.
+    A rule matches where one of its sides can replace the other: at a certified signature, where the conditions of the
+    proof hold. A site is a set of operators and counts once for a rule. Some rules match only after other rules were
+    applied; only traces show these. A step counts once for each place where it was applied.
 
     \b
     Examples:
@@ -52,11 +56,11 @@ def rank_command(
       superopt rules rank *.onnx --top 20
       superopt rules rank model.onnx --rules mine.rules --trace trace.json --json > ranking.json
     """
-    with Progress() as progress:
+    with ProgressLines() as progress:
         listed, certificates = certified_rules(rules)
         try:
             asked = [entry.rule for entry in listed]
-            ranking = rank(models, asked, certificates, traces, anew=prove, progress=progress)
+            ranking = rank(models, asked, certificates, traces, prove=prove, progress=progress)
         except TraceError as error:
             fail(str(error))
     if as_json:
@@ -70,13 +74,13 @@ def _equation(rule: Rule) -> str:
 
 
 def _unmatched(ranking: Ranking) -> tuple[int, int]:
-    """How many rules match nowhere, and how many of these the traces use all the same."""
+    """Count the rules that match nowhere, and those of them that are used in traces."""
     nowhere = [one for one in ranking.ranks if not one.sites]
     return len(nowhere), sum(one.uses > 0 for one in nowhere)
 
 
 def _lines(ranking: Ranking, top: int | None) -> Iterator[str]:
-    """The table in plain text, a rule a line however long it is, and what it leaves out."""
+    """The table as plain text, one line for each rule, and the number of rules that it leaves out."""
     found = [one for one in ranking.ranks if one.uses or one.sites]
     if found:
         yield f"{'rule':12}  {'uses':>6}  {'models':>6}  {'sites':>6}  equation"

@@ -1,4 +1,4 @@
-"""`superopt report`: the verification report as a page and as JSON; and `optimize --report`, a page for one run."""
+"""`superopt report`: writes the verification report as HTML and JSON. `optimize --report`: writes a page on one run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from superopt.cli.options import writable
-from superopt.cli.terminal import Progress, one_line_errors
+from superopt.cli.terminal import ProgressLines, one_line_errors
 from superopt.ir.rule import Rule
 from superopt.optimizer import Result
 from superopt.optimizer.files import write_text
@@ -21,26 +21,32 @@ __all__ = ["report_command", "run_report_option", "write_run_report"]
 
 _File = click.Path(path_type=Path)
 
-run_report_option = click.option("--report", type=_File, callback=writable, help="Write a page (HTML) on this run.")
+run_report_option = click.option("--report", type=_File, callback=writable, help="Write an HTML page on this run.")
 
 
 def write_run_report(path: Path, result: Result) -> None:
-    """The page on one run, from the same data as `--json`."""
+    """Write the HTML page on one run, from the data of `--json`."""
     write_text(path, render_run(json.loads(result.to_json())))
 
 
 @click.command("report", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "-o", "--out", type=_File, callback=writable, default=Path("report.html"), show_default=True, help="Page to write."
+    "-o",
+    "--out",
+    type=_File,
+    callback=writable,
+    default=Path("report.html"),
+    show_default=True,
+    help="HTML page to write.",
 )
-@click.option("--json", "json_out", type=_File, callback=writable, help="Write the same data as JSON, too.")
-@click.option("--rules", type=_File, help="File or folder of rules instead of the shipped ones.")
+@click.option("--json", "json_out", type=_File, callback=writable, help="Also write the data as JSON to this file.")
+@click.option("--rules", type=_File, help="File or folder of rules to report instead of the shipped ones.")
 @one_line_errors
 def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None:
-    """Write the verification report: every rule drawn, with its proofs, as one HTML page that loads nothing.
+    """Write the verification report: every rule drawn, with its proofs, as one HTML page without external resources.
 
-    The rules must be certified as they stand. The page shows the certificates, refused candidates and stage counts
-    that lie beside them; it proves nothing itself: that is `superopt verify`.
+    The rules must be certified. The page shows the certificates, refused candidates and stage counts in the files
+    beside the rules; it proves nothing itself (see `superopt verify`).
 
     \b
     Examples:
@@ -48,7 +54,7 @@ def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None
       superopt report -o report.html --json report.json
       superopt report --rules mine.rules -o mine.html
     """
-    with Progress() as progress:
+    with ProgressLines() as progress:
         progress("reading rules and certificates")
         listed, certificates = certified_rules(rules)
         families: dict[str, list[tuple[int, Rule]]] = {file.stem: [] for file in rule_files(rules)}

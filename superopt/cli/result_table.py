@@ -1,4 +1,4 @@
-"""An optimization's result for people."""
+"""Results of `optimize` and `generate` as text and tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _STAGES = ("graphs", "conjectures", "derivable", "proved", "rules", "signatures"
 
 
 def show_result(console: Console, result: Result) -> None:
-    """The summary table and what stands behind it."""
+    """Print the result of `optimize`: the table before and after, the rules used, and the checks passed."""
     console.print(_table(result))
     if result.cost_source:
         console.print(f"cost model: {result.cost_source}", markup=False)
@@ -28,7 +28,9 @@ def show_result(console: Console, result: Result) -> None:
     if result.difference is not None:
         d = result.difference
         own = f"the original differs from itself by {d.own_spread:.2e} between ONNX Runtime's optimization levels"
-        allowed = "none is allowed, by a bit" if result.numerics == "exact" else f"tolerance {d.tolerance:.2e}; {own}"
+        allowed = (
+            "outputs must be bit-identical" if result.numerics == "exact" else f"tolerance {d.tolerance:.2e}; {own}"
+        )
         console.print(
             f"largest output difference {d.absolute:.2e} absolute, {d.relative:.2e} relative to the output's magnitude"
             f" on {d.inputs} random inputs ({allowed})",
@@ -39,7 +41,7 @@ def show_result(console: Console, result: Result) -> None:
         classes = result.numerics if result.numerics == "exact" else f"{result.numerics} or stricter"
         console.print(
             f"proven: {_count(p.rules, 'rule')} at {_count(p.signatures, 'signature')} ({classes}); the kernel replayed"
-            f" {_count(p.steps, 'step')} in regions that stand at {_count(p.places, 'place')}",
+            f" {_count(p.steps, 'step')} in regions at {_count(p.places, 'place')}",
             markup=False,
         )
     for refusal in result.refused:
@@ -52,7 +54,7 @@ def show_result(console: Console, result: Result) -> None:
 
 
 def show_summary(console: Console, summary: Summary, folder: Path) -> None:
-    """How many candidates each stage of the generator kept, by family and in all."""
+    """Print the number of candidates that each stage of the generator kept, by family and in total."""
     families = Table(title=f"{folder}, seed {summary.seed}", title_justify="left")
     families.add_column("family")
     for stage in _STAGES:
@@ -111,9 +113,8 @@ def _rules(console: Console, result: Result) -> None:
 
 
 def _attempts(attempts: list[RuleAttempts]) -> Table:
-    """One row for each rule that matched somewhere; `saved` is by the cost model, below nothing where a step leads
-    uphill."""
-    table = Table(title="what became of the rules", title_justify="left")
+    """One row for each rule that matched. `saved` is by the cost model; it is negative where a step raised the cost."""
+    table = Table(title="rules tried", title_justify="left")
     for name in ("matched", "tried", "unproven", "used", "saved"):
         table.add_column(name, justify="right")
     table.add_column("rule", overflow="fold")

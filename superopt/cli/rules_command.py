@@ -1,4 +1,4 @@
-"""`superopt rules`: the rules, and which of them follow from which."""
+"""`superopt rules`: lists rules, and derives rules from other rules."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.table import Table
 
 from superopt.cli.default_signatures import SignatureNeeded, default_signatures
 from superopt.cli.rank_command import rank_command
-from superopt.cli.terminal import NEGATIVE, Progress, one_line_errors, results
+from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors, results
 from superopt.generate.derive import (
     DERIVED,
     NO_INSTANCE,
@@ -39,16 +39,18 @@ _Conditions: TypeAlias = Mapping[Signature, Sequence[Condition]]
 _OUTCOMES = (DERIVED, NOT_DERIVED, NO_INSTANCE)
 
 _steps = click.option(
-    "--steps", type=click.IntRange(min=0), default=4, show_default=True, help="Steps of the longest derivation."
+    "--steps", type=click.IntRange(min=0), default=4, show_default=True, help="Maximum number of steps of a derivation."
 )
 _prove = click.option(
-    "--prove", is_flag=True, help="Use rules also where no certificate speaks, if they can be proven there now."
+    "--prove",
+    is_flag=True,
+    help="Also use rules at signatures that are not certified, if they can be proven there now.",
 )
 _json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
 class _Rules(click.Group):
-    """`superopt rules PATH` is `superopt rules list PATH`."""
+    """Group of commands in which `superopt rules PATH` means `superopt rules list PATH`."""
 
     def resolve_command(
         self, context: click.Context, arguments: list[str]
@@ -60,9 +62,9 @@ class _Rules(click.Group):
 @click.group("rules", cls=_Rules, invoke_without_command=True, context_settings=_HELP)
 @click.pass_context
 def rules_command(context: click.Context) -> None:
-    """List rules, or say which rules follow from which.
+    """List rules, derive rules from other rules, or rank rules by their use.
 
-    Without a command, the shipped rules are listed, one a line: id and equation.
+    Without a command, list the shipped rules, one on each line: id and equation.
 
     \b
     Examples:
@@ -83,7 +85,7 @@ rules_command.add_command(rank_command)
 @click.argument("path", type=click.Path(path_type=Path), required=False)
 @one_line_errors
 def list_command(path: Path | None) -> None:
-    """List the rules of PATH (the shipped ones by default), one a line: id and equation."""
+    """List the rules of PATH (by default the shipped rules), one on each line: id and equation."""
     for rule in load_rules(path):
         click.echo(f"{rule.id}  {_equation(rule)}")
 
@@ -93,16 +95,16 @@ def list_command(path: Path | None) -> None:
 @click.argument("target", metavar="B", type=click.Path(path_type=Path))
 @_steps
 @_prove
-@click.option("-v", "--how", is_flag=True, help="Show a derivation of each rule, or why there is none.")
+@click.option("-v", "--how", is_flag=True, help="Show the derivation of each rule, or the reason why there is none.")
 @_json
 @one_line_errors
 def derive_command(source: Path, target: Path, steps: int, prove: bool, how: bool, as_json: bool) -> None:
-    """Say which rules of B follow from the rules of A (files or folders).
+    """Derive the rules of B from the rules of A (files or folders).
 
-    A rule follows if at each of its signatures, at two choices of sizes, a few steps lead from one side to the other.
-    Each step is an instance of a certified rule of A, from left to right or from right to left, at sizes that meet the
-    conditions of its proof. B needs no certificates; where it gives no signatures, they are chosen as `superopt verify`
-    chooses them. Exit code 0 only if every rule follows.
+    A rule is derived if at each of its signatures, at two choices of sizes, at most --steps steps lead from one side to
+    the other. Each step is an instance of a certified rule of A, from left to right or from right to left, at sizes
+    that meet the conditions of its proof. B needs no certificates; a rule of B without signatures gets those that
+    `superopt verify` tries. The exit code is 0 only if every rule is derived.
 
     \b
     Examples:
@@ -110,9 +112,9 @@ def derive_command(source: Path, target: Path, steps: int, prove: bool, how: boo
       superopt rules derive rules mine.rules --steps 2 --how
       superopt rules derive mine.rules rules --json > derivations.json
     """
-    deriver, asked = _deriver(source, prove), _asked(target)
+    deriver, asked = _deriver(source, prove), _rules_to_derive(target)
     found: list[Consequence] = []
-    with Progress() as progress:
+    with ProgressLines() as progress:
         for rule, known in asked:
             progress(f"deriving: {len(found)} of {len(asked)} rules")
             found.append(_consequence(deriver, rule, known, steps))
@@ -133,7 +135,7 @@ def derive_command(source: Path, target: Path, steps: int, prove: bool, how: boo
 @_json
 @one_line_errors
 def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bool) -> None:
-    """Say of each two sets of certified rules how many rules of one follow from the other, as `derive` does.
+    """For each two sets of certified rules, count the rules of one that `derive` derives from the other.
 
     \b
     Examples:
@@ -141,9 +143,9 @@ def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bo
       superopt rules matrix old/ new/ --steps 2
     """
     derivers = [_deriver(path, prove) for path in paths]
-    columns = [_asked(path) for path in paths]
+    columns = [_rules_to_derive(path) for path in paths]
     derived: list[list[int]] = []
-    with Progress() as progress:
+    with ProgressLines() as progress:
         for path, deriver in zip(paths, derivers, strict=True):
             progress(f"deriving from {path}")
             outcomes = [[_consequence(deriver, *one, steps).outcome for one in asked] for asked in columns]
@@ -169,11 +171,14 @@ def _deriver(path: Path, prove: bool) -> Deriver:
     return Deriver(rules, CertificateCheck(rules, certificates, anew=prove))
 
 
-def _asked(path: Path) -> list[tuple[Rule, _Conditions]]:
-    """The rules of `path`, and when they hold, where certificates say so: only to choose sizes. Raises RulesError."""
+def _rules_to_derive(path: Path) -> list[tuple[Rule, _Conditions]]:
+    """Rules to derive, each with the conditions in its certificate, if any, from which sizes are chosen.
+
+    Raises RulesError.
+    """
     rules, source = load_rules(path), beside(path, CERTIFICATES)
     if not rules:
-        raise RulesError(f"{path}: there is no rule in it")
+        raise RulesError(f"{path}: contains no rule")
     try:
         certificates = load_certificates(source) if source.is_file() else []
     except ValueError:
@@ -187,7 +192,7 @@ def _consequence(deriver: Deriver, rule: Rule, conditions: _Conditions, steps: i
         signatures = rule.signatures or default_signatures(rule)
     except SignatureNeeded as needed:
         return Consequence(rule, NO_INSTANCE, str(needed), ())
-    deriver.forget()  # sizes differ from rule to rule, and with them all terms
+    deriver.forget()  # sizes, and so all terms, differ from rule to rule
     return consequence(deriver, rule, signatures, steps, conditions)
 
 

@@ -1,4 +1,4 @@
-"""Streams, one-line errors, and progress that appears only where there is something to wait for."""
+"""Output streams, one-line errors, and progress messages for runs of more than two seconds."""
 
 from __future__ import annotations
 
@@ -17,59 +17,59 @@ from superopt.rulebook.loading import RulesError
 from superopt.runtime import InputError, RuntimeUnavailable
 from verify.diagnose.second_opinion import SecondSolverMissing
 
-__all__ = ["NEGATIVE", "UNUSABLE", "Progress", "errors", "one_line_errors", "results"]
+__all__ = ["NEGATIVE", "UNUSABLE", "ProgressLines", "errors", "one_line_errors", "results"]
 
 NEGATIVE, UNUSABLE = 1, 2
 
-# Least seconds between two lines of the same phase (what stands before the colon).
-_SAME_PHASE_S = 5.0
+# Seconds between two lines of the same phase (the text before the colon), at least.
+_SAME_PHASE_SECONDS = 5.0
 
-# What a user can cause; anything else is a fault of the program and keeps its traceback.
-_EXPECTED = (ModelError, RulesError, RuntimeUnavailable, SecondSolverMissing, InputError, OSError)
+# Errors that a user can cause. Any other exception is a fault of the program and keeps its traceback.
+_USER_ERRORS = (ModelError, RulesError, RuntimeUnavailable, SecondSolverMissing, InputError, OSError)
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 def results() -> Console:
-    """Results. Colour only on a terminal and without NO_COLOR (rich sees to it); lines are never cut."""
+    """Console for results, on stdout. Rich uses colour only on a terminal, without NO_COLOR; lines are not wrapped."""
     return Console(soft_wrap=True, highlight=False)
 
 
 def errors() -> Console:
-    """Progress, notices and errors."""
+    """Console for progress, notices and errors, on stderr."""
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def fail(message: str) -> NoReturn:
-    """One line on stderr, exit code 2."""
+    """Print one line to stderr and exit with code 2."""
     print("error: " + " ".join(message.split()), file=sys.stderr)  # noqa: T201 - not through rich: no markup, no style
     raise SystemExit(UNUSABLE)
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Turns errors that a user can cause into one line and exit code 2."""
+    """Decorate a command so that errors a user can cause become one line and exit code 2."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except _EXPECTED as error:
-            fail(_text(error))
+        except _USER_ERRORS as error:
+            fail(_error_text(error))
 
     return run
 
 
-def _text(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return str(error)
 
 
-class Progress:
-    """Says on stderr what is being done, from two seconds after the start on; quick runs stay silent.
+class ProgressLines:
+    """Prints progress messages to stderr once `delay_s` seconds have passed, so that quick runs stay silent.
 
-    Nothing moves on the screen: an animation would take CPU time from what is being measured.
+    There is no animation: it would take CPU time from the measurements.
     """
 
     def __init__(self, delay_s: float = 2.0) -> None:
@@ -81,7 +81,7 @@ class Progress:
         self._timer = threading.Timer(delay_s, self._begin)
         self._timer.daemon = True
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLines:
         self._timer.start()
         return self
 
@@ -89,11 +89,11 @@ class Progress:
         self._timer.cancel()
 
     def __call__(self, message: str) -> None:
-        """Notes what is being done now."""
+        """Report `message`: print it, or keep it until the delay has passed."""
         with self._lock:
             phase = message.partition(":")[0]
             now = time.monotonic()
-            if self._shown and (phase != self._last.partition(":")[0] or now - self._printed > _SAME_PHASE_S):
+            if self._shown and (phase != self._last.partition(":")[0] or now - self._printed > _SAME_PHASE_SECONDS):
                 self._print(message)
             self._last = message
 

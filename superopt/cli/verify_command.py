@@ -1,4 +1,4 @@
-"""`superopt verify`: prove the rules of files, and say what was found about each."""
+"""`superopt verify`: proves the rules of files and reports the verdict on each."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import click
 from rich.table import Table
 
-from superopt.cli.certifying import certifiable, write_certificates
-from superopt.cli.proving import PROVEN, REFUTED, UNKNOWN, AtSignature, Report, prove_all, tasks
-from superopt.cli.terminal import NEGATIVE, Progress, errors, one_line_errors, results
+from superopt.cli.certifying import check_certifiable, write_certificates
+from superopt.cli.proving import PROVEN, REFUTED, UNKNOWN, RuleReport, SignatureReport, prove_all, tasks
+from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors, results
 from superopt.rulebook.loading import rule_files, shipped_rules
 from verify.certificates import kernel_hash
 from verify.diagnose.second_opinion import cvc5_version
@@ -28,25 +28,23 @@ _HOW_WEAK = {True: " (no weaker guards would do)", False: " (known not to be the
 
 @click.command("verify", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("paths", type=click.Path(path_type=Path), nargs=-1)
-@click.option(
-    "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Processes that prove side by side."
-)
+@click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of processes.")
 @click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
 @click.option(
     "--solver", type=click.Choice(["z3", "cvc5"]), default="z3", show_default=True,
-    help="cvc5 also re-checks every answer of Z3 that a proof relies on.",
+    help="With cvc5, every answer of Z3 that a proof relies on is checked again by cvc5.",
 )  # fmt: skip
 @click.option(
     "--certify", is_flag=True,
-    help="Write certificates beside the rules if all are proven; without them no other command uses the rules.",
+    help="If all rules are proven, write their certificates beside them. Other commands use certified rules only.",
 )  # fmt: skip
 @one_line_errors
 def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: str, certify: bool) -> None:
-    """Prove every rule of PATHS (files or folders; the shipped rules by default) anew, at every signature.
+    """Prove every rule of PATHS (files or folders; by default the shipped rules) again, at every signature.
 
-    A rule without signatures is tried with all variables at one rank, 0 to 4 (at mixed ranks where it fits none).
-    Exit code 0 only if all rules are proven, and cvc5, where it is asked, contradicts none of Z3's answers. What is
-    refuted by values is run in ONNX Runtime, too.
+    A rule without signatures is tried with all variables at one rank, 0 to 4, or at mixed ranks if it fits no single
+    rank. A counterexample is also run in ONNX Runtime. The exit code is 0 only if all rules are proven and, with
+    --solver cvc5, no answer of Z3 is contradicted.
 
     \b
     Examples:
@@ -59,9 +57,9 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
     second = cvc5_version() if solver == "cvc5" else None
     todo = tasks(paths, ask_second=second is not None)
     if certify:
-        certifiable(todo)
-    reports: list[Report] = []
-    with Progress() as progress:
+        check_certifiable(todo)
+    reports: list[RuleReport] = []
+    with ProgressLines() as progress:
         progress(f"proving: {len(todo)} rules")
         for report in prove_all(todo, jobs):
             reports.append(report)
@@ -84,13 +82,13 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
             errors().print(f"certified: {written}", markup=False)
 
 
-def _lines(report: Report) -> Iterator[str]:
+def _lines(report: RuleReport) -> Iterator[str]:
     yield f"{report.file}:{report.line}: {report.equation}"
     time = f"{report.seconds:.2f} s"
     failed = next((at for at in report.signatures if at.verdict == report.verdict != PROVEN), None)
     if report.verdict == PROVEN:
         shown = map(_shown, report.signatures)
-        guessed = " (the rule gives no signature)" if report.guessed else ""
+        guessed = " (the rule has no signature)" if report.guessed else ""
         yield f"  proven in {time} at " + " | ".join(shown) + guessed
         yield from _numerics(report)
     elif failed is None:
@@ -105,14 +103,14 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"  contradicted: Z3 finds this query unsatisfiable, the second solver satisfiable\n{script}"
 
 
-def _shown(at: AtSignature) -> str:
-    """The signature, what it fixes, and the guards."""
+def _shown(at: SignatureReport) -> str:
+    """A signature with the literals that it fixes and the guards of its proof."""
     literals = f" ({', '.join(at.literals)})" if at.literals else ""
     return at.signature + literals + (f" where {', '.join(at.guards)}{_HOW_WEAK[at.weakest]}" if at.guards else "")
 
 
-def _numerics(report: Report) -> Iterator[str]:
-    """Each class with its bounds, once."""
+def _numerics(report: RuleReport) -> Iterator[str]:
+    """One line for each class of numerics, with the error bounds of its proofs."""
     for name in NUMERICS:
         at = [found for found in report.signatures if found.numerics == name]
         bounded = dict.fromkeys(found.error for found in at if found.error is not None)
@@ -121,7 +119,7 @@ def _numerics(report: Report) -> Iterator[str]:
             yield f"  {name}" + (f": |left - right| <= {bounds} * u * sum of |summands|" if bounded else "")
 
 
-def _summary(reports: list[Report], second: str | None) -> None:
+def _summary(reports: list[RuleReport], second: str | None) -> None:
     asked = ("queries", "agreed", "no second opinion", "contradicted") if second else ()
     table = Table("file", title_justify="left", title=" and ".join([solver_version(), *([second] if second else [])]))
     for name in ("rules", PROVEN, REFUTED, UNKNOWN, "signatures", "seconds", *asked):
@@ -147,8 +145,8 @@ def _summary(reports: list[Report], second: str | None) -> None:
         )
 
 
-def _totals(reports: list[Report]) -> dict[str, int | float]:
-    """Counts; `signatures` are those of the proven rules."""
+def _totals(reports: list[RuleReport]) -> dict[str, int | float]:
+    """Counts of verdicts; `signatures` counts those of the proven rules."""
     count = {verdict: sum(r.verdict == verdict for r in reports) for verdict in (PROVEN, REFUTED, UNKNOWN)}
     signatures = sum(len(r.signatures) for r in reports if r.verdict == PROVEN)
     totals = {"rules": len(reports), **count, "signatures": signatures, "seconds": sum(r.seconds for r in reports)}
@@ -165,7 +163,7 @@ def _number(value: float) -> str:
     return f"{value:.2f}" if isinstance(value, float) else str(value)
 
 
-def _json(reports: list[Report], second: str | None) -> str:
+def _json(reports: list[RuleReport], second: str | None) -> str:
     content = {
         "schema_version": SCHEMA_VERSION,
         "kernel": kernel_hash(),
@@ -178,7 +176,7 @@ def _json(reports: list[Report], second: str | None) -> str:
     return json.dumps(content, indent=1)
 
 
-def _report(report: Report) -> dict[str, Any]:
+def _report(report: RuleReport) -> dict[str, Any]:
     found = asdict(report)
     del found["certificate"]
     return {**found, "numerics": report.numerics}

@@ -13,17 +13,17 @@ from superopt.onnx_io.subgraphs import attribute_graphs
 
 __all__ = ["RESERVED", "attribute_graphs_of", "pack", "unpack"]
 
-# Names that the terms use themselves: what makes a node unique, names of tensors that bodies capture, how many inputs
-# are declared, outputs that are left out, overload of a function.
+# Names of attributes that terms add: the number of a node that must not be merged, the names of tensors that bodies
+# capture, the number of declared inputs, the outputs that are left out, the overload of a function.
 RESERVED = frozenset({"node", "captures", "declared", "absent", "overload"})
 
 _PROTO = "proto:"
 
 
 def pack(attribute: AttributeProto) -> tuple[str, Attr]:
-    """Name and value: numbers, text and lists of them as they are, anything else as the protobuf in hexadecimal.
+    """Return name and value: numbers, text and lists of them as such, anything else as the protobuf in hexadecimal.
 
-    Numbers that compare equal without being the same (-0.0, or NaN the other way round) are not left as numbers.
+    -0.0 and NaN are stored as protobufs, since comparing them as numbers would confuse them with others.
     """
     plain: Attr | None = None
     if attribute.type == AttributeProto.INT:
@@ -56,7 +56,7 @@ def _text(value: bytes) -> str | None:
 
 
 def unpack(attrs: Iterable[tuple[str, Attr]]) -> list[AttributeProto]:
-    """The attributes that `pack` made, without the reserved ones."""
+    """Return the attributes that `pack` made, without the reserved ones."""
     return [_attribute(name, value) for name, value in attrs if name not in RESERVED]
 
 
@@ -68,6 +68,6 @@ def _attribute(name: str, value: Attr) -> AttributeProto:
 
 
 def attribute_graphs_of(attributes: Iterable[AttributeProto]) -> Iterator[onnx.GraphProto]:
-    """All graphs that `attributes` hold."""
+    """Yield all graphs that `attributes` hold."""
     for attribute in attributes:
         yield from attribute_graphs(attribute)

@@ -1,4 +1,4 @@
-"""Models made from terms alone, without a file: regions to be measured, operators to be tested."""
+"""Models made from terms alone, without a file: regions to measure, operators to test."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def new_model(
     opset: int = 17,
     extra_opsets: Mapping[str, int] | None = None,
 ) -> Model:
-    """A model whose inputs are the variables below `outputs`, in topological order; its outputs are y0, y1, ...
+    """Return a model whose inputs are the variables below `outputs`, in topological order; its outputs are y0, y1, ...
 
     All variables and outputs must be tensors of known rank. Raises ModelError where one is not.
     """
@@ -43,13 +43,13 @@ def new_model(
 
 
 def _ir_version(opset: int) -> int:
-    """The oldest version of the format, 8 at the least, that has the operator set."""
+    """Return the oldest version of the format, but at least 8, that has the operator set."""
     table = helper.OP_SET_ID_VERSION_MAP
     return max(8, table.get(("ai.onnx", opset), onnx.IR_VERSION))
 
 
 def value_info(name: str, type: TensorType | None) -> onnx.ValueInfoProto:
-    """The declaration of an input or output; symbolic sizes by name. Raises ModelError for a type that is not known."""
+    """Return the declaration of an input or output. Raises ModelError if its type is unknown."""
     if type is None or type.shape is None:
         raise ModelError(f"{name}: its type is not known")
     shape = [size if isinstance(size, int) else str(size) for size in type.shape]

@@ -1,4 +1,4 @@
-"""Types of all tensors of a graph, by ONNX's shape inference over a copy without the bulk of its weights."""
+"""Types of all tensors of a graph, by ONNX's shape inference over a copy without big weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.subgraphs import subgraphs
 
-__all__ = ["SMALL", "check", "infer_types", "light_copy", "proven_shapes", "sizes_at", "tensor_type"]
+__all__ = ["SMALL", "check", "infer_types", "light_copy", "merged_type", "proven_shapes", "sizes_at", "tensor_type"]
 
 SMALL = 1024  # elements; shapes and axes are smaller, and inference reads their values
 
@@ -21,7 +21,7 @@ _DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
 def light_copy(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
-    """`model` with `nodes` in their place and big weights as inputs that have no value."""
+    """Return `model` with `nodes` for its own, and with big weights as inputs without a value."""
     light = onnx.ModelProto(ir_version=max(model.ir_version, 4), domain=model.domain)
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
@@ -61,7 +61,7 @@ def _weight(light: onnx.ModelProto, name: str, tensor: TensorProto) -> None:
 
 
 def check(model: onnx.ModelProto) -> str | None:
-    """What onnx.checker has to say against `model`, on one line."""
+    """Return the error of onnx.checker on one line, or None if it accepts `model`."""
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
@@ -69,22 +69,22 @@ def check(model: onnx.ModelProto) -> str | None:
     return None
 
 
-# What exporters write for "not known" (Paddle: ?), many times for different sizes.
+# Names that exporters give to unknown sizes (Paddle: ?), the same one to different sizes.
 _NO_NAME = re.compile(r"[^A-Za-z]*|none|null|unknown|dynamic", re.IGNORECASE)
 
 
 def infer_types(light: onnx.ModelProto, unnamed_as: str = "unk") -> dict[str, TensorType]:
-    """Types of the tensors (not sequences and the like) that have one; sizes without a name get one each."""
+    """Return the types of the tensors (not of sequences and the like); each size without a name gets one."""
     inferred = light
-    for data_prop in (True, False):  # with the values of shapes first; some valid models make that step fail
+    for data_prop in (True, False):  # first with values of shapes; that step fails for some valid models
         try:
             inferred = shape_inference.infer_shapes(light, data_prop=data_prop)
             break
         except (shape_inference.InferenceError, RuntimeError, ValueError):
-            continue  # what the file declares is used where nothing can be inferred
+            continue  # the types that the file declares remain
     graph = inferred.graph
     types: dict[str, TensorType] = {}
-    unnamed = 0  # sizes without a name, so far
+    unnamed = 0  # number of sizes without a name
     taken = {d.dim_param for v in _values(graph) for d in v.type.tensor_type.shape.dim}
     for value in _values(graph):
         found = tensor_type(value.type)
@@ -107,10 +107,10 @@ def infer_types(light: onnx.ModelProto, unnamed_as: str = "unk") -> dict[str, Te
 
 
 def proven_shapes(light: onnx.ModelProto) -> dict[str, Sizes]:
-    """Shapes as they follow from those of the inputs and weights alone.
+    """Return the shapes that follow from those of the inputs and weights alone.
 
-    What a file says of the sizes of other tensors may be left over from other inputs, or be those of a loop's first
-    iteration; a runtime does not ask, so nothing that changes a result may rest on it.
+    The sizes that a file states for other tensors may be left over from other inputs, or be those of a loop's first
+    iteration. Runtimes ignore them, so nothing that changes a result may rest on them.
     """
     bare = onnx.ModelProto()
     bare.CopyFrom(light)
@@ -120,7 +120,7 @@ def proven_shapes(light: onnx.ModelProto) -> dict[str, Sizes]:
 
 
 def _forget(graph: onnx.GraphProto, inputs: bool) -> None:
-    """Take the shapes of a graph's own values away, except where it is told them."""
+    """Remove the shapes that a graph states for its own tensors, and for its inputs if `inputs`."""
     del graph.value_info[:]
     for value in (*graph.output, *(graph.input if inputs else ())):
         if value.type.WhichOneof("value") == "tensor_type":
@@ -137,7 +137,7 @@ def _values(graph: onnx.GraphProto) -> Iterable[onnx.ValueInfoProto]:
 
 
 def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
-    """The type of a dense tensor, with -1 for a size of which nothing is known; None for any other type."""
+    """Return the type of a dense tensor, with -1 for an unknown size, or None for any other type."""
     if proto.WhichOneof("value") != "tensor_type" or proto.tensor_type.elem_type not in _DTYPES:
         return None
     tensor = proto.tensor_type
@@ -158,7 +158,7 @@ def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
 def sizes_at(
     light: onnx.ModelProto, types: Mapping[str, TensorType], shapes: Mapping[str, tuple[int, ...]]
 ) -> dict[str, int]:
-    """Values of the symbols in `types` when the graph's inputs have the given `shapes`."""
+    """Return the values of the symbols in `types` for inputs of the given `shapes`."""
     fixed = onnx.ModelProto()
     fixed.CopyFrom(light)
     del fixed.graph.value_info[:]
@@ -179,3 +179,15 @@ def sizes_at(
             if isinstance(at_any, Dim) and isinstance(at_these, int) and at_any == symbol(str(at_any)):
                 values.setdefault(str(at_any), at_these)
     return values
+
+
+def merged_type(ours: TensorType | None, theirs: TensorType | None) -> TensorType | None:
+    """Return our type of a tensor, with numbers for the sizes that only ONNX's inference knows."""
+    if ours is None or ours.shape is None or theirs is None or theirs.shape is None:
+        return ours if ours is not None and ours.shape is not None else theirs or ours
+    if len(ours.shape) != len(theirs.shape):
+        return ours
+    sizes = tuple(
+        t if isinstance(t, int) and not isinstance(o, int) else o for o, t in zip(ours.shape, theirs.shape, strict=True)
+    )
+    return TensorType(ours.dtype, sizes)

@@ -1,4 +1,4 @@
-"""Bytes to a model protobuf with nodes in order, or one clear line about what is wrong with them."""
+"""Loading a file: bytes to a model protobuf, and its nodes in order. Errors are one line."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _SHOWN_NODES = 8  # of a cycle, in the message about it
 
 
 def load_proto(path: Path) -> onnx.ModelProto:
-    """The model in the file `path`, with its external data. Raises ModelError."""
+    """Return the model in the file `path`, with its external data. Raises ModelError."""
     model = parse_proto(read_bytes(path), str(path))
     load_external_data(model, path)
     return model
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of the file `path`. Raises ModelError."""
+    """Return the content of the file `path`. Raises ModelError."""
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -39,7 +39,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_proto(data: bytes, label: str) -> onnx.ModelProto:
-    """The model that `data` holds, without its external data; `label` names it in errors. Raises ModelError."""
+    """Return the model in `data`, without its external data; `label` names it in errors. Raises ModelError."""
     if not data:
         raise ModelError(f"{label}: the file is empty")
     try:
@@ -62,7 +62,7 @@ def load_external_data(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _all_text(message: Message) -> bool:
-    """Whether all text in `message` is text (what is not UTF-8, protobuf hands out as bytes)."""
+    """Return True if all text in `message` is UTF-8; protobuf gives other text as bytes."""
     stack: list[Message] = [message]
     while stack:
         for field, value in stack.pop().ListFields():
@@ -75,7 +75,7 @@ def _all_text(message: Message) -> bool:
 
 
 def reads(node: onnx.NodeProto) -> list[str]:
-    """Names of the tensors that `node` needs: its inputs, then what its bodies capture, each of these once."""
+    """Return the names of the tensors that `node` reads: its inputs, then those that its bodies capture, each once."""
     names = [name for name in node.input if name]
     for graph in subgraphs(node):
         names.extend(captured(graph))
@@ -83,8 +83,9 @@ def reads(node: onnx.NodeProto) -> list[str]:
 
 
 def sorted_nodes(graph: onnx.GraphProto, label: str, around: Iterable[str] = ()) -> list[onnx.NodeProto]:
-    """The nodes of `graph`, each after those that it reads from, otherwise in their order in the file; `around` are the
-    tensors that a body may capture.
+    """Return the nodes of `graph` in topological order, as close to their order in the file as possible.
+
+    `around` are the tensors that a body may capture.
 
     Raises ModelError (its message begins with `label`) for a tensor that nothing defines or two nodes define, and
     for a cycle.

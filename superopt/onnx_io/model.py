@@ -1,4 +1,4 @@
-"""A model as terms, with all that a file holds beside its graph's meaning."""
+"""A model as terms, with everything that its file holds beside the meaning of its graph."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from superopt.ir.term import Term
 from superopt.ir.trace import Trace
 from superopt.ir.types import TensorType
 from superopt.onnx_io.inference import infer_types, sizes_at
-from superopt.onnx_io.provenance import carried, regions
+from superopt.onnx_io.provenance import corresponding_terms, rewritten_outputs
 
 __all__ = ["Array", "Model", "ModelError"]
 
@@ -25,34 +25,36 @@ class ModelError(ValueError):
     """A model that cannot be read or written; the message is one line that says where and why."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(" ".join(message.split()))  # names in a damaged file may hold anything
+        super().__init__(" ".join(message.split()))  # names in a damaged file may contain line breaks
 
 
 @dataclass(frozen=True)
 class Model:
-    """The graph as terms, and what the writer needs to give the file back.
+    """The graph as terms, with what the writer needs to write the file again.
 
     `weights` is shared by all models that come from one file and only ever grows.
     """
 
     outputs: tuple[Term, ...]  # one term an output, in order
-    inputs: tuple[Term, ...]  # Var terms in order; those with a default value too
+    inputs: tuple[Term, ...]  # Var terms in order, with those that have a default value
     weights: dict[str, Array]  # arrays of Const terms by hash
     skeleton: onnx.ModelProto  # the file without nodes and weights: metadata, opset imports, functions, inputs, outputs
     position: dict[Term, int] = field(default_factory=dict)  # place of a term's node in the file
     names: dict[Term, str] = field(default_factory=dict)  # names of tensors
     nodes: dict[Term, onnx.NodeProto] = field(default_factory=dict)  # names and notes of nodes, nothing else of them
     sizes: dict[str, int] = field(default_factory=dict)  # values of symbolic sizes at the `shapes` asked for
-    listed: dict[str, Term] = field(default_factory=dict)  # constants listed as inputs, as before IR version 4
-    complaint: str | None = None  # what onnx.checker says of the file as read
-    reduced: int = 0  # nodes that reading found to be constants, nothing at all, or a branch
-    proven: dict[Term, Sizes] = field(default_factory=dict)  # shapes that rest on no claim of the file (if `reduce`d)
-    reserved: frozenset[str] = frozenset()  # names of tensors around a body, which it must not give to its own
-    light: onnx.ModelProto | None = field(default=None, repr=False, compare=False)  # what shape inference was run on
+    listed_weights: dict[str, Term] = field(default_factory=dict)  # constants listed as inputs, before IR version 4
+    checker_error: str | None = None  # onnx.checker's error for the file as read
+    simplified_nodes: int = 0  # nodes that were read as constants, as their input or as a branch
+    proven_shapes: dict[Term, Sizes] = field(default_factory=dict)  # these follow from the inputs' (`simplify` only)
+    reserved: frozenset[str] = frozenset()  # names of tensors around a body, which its own tensors must not have
+    light: onnx.ModelProto | None = field(
+        default=None, repr=False, compare=False
+    )  # the copy that shape inference ran on
 
     @property
     def opset(self) -> int:
-        """Version of the default operator set (0 where the file imports none)."""
+        """Version of the default operator set, or 0 if the file imports none."""
         return next((o.version for o in self.skeleton.opset_import if o.domain in ("", "ai.onnx")), 0)
 
     @property
@@ -61,12 +63,12 @@ class Model:
         return tuple(value.name for value in self.skeleton.graph.output)
 
     def concrete(self, type: TensorType) -> TensorType:
-        """`type` with symbolic sizes replaced by their values at the `shapes` that the model was read for."""
+        """Return `type` with symbolic sizes replaced by their values at the `shapes` that the model was read for."""
         env: dict[str, Size] = dict(self.sizes)
         return type.with_sizes(env)
 
     def at_shapes(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
-        """The same terms, with the `sizes` of their symbols when the inputs have the given `shapes`.
+        """Return the same terms, with the `sizes` of their symbols when the inputs have the given `shapes`.
 
         Runs shape inference once; the file is not read again.
         """
@@ -79,18 +81,18 @@ class Model:
         trace: Trace | None = None,
         replaced: Mapping[Term, Term] | None = None,
     ) -> Model:
-        """The model with other terms that compute the same outputs.
+        """Return the model with other terms that compute the same outputs.
 
-        Operators that are only carried along keep their place and their names: those are found from the regions
-        that `trace` rewrote, or from `replaced` (old term to new one, over the old graph's other terms).
+        Operators that did not change keep their place and their names. They are found from the regions that `trace`
+        rewrote, or from `replaced` (old term to new one, over the old graph's other terms).
         """
         outputs = tuple(outputs)
         if len(outputs) != len(self.outputs):
             raise ModelError(f"{len(outputs)} outputs for a model with {len(self.outputs)}")
         changes = dict(replaced or {})
         if trace is not None:
-            changes.update(regions(trace))
-        same = carried(self.outputs, outputs, changes)
+            changes.update(rewritten_outputs(trace))
+        same = corresponding_terms(self.outputs, outputs, changes)
         return replace(
             self,
             outputs=outputs,

@@ -1,6 +1,6 @@
-"""Nodes that give back their first input, by their operator's definition at the types and attributes at hand.
+"""Recognition of no-ops: nodes that return their first input unchanged, at their types, attributes and constants.
 
-Sources: the operators' pages of the ONNX specification. A node of which that is not certain is none of these.
+Sources: the operators' pages of the ONNX specification. In doubt a node is no no-op.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from superopt.evaluate import dtype_name
 from superopt.ir.dim import Size
 from superopt.onnx_io.importers.view import NodeView, Unreadable
-from superopt.onnx_io.static_values import Values
+from superopt.onnx_io.static_values import StaticValues
 
-__all__ = ["is_noop"]
+__all__ = ["is_no_op"]
 
-_FAR = 2**31 - 1  # what files write for "to the end", or more
+_FAR = 2**31 - 1  # files write this, or more, for "to the end"
 
 
-def is_noop(view: NodeView, known: Values) -> bool:
-    """Whether the first output of the node (of the standard domain) is its first input."""
+def is_no_op(view: NodeView, known: StaticValues) -> bool:
+    """Return True if the first output of the node (of the standard domain) is its first input."""
     test = _TESTS.get(view.node.op_type)
     if test is None or not view.inputs or view.inputs[0] is None:
         return False
@@ -28,16 +28,16 @@ def is_noop(view: NodeView, known: Values) -> bool:
         return False
 
 
-def _always(view: NodeView, known: Values) -> bool:
+def _always(view: NodeView, known: StaticValues) -> bool:
     return True
 
 
-def _single(view: NodeView, known: Values) -> bool:
+def _single(view: NodeView, known: StaticValues) -> bool:
     return len(view.inputs) == 1
 
 
-def _dropout(view: NodeView, known: Values) -> bool:
-    """Not in training: before opset 12 there is none, from then on an input says so."""
+def _dropout(view: NodeView, known: StaticValues) -> bool:
+    """Outside training: opsets before 12 have no training mode, later ones have an input for it."""
     mode = view.inputs[2] if view.opset >= 12 and len(view.inputs) > 2 else None
     value = None if mode is None else view.value(mode)
     return mode is None or (value is not None and value.size == 1 and not value.reshape(-1)[0])
@@ -48,47 +48,47 @@ def _dtype(view: NodeView, index: int) -> str | None:
     return None if term is None or term.type is None else term.type.dtype
 
 
-def _cast(view: NodeView, known: Values) -> bool:
+def _cast(view: NodeView, known: StaticValues) -> bool:
     try:
         return dtype_name(view.integer("to", 0)) == _dtype(view, 0)
     except ValueError:
         return False
 
 
-def _cast_like(view: NodeView, known: Values) -> bool:
+def _cast_like(view: NodeView, known: StaticValues) -> bool:
     return _dtype(view, 0) is not None and _dtype(view, 0) == _dtype(view, 1)
 
 
-def _transpose(view: NodeView, known: Values) -> bool:
+def _transpose(view: NodeView, known: StaticValues) -> bool:
     perm, shape = view.integers("perm"), known.shape(view.inputs[0])
     if perm is None:
         return shape is not None and len(shape) < 2
     return perm == tuple(range(len(perm)))
 
 
-def _pad(view: NodeView, known: Values) -> bool:
-    """By nothing on all sides: then neither the mode nor the value matters."""
+def _pad(view: NodeView, known: StaticValues) -> bool:
+    """Pads of 0 on all sides; neither the mode nor the value matters then."""
     pads = view.parameter("pads")
     return pads is not None and not any(pads)
 
 
-def _tile(view: NodeView, known: Values) -> bool:
+def _tile(view: NodeView, known: StaticValues) -> bool:
     repeats = view.list_input(1)
     return repeats is not None and all(count == 1 for count in repeats)
 
 
-def _split(view: NodeView, known: Values) -> bool:
+def _split(view: NodeView, known: StaticValues) -> bool:
     return view.outputs == 1
 
 
-def _elements(view: NodeView, known: Values, index: int) -> list[Size] | None:
+def _elements(view: NodeView, known: StaticValues, index: int) -> list[Size] | None:
     term = view.inputs[index] if index < len(view.inputs) else None
     found = None if term is None else known.sizes(term)
     return None if found is None or found.ndim != 1 else list(found)
 
 
-def _expand(view: NodeView, known: Values) -> bool:
-    """To sizes that are each the input's own, or 1 (broadcasting goes both ways)."""
+def _expand(view: NodeView, known: StaticValues) -> bool:
+    """To sizes that are each the input's own, or 1, as broadcasting goes both ways."""
     shape, wanted = known.shape(view.inputs[0]), _elements(view, known, 1)
     if shape is None or wanted is None or len(wanted) > len(shape):
         return False
@@ -96,8 +96,8 @@ def _expand(view: NodeView, known: Values) -> bool:
     return all(size == 1 or size == have for size, have in zip(wanted, own, strict=True))
 
 
-def _slice(view: NodeView, known: Values) -> bool:
-    """From 0 to the end or beyond, one by one."""
+def _slice(view: NodeView, known: StaticValues) -> bool:
+    """From 0 to the end or beyond, with steps of 1."""
     shape = known.shape(view.inputs[0])
     if view.opset < 10:
         starts, ends, axes, steps = view.integers("starts"), view.integers("ends"), view.integers("axes"), None
@@ -122,8 +122,8 @@ def _reaches(end: Size, size: Size) -> bool:
 _EXACT_AT_1 = frozenset({"align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"})
 
 
-def _resize(view: NodeView, known: Values) -> bool:
-    """To the size that is there. With these coordinates, element q is then at q."""
+def _resize(view: NodeView, known: StaticValues) -> bool:
+    """To the operand's own size: with these coordinate transformations, element q is then at q."""
     shape = known.shape(view.inputs[0])
     if shape is None or 0 in shape or view.integer("antialias", 0) or view.integers("axes") is not None:
         return False
@@ -140,7 +140,7 @@ def _resize(view: NodeView, known: Values) -> bool:
     return wanted is not None and len(wanted) == len(shape) and all(a == b for a, b in zip(wanted, shape, strict=True))
 
 
-_TESTS: Mapping[str, Callable[[NodeView, Values], bool]] = {
+_TESTS: Mapping[str, Callable[[NodeView, StaticValues], bool]] = {
     "Identity": _always,
     "Dropout": _dropout,
     "Cast": _cast,

@@ -1,4 +1,4 @@
-"""Which terms of a rewritten graph are the old graph's terms over again, on new inputs."""
+"""Provenance of terms in a rewritten graph: which operator of the old graph a new term is, on new inputs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,14 @@ from superopt.ir.infer import remake, replace
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Trace
 
-__all__ = ["carried", "regions"]
+__all__ = ["corresponding_terms", "rewritten_outputs"]
 
 
-def regions(trace: Trace) -> dict[Term, Term]:
-    """For each output of each region that `trace` rewrote: the original's term, and what replaces it, over the
-    original's terms outside the region."""
+def rewritten_outputs(trace: Trace) -> dict[Term, Term]:
+    """Return, for each output of each region that `trace` rewrote, the old term and the new one.
+
+    Both are over the old graph's terms outside the region.
+    """
     found: dict[Term, Term] = {}
     for application in trace.applications:
         leaves = dict(application.leaves)
@@ -23,11 +25,13 @@ def regions(trace: Trace) -> dict[Term, Term]:
     return found
 
 
-def carried(before: Iterable[Term], after: Iterable[Term], replaced: Mapping[Term, Term]) -> dict[Term, Term]:
-    """Old term to new term, where the new one is in the new graph and not in the old.
+def corresponding_terms(
+    before: Iterable[Term], after: Iterable[Term], replaced: Mapping[Term, Term]
+) -> dict[Term, Term]:
+    """Return the terms that only the new graph has, by the old terms that they correspond to.
 
-    First everything is remade over `replaced`; then both graphs are walked down from their outputs together, as
-    far as operator and attributes agree.
+    First all old terms are remade over `replaced`; then both graphs are walked down from their outputs together, as
+    far as operators and attributes agree.
     """
     before, after = tuple(before), tuple(after)
     old, new = set(topological(before)), set(topological(after))
@@ -53,7 +57,7 @@ def carried(before: Iterable[Term], after: Iterable[Term], replaced: Mapping[Ter
 
 
 def _remade(roots: tuple[Term, ...], replaced: Mapping[Term, Term]) -> dict[Term, Term]:
-    """Every term below `roots` (and below the replacements) over the new forms of its inputs."""
+    """Return every term below `roots` (and below the replacements) over the new forms of its inputs."""
     final: dict[Term, Term] = {}
     stack = list(roots)
     opened: set[Term] = set()
@@ -68,7 +72,7 @@ def _remade(roots: tuple[Term, ...], replaced: Mapping[Term, Term]) -> dict[Term
             final[term] = final[replaced[term]]
         elif missing := [i for i in term.inputs if i is not None and i not in final]:
             stack.extend(missing)
-        else:  # also a term that its own replacement contains: inside it, it is the old operator
+        else:  # also a term that its own replacement contains: there it is the old operator
             inputs = tuple(None if i is None else final[i] for i in term.inputs)
             final[term] = term if inputs == term.inputs else remake(term, inputs)
     return final

@@ -1,7 +1,7 @@
-"""Target shapes of which some sizes are symbols, as the numbers by which ONNX says the same.
+"""Target shapes with symbolic sizes, written as numbers.
 
 Reshape copies a size of its input where the target says 0, and infers the one that is -1; Expand keeps a size where
-the target says 1. So a shape that a model computes from Shape is often one list of numbers for all sizes.
+the target says 1. So a shape that a model computes from Shape is often the same list of numbers for all sizes.
 """
 
 from __future__ import annotations
@@ -13,13 +13,16 @@ import numpy as np
 from superopt.ir.dim import Dim, Size, Sizes
 from superopt.ir.term import Term
 from superopt.onnx_io.importers import NodeView
-from superopt.onnx_io.static_values import Values
+from superopt.onnx_io.static_values import StaticValues
 
-__all__ = ["in_numbers"]
+__all__ = ["numeric_target"]
 
 
-def in_numbers(view: NodeView, known: Values) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
-    """The second input of a Reshape or Expand as numbers, where its value is known in part and they say the same."""
+def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+    """Return the target shape of a Reshape or Expand as numbers, or None.
+
+    None if it is constant already, or if no list of numbers means the same for all sizes.
+    """
     if view.node.op_type not in ("Reshape", "Expand") or len(view.inputs) != 2:
         return None
     shape, term = known.shape(view.inputs[0]), view.inputs[1]
@@ -38,8 +41,7 @@ def in_numbers(view: NodeView, known: Values) -> np.ndarray[tuple[int], np.dtype
 
 
 def _reshape(shape: Sizes, wanted: Sequence[Size], copies: bool) -> list[int] | None:
-    """Copies of sizes that are at their place; else one inferred size, beside numbers that are not 0 (where a size may
-    be 0, none can be inferred)."""
+    """Copy sizes that stay in their place; infer one other size, if no size is 0 (ONNX infers none beside a 0)."""
     copied = [0 if isinstance(s, Dim) and copies and k < len(shape) and shape[k] == s else s
               for k, s in enumerate(wanted)]  # fmt: skip
     numbers = [size for size in copied if isinstance(size, int)]
@@ -51,7 +53,7 @@ def _reshape(shape: Sizes, wanted: Sequence[Size], copies: bool) -> list[int] | 
 
 
 def _expand(shape: Sizes, wanted: Sequence[Size]) -> list[int] | None:
-    """1 where the size is the input's own."""
+    """Return the target with 1 for each size that is the input's own."""
     own = (None,) * (len(wanted) - len(shape)) + shape[max(len(shape) - len(wanted), 0) :]
     kept = [1 if isinstance(size, Dim) and size == have else size for size, have in zip(wanted, own, strict=True)]
     numbers = [size for size in kept if isinstance(size, int)]

@@ -1,4 +1,4 @@
-"""Files that are either written whole or not at all."""
+"""Atomic writing of model files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BIG = 1024  # bytes; smaller tensors stay inside the file, shape inference read
 
 
 def save_model(model: onnx.ModelProto, path: str | Path, limit: int = _LIMIT) -> None:
-    """Write `model` to `path` atomically; with more than `limit` bytes of weights, those go to `<path>.data` beside it.
+    """Write `model` to `path` atomically; more than `limit` bytes of weights go to `<path>.data` beside it.
 
     Raises ModelError where the file system refuses; then neither file has changed (the data file is replaced first).
     """
@@ -55,7 +55,7 @@ def _write(path: Path, *parts: bytes) -> None:
 
 
 def _external(model: onnx.ModelProto, name: str, file: Path) -> onnx.ModelProto:
-    """`model` with its big initializers in `file`, referred to as `name`."""
+    """Return `model` with its big initializers in `file`, referred to as `name`."""
     slim = onnx.ModelProto()
     slim.CopyFrom(model)
     offset = 0

@@ -1,7 +1,7 @@
-"""Models read as less than their files say: no-ops gone, known arithmetic done, known branches taken.
+"""Simplification while reading: no-ops removed, known arithmetic folded, known branches inlined.
 
-What a reading finds (the sizes that a folded shape gives, the types inside a branch) ONNX's shape inference sees only
-in a file. So the model is written and read again, until that makes it no smaller.
+A folded shape gives sizes, and an inlined branch gives types, that ONNX's shape inference finds only in a file. So the
+model is written and read again until its number of nodes no longer falls.
 """
 
 from __future__ import annotations
@@ -18,41 +18,44 @@ from superopt.onnx_io.reader import read_model
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.onnx_io.writer import write_model
 
-__all__ = ["read_reduced"]
+__all__ = ["read_simplified"]
 
-_ROUNDS = 4
+_MAX_READINGS = 4
 
 
-def read_reduced(
+def read_simplified(
     source: str | Path | onnx.ModelProto,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     *,
     reserved: frozenset[str] = frozenset(),
     label: str = "model",
 ) -> Model:
-    """As `read_model` with `reduce`, to the end; `Model.reduced` counts over all readings. Raises ModelError."""
+    """Return `read_model` with `simplify`, repeated until nothing changes.
+
+    `Model.simplified_nodes` counts over all readings. Raises ModelError.
+    """
     try:
-        return _reduced(source, shapes, reserved, label)
+        return _simplified(source, shapes, reserved, label)
     except (ModelError, onnx.checker.ValidationError):
         return read_model(source, shapes, reserved=reserved, label=label)
 
 
-def _reduced(
+def _simplified(
     source: str | Path | onnx.ModelProto,
     shapes: Mapping[str, tuple[int, ...]] | None,
     reserved: frozenset[str],
     label: str,
 ) -> Model:
-    model = read_model(source, shapes, reduce=True, reserved=reserved, label=label)
-    total, count = model.reduced, None
-    for _ in range(_ROUNDS):
-        if not model.reduced:
+    model = read_model(source, shapes, simplify=True, reserved=reserved, label=label)
+    total, count = model.simplified_nodes, None
+    for _ in range(_MAX_READINGS):
+        if not model.simplified_nodes:
             break
         stubs: dict[str, Term] = {}
         proto = write_model(model, fold=False, stubs=stubs)
         before, count = count, sum(1 for _ in all_nodes(proto.graph))
         if before is not None and count >= before:
             break
-        model = read_model(proto, shapes, reduce=True, reserved=reserved, stubs=stubs, weights=model.weights)
-        total += model.reduced
-    return replace(model, reduced=total)
+        model = read_model(proto, shapes, simplify=True, reserved=reserved, stubs=stubs, weights=model.weights)
+        total += model.simplified_nodes
+    return replace(model, simplified_nodes=total)

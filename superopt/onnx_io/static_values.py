@@ -1,9 +1,9 @@
-"""What is known of small tensors while a file is read: their numbers, or which sizes they hold.
+"""Values of small tensors that are known while a file is read: numbers, or polynomials of symbolic sizes.
 
-A shape that a model computes (Shape, Gather, Concat, arithmetic, Reshape) is known as far as the sizes are: element by
-element a number or a polynomial of symbolic sizes. What is computed here is what every runtime computes: integers,
-truth values, and of real numbers the operations that IEEE 754 rounds correctly (in float64 and rounded once more, which
-for these gives the same float32: Figueroa, "When is double rounding innocuous?", 1995).
+A shape that a model computes (Shape, Gather, Concat, arithmetic, Reshape) is known as far as the sizes are: each
+element is a number or a polynomial of symbolic sizes. Only results on which all runtimes agree are computed: integers,
+truth values, and real operations that IEEE 754 rounds correctly (in float64 and rounded once more, which gives the same
+float32 for these: Figueroa, "When is double rounding innocuous?", 1995).
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from superopt.onnx_io.model import Array
 from superopt.ops.logic import CASTABLE
 from superopt.ops.properties import is_polynomial, rounds_at_most_once
 
-__all__ = ["Values"]
+__all__ = ["StaticValues"]
 
 # Without a definition in the terms, of integers and truth values only.
 _OTHERS = frozenset({"GatherElements", "GatherND", "Mod", "NonZero", "ScatterElements", "ScatterND"})
 _LEARNT = _OTHERS | {"Out", "Shape", "Size"}
 
 
-class Values:
-    """Numbers and sizes by term. Only what `learn` is told, or a constant, is known."""
+class StaticValues:
+    """Numbers and sizes by term. Known are constants, and what `infer` has found."""
 
     def __init__(self, weights: dict[str, Array]) -> None:
         self._weights = weights
         self._known: dict[Term, Array] = {}
-        self.shapes: dict[Term, Sizes] = {}  # those that are certain
+        self.shapes: dict[Term, Sizes] = {}  # shapes that follow from those of the inputs
 
     def shape(self, term: Term | None) -> Sizes | None:
-        """The shape of `term` where it is certain, not only what the file says."""
+        """Return the shape of `term` if it is certain, or None; what only the file claims is not certain."""
         if term is not None and (term.op == "Const" or term.op in CLOSED_FORM) and term.type is not None:
             return term.type.shape
         return None if term is None else self.shapes.get(term)
 
     def numbers(self, term: Term) -> Array | None:
-        """The value of `term`, in its element type, or None."""
+        """Return the value of `term` in its element type, or None."""
         if term.op == "Const":
             return self._weights[str(term.attr("hash"))]
         found = self._known.get(term)
@@ -60,16 +60,18 @@ class Values:
         return None if found is None or found.dtype == object else found
 
     def sizes(self, term: Term) -> Array | None:
-        """The elements of a small tensor of integers as numbers and polynomials, or None."""
+        """Return the elements of a small tensor of integers as numbers and polynomials, or None."""
         found = self._known.get(term)
         found = self.numbers(term) if found is None else found
         if found is None or found.dtype.kind not in "iubO" or found.size > SMALL or _text(term):
             return None
         return found.astype(object)
 
-    def learn(self, term: Term, opset: int) -> Array | None:
-        """The numbers that `term` is found to hold (in its element type), from those of its inputs; None where it is
-        not known, or only in part."""
+    def infer(self, term: Term, opset: int) -> Array | None:
+        """Infer the value of `term` from those of its inputs.
+
+        Return it in its element type, or None if it is unknown or known in part only.
+        """
         type = term.type
         if type is None or term in self._known or (term.op not in OPERATORS and term.op not in _LEARNT):
             return self.numbers(term)
@@ -80,7 +82,7 @@ class Values:
             with np.errstate(all="ignore"):
                 found = self._found(term, opset)
         except (ArithmeticError, KeyError, TypeError, ValueError, RuntimeError):
-            return None  # nothing is claimed of what cannot be computed
+            return None  # an error leaves the value unknown
         if found is None or found.shape != (found.shape if shape is None else shape) or found.size > SMALL:
             return None
         if found.dtype == object and not any(isinstance(size, Dim) for size in found.flat):
@@ -142,7 +144,7 @@ def _objects(sizes: Sequence[Size]) -> Array:
 
 
 def _casts(x: Array, to: str) -> bool:
-    """Whether all of `x` is in the range of `to`; outside it, runtimes differ."""
+    """Return True if all of `x` is in the range of `to`; outside it, runtimes differ."""
     if to in FLOAT_DTYPES or to == "bool" or x.dtype.kind != "f":
         return to in ("float", "double", "bool") or to not in FLOAT_DTYPES
     ends = np.iinfo(numpy_dtype(to))
@@ -185,24 +187,32 @@ def _polynomials(term: Term, node: Term, inputs: list[Array]) -> Array | None:
 
 
 def _quotient(a: Size, b: Size) -> Size:
-    """Of a number that is not negative whatever the sizes are: there, rounding towards zero is rounding down."""
-    if not isinstance(b, int) or b < 1 or (isinstance(a, Dim) and not _natural(a)) or (isinstance(a, int) and a < 0):
+    """Return a / b rounded towards zero, which is rounding down: a must not be negative, whatever the sizes are."""
+    if (
+        not isinstance(b, int)
+        or b < 1
+        or (isinstance(a, Dim) and not _is_never_negative(a))
+        or (isinstance(a, int) and a < 0)
+    ):
         raise ArithmeticError
     return floor_div(a, b)
 
 
 def _equal(a: Size, b: Size) -> bool:
-    """Sizes are not negative, so no sum of products of them is equal to a negative number."""
+    """Return True or False if a == b is the same for all sizes. Raises ArithmeticError if it depends on them.
+
+    Sizes are not negative, so no sum of products of them is equal to a negative number.
+    """
     if a == b:
         return True
     if isinstance(a, int) and isinstance(b, int):
         return False
     for one, other in ((a, b), (b, a)):
-        if isinstance(one, Dim) and _natural(one) and isinstance(other, int) and other < 0:
+        if isinstance(one, Dim) and _is_never_negative(one) and isinstance(other, int) and other < 0:
             return False
     raise ArithmeticError
 
 
-def _natural(size: Dim) -> bool:
-    """Whether `size` is a sum of products of sizes, none of them taken away."""
+def _is_never_negative(size: Dim) -> bool:
+    """Return True if `size` is a sum of products of sizes without negative coefficients."""
     return all(count >= 0 and all(isinstance(atom, str) for atom in product) for product, count in size.terms)

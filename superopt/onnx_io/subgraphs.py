@@ -1,4 +1,4 @@
-"""Graphs inside nodes (the bodies of If, Loop, Scan): which outer tensors they read, and renaming those."""
+"""Graphs inside nodes (the bodies of If, Loop and Scan): finding them, and the outer tensors that they read."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["all_nodes", "captured", "local_names", "rename_captured", "subgraphs
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of `graph` and of all graphs nested in it."""
+    """Yield the nodes of `graph` and of all graphs nested in it."""
     for node in graph.node:
         yield node
         for inner in subgraphs(node):
@@ -18,13 +18,13 @@ def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs among the attributes of `node`."""
+    """Yield the graphs among the attributes of `node`."""
     for attribute in node.attribute:
         yield from attribute_graphs(attribute)
 
 
 def attribute_graphs(attribute: onnx.AttributeProto) -> Iterator[onnx.GraphProto]:
-    """The graphs that an attribute holds."""
+    """Yield the graphs that an attribute holds."""
     if attribute.HasField("g"):
         yield attribute.g
     yield from attribute.graphs
@@ -39,7 +39,7 @@ def _defined(graph: onnx.GraphProto) -> set[str]:
 
 
 def captured(graph: onnx.GraphProto) -> list[str]:
-    """Names that `graph`, or a graph nested in it, reads from outside, in order of first use."""
+    """Return the names that `graph`, or a graph nested in it, reads from outside, in order of first use."""
     defined = _defined(graph)
     found: dict[str, None] = {}
     for node in graph.node:
@@ -51,7 +51,7 @@ def captured(graph: onnx.GraphProto) -> list[str]:
 
 
 def local_names(graph: onnx.GraphProto) -> set[str]:
-    """Names that are defined in `graph` or in a graph nested in it."""
+    """Return the names that `graph` or a graph nested in it defines."""
     names = _defined(graph)
     for node in graph.node:
         for inner in subgraphs(node):
@@ -60,7 +60,7 @@ def local_names(graph: onnx.GraphProto) -> set[str]:
 
 
 def rename_captured(graph: onnx.GraphProto, new: Mapping[str, str]) -> None:
-    """Give names that `graph` reads from outside their new form; no new name may be one of its `local_names`."""
+    """Rename tensors that `graph` reads from outside; no new name may be one of its `local_names`."""
     defined = _defined(graph)
     outer = {old: name for old, name in new.items() if old not in defined and old != name}
     if not outer:

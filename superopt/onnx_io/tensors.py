@@ -1,4 +1,4 @@
-"""Weights: tensor protobufs to arrays and back."""
+"""Tensor protobufs to arrays and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["constant_value", "from_proto", "to_proto"]
 
 
 def from_proto(tensor: TensorProto, label: str) -> tuple[Array, str]:
-    """Array (of bytes objects for text) and element type. Raises ModelError where the tensor is malformed."""
+    """Return an array (of bytes objects for text) and its element type. Raises ModelError for a malformed tensor."""
     try:
         dtype = dtype_name(tensor.data_type)
         if tensor.data_type == TensorProto.STRING:
@@ -35,14 +35,14 @@ def _texts(values: Iterable[bytes]) -> Array:
 
 
 def to_proto(array: Array, dtype: str, name: str) -> TensorProto:
-    """The tensor protobuf called `name`."""
+    """Return the array as a tensor protobuf called `name`."""
     if dtype == "string":
         return helper.make_tensor(name, TensorProto.STRING, array.shape, list(array.reshape(-1)))
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
 
 
 def constant_value(node: onnx.NodeProto, label: str) -> tuple[Array, str] | None:
-    """The value of a Constant node, or None where it is sparse."""
+    """Return the value of a Constant node, or None if it is sparse."""
     if len(node.attribute) != 1:
         raise ModelError(f"{label}: Constant node {node.name!r} has {len(node.attribute)} values")
     attribute = node.attribute[0]

@@ -1,4 +1,4 @@
-"""Terms to an ONNX model, one term to one node."""
+"""Writing a model: terms to an ONNX protobuf, one term to one node."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def write_model(
     fold: bool = True,
     stubs: dict[str, Term] | None = None,
 ) -> onnx.ModelProto:
-    """The model as a protobuf at its original opset, subterms of weights folded (if `fold`), checked by onnx.checker.
+    """Return the model as a protobuf at its original opset, checked by onnx.checker.
 
-    `origin` names the rule that made a term; the term's node carries it in its name. `exact`: weights are folded only
-    where that changes no bit of a result. `stubs`: big weights are left empty and their terms put here, by name (for
-    `read_model` to read on with). Raises ModelError where a term cannot be said at that opset (or holds a size
-    that is not a number).
+    `origin` names the rule that made a term; the name of the term's node contains it. `fold` replaces terms over
+    weights by their values; `exact` does so only if that changes no bit of a result. With `stubs`, big weights are left
+    empty and their terms put into it by name, for `read_model`. Raises ModelError if the opset cannot express a term,
+    or if a size in it is not a number.
     """
     weights = dict(model.weights)
     nodes = dict(model.nodes)
@@ -48,10 +48,10 @@ def write_model(
     if changes:
         model = model.with_outputs(replace(model.outputs, changes), replaced=changes)
     written = _Writer(model, stubs if model.skeleton.ir_version >= 4 else None).write()
-    if model.complaint is None:
-        complaint = check(_to_be_checked(written))
-        if complaint is not None:
-            raise ModelError(f"the model as written is not valid: {complaint}")
+    if model.checker_error is None:
+        error = check(_to_be_checked(written))
+        if error is not None:
+            raise ModelError(f"the model as written is not valid: {error}")
     return written
 
 
@@ -80,7 +80,7 @@ class _Writer:
         self.order = in_order(model.outputs, model.position)
         graph = model.skeleton.graph
         self.inputs = {value.name for value in graph.input}
-        # Names that are in use, and names that a new tensor must not take.
+        # Names in use, and names that a new tensor must not have.
         self.used = self.inputs | set(model.output_names)
         self.avoid = self.used | set(model.names.values()) | model.reserved
         self.node_names: set[str] = set()
@@ -88,7 +88,7 @@ class _Writer:
         self.node_counts: dict[str, int] = {}
         self.named: dict[tuple[Term, int], str] = {}
         self.nodes: list[onnx.NodeProto] = []
-        self.front: list[onnx.NodeProto] = []  # Constant nodes, in files whose IR has no constants but inputs
+        self.front: list[onnx.NodeProto] = []  # Constant nodes, for IR versions whose initializers must be inputs
         self.weights: list[onnx.TensorProto] = []
         self.sparse: list[SparseTensorProto] = []
         self.bodies: dict[Term, list[onnx.AttributeProto]] = {}
@@ -109,7 +109,7 @@ class _Writer:
         return self.assemble()
 
     def name_outputs(self) -> list[tuple[Term, str]]:
-        """Give terms the names of the graph's outputs; what remains are outputs that repeat another value."""
+        """Give terms the names of the graph's outputs; return the outputs that repeat another value."""
         aliases: list[tuple[Term, str]] = []
         for term, name in zip(self.model.outputs, self.model.output_names, strict=True):
             slot = _slot(term)
@@ -125,7 +125,7 @@ class _Writer:
         return aliases
 
     def is_listed_weight(self, term: Term, name: str) -> bool:
-        return self.model.listed.get(name) is term
+        return self.model.listed_weights.get(name) is term
 
     def fresh(self, stem: str) -> str:
         return _distinct(stem, self.avoid, self.counts)
@@ -134,7 +134,7 @@ class _Writer:
         return _distinct(wanted, self.node_names, self.node_counts)
 
     def name(self, term: Term | None) -> str:
-        """The tensor's name; leaves are written when they are first named."""
+        """Return the tensor's name; a leaf is written when it is first named."""
         if term is None:
             return ""
         slot = _slot(term)
@@ -215,7 +215,7 @@ class _Writer:
         self.nodes.extend(made)
 
     def rename_captures(self, term: Term, node: onnx.NodeProto, declared: int) -> None:
-        """Make the bodies of `node` refer to the outer tensors by the names that those have now."""
+        """Rename the outer tensors that the bodies of `node` read to their present names."""
         names = _attr(term, "captures", ())
         if not names:
             return
@@ -256,20 +256,20 @@ class _Writer:
         return model
 
     def relist(self, graph: onnx.GraphProto) -> None:
-        """Before IR version 4 weights are listed as inputs too: keep those that are used, under all of their names."""
+        """List used weights as inputs, too, under all of their names, as files before IR version 4 must."""
         there = {tensor.name for tensor in self.weights}
-        for name, term in self.model.listed.items():
+        for name, term in self.model.listed_weights.items():
             if name not in there and (term, 0) in self.named:
                 self.weights.append(to_proto(self.array(term), term.type.dtype if term.type else "float", name))
                 there.add(name)
-        gone = self.model.listed.keys() - there
+        gone = self.model.listed_weights.keys() - there
         inputs = [value for value in graph.input if value.name not in gone]
         del graph.input[:]
         graph.input.extend(inputs)
 
 
 def _distinct(stem: str, taken: set[str], counts: dict[str, int]) -> str:
-    """`stem`, or `stem_1` and so on, whichever is not `taken` yet; `counts` remembers how far each stem got."""
+    """Return the first of `stem`, `stem_1`, ... that is not `taken`; `counts` holds the last number of each stem."""
     name = stem
     while name in taken:
         counts[stem] = counts.get(stem, 0) + 1
@@ -279,7 +279,7 @@ def _distinct(stem: str, taken: set[str], counts: dict[str, int]) -> str:
 
 
 def _slot(term: Term) -> tuple[Term, int]:
-    """The node that computes `term`, and which of its outputs `term` is."""
+    """Return the node that computes `term`, and the index of `term` among its outputs."""
     if term.op != "Out":
         return term, 0
     node, index = term.inputs[0], term.attr("index")

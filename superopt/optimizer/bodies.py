@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import onnx
 
 from superopt.ir.trace import Trace
-from superopt.onnx_io import Body, Model, ModelError, Place, bodies, put_back, write_body
+from superopt.onnx_io import Body, BodyKey, Model, ModelError, read_bodies, replace_bodies, write_body
 from superopt.optimizer.model_search import Finder, SearchRequest
 from verify.proof_book import ProofBook
 from verify.replay import ReplayError, replay
@@ -25,8 +25,8 @@ class RewrittenBodies:
     body that stays as it is because something failed.
     """
 
-    written: dict[Place, onnx.GraphProto] = field(default_factory=dict)
-    folded: dict[Place, onnx.GraphProto] = field(default_factory=dict)
+    written: dict[BodyKey, onnx.GraphProto] = field(default_factory=dict)
+    folded: dict[BodyKey, onnx.GraphProto] = field(default_factory=dict)
     traces: tuple[Trace, ...] = ()
     graphs: list[Model] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ def search_bodies(request: SearchRequest, finder: Finder, book: ProofBook) -> Re
     anything fails stays as it is.
     """
     result = RewrittenBodies()
-    found = list(bodies(request.model))
+    found = list(read_bodies(request.model))
     total = sum(map(_node_count, found))
     for body in found:
         share = request.budget_s * _node_count(body) / total
@@ -47,34 +47,34 @@ def search_bodies(request: SearchRequest, finder: Finder, book: ProofBook) -> Re
         try:
             _search_body(body, own, finder, book, result)
         except (ModelError, ReplayError, onnx.checker.ValidationError) as error:
-            result.problems.append(f"the body {body.place[1]} of {body.owner.op} stays as it is: {error}")
+            result.problems.append(f"the body {body.key[1]} of {body.owner.op} stays as it is: {error}")
     return result
 
 
 def _search_body(body: Body, request: SearchRequest, finder: Finder, book: ProofBook, result: RewrittenBodies) -> None:
     """Search one body and the bodies inside it, and add what came of it to `result`."""
     exact, nested = request.options.numerics == "exact", RewrittenBodies()
-    if next(bodies(body.model), None) is not None:
+    if next(read_bodies(body.model), None) is not None:
         request = replace(request, budget_s=request.budget_s / 2)
         nested = search_bodies(replace(request, model=body.model), finder, book)
     result.problems += nested.problems
-    if nested.folded or body.model.reduced:
-        result.folded[body.place] = write_body(body, put_back(body.model, nested.folded), exact=exact)
-    model = put_back(body.model, nested.written)
+    if nested.folded or body.model.simplified_nodes:
+        result.folded[body.key] = write_body(body, replace_bodies(body.model, nested.folded), exact=exact)
+    model = replace_bodies(body.model, nested.written)
     found = finder(replace(request, model=model))
     traces = tuple(trace for trace in found.traces if trace.applications)
     graphs: list[Model] = []
     for trace in traces:
         graphs.append(model)
         model = model.with_outputs(replay(model.outputs, trace, book), trace)
-    if traces or nested.written or body.model.reduced:
-        result.written[body.place] = write_body(body, model, found.origin, exact)
+    if traces or nested.written or body.model.simplified_nodes:
+        result.written[body.key] = write_body(body, model, found.origin, exact)
         result.traces += (*nested.traces, *traces)
         result.graphs += [*nested.graphs, *graphs]
 
 
 def _prefixed(progress: Callable[[str], None], body: Body) -> Callable[[str], None]:
-    return lambda line: progress(f"in {body.place[1]} of {body.owner.op}: {line}")
+    return lambda line: progress(f"in {body.key[1]} of {body.owner.op}: {line}")
 
 
 def _node_count(body: Body) -> int:

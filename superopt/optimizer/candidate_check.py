@@ -7,7 +7,7 @@ from pathlib import Path
 
 import onnx
 
-from superopt.onnx_io import Model, ModelError, put_back, write_model
+from superopt.onnx_io import Model, ModelError, replace_bodies, write_model
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.candidates import ModelCandidate
 from superopt.optimizer.context import RunContext
@@ -97,7 +97,7 @@ class CandidateCheck:
         exact = self.context.options.numerics == "exact"
         try:
             with self.context.phases("write", "folding weights"):
-                proto = write_model(put_back(model, candidate.bodies.written), candidate.origin, exact=exact)
+                proto = write_model(replace_bodies(model, candidate.bodies.written), candidate.origin, exact=exact)
         except (ModelError, onnx.checker.ValidationError) as error:
             raise _Refused(f"it is not a valid model: {error}") from None
         if candidate.only_folded and not self._is_smaller(proto):

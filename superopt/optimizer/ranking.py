@@ -1,4 +1,4 @@
-"""Rules ranked by their use: in traces of `optimize`, and at the places of models where they match."""
+"""Rules ranked by their use in traces of `optimize` and by the number of places in models where they match."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["RuleRank", "Ranking", "TraceError", "rank"]
 
 
 class TraceError(ValueError):
-    """A file that `optimize --trace` did not write; the message is one line that names it."""
+    """A file was not written by `optimize --trace`; the message is one line that names it."""
 
 
 @dataclass(frozen=True)
 class RuleRank:
-    """A rule, in how many steps of the traces it was used, and at how many sites it matches in each model."""
+    """A rule, the number of steps in the traces that use it, and the number of sites in each model where it matches."""
 
     rule: Rule
     uses: int
@@ -36,19 +36,21 @@ class RuleRank:
 
     @property
     def sites(self) -> int:
-        """Sites of all models."""
+        """Number of sites in all models."""
         return sum(self.sites_of)
 
     @property
     def models(self) -> int:
-        """Models with a site."""
+        """Number of models with a site."""
         return sum(count > 0 for count in self.sites_of)
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The rules by uses, models and sites, most first, equal ones as in their files; and how many steps each trace has:
-    of these rules, and of others (`foreign`)."""
+    """Rules by uses, models and sites, in descending order; equal rules in the order of their files.
+
+    `steps` is the number of steps in each trace, `foreign` the number of those that use other rules.
+    """
 
     ranks: tuple[RuleRank, ...]
     steps: tuple[int, ...]
@@ -61,20 +63,20 @@ def rank(
     certificates: Mapping[Rule, Certificate],
     traces: Sequence[Path] = (),
     *,
-    anew: bool = False,
+    prove: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Ranking:
-    """Ranks `rules`, which `certificates` certify, by their use in `traces` and by where they match in `models`.
+    """Rank `rules`, which `certificates` certify, by their use in `traces` and by their matches in `models`.
 
-    A model is what `optimize` begins to search. A rule matches where one of its certified signatures fits and the
-    conditions of the proof hold (see `count_matches`); with `anew` also where it can be proven now, as `optimize` does.
-    A step of a trace counts at each place to which its rewrite was applied, as in the result of `optimize`.
+    A rule matches where one of its certified signatures fits and the conditions of the proof hold (see
+    `count_matches`); with `prove` also where it can be proven now, as `optimize` does. A step of a trace counts once
+    for each place to which its rewrite was applied, as in the result of `optimize`.
 
     Raises ModelError, TraceError, OSError.
     """
     rules = list(dict.fromkeys(rules))
-    origin: dict[str, str] = {}  # id of a rule as it is applied (a step has that one) -> its id as it is listed
-    listed: dict[Rule, Rule] = {}  # a rule as it is applied -> the same direction of it, operands as they are listed
+    origin: dict[str, str] = {}  # id of a rule as applied, which steps carry -> id as listed
+    listed: dict[Rule, Rule] = {}  # a rule as applied -> that direction of the rule, operands as listed
     for rule, directed, variant in _variants(rules):
         origin.setdefault(variant.id, rule.id)
         listed.setdefault(variant, directed)
@@ -89,7 +91,7 @@ def rank(
             if step in origin:
                 uses[origin[step]] += count
 
-    ready, check = RuleIndex(rules), _check(CertifiedBook(certificates, refute=find_counterexample), listed, anew)
+    ready, check = RuleIndex(rules), _check(CertifiedBook(certificates, refute=find_counterexample), listed, prove)
     sites: list[Counter[str]] = []
     for number, path in enumerate(models, 1):
         progress(f"matching: {path} ({number} of {len(models)})")
@@ -102,20 +104,21 @@ def rank(
 
 
 def _variants(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Rule, Rule]]:
-    """Each rule, in each direction, with its operands in each order: all that a search may have applied."""
+    """Each rule in each direction with its operands in each order: every form that a search may apply."""
     for rule in rules:
         for directed in (rule, rule.reversed()):
             for variant in operand_orders(directed):
                 yield rule, directed, variant
 
 
-def _check(book: Book, listed: Mapping[Rule, Rule], anew: bool) -> Check:
-    """Asks for a signature, of the rule as it is listed: the order of operands changes nothing, and that one has the
-    certificate. Without `anew` nothing is proven, except against the direction for which a certificate speaks."""
+def _check(book: Book, listed: Mapping[Rule, Rule], prove: bool) -> Check:
+    """A check that asks `book` about a rule as it is listed, since that form has the certificate; the order of operands
+    does not change what a rule says. Without `prove`, only the rule's own signatures are tried.
+    """
 
     def check(rule: Rule, bindings: Bindings) -> Signature | None:
-        directed = listed.get(rule, rule)  # a law of more operands than are listed has no certificate
-        if anew:
+        directed = listed.get(rule, rule)  # a rule of more operands than are listed has no certificate
+        if prove:
             return book.check(directed, bindings)
         return next((at for at in directed.signatures if book.allows(directed, at, bindings)), None)
 
@@ -123,7 +126,7 @@ def _check(book: Book, listed: Mapping[Rule, Rule], anew: bool) -> Check:
 
 
 def _steps(path: Path) -> Counter[str]:
-    """In how many steps each rule was applied, by the id that it has there. Raises TraceError, OSError."""
+    """Count the steps of a trace that apply each rule, by the id in the trace. Raises TraceError, OSError."""
     try:
         trace = json.loads(path.read_text(encoding="utf-8"))
         rewrites = [[str(step["id"]) for step in rewrite["steps"]] for rewrite in trace["rewrites"]]

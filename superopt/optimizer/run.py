@@ -9,7 +9,7 @@ from typing import Any
 
 import onnx
 
-from superopt.onnx_io import Model, bodies, save_model
+from superopt.onnx_io import Model, read_bodies, save_model
 from superopt.optimizer.bodies import RewrittenBodies, search_bodies
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.files import check_writable, copy_original, count_operators, write_text
@@ -127,7 +127,7 @@ def _improve(context: RunContext, finder: Finder, timer: Timer | None) -> Select
         key = StrategyKey(conditions(target, model.opset), request.name, options.measure_s)
         memory = StrategyMemory(strategies, key, store)
         rewritten = RewrittenBodies()
-        if next(bodies(model), None) is not None:
+        if next(read_bodies(model), None) is not None:
             body_request = replace(request, budget_s=options.budget * _BODIES_SHARE)
             rewritten = search_bodies(body_request, finder, context.proofs.own)
             request = replace(request, budget_s=options.budget * (1 - _BODIES_SHARE))

@@ -98,7 +98,7 @@ class _Selector:
 
     def candidates(self, strategy: Strategy, found: FoundRewrites) -> Iterator[ModelCandidate]:
         """Candidates of one search."""
-        return candidates(found, self.bodies, strategy.label, bool(self.check.model.reduced))
+        return candidates(found, self.bodies, strategy.label, bool(self.check.model.simplified_nodes))
 
     def passed(
         self, strategy: Strategy, candidate: ModelCandidate, check: CandidateCheck | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
-from superopt.onnx_io import Model, read_reduced
+from superopt.onnx_io import Model, read_simplified
 from superopt.onnx_io.load import load_external_data, parse_proto, read_bytes
 
 __all__ = ["Source", "model_digest"]
@@ -56,7 +56,7 @@ class Source:
                 proto = onnx.ModelProto()
                 proto.CopyFrom(self.proto)
             load_external_data(proto, self.path)
-        return read_reduced(proto, label="model" if self.path is None else str(self.path))
+        return read_simplified(proto, label="model" if self.path is None else str(self.path))
 
     @cached_property
     def digest(self) -> str:

@@ -1,4 +1,25 @@
-"""Cost-based backtracking search over proven rules, region by region."""
+"""Cost-based search over proven rules, region by region.
+
+The flow (`strategy/driver.py`):
+
+    outputs ─▶ recurrent layers ─▶ horizontal fusion ─▶ passes ─▶ denormal rules ─▶ outputs' + traces
+
+    a pass:  cut into regions ─▶ search each distinct region ─▶ choose a result ─▶ apply it wherever the region occurs
+                  ▲                                                                              │
+                  └──────────────────────── next pass, with other cuts ◀─────────────────────────┘
+
+    the search of a region:  descend greedily ─▶ local beam searches ─▶ backjumps ─▶ select kernels
+
+The parts:
+
+- `match/` finds the matches of rules in a graph, among them variadic rules that merge sibling operators.
+- `cost/` prices graphs, rewrites and regions: analytically, or measured in ONNX Runtime.
+- `strategy/` decides what to expand, what to keep, and what to apply.
+- `region.py` cuts a piece out of a model as a graph of its own; `apply.py` carries out rewrites and traces.
+
+The search does not know the prover: it asks a callback for the signature at which a rule is proven. Its traces are
+replayed by `verify.replay`, which trusts nothing here.
+"""
 
 from superopt.search.cost.analytic import AnalyticCost, CostModel
 from superopt.search.cost.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices

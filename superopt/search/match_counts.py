@@ -1,4 +1,4 @@
-"""Counts the places of a graph where each rule matches: whether it could be applied there, not whether it pays."""
+"""Counts the places of a graph where each rule matches and could be applied, whether that pays or not."""
 
 from __future__ import annotations
 

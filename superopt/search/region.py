@@ -1,15 +1,17 @@
 """Regions: small graphs cut out of a model, over leaves that stand for any values and weights of their types.
 
-Equal pieces of a model become equal terms, so each distinct region is searched once. A weight that is computed from
+Equal pieces of a model become equal terms, so each distinct region is searched once; no test for graph isomorphism is
+needed, because terms are interned. A weight that is computed from
 other weights (a Transpose that an exporter left in the file) is one leaf like any other weight. Only what is known in
 closed form (zeros, ones) stays visible to the rules.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+
+import networkx as nx
 
 from superopt.ir.infer import OPERATORS, IllTyped, remake, replace
 from superopt.ir.term import CLOSED_FORM, Term, topological
@@ -51,29 +53,15 @@ def operators_in_order(outputs: Sequence[Term], position: Mapping[Term, int]) ->
             # Users come first in reversed order, so the minimum over all users is complete when `used` is reached.
             if used is not None and used not in position:
                 rank[used] = min(rank.get(used, float("inf")), rank[term] - 0.5)
-    waiting: dict[Term, int] = {}
-    users: dict[Term, list[Term]] = {}
-    ready: list[tuple[float, int, Term]] = []
-    for k, term in enumerate(terms):
-        inputs = {i for i in term.inputs if i is not None and not i.weight_only and i.op != "Var"}
-        waiting[term] = len(inputs)
-        for used in inputs:
-            users.setdefault(used, []).append(term)
-        if not inputs:
-            ready.append((rank[term], k, term))
+    graph: nx.DiGraph[Term] = nx.DiGraph()
+    graph.add_nodes_from(terms)
+    graph.add_edges_from((used, term) for term in terms for used in term.inputs if used is not None and used in graph)
     number = {term: k for k, term in enumerate(terms)}
-    heapq.heapify(ready)
-    order: list[Term] = []
-    while ready:
-        _, _, term = heapq.heappop(ready)
-        if term.op != "Out":
-            order.append(term)
-        for user in users.get(term, ()):
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                # An output belongs to its operator, so it comes at once.
-                heapq.heappush(ready, (-1.0 if user.op == "Out" else rank[user], number[user], user))
-    return order
+
+    def key(term: Term) -> tuple[float, int]:
+        return -1.0 if term.op == "Out" else rank[term], number[term]  # an output comes right after its operator
+
+    return [term for term in nx.lexicographical_topological_sort(graph, key) if term.op != "Out"]
 
 
 def canonical(outputs: Sequence[Term]) -> tuple[Term, ...] | None:

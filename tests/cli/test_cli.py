@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from superopt.cli import main, optimize_main
-from superopt.cli.terminal import Progress
+from superopt.cli.terminal import ProgressLines
 from tests.support.models import LORA_RULES, lora
 
 
@@ -117,9 +117,9 @@ def test_rules_are_listed(lora_rules: Path) -> None:
 
 
 def test_progress_is_silent_at_first(capsys: pytest.CaptureFixture[str]) -> None:
-    with Progress(delay_s=60) as progress:
+    with ProgressLines(delay_s=60) as progress:
         progress("searching: 1")
-    with Progress(delay_s=0) as progress:
+    with ProgressLines(delay_s=0) as progress:
         progress._begin()
         for message in ("searching: 1", "searching: 2", "measuring"):
             progress(message)

@@ -241,7 +241,7 @@ def test_weights_are_leaves() -> None:
 def test_progress_is_on_stderr(
     rules: Path, twice: Path, trace: tuple[Path, dict[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("superopt.cli.terminal.Progress.__enter__", lambda self: (self._begin(), self)[1])
+    monkeypatch.setattr("superopt.cli.terminal.ProgressLines.__enter__", lambda self: (self._begin(), self)[1])
     result = run(twice, "--rules", rules, "--trace", trace[0])
     assert result.stderr.splitlines() == [f"reading traces: {trace[0]} ...", f"matching: {twice} (1 of 1) ..."]
 

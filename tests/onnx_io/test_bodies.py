@@ -118,7 +118,7 @@ def test_a_name_that_is_used_inside_and_outside() -> None:
             else_branch = b () => (float[2] s) { s = Neg(second) }
         >
     }""")
-    assert "single static assignment" in str(read_model(model).complaint)
+    assert "single static assignment" in str(read_model(model).checker_error)
     with pytest.raises(ModelError, match="'first' is used both inside and outside"):
         write_model(read_model(model))
 

@@ -232,8 +232,8 @@ def test_a_model_that_the_checker_refused_is_written_all_the_same(tmp_path: Path
     model = parser.parse_model('<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) { y = Neg(x) }')
     model.graph.node[0].attribute.append(helper.make_attribute("left_over", 3))
     terms = read_model(model)
-    assert terms.complaint is not None
-    assert "left_over" in terms.complaint
+    assert terms.checker_error is not None
+    assert "left_over" in terms.checker_error
     assert write_model(terms).graph.node[0].attribute == model.graph.node[0].attribute
 
 

@@ -1,4 +1,4 @@
-"""Models whose terms were exchanged: what is only carried along keeps its place and names."""
+"""Models with exchanged terms: operators that did not change keep their place and names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.ir.types import tensor
 from superopt.onnx_io import Model, new_model, read_model, write_model
 from superopt.onnx_io.node_order import in_order
-from superopt.onnx_io.provenance import carried
+from superopt.onnx_io.provenance import corresponding_terms
 from tests.support.runtime_oracle import assert_equal, random_feeds, session
 
 
@@ -197,7 +197,7 @@ def test_a_replacement_that_contains_what_it_replaces() -> None:
     before = (make("Neg", (old,)),)
     change = {old: make("Relu", (old,))}
     after = replace(before, change)
-    assert carried(before, after, change)[before[0]] is after[0]
+    assert corresponding_terms(before, after, change)[before[0]] is after[0]
 
 
 def test_order_follows_positions_where_sources_allow() -> None:

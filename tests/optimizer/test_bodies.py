@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import numpy_helper, parser
 
-from superopt.onnx_io import ModelError, bodies, put_back, read_reduced, write_body, write_model
+from superopt.onnx_io import ModelError, read_bodies, read_simplified, replace_bodies, write_body, write_model
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer import Result, optimize
 from superopt.runtime import Feeds, Timing
@@ -161,7 +161,7 @@ def test_a_shape_that_grows() -> None:
         y = Loop(times, , x) <body = b (int64 i, bool go, float[2,3] a) => (bool on, float[2,3] n) {
             on = Identity(go) s = Shape(a) r = Gather(s, zero) u = Unsqueeze(r, axis) f = Cast<to = 1>(u)
             p = Add(a, f) n = Concat<axis = 0>(p, x) }> }""", outer=False)  # fmt: skip
-    (body,) = bodies(read_reduced(model))
+    (body,) = read_bodies(read_simplified(model))
     assert [str(value.type) for value in body.model.inputs] == ["int64[]", "bool[]", "float[a[0], 3]", "float[2, 3]"]
     feeds = {"x": np.ones((2, 3), np.float32), "times": np.array(3)}
     written = put_whole(model)
@@ -171,8 +171,8 @@ def test_a_shape_that_grows() -> None:
 
 def put_whole(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model with its bodies read and written, and nothing else done to them."""
-    terms = read_reduced(model)
-    return write_model(put_back(terms, {body.place: write_body(body, body.model) for body in bodies(terms)}))
+    terms = read_simplified(model)
+    return write_model(replace_bodies(terms, {body.key: write_body(body, body.model) for body in read_bodies(terms)}))
 
 
 def test_sizes_that_stay_are_known_inside() -> None:
@@ -228,8 +228,8 @@ def test_odd_bodies(text: str) -> None:
 
 def test_a_body_must_not_read_what_it_did_not() -> None:
     model = parsed(ODD["other shapes"], outer=False)
-    body = next(iter(bodies(read_reduced(model))))
-    other = next(iter(bodies(read_reduced(parsed(ODD["a nested loop"], outer=False)))))
+    body = next(iter(read_bodies(read_simplified(model))))
+    other = next(iter(read_bodies(read_simplified(parsed(ODD["a nested loop"], outer=False)))))
     with pytest.raises(ModelError):
         write_body(body, other.model)
 

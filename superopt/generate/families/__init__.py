@@ -1,7 +1,7 @@
-"""The grammar: which operators, attributes, inputs and constants are enumerated. Data only; the rules are found.
+"""The grammar: the operators, attributes, inputs and constants that are enumerated. Data only; the rules are found.
 
-Inputs of a family are small tensors of fixed sizes. Sizes that must agree for many operators to compose agree here
-(square matrices); which of these equalities a rule really needs is found out later, by generalisation and proof.
+The inputs of a family are small tensors of fixed sizes. Sizes that must agree for many operators to compose are equal
+here (square matrices). Generalisation and proof find out later which of these equalities a rule needs.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ from superopt.generate.grammar import Family
 
 __all__ = ["FAMILIES"]
 
-# The laws of sums, of matrices and of moved data stand behind nearly all others.
+# Nearly all other rules follow from those of sums, of matrices and of moved data, so these come first.
 _FIRST = tuple(replace(f, wave=0) if f.wave == 1 else f for f in (*ELEMENTWISE, *LAYOUT, *MATRIX))
 
 FAMILIES: tuple[Family, ...] = (

@@ -1,4 +1,4 @@
-"""The grammar of activations: by their parts, their symmetries, and what they commute with. Data only."""
+"""The grammar of activations: compositions, symmetries, and operators that they commute with. Data only."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ def _each(functions: Mapping[str, Mapping[str, Any]], slots: tuple[str, ...]) ->
 
 _GELU: Mapping[str, Mapping[str, Any]] = {"Gelu exact": {"approximate": "none"}, "Gelu fast": {"approximate": "tanh"}}
 _SMOOTH = {**_GELU, "QuickGelu": {"alpha": 1.0}, "Softplus": {}, "Mish": {}}
-# No function of one group leaves the values of another one as they are, which would give laws of every such pair.
+# Groups whose functions never leave each other's results unchanged; otherwise each such pair would give rules.
 _GROUPS: tuple[Mapping[str, Mapping[str, Any]], ...] = (_GELU, {"Clip": {"bound_low": 0.0, "bound_high": 6.0}})
 _MOVES = "x!Transpose,Concat,Slice,Split,Gather"
 
 ACTIVATION: tuple[Family, ...] = (
-    Family(  # by their parts
+    # Activations as compositions of simpler functions (Gelu, QuickGelu, Mish): exporters write them out.
+    Family(
         "activation",
         (*inputs("a", (3, 4)), *inputs("b", (4,), "b", True)),
         (
@@ -36,7 +37,8 @@ ACTIVATION: tuple[Family, ...] = (
         runtime=3,
         variation="elementwise",
     ),
-    Family(  # a slope below zero
+    # Relu, Abs and PRelu as each other: functions that are linear on either side of zero.
+    Family(
         "activation",
         (*inputs("a", (3, 4)), *inputs("b", (4,), "b", True)),
         (
@@ -51,7 +53,8 @@ ACTIVATION: tuple[Family, ...] = (
         folded=(1, 1, 0, 0, 0, 0),
         variation="elementwise",
     ),
-    Family(  # symmetries
+    # Symmetries of functions, such as Tanh(-x) = -Tanh(x): they move signs.
+    Family(
         "activation",
         inputs("a", (3, 4)),
         (
@@ -64,7 +67,8 @@ ACTIVATION: tuple[Family, ...] = (
         constants=(ones(),),
         variation="elementwise",
     ),
-    Family(  # increasing functions, and the larger of two
+    # Increasing functions with Max, Min and ReduceMax: the function may come before or after the extremum.
+    Family(
         "activation",
         inputs("a y", (3, 4)),
         (
@@ -77,7 +81,8 @@ ACTIVATION: tuple[Family, ...] = (
         variation="axes",
     ),
     *(
-        Family(  # they work on each element, wherever it is
+        # Functions of one element with operators that move elements: either may come first.
+        Family(
             "activation",
             inputs("a y", (4, 6)),
             (

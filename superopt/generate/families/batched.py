@@ -8,7 +8,7 @@ __all__ = ["BATCHED"]
 
 _GEMM = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 _OPERANDS = (*inputs("x y", (2, 3)), *inputs("w u", (3, 5), "w", True), *inputs("b c", (5,), "b", True))
-_STACKS = (  # products of stacks, with stacks of biases
+_STACKS = (  # products of stacks, plus stacks of biases
     *axes("Unsqueeze", (-3,), slots=("w0!b,c",), run=False, fold=True),
     *axes("Unsqueeze", (-3, -2), slots=("b|c",), run=False, fold=True),
     *concat(-3, slots=("w1!w,u,b,c",), run=False, fold=True),
@@ -18,7 +18,8 @@ _STACKS = (  # products of stacks, with stacks of biases
 _APART = (Use("Gemm", _GEMM, (3,), ("x|y", "w0!b,c", "b|c")), Use("MatMul", slots=("x|y", "w0!b,c")))
 
 BATCHED: tuple[Family, ...] = (
-    Family(  # products that are stacked
+    # Products of equal sizes that are stacked: one product of stacks.
+    Family(
         "linear",
         _OPERANDS,
         (
@@ -30,7 +31,8 @@ BATCHED: tuple[Family, ...] = (
         runtime=5,
         folded=(3, 0, 0, 0, 3, 6),
     ),
-    Family(  # products that are joined
+    # Products of equal sizes whose results are concatenated: one product of stacks.
+    Family(
         "linear",
         _OPERANDS,
         (
@@ -45,7 +47,8 @@ BATCHED: tuple[Family, ...] = (
         runtime=7,
         folded=(3, 0, 0, 0, 3, 6, 6, 6),
     ),
-    Family(  # a weighted sum of rows
+    # A weighted sum of rows as a product of a row vector and a matrix.
+    Family(
         "linear",
         (*inputs("x", (2, 3, 5)), *inputs("v", (2, 3), "v")),
         (

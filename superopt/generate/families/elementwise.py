@@ -7,6 +7,7 @@ from superopt.generate.grammar import Family, Use, binary, inputs, ones, unary, 
 __all__ = ["ELEMENTWISE"]
 
 ELEMENTWISE: tuple[Family, ...] = (
+    # Sums, products and Relu with 0 and 1: neutral elements.
     Family(
         "elementwise",
         inputs("x y", (2, 2)),
@@ -15,6 +16,7 @@ ELEMENTWISE: tuple[Family, ...] = (
         constants=(zeros(), ones(), zeros(2, 2)),
         variation="elementwise",
     ),
+    # Sums, differences, products, Relu and Sum of several operands: commutativity, associativity, signs.
     Family(
         "elementwise",
         inputs("x y z", (2, 2)),
@@ -28,5 +30,6 @@ ELEMENTWISE: tuple[Family, ...] = (
         runtime=2,
         variation="elementwise",
     ),
+    # Sums and products of three operators: distributivity.
     Family("elementwise", inputs("x y z", (2, 2)), binary("Add Mul"), runtime=3, variation="elementwise"),
 )

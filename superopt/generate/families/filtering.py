@@ -1,4 +1,4 @@
-"""The tiles of minimal filtering: a Conv by fewer multiplications, which interpolation proposes. Data only."""
+"""The tiles of minimal filtering, which computes a Conv by fewer multiplications. Data only."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from superopt.generate.grammar import Family, inputs
 __all__ = ["FILTERING"]
 
 FILTERING: tuple[Family, ...] = (
+    # Tiles for which minimal filtering is proposed. Nothing is enumerated.
     Family(
         "filtering",
         (*inputs("x", (1, 2, 5, 5)), *inputs("w", (2, 2, 3, 3), "w", True), *inputs("b", (2,), "b", True)),

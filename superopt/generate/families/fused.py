@@ -1,4 +1,4 @@
-"""The grammar of functions that the runtime offers: products with transposed operands, with activations. Data only."""
+"""The grammar of ONNX Runtime's own operators: products with transposed operands and with activations. Data only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _gemm(op: str = "Gemm", **attrs: Any) -> Use:
     return Use(op, full, (2, 3), ("x!Relu,Sigmoid,Tanh,FusedGemm,Gemm", "w!b", "b"))
 
 
-# A function's parameters are those of the fused operator, by other names.
+# The fused operator has the function's parameters under other names.
 _PARAMETERS: Mapping[str, Mapping[str, float]] = {
     "LeakyRelu": {"alpha": 0.25},
     "HardSigmoid": {"alpha": 0.2, "beta": 0.5},
@@ -34,7 +34,7 @@ _PLAIN = f"x!Conv,FusedConv,{','.join(_PARAMETERS)}"
 
 
 def _with_parameters(name: str) -> tuple[Use, Use]:
-    """The function, and a FusedConv with it."""
+    """Return the function, and a FusedConv with it."""
     own = _PARAMETERS[name]
     fused = {
         "activation": name,
@@ -48,6 +48,7 @@ def _with_parameters(name: str) -> tuple[Use, Use]:
 
 
 FUSED: tuple[Family, ...] = (
+    # FusedConv with a function that has parameters: a Conv and the function after it.
     Family(
         "fused",
         (*inputs("x", _IMAGE), *inputs("w", _KERNEL, "w", True), *inputs("b", (2,), "b", True)),
@@ -59,6 +60,7 @@ FUSED: tuple[Family, ...] = (
         shapes=frozenset({_IMAGE}),
         variation="conv",
     ),
+    # FusedMatMul and Transpose: a product with transposed operands.
     Family(
         "fused",
         inputs("a b", (2, 2)),
@@ -70,6 +72,7 @@ FUSED: tuple[Family, ...] = (
         runtime=3,
         variation="matrix",
     ),
+    # FusedMatMul with sums and scales: the rules of MatMul also hold for it.
     Family(
         "fused",
         (*inputs("a b", (2, 2)), *inputs("s", ())),
@@ -81,6 +84,7 @@ FUSED: tuple[Family, ...] = (
         runtime=3,
         variation="matrix",
     ),
+    # FusedConv with an activation, and with a summand: a Conv, an Add and the activation.
     Family(
         "fused",
         (*inputs("x z", _IMAGE), *inputs("w", _KERNEL, "w", True), *inputs("b", (2,), "b", True)),
@@ -101,6 +105,7 @@ FUSED: tuple[Family, ...] = (
         shapes=frozenset({_IMAGE}),
         variation="conv",
     ),
+    # FusedGemm: a Gemm and the activation after it.
     Family(
         "fused",
         (*inputs("x", (2, 3)), *inputs("w", (3, 4), "w", True), *inputs("b", (4,), "b", True)),
@@ -114,7 +119,8 @@ FUSED: tuple[Family, ...] = (
         folded=(1, 1, 1),
         variation="matrix",
     ),
-    Family(  # heads of attention: a chain of which every link fits to one other only
+    # MultiHeadAttention written out: a chain in which each operator fits one other only.
+    Family(
         "fused",
         inputs("q k v", (2, 3, 8)),
         (

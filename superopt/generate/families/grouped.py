@@ -1,8 +1,8 @@
-"""The grammar of convolutions whose groups of channels are taken together. Data only.
+"""The grammar of grouped convolutions whose groups are merged in pairs. Data only.
 
-Two groups are one whose kernel has zeros where an output of the one meets an input of the other: for a kernel of g
-groups, as (g, outputs, 1, inputs), the product with the (g, 2) pattern of which half of a pair each group is. Four
-groups are two pairs. Sizes are far apart, so that each size of the kernel's shapes says what it is of.
+Two groups are one whose kernel is zero where an output of one group meets an input of the other: for a kernel of g
+groups, as (g, outputs, 1, inputs), the product with the (g, 2) pattern that says which half of a pair each group is.
+Four groups are two pairs. All sizes differ, so each size in a shape of the kernel shows where it comes from.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ def _conv(group: int) -> Use:
 
 
 GROUPED: tuple[Family, ...] = (
+    # Grouped Convs, and the pattern that widens their kernels: two groups as one.
     Family(
         "conv",
         (

@@ -1,4 +1,4 @@
-"""The grammar of operators that move, cut and join data, and what commutes with them. Data only."""
+"""The grammar of operators that move, cut and join data, and of operators that commute with them. Data only."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ __all__ = ["LAYOUT"]
 _FUNCTIONS = "Relu Sigmoid Tanh"
 LAYOUT: tuple[Family, ...] = (
     *(
+        # Elementwise operators and one Concat, Split or Slice: either may come first.
         Family(
             "layout",
             (*inputs("x y", (2, 2)), *inputs("t u", (2, 4))),
@@ -33,6 +34,7 @@ LAYOUT: tuple[Family, ...] = (
         )
         for cuts, split_axes in ((splits(-1), (-1,)), (slices(-1), ()))
     ),
+    # Functions and Concat along both axes.
     Family(
         "layout",
         inputs("x y z", (2, 2)),
@@ -41,9 +43,9 @@ LAYOUT: tuple[Family, ...] = (
         elements=12,
         variation="layout",
     ),
-    Family(  # rows of columns are columns of rows
-        "layout", inputs("x y z t", (2, 2)), concat(-1, -2), runtime=3, elements=16, variation="layout", neutral=6
-    ),
+    # Concat along both axes: rows of columns are columns of rows.
+    Family("layout", inputs("x y z t", (2, 2)), concat(-1, -2), runtime=3, elements=16, variation="layout", neutral=6),
+    # Sums and products of concatenated values: the operator may come before the Concat.
     Family(
         "layout",
         inputs("x y z t", (2, 2)),
@@ -53,6 +55,7 @@ LAYOUT: tuple[Family, ...] = (
         variation="layout",
     ),
     *(
+        # Sums and products of parts: the operator may come before the Split or Slice.
         Family(
             "layout",
             inputs("t u", (2, 4)),
@@ -64,7 +67,8 @@ LAYOUT: tuple[Family, ...] = (
         )
         for cuts, split_axes in ((splits(-1), (-1,)), (slices(-1), ()))
     ),
-    Family(  # biases and functions of parts, as of gates that were computed together
+    # Biases and functions of parts, such as the gates of a recurrent layer that are computed together.
+    Family(
         "layout",
         (*inputs("t", (2, 4)), *inputs("b c", (2,), "b", True)),
         (
@@ -79,7 +83,9 @@ LAYOUT: tuple[Family, ...] = (
         variation="layout",
         split_axes=(-1,),
     ),
+    # Split and Concat undo each other.
     Family("layout", inputs("t", (2, 4)), (*splits(-1), *concat(-1)), runtime=3, elements=8, variation="layout"),
+    # Nested Concat as one Concat.
     Family(
         "layout",
         inputs("x y z", (2, 2)),
@@ -88,7 +94,8 @@ LAYOUT: tuple[Family, ...] = (
         elements=12,
         variation="layout",
     ),
-    *(  # the second part begins where the first ends, which names the axis: rows, and channels
+    *(
+        # Slices of a Concat that are its operands; the second begins where the first ends, which determines the axis.
         Family(
             "layout",
             inputs("x y", shape),
@@ -99,6 +106,7 @@ LAYOUT: tuple[Family, ...] = (
         )
         for shape, axis, elements in (((2, 2), -2, 2), ((2, 2, 2), -3, 4))
     ),
+    # Cyclic permutations of three axes, and elementwise operators: either may come first.
     Family(
         "layout",
         inputs("x y", (2, 2, 2)),
@@ -110,6 +118,7 @@ LAYOUT: tuple[Family, ...] = (
         runtime=3,
         variation="layout",
     ),
+    # Transpose and Concat: either may come first.
     Family(
         "layout",
         inputs("x y", (2, 2)),
@@ -118,6 +127,7 @@ LAYOUT: tuple[Family, ...] = (
         elements=8,
         variation="layout",
     ),
+    # Unsqueeze and Squeeze, and elementwise operators: either may come first.
     Family(
         "layout",
         inputs("x y", (2, 2)),
@@ -131,7 +141,8 @@ LAYOUT: tuple[Family, ...] = (
         elements=4,
         variation="layout",
     ),
-    Family(  # rows of several inputs meet one row, together or apart
+    # Rows of several inputs plus one row vector: added together or separately.
+    Family(
         "layout",
         (*inputs("x y", (2, 3)), *inputs("t", (4, 3)), *inputs("b", (3,), "b", True)),
         (
@@ -144,7 +155,8 @@ LAYOUT: tuple[Family, ...] = (
         variation="layout",
         split_axes=(-2,),
     ),
-    Family(  # rows side by side are stacks of rows
+    # Rows of two inputs, concatenated along their axis or stacked: one is a Reshape or Transpose of the other.
+    Family(
         "layout",
         inputs("x y", (3, 5)),
         (

@@ -12,6 +12,7 @@ def _gemm(*transposed: int, arities: tuple[int, ...] = (2, 3), slots: tuple[str,
 
 
 LINEAR: tuple[Family, ...] = (
+    # MatMul and Gemm of one input, biases, and concatenated weights: parallel layers become one.
     Family(
         "linear",
         (*inputs("x", (2, 2)), *inputs("w u", (2, 2), "w", True), *inputs("b c", (2,), "b", True)),
@@ -30,6 +31,7 @@ LINEAR: tuple[Family, ...] = (
         variation="matrix",
         split_axes=(-1,),
     ),
+    # MatMul and Gemm of two inputs: a sum of layers becomes one layer of the concatenated inputs.
     Family(
         "linear",
         (*inputs("x y", (2, 2)), *inputs("w u", (2, 2), "w", True), *inputs("b", (2,), "b", True)),
@@ -45,6 +47,7 @@ LINEAR: tuple[Family, ...] = (
         elements=8,
         variation="matrix",
     ),
+    # A low-rank branch (LoRA) beside a layer: u has few columns and t few rows, so multiplying them first costs more.
     Family(
         "linear",
         # A low-rank branch: u and t have few columns and rows, so that multiplying them out first costs more.
@@ -68,6 +71,7 @@ LINEAR: tuple[Family, ...] = (
         unfolded=True,
         variation="matrix",
     ),
+    # The same if a bias is added to the product first, as exporters write it for an input of three axes.
     Family(
         "linear",
         # The same where a bias is added to the product first, as exporters write it for an input of three axes.
@@ -91,6 +95,7 @@ LINEAR: tuple[Family, ...] = (
         unfolded=True,
         variation="matrix",
     ),
+    # Scales of a layer's input or output: folded into the weights.
     Family(
         "linear",
         (
@@ -109,7 +114,8 @@ LINEAR: tuple[Family, ...] = (
         folded=(1, 2, 0),
         variation="matrix",
     ),
-    Family(  # rows of several inputs through one product
+    # Rows of several inputs through one product.
+    Family(
         "linear",
         (*inputs("x y", (2, 3)), *inputs("w", (3, 5), "w", True), *inputs("b", (5,), "b", True)),
         (

@@ -7,6 +7,7 @@ from superopt.generate.grammar import Family, Use, binary, concat, inputs, slice
 __all__ = ["MATRIX"]
 
 MATRIX: tuple[Family, ...] = (
+    # Products, sums, scales, Transpose and Concat of square matrices.
     Family(
         "matrix",
         (*inputs("a b c d", (2, 2)), *inputs("s", ())),
@@ -15,6 +16,7 @@ MATRIX: tuple[Family, ...] = (
         elements=8,
         variation="matrix",
     ),
+    # Products and Concat, with rules of two outputs: products that share an operand become one.
     Family(
         "matrix",
         inputs("a b c", (2, 2)),
@@ -24,6 +26,7 @@ MATRIX: tuple[Family, ...] = (
         variation="matrix",
         split_axes=(-1, -2),
     ),
+    # Products of parts of a Split, and Neg.
     Family(
         "matrix",
         (*inputs("a", (2, 2)), *inputs("t", (2, 4)), *inputs("u", (4, 2))),
@@ -32,6 +35,7 @@ MATRIX: tuple[Family, ...] = (
         elements=8,
         variation="matrix",
     ),
+    # Products of parts by Slice.
     Family(
         "matrix",
         (*inputs("a", (2, 2)), *inputs("t", (2, 4)), *inputs("u", (4, 2))),
@@ -40,9 +44,11 @@ MATRIX: tuple[Family, ...] = (
         elements=8,
         variation="matrix",
     ),
+    # Products and differences: distributivity.
     Family(
         "matrix", inputs("a b c", (2, 2)), (Use("MatMul"), Use("Sub", slots=("*!Sub",))), runtime=3, variation="matrix"
     ),
+    # The identity matrix as an operand.
     Family(
         "matrix",
         inputs("a", (2, 2)),
@@ -52,6 +58,7 @@ MATRIX: tuple[Family, ...] = (
         constants=(("Eye", {"n": 2}),),
         variation="matrix",
     ),
+    # Products, sums, scales and Transpose of five operators; on request, as it takes long.
     Family(
         "matrix",
         (*inputs("a b c d", (2, 2)), *inputs("s", ())),

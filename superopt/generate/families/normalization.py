@@ -1,6 +1,6 @@
-"""The grammar of normalisations: shifts that they undo, scales that weights take in, rows that nobody needs.
+"""The grammar of normalisations. Data only.
 
-Data only.
+Shifts that a normalisation removes, scales that weights absorb, and rows that are selected before or after.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ def _reduce(name: str, **kinds: Any) -> Use:
 
 
 NORMALIZATION: tuple[Family, ...] = (
-    Family(  # Softmax by its parts, and shifts that do not change it
+    # Softmax and LogSoftmax written out, and shifts that do not change them.
+    Family(
         "normalization",
         (*inputs("a", (3, 5)), *inputs("s", ())),
         (
@@ -54,7 +55,8 @@ NORMALIZATION: tuple[Family, ...] = (
         runtime=4,
         variation="axes",
     ),
-    Family(  # attention: a bias of the keys shifts each row of the scores
+    # Attention: a bias of the keys shifts each row of the scores, which Softmax ignores.
+    Family(
         "normalization",
         (
             *inputs("q", (2, 3)),
@@ -74,7 +76,8 @@ NORMALIZATION: tuple[Family, ...] = (
         folded=(0,) * 6,
         variation="rows",
     ),
-    Family(  # scales and biases that the normalisation's own take in
+    # Scales and biases after LayerNormalization and RMSNormalization: folded into their own.
+    Family(
         "normalization",
         (
             *inputs("a", (3, 5)),
@@ -93,7 +96,8 @@ NORMALIZATION: tuple[Family, ...] = (
         folded=(1, 2, 0),
         variation="rows",
     ),
-    Family(  # centring by hand
+    # RMSNormalization after subtracting the mean by hand: LayerNormalization.
+    Family(
         "normalization",
         (*inputs("a", (3, 5)), *inputs("g", (5,), "g", True)),
         (
@@ -105,7 +109,8 @@ NORMALIZATION: tuple[Family, ...] = (
         runtime=3,
         variation="rows",
     ),
-    Family(  # sums that are normalised
+    # Normalised sums: SkipLayerNormalization and SkipSimplifiedLayerNormalization.
+    Family(
         "normalization",
         (*inputs("a y", (3, 5)), *inputs("g h b", (5,), "g", True)),
         (
@@ -118,7 +123,8 @@ NORMALIZATION: tuple[Family, ...] = (
         runtime=2,
         variation="rows",
     ),
-    *(  # by channel: a product and a sum
+    *(
+        # BatchNormalization as a product and a sum by channel.
         Family(
             "normalization",
             (
@@ -141,7 +147,8 @@ NORMALIZATION: tuple[Family, ...] = (
         )
         for shape in ((2, 3), (2, 3, 2, 5))
     ),
-    Family(  # one after the other
+    # Two BatchNormalizations in a row: one.
+    Family(
         "normalization",
         (
             *inputs("a", (2, 3)),
@@ -171,7 +178,8 @@ NORMALIZATION: tuple[Family, ...] = (
         shapes=frozenset({(2, 3), (1, 3), (3,)}),
         variation="rows",
     ),
-    Family(  # scales of a layer's inputs and outputs
+    # Scales of a layer's input and output: folded into its weights.
+    Family(
         "normalization",
         (
             *inputs("a", (3, 5)),
@@ -192,7 +200,8 @@ NORMALIZATION: tuple[Family, ...] = (
         shapes=frozenset({(3, 5), (3, 4), (5, 4), (4,), (5, 1)}),
         variation="matrix",
     ),
-    Family(  # by channel, after a layer
+    # BatchNormalization after MatMul or Gemm: folded into the weights and the bias.
+    Family(
         "normalization",
         (
             *inputs("a", (3, 5)),
@@ -222,7 +231,8 @@ NORMALIZATION: tuple[Family, ...] = (
         shapes=frozenset({(3, 5), (3, 4), (5, 4), (1, 4), (4,)}),
         variation="rows",
     ),
-    Family(  # rows apart
+    # Selected, cut and concatenated rows of normalised values: the selection may come first.
+    Family(
         "normalization",
         (*inputs("a y", (4, 5)), *inputs("g h", (5,), "g", True)),
         (
@@ -238,6 +248,7 @@ NORMALIZATION: tuple[Family, ...] = (
         variation="rows",
         split_axes=(-2,),
     ),
+    # The same for Softmax, and Transpose.
     Family(
         "normalization",
         inputs("a y", (4, 5)),
@@ -255,7 +266,8 @@ NORMALIZATION: tuple[Family, ...] = (
         variation="axes",
         split_axes=(-2,),
     ),
-    Family(  # what an instance's mean takes away
+    # Offsets and scales before InstanceNormalization, which its mean and variance remove.
+    Family(
         "normalization",
         (
             *inputs("a", (2, 4, 3, 2)),
@@ -276,7 +288,8 @@ NORMALIZATION: tuple[Family, ...] = (
         variation="",
         optional=True,
     ),
-    Family(  # and what comes before
+    # Selected rows of layers and sums: the selection may come first.
+    Family(
         "normalization",
         (
             *inputs("a y", (4, 6)),

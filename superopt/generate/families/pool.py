@@ -1,7 +1,7 @@
-"""The grammar of pooling: what may be computed before a pooling as well as after it, and what is a pooling. Data only.
+"""The grammar of pooling: operators that may come before or after it, and other names for it. Data only.
 
-Windows of 2 x 2 over images that give many of them: of few windows, or large ones, all may have a positive maximum.
-A stride of 2 leaves no choice but a Conv of single points where one of any kernel would do at a stride of 1.
+Windows of 2 x 2 over images that have many of them: if there are few windows, or large ones, all may have a positive
+maximum. A 1 x 1 Conv is tried with windows of stride 2: at stride 1 a Conv with any kernel satisfies the equation.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int
 
 
 POOL: tuple[Family, ...] = (
-    _family(  # a function that grows commutes with a maximum
+    # Increasing functions and MaxPool: either may come first.
+    _family(
         inputs("x", _IMAGE),
         (
             _window("MaxPool", 2, 2, slots=_ONCE),
@@ -58,7 +59,8 @@ POOL: tuple[Family, ...] = (
         runtime=2,
         shapes=_SHAPES,
     ),
-    _family(  # maxima of sums, of joined channels and batches
+    # MaxPool of sums, maxima, concatenated channels and batches.
+    _family(
         (*inputs("x y", _IMAGE), *_SCALAR, *_CHANNELS),
         (
             _window("MaxPool", 2, 2, slots=_ONCE),
@@ -72,7 +74,8 @@ POOL: tuple[Family, ...] = (
         split_axes=(-3,),
         shapes=_SHAPES,
     ),
-    *(  # averages are linear
+    *(
+        # Averages are linear: sums, scales and concatenated channels may come before or after.
         _family(
             (*inputs("x y", _IMAGE), *_SCALAR, *_CHANNELS),
             (
@@ -86,7 +89,8 @@ POOL: tuple[Family, ...] = (
         )
         for average in (_window("AveragePool", 2, 2, slots=_ONCE), *unary("GlobalAveragePool", slots=_ONCE))
     ),
-    _family(  # a Conv of single points before an average or after it
+    # A 1 x 1 Conv before an average or after it.
+    _family(
         (
             *inputs("x", _IMAGE),
             *inputs("w", (3, 2, 1, 1), "w", True),
@@ -111,7 +115,8 @@ POOL: tuple[Family, ...] = (
         folded=(1, 1, 1, 0),
         shapes=frozenset({(3,), *((2, c, *size) for c in (2, 3) for size in ((4, 4), (2, 2), (1, 1)))}),
     ),
-    _family(  # other names
+    # Global pooling as a reduction.
+    _family(
         inputs("x", (2, 3, 4, 5)),
         (
             *unary("GlobalAveragePool GlobalMaxPool", slots=_ONCE),
@@ -124,7 +129,8 @@ POOL: tuple[Family, ...] = (
         runtime=2,
         elements=120,
     ),
-    _family(  # windows of windows
+    # Pooling of pooled windows: one larger window.
+    _family(
         inputs("x", (1, 2, 8, 8)),
         (
             *(_window(op, 2, stride) for op in ("MaxPool", "AveragePool") for stride in (1, 2)),
@@ -137,7 +143,8 @@ POOL: tuple[Family, ...] = (
         runtime=2,
         elements=128,
     ),
-    _family(  # padding before a window, and in it
+    # A Pad before a window as the window's own pads.
+    _family(
         inputs("x", _IMAGE),
         (
             *(_window("AveragePool", 2, pad=pad, counted=1, slots=_ONCE) for pad in (0, 1)),

@@ -1,7 +1,6 @@
-"""The grammar of other shapes, repetition and padding, and of what may be done on either side of them.
+"""The grammar of reshaping, repetition and padding, and of operators that may come before or after. Data only.
 
-A repetition is worth most after what works on each element, and another shape is worth nothing wherever it stands.
-Data only.
+A repetition costs least after elementwise operators. A Reshape costs nothing wherever it is.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ _LAYER = {"axis": -1, "epsilon": 1e-05}
 _GEMM = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 _ELEMENTWISE = "Relu,Sigmoid,Neg,Add,Sub,Mul,Div"
 _FUNCTIONS = "Softmax,LayerNormalization,RMSNormalization,ReduceSum,ReduceMean,ReduceMax"
-_PLACED = f"x!{_FUNCTIONS}"  # of functions of a row there is one at most
+_PLACED = f"x!{_FUNCTIONS}"  # at most one function of a row
 _OF_IMAGE = "ReduceSum,ReduceMean,ReduceMax,ReduceMin,GlobalAveragePool,GlobalMaxPool"
 _OF_TEN = frozenset({(2, 5), (1, 2, 5), (2, 1, 5), (2, 5, 1), (2, 5, 1, 1), (2, 1, 5, 1), (2, 1, 1, 5), (1, 2, 1, 5)})
 _POINT = {"dilations": (1, 1), "group": 1, "pads": (0,) * 4, "strides": (1, 1)}
 _SWAPPED, _IMAGE = (0, 2, 1, 3), (2, 3, 4, 5)
-_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # where the channels go
+_LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # permutations that move channels last and first
 
 
 def _expand(*shapes: tuple[int, ...], slots: tuple[str, ...] = ("x",)) -> tuple[Use, ...]:
@@ -62,7 +61,8 @@ def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int
 
 
 _SHAPES: tuple[Family, ...] = (
-    *(  # what does nothing
+    *(
+        # Transpose, Reshape, Expand, Tile and Pad that change nothing.
         _family(
             inputs("x", shape),
             (
@@ -78,9 +78,9 @@ _SHAPES: tuple[Family, ...] = (
         )
         for shape in ((2, 3), (2, 3, 5), (2, 3, 5, 4))
     ),
-    _family(  # one shape after the other; none has sizes that another's give
-        inputs("x", (3, 12)), reshape((4, 9), (6, 6)), elements=36, wave=0
-    ),
+    # Two Reshapes in a row: the last one. No shape has a size that another determines.
+    _family(inputs("x", (3, 12)), reshape((4, 9), (6, 6)), elements=36, wave=0),
+    # Reshape, Flatten, Unsqueeze and Squeeze as each other, and in a row.
     _family(
         inputs("x", (2, 3, 8)),
         (
@@ -92,13 +92,15 @@ _SHAPES: tuple[Family, ...] = (
         elements=48,
     ),
     *(
+        # Two Transposes in a row: one.
         _family(inputs("x", shape), transpose(*perms), elements=120, wave=0)
         for shape, perms in (
             ((2, 3, 5), ((1, 0, 2), (0, 2, 1), (1, 2, 0), (2, 0, 1))),
             ((2, 3, 5, 4), (_SWAPPED, (0, 1, 3, 2), _LAST, _FIRST)),
         )
     ),
-    *(  # two axes of size 1 are one step
+    *(
+        # Two Unsqueezes or Squeezes in a row: one, with two axes.
         _family(
             inputs("a", shape),
             (*axes(op, *((axis,) for axis in places), slots=("*",)), *axes(op, *pairs, slots=("a",))),
@@ -110,7 +112,8 @@ _SHAPES: tuple[Family, ...] = (
             ("Squeeze", (2, 1, 1, 5), (-2, -3), ((-3, -2),)),
         )
     ),
-    _family(  # element by element
+    # Reshape and elementwise operators: either may come first.
+    _family(
         (*inputs("x y", (2, 3, 5)), *inputs("b", (5,)), *inputs("s", ())),
         (
             *reshape((6, 5), (10, 3), slots=("*!b,s,Reshape",)),
@@ -119,7 +122,8 @@ _SHAPES: tuple[Family, ...] = (
         ),
         runtime=3,
     ),
-    _family(  # row by row, and back
+    # Reshape and operators on rows, and back: MatMul and Gemm, Softmax, normalisations.
+    _family(
         (
             *inputs("x", (2, 3, 5)),
             *inputs("w", (5, 7), "w", True),
@@ -138,7 +142,8 @@ _SHAPES: tuple[Family, ...] = (
         runtime=3,
         elements=42,
     ),
-    _family(  # a batch of one
+    # A batch of one: Squeeze and Unsqueeze around products.
+    _family(
         (*inputs("x", (1, 3, 4, 5)), *inputs("y", (1, 3, 5, 7))),
         (
             *axes("Squeeze", (-4,), slots=("*!Unsqueeze,MatMul",)),
@@ -150,7 +155,8 @@ _SHAPES: tuple[Family, ...] = (
         elements=105,
         optional=True,
     ),
-    _family(  # pixels in one row
+    # Averages over the pixels of an image, or over the flattened row of pixels.
+    _family(
         inputs("a", _IMAGE),
         (
             *reshape((2, 3, 20), slots=("a",)),
@@ -162,13 +168,15 @@ _SHAPES: tuple[Family, ...] = (
         ),
         elements=120,
     ),
-    _family(  # channels side by side
+    # Flattened images, concatenated: Concat of channels may come first.
+    _family(
         inputs("x y", _IMAGE),
         (*_flatten(1, slots=("*!Flatten",)), *concat(-1, -3, slots=("*!Concat",))),
         runtime=3,
         elements=240,
     ),
-    _family(  # channels last
+    # Transposes between channels first and channels last, and what may come before or after them.
+    _family(
         (*inputs("x y", _IMAGE), *inputs("b", (3,), "b", True)),
         (
             *transpose(_LAST, slots=("x!Transpose",)),
@@ -188,7 +196,8 @@ _SHAPES: tuple[Family, ...] = (
 )
 
 _REPETITIONS: tuple[Family, ...] = (
-    *(  # broadcasting repeats
+    *(
+        # Expand before an elementwise operator: broadcasting repeats anyway.
         _family(
             (*inputs("a", shape), *inputs("b", (5,)), *inputs("c", (4, 1)), *inputs("s", ())),
             (
@@ -200,7 +209,8 @@ _REPETITIONS: tuple[Family, ...] = (
         )
         for shape in ((2, 3, 4, 5),)
     ),
-    _family(  # a mask of keys
+    # The same for a mask of keys.
+    _family(
         (*inputs("a", (2, 3, 4, 5)), *inputs("m", (2, 1, 1, 5))),
         (
             *_expand((2, 3, 4, 5), (2, 1, 4, 5), slots=("m",)),
@@ -208,7 +218,8 @@ _REPETITIONS: tuple[Family, ...] = (
         ),
         elements=120,
     ),
-    _family(  # what is repeated is worked out once
+    # Elementwise operators on expanded values: computed once, then expanded.
+    _family(
         (*inputs("b", (5,)), *inputs("c", (4, 1)), *inputs("s", ())),
         (
             *_expand((4, 5), (3, 4, 5), slots=("x!s",)),
@@ -217,7 +228,8 @@ _REPETITIONS: tuple[Family, ...] = (
         ),
         elements=60,
     ),
-    _family(  # one head for several
+    # Heads that share keys and values: products broadcast over heads without Expand.
+    _family(
         (*inputs("q", (2, 3, 4, 5)), *inputs("k", (2, 1, 7, 5)), *inputs("v", (2, 1, 5, 7)), *inputs("w", (5, 7))),
         (
             *_expand((2, 3, 7, 5), slots=("k",)),
@@ -232,7 +244,8 @@ _REPETITIONS: tuple[Family, ...] = (
 )
 
 _RARELY: tuple[Family, ...] = (
-    *(  # an axis of size 1 may go anywhere
+    *(
+        # An axis of size 1 may move: Transpose, Reshape, Squeeze and Unsqueeze as each other.
         _family(
             inputs("a", shape),
             (
@@ -249,7 +262,8 @@ _RARELY: tuple[Family, ...] = (
             ((2, 5, 1, 1), -1, (_LAST,), ((2, 1, 1, 5), (2, 5, 1))),
         )
     ),
-    _family(  # functions of repeated rows, and what is repeated, then reduced again
+    # Functions of repeated rows, and reductions over a repeated axis.
+    _family(
         (*inputs("c", (4, 1)), *inputs("b", (5,)), *inputs("g", (5,), "g", True)),
         (
             *_expand((4, 5), slots=("x!Expand,ReduceMean,ReduceMax",)),
@@ -259,6 +273,7 @@ _RARELY: tuple[Family, ...] = (
             Use("LayerNormalization", _LAYER, (2,), ("x!c,ReduceMean,Softmax,LogSoftmax", "g")),
         ),
     ),
+    # Tile before an elementwise operator: broadcasting repeats anyway.
     _family(
         (*inputs("a", (4, 5)), *inputs("r", (1, 5)), *inputs("c", (4, 1))),
         (
@@ -270,7 +285,8 @@ _RARELY: tuple[Family, ...] = (
 )
 
 _ENLARGED: tuple[Family, ...] = (
-    _family(  # pixels repeated
+    # Resize that repeats pixels, and operators on pixels: computed once, then repeated.
+    _family(
         (*inputs("x y", (2, 3, 5, 7)), *inputs("c", (3, 1, 1)), *inputs("k", (4, 3, 1, 1), "k", True)),
         (
             Use("Resize", {"scales": (2, 2)}, (1,), ("x!c,Resize",)),
@@ -282,7 +298,8 @@ _ENLARGED: tuple[Family, ...] = (
         runtime=3,
         elements=1680,
     ),
-    _family(  # blocks of pixels
+    # DepthToSpace and SpaceToDepth undo each other, and commute with Relu.
+    _family(
         inputs("x", (1, 12, 4, 6)),
         (
             *(
@@ -296,8 +313,9 @@ _ENLARGED: tuple[Family, ...] = (
     ),
 )
 
-# Pads are literals: those that stand before convolutions with kernels of 3 and 7, and of stride 2.
+# Pads are literals: those before convolutions with kernels of 3 and 7, and of stride 2.
 _PADDING: tuple[Family, ...] = tuple(
+    # Pad by zeros, and operators that map zero to zero: either may come first.
     _family(
         inputs("x y", (1, 2, 3, 5)),
         (
@@ -312,6 +330,6 @@ _PADDING: tuple[Family, ...] = tuple(
     for pads in ((0, 0, 1, 1, 0, 0, 1, 1), (0, 0, 0, 0, 0, 0, 1, 1))
 )
 
-# What is rarely met waits to be asked for.
+# Families whose rules rarely match are optional.
 _RARE = tuple(replace(family, optional=True) for family in (*_RARELY, *_ENLARGED, *_PADDING))
 REARRANGE: tuple[Family, ...] = (*_SHAPES, *_REPETITIONS, *_RARE)

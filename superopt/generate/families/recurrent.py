@@ -1,6 +1,6 @@
 """The grammar of recurrent layers: a step written out, and steps one after the other. Data only.
 
-Gates are called by ONNX's names: input, output, forget and cell (g) of LSTM; update (z), reset and hidden (n) of GRU.
+Gates have ONNX's names: input, output, forget and cell (g) of LSTM; update (z), reset and hidden (n) of GRU.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from superopt.ops.recurrent import RECURRENT as OPERATORS
 __all__ = ["RECURRENT"]
 
 _GATES = {"GRU": "zrn", "LSTM": "iofg"}  # in the order of the operator
-_TORCH = {"GRU": "rzn", "LSTM": "ifgo"}  # in one matrix for all of them, as PyTorch has it
-_ATTRS = {"GRU": {"linear_before_reset": 1}, "LSTM": {}}  # PyTorch's again
-_ROWS, _INPUTS, _HIDDEN = 3, 4, 2  # in a batch, read and kept
+_TORCH = {"GRU": "rzn", "LSTM": "ifgo"}  # in one matrix for all gates, as in PyTorch
+_ATTRS = {"GRU": {"linear_before_reset": 1}, "LSTM": {}}  # as in PyTorch
+_ROWS, _INPUTS, _HIDDEN = 3, 4, 2  # of a batch, of the input and of the state
 _STATE = (_ROWS, _HIDDEN)
 
 
 def _weights(name: str, *shape: int) -> tuple[Variable, ...]:
-    """Weights of each gate, which are not interchangeable: each has its place in the operator's own."""
+    """Return weights of each gate. They are not interchangeable: each has its place in the operator's weights."""
     return tuple(Variable(f"{name}{gate}", shape, f"{name}{gate}", True) for gate in _GATES["LSTM"])
 
 
 def _gate(gate: str) -> tuple[Use, ...]:
-    """a w + h u + b, before its activation; which gate acts as what is left to the enumeration."""
+    """Return a w + h u + b, the input of a gate's activation. The enumeration finds which gate has which role."""
     return (
         Use("MatMul", {}, (2,), ("a", f"w{gate}"), made=f"a w{gate}"),
         Use("MatMul", {}, (2,), ("h", f"u{gate}"), made=f"h u{gate}"),
@@ -50,13 +50,13 @@ def _folded(op: str, made: str, *slots: str, arity: int = 1, **attrs: Any) -> Us
 
 
 def _beside(op: str, name: str, made: str, axis: int) -> Use:
-    """What there is of each gate as one, in the operator's own order of them."""
+    """Return the concatenation of all gates' parameters, in the operator's order."""
     gates = _GATES[op]
     return _folded("Concat", made, *(f"{name}{gate}" for gate in gates), arity=len(gates), axis=axis)
 
 
 def _parameters(name: str) -> tuple[Use, ...]:
-    """A matrix for each gate as one operand: their transposes, one below the other."""
+    """Return the matrices of all gates as one operand: their transposes, one below the other."""
     return (
         _beside("LSTM", name, f"{name} beside", -1),
         _folded("Transpose", f"{name} below", f"{name} beside", perm=(1, 0)),
@@ -65,13 +65,13 @@ def _parameters(name: str) -> tuple[Use, ...]:
 
 
 def _outputs(op: str, *slots: str) -> tuple[Use, ...]:
-    """All of them."""
+    """Return all outputs of the operator."""
     count = len(OPERATORS[op].states) + 1
     return tuple(Use(op, _ATTRS[op], (len(slots),), slots, index=k, made=f"{op}.{k}") for k in range(count))
 
 
 def _parts(op: str, name: str, axis: int, made: str, **kinds: Any) -> tuple[Use, ...]:
-    """The gates of what has them all."""
+    """Return the gates as parts of a value that holds all of them."""
     gates = _TORCH[op]
     return tuple(
         Use("Split", {"axis": axis}, (1,), (name,), index=k, parts=len(gates), made=f"{made}{gate}", **kinds)
@@ -80,8 +80,11 @@ def _parts(op: str, name: str, axis: int, made: str, **kinds: Any) -> tuple[Use,
 
 
 def _merged(op: str) -> tuple[tuple[Variable, ...], tuple[Use, ...]]:
-    """A step's operands, with all gates of a parameter in one; what is read and kept of them; and the operator, of
-    their parts in its own order."""
+    """Return the variables and operators of a step with one matrix for all gates.
+
+    These are the step's operands, the contributions of the input and of the state, and the operator over the gates in
+    its own order.
+    """
     rows = len(_GATES[op]) * _HIDDEN
     parameters = {"wa": (rows, _INPUTS), "wh": (rows, _HIDDEN), "b": (rows,), "d": (rows,)}
     states = "hc"[: len(OPERATORS[op].states)]
@@ -113,7 +116,7 @@ def _merged(op: str) -> tuple[tuple[Variable, ...], tuple[Use, ...]]:
 
 
 def _sequences(op: str) -> Family:
-    """Two of them, one after the other."""
+    """Two sequences, one after the other: one sequence."""
     rows, states = len(_GATES[op]) * _HIDDEN, "hc"[: len(OPERATORS[op].states)]
     before = (f"{state}|{op}.{k + 1}" for k, state in enumerate(states))
     return Family(
@@ -142,7 +145,8 @@ def _sequences(op: str) -> Family:
 _LSTM, _GRU = _merged("LSTM"), _merged("GRU")
 
 RECURRENT: tuple[Family, ...] = (
-    Family(  # a step with a bias for each gate
+    # A step of LSTM written out, with a bias for each gate.
+    Family(
         "recurrent",
         (
             *inputs("a", (_ROWS, _INPUTS)),
@@ -173,11 +177,12 @@ RECURRENT: tuple[Family, ...] = (
         runtime=25,
         folded=(3, 0, 0, 0, 9, 9, *[0] * 20),
         elements=48,
-        unfolded=True,  # Y_h is made of what Y_c is equal to
+        unfolded=True,  # Y_h is computed from a graph that is equal to Y_c
         joint="LSTM",
         variation="",
     ),
-    Family(  # a step whose gates are parts of one sum
+    # A step of LSTM whose gates are parts of one sum, as in PyTorch's cells.
+    Family(
         "recurrent",
         _LSTM[0],
         (
@@ -199,7 +204,8 @@ RECURRENT: tuple[Family, ...] = (
         joint="LSTM",
         variation="",
     ),
-    Family(  # a step that resets what a gate makes of the state
+    # A step of GRU that applies a gate to the part of the sum that the state gives, as in PyTorch's cells.
+    Family(
         "recurrent",
         _GRU[0],
         (
@@ -223,14 +229,16 @@ RECURRENT: tuple[Family, ...] = (
     ),
     _sequences("LSTM"),
     _sequences("GRU"),
-    Family(  # between them: a state with an axis of directions
+    # Between steps: a state with an axis of directions.
+    Family(
         "recurrent",
         inputs("x", (1, 2, 3)),
         (*axes("Unsqueeze", (-3,), slots=("Squeeze",)), *axes("Squeeze", (-3,), slots=("x",))),
         runtime=2,
         variation="axes",
     ),
-    Family(  # before them: a sequence, place by place
+    # Before the steps: a sequence, read step by step.
+    Family(
         "recurrent",
         inputs("s", (2, 2, 3)),
         (
@@ -241,7 +249,8 @@ RECURRENT: tuple[Family, ...] = (
         runtime=5,
         variation="",
     ),
-    Family(  # the same where the axis of the batch is before that of time
+    # The same if the batch axis comes before the time axis.
+    Family(
         "recurrent",
         inputs("s", (3, 2, 4)),
         (
@@ -253,7 +262,8 @@ RECURRENT: tuple[Family, ...] = (
         runtime=5,
         variation="",
     ),
-    Family(  # after them: such a sequence, put together of steps
+    # After the steps: a sequence put together from steps.
+    Family(
         "recurrent",
         inputs("s", (2, 3, 4)),
         (

@@ -1,4 +1,4 @@
-"""The grammar of reductions, and of what may be done before or after them. Data only."""
+"""The grammar of reductions, and of operators that may come before or after them. Data only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["REDUCTIONS"]
 
 
 def _reduce(names: str, *over: tuple[int, ...], keepdims: tuple[int, ...] = (1,), **kinds: Any) -> tuple[Use, ...]:
-    """Reductions by each of the names over each set of axes."""
+    """Return reductions by each of the names over each set of axes."""
     return tuple(
         Use(f"Reduce{name}", {"axes": a, "keepdims": k}, (1,), **kinds)
         for name in names.split()
@@ -29,7 +29,7 @@ _KINDS = ("Sum", "Mean", "Max")
 
 
 def _nested(*over: tuple[int, ...], keepdims: tuple[int, ...] = (0,)) -> tuple[Use, ...]:
-    """Reductions of three kinds, each over itself only."""
+    """Return reductions of three kinds, each over results of itself only."""
     return tuple(
         use
         for kind in _KINDS
@@ -40,7 +40,8 @@ def _nested(*over: tuple[int, ...], keepdims: tuple[int, ...] = (0,)) -> tuple[U
 
 
 REDUCTIONS: tuple[Family, ...] = (
-    Family(  # numbers that are added before or after
+    # Scalars and constants along the axis, before or after a reduction.
+    Family(
         "reductions",
         (*inputs("x", (3, 5)), *inputs("c", (3, 1)), *inputs("s", ())),
         (
@@ -52,7 +53,8 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=2,
         variation="axes",
     ),
-    Family(  # several axes, one after the other
+    # Reductions over several axes in a row: one.
+    Family(
         "reductions",
         inputs("x", (2, 3, 4)),
         (
@@ -62,7 +64,8 @@ REDUCTIONS: tuple[Family, ...] = (
         runtime=2,
         variation="axes",
     ),
-    Family(  # channels last, and first again
+    # Reductions and Transposes between channels first and channels last.
+    Family(
         "reductions",
         inputs("x", (2, 3, 4, 5)),
         (
@@ -74,7 +77,8 @@ REDUCTIONS: tuple[Family, ...] = (
         variation="axes",
         optional=True,
     ),
-    Family(  # of sums, and of what is joined
+    # Reductions of sums, maxima and concatenated values.
+    Family(
         "reductions",
         inputs("x y", (3, 5)),
         (
@@ -89,7 +93,8 @@ REDUCTIONS: tuple[Family, ...] = (
         variation="axes",
         optional=True,
     ),
-    Family(  # across the axis of what is joined
+    # Reductions across the axis of a Concat, and Transpose.
+    Family(
         "reductions",
         inputs("x y", (3, 5)),
         (
@@ -102,7 +107,8 @@ REDUCTIONS: tuple[Family, ...] = (
         variation="axes",
         optional=True,
     ),
-    Family(  # by their parts
+    # Norms and logarithmic sums, written out.
+    Family(
         "reductions",
         inputs("a", (3, 5)),
         (
@@ -129,7 +135,8 @@ REDUCTIONS: tuple[Family, ...] = (
         variation="axes",
         optional=True,
     ),
-    Family(  # products with weights
+    # Sums of products with weights: the sum may be taken of the weights.
+    Family(
         "reductions",
         (
             *inputs("x", (3, 5)),

@@ -18,6 +18,7 @@ def _clip(low: float, high: float) -> Use:
 
 
 SCALAR: tuple[Family, ...] = (
+    # All functions, quotients and extrema, two operators a side: the general rules that others follow from.
     Family(
         "scalar",
         inputs("x y z", (2, 2)),
@@ -26,6 +27,7 @@ SCALAR: tuple[Family, ...] = (
         variation="elementwise",
         wave=0,
     ),
+    # Quotients, roots and exponentials, three operators a side.
     Family(
         "scalar",
         inputs("x y z", (2, 2)),
@@ -33,6 +35,7 @@ SCALAR: tuple[Family, ...] = (
         runtime=3,
         variation="elementwise",
     ),
+    # Sums and extrema, three operators a side.
     Family(
         "scalar",
         inputs("x y z", (2, 2)),
@@ -41,6 +44,7 @@ SCALAR: tuple[Family, ...] = (
         variation="elementwise",
         optional=True,
     ),
+    # Powers with constant exponents: roots, reciprocals and squares.
     Family(
         "scalar",
         inputs("x", (2, 2)),
@@ -49,6 +53,7 @@ SCALAR: tuple[Family, ...] = (
         constants=(ones(), zeros(), _number(2.0), _number(0.5), _number(-1.0)),
         variation="elementwise",
     ),
+    # Interpolation between two values by 1 - t, as recurrent layers write it.
     Family(
         "scalar",
         inputs("x y t", (2, 2)),
@@ -57,6 +62,7 @@ SCALAR: tuple[Family, ...] = (
         constants=(ones(),),
         variation="elementwise",
     ),
+    # Clip as Relu, Max and Min, and nested Clips.
     Family(
         "scalar",
         inputs("x y", (2, 2)),
@@ -66,6 +72,7 @@ SCALAR: tuple[Family, ...] = (
         variation="elementwise",
         optional=True,
     ),
+    # Sums and products of five operators: distributivity on larger graphs.
     Family(
         "scalar",
         inputs("x y z", (2, 2)),

@@ -1,6 +1,7 @@
-"""The grammar of selections: rows, heads and parts that are taken before or after what works on each of them.
+"""The grammar of selections: rows, heads and parts that are taken before or after an operator on each of them. Data
+only.
 
-A selection is worth most before what works on each element. Data only.
+A selection saves most before elementwise operators.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _LAYER = {"axis": -1, "epsilon": 1e-05}
 _GEMM = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 _ELEMENTWISE = "Relu,Sigmoid,Neg,Add,Sub,Mul,Div"
 _FUNCTIONS = "Softmax,LayerNormalization,RMSNormalization,ReduceSum,ReduceMean,ReduceMax"
-_PLACED = f"x!{_FUNCTIONS}"  # of functions of a row there is one at most
+_PLACED = f"x!{_FUNCTIONS}"  # at most one function of a row
 _STACKED = "*!x,y,Unsqueeze,Gather,Add,Max,Min,ReduceSum,ReduceMax,ReduceMin"
 _MOVED = "x!Gather,Transpose,Unsqueeze"
 _SWAPPED, _LAST, _FIRST = (0, 2, 1, 3), (0, 2, 3, 1), (0, 3, 1, 2)
@@ -44,7 +45,8 @@ def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int
 
 
 _SELECTIONS: tuple[Family, ...] = (
-    _family(  # a row of each
+    # Selected rows and elementwise operators: the selection may come first.
+    _family(
         (*inputs("x y", (3, 4, 5)), *inputs("b", (5,)), *inputs("s", ())),
         (
             *gather(-2, 1, (2, 0), slots=("*!b,s,Gather",)),
@@ -55,7 +57,8 @@ _SELECTIONS: tuple[Family, ...] = (
         elements=60,
         variation="layout",
     ),
-    _family(  # of products
+    # Selected rows, columns and batches of products: the selection may come first.
+    _family(
         (*inputs("x", (2, 4, 5)), *inputs("w", (5, 6), "w", True), *inputs("y", (2, 5, 7))),
         (
             *gather(-2, 1, (2, 0), slots=("x!Gather",)),
@@ -68,6 +71,7 @@ _SELECTIONS: tuple[Family, ...] = (
         variation="matrix",
     ),
     *(
+        # Cut rows and columns of a Gemm: the cut may come first.
         _family(
             (*inputs("x", (4, 6)), *inputs("w", (6, 8), "w", True), *inputs("b", (8,), "b", True)),
             (
@@ -81,13 +85,15 @@ _SELECTIONS: tuple[Family, ...] = (
         )
         for cut in (slices, splits)
     ),
-    _family(  # of what was joined
+    # A selection from concatenated values: from one of the operands.
+    _family(
         inputs("x y", (3, 4)),
         (*gather(-2, 0), *gather(-1, 0), *concat(-1, -2, slots=("*!Concat,Gather", "*!Concat"))),
         elements=32,
         variation="layout",
     ),
-    _family(  # of what was stacked
+    # Selections and reductions of stacked values: one of the operands, their sum or maximum.
+    _family(
         inputs("x y", (3, 5)),
         (
             *axes("Unsqueeze", (-1,), (-2,), (-3,), slots=("x|y",)),
@@ -100,7 +106,8 @@ _SELECTIONS: tuple[Family, ...] = (
         elements=30,
         variation="layout",
     ),
-    _family(  # of queries, keys and values
+    # Selections of queries, keys and values from one tensor: the selection may come before the Transpose.
+    _family(
         inputs("x", (2, 3, 4, 5, 6)),
         (
             *gather(-5, 1, slots=("*!Gather",)),
@@ -109,12 +116,14 @@ _SELECTIONS: tuple[Family, ...] = (
         ),
         elements=720,
     ),
-    _family(  # rows whose heads are apart
+    # Selected rows whose heads are split by Reshape.
+    _family(
         inputs("x", (3, 5, 8)),
         (*gather(-2, 1), *gather(-3, 1), *reshape((3, 5, 4, 2), (3, 4, 2), slots=("*!Reshape",))),
         elements=120,
     ),
-    _family(  # parts, transposed and joined
+    # Parts of transposed and concatenated matrices.
+    _family(
         inputs("x y", (3, 4)),
         (*splits(-1, slots=("*!Split",)), *concat(-1, -2, slots=("*!Concat",)), *transpose((1, 0))),
         runtime=3,
@@ -122,13 +131,15 @@ _SELECTIONS: tuple[Family, ...] = (
         variation="layout",
         split_axes=(-1,),
     ),
-    _family(  # all rows one after the other
+    # All rows, selected and concatenated: a Reshape.
+    _family(
         inputs("a", (2, 3, 5)),
         (*gather(-3, 0, 1, slots=("a",)), *concat(-2, slots=("x!a,Concat,Reshape",)), *reshape((6, 5), slots=("a",))),
         runtime=3,
         variation="",
     ),
-    _family(  # queries, keys and values, of heads each: parts of a row, or of an axis that is made of it
+    # Queries, keys and values as parts of a row, or of an axis that Reshape makes of the row.
+    _family(
         inputs("a", (2, 5, 3 * 7 * 4)),
         (
             *reshape((2, 5, 3, 7, 4), slots=("a",)),
@@ -144,7 +155,8 @@ _SELECTIONS: tuple[Family, ...] = (
 )
 
 _RARELY: tuple[Family, ...] = (
-    _family(  # along other axes
+    # Selections along other axes, and functions of rows: the selection may come first.
+    _family(
         (*inputs("x", (2, 3, 5)), *inputs("g h", (5,), "g", True)),
         (
             *gather(-2, 1, (2, 0), slots=(_MOVED,)),
@@ -159,7 +171,8 @@ _RARELY: tuple[Family, ...] = (
         ),
         variation="layout",
     ),
-    _family(  # of heads
+    # Selected heads and Transpose: the selection may come first.
+    _family(
         inputs("x", (2, 3, 4, 5)),
         (
             *(use for axis in (-4, -3, -2) for use in gather(axis, 1, slots=("*!Gather",))),
@@ -167,7 +180,8 @@ _RARELY: tuple[Family, ...] = (
         ),
         elements=120,
     ),
-    *(  # some rows or columns of each
+    *(
+        # Cut rows or columns and elementwise operators with broadcast operands: the cut may come first.
         _family(
             (*inputs("x", (4, 6)), *inputs("b", (6,)), *inputs("c", (4, 1)), *inputs("s", ())),
             (*cuts, *binary("Add Mul Sub Div", slots=(f"*!b,c,s,{_ELEMENTWISE}", "b|c|s"))),
@@ -175,12 +189,14 @@ _RARELY: tuple[Family, ...] = (
         )
         for cuts in (slices(-1, -2, slots=("*!b,c,s,Slice",)), splits(-1, -2, slots=("*!b,c,s,Split",)))
     ),
-    _family(  # columns of what is broadcast along them
+    # Selected columns of elementwise operators with a broadcast column.
+    _family(
         (*inputs("a", (2, 3, 4, 5)), *inputs("n", (2, 3, 4, 1))),
         (*gather(-1, (2, 0), slots=("*!n,Gather",)), *binary("Add Mul Sub Div", slots=("*!n,Add,Mul,Sub,Div", "n"))),
         elements=120,
     ),
-    *(  # parts, transposed
+    *(
+        # Parts of transposed values: the cut may come first.
         _family(
             inputs("x", (2, 3, 5, 4)),
             (*cuts, *transpose(_SWAPPED, (0, 1, 3, 2), _LAST, _FIRST, slots=("*!Transpose",))),
@@ -190,5 +206,5 @@ _RARELY: tuple[Family, ...] = (
     ),
 )
 
-# What is rarely met waits to be asked for.
+# Families whose rules rarely match are optional.
 SELECT: tuple[Family, ...] = (*_SELECTIONS, *(replace(family, optional=True) for family in _RARELY))

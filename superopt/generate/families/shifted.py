@@ -1,4 +1,4 @@
-"""How far the exponentials of Softmax are shifted, which `shifting` proposes. Data only."""
+"""The shift of Softmax's exponentials that `conjectures.softmax_shift` proposes. Data only."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from superopt.generate.grammar import Family, inputs
 __all__ = ["SHIFTED"]
 
 SHIFTED: tuple[Family, ...] = (
+    # The shift for which `conjectures.softmax_shift` makes a conjecture. Nothing is enumerated.
     Family(
         "shifted",
         (*inputs("a", (2, 3)), *inputs("v", (3, 2))),
         (),
         runtime=1,
         variation="matrix",
-        shifts=(44,),  # float32; in float64 e^x is normal from -708 on, and float16 has no room for it
+        # For float32. In float64 e^x is normal for x >= -708; the range of float16 is too small for a shift.
+        shifts=(44,),
     ),
 )

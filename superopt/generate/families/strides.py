@@ -1,7 +1,7 @@
-"""The grammar of strides: what a stride leaves out need not be computed. Data only.
+"""The grammar of strides: values that a stride drops need not be computed. Data only.
 
-A MaxPool with windows of 1 x 1 takes every other row and column, which is what the stride of a 1 x 1 Conv does; it
-commutes with all that works point by point, and a Conv before it takes its stride.
+A MaxPool with windows of 1 x 1 takes every other row and column, as the stride of a 1 x 1 Conv does. It commutes with
+all operators on single points, and a Conv before it takes its stride.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def _conv(kernel: str, pad: int, stride: int, op: str = "Conv") -> Use:
 _EVERY_OTHER = _window("MaxPool", 1, 2)
 
 STRIDES: tuple[Family, ...] = (
+    # A stride after operators on points or windows: taken before them, or by the Conv before it.
     Family(
         "strides",
         (
@@ -51,6 +52,7 @@ STRIDES: tuple[Family, ...] = (
         shapes=frozenset({_IMAGE, _HALF}),
         variation="conv",
     ),
+    # The same for operators with two inputs.
     Family(
         "strides",
         inputs("x y", _IMAGE),
@@ -60,7 +62,8 @@ STRIDES: tuple[Family, ...] = (
         variation="conv",
         optional=True,
     ),
-    Family(  # windows of windows
+    # A stride after a pooling: taken by the pooling.
+    Family(
         "strides",
         inputs("x", (1, 2, 8, 8)),
         (

@@ -1,8 +1,9 @@
-"""The grammar of TASO (Jia et al., "Optimizing Deep Learning Computation with Automatic Generation of Graph
-Substitutions", SOSP 2019): its operators at the attributes of its generator, at most 4 a side. Data only.
+"""The grammar of TASO: its operators at the attributes of its generator, at most 4 a side. Data only.
 
-Square matrices; images of 5 x 5 with as many channels in as out, and kernels of 3 x 3, 1 x 3 and 3 x 1, all padded so
-that an image keeps its size. The constants have families of their own: x + xy = x(y + 1) multiplies every other law.
+TASO: Jia et al., "Optimizing Deep Learning Computation with Automatic Generation of Graph Substitutions", SOSP 2019.
+Square matrices; images of 5 x 5 with as many channels in as out; kernels of 3 x 3, 1 x 3 and 3 x 1, padded so that an
+image keeps its size. Constants have families of their own: with x + xy = x(y + 1) each constant would multiply the
+number of rules.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from superopt.generate.grammar import (
 __all__ = ["TASO"]
 
 _SQUARE = (4, 4)
-# Neither 6, the half of three parts, nor more: what is cut elsewhere than it was joined is a law of these sizes only.
+# Not 6, the half of three parts, and not more: cuts at other places than the joins give rules for these sizes only.
 _MATRICES = frozenset((m, n) for m in (2, 4, 8, 12) for n in (2, 4, 8, 12) if m * n <= 64)
 _IMAGE, _BATCHES, _CHANNELS = (2, 2, 5, 5), (4, 2, 5, 5), (2, 4, 5, 5)
 _SIZES = ((3, 3), (1, 3), (3, 1))
@@ -46,7 +47,7 @@ def _pool(op: str, **attrs: int) -> Use:
 
 
 def _enlarge(height: int, width: int) -> Use:
-    """A kernel padded by zeros on all sides."""
+    """Return a Pad of a kernel by zeros on all sides."""
     return Use("Pad", {"pads": (0, 0, height, width) * 2, "value": 0.0}, (1,), **FOLDED)
 
 
@@ -131,7 +132,7 @@ _CONSTANT_MATRICES = Family(
 
 
 def _constant_kernels(group: int, kernel: tuple[int, ...], constants: tuple[Constant, ...], *made: Use) -> Family:
-    """With `made` of constants: kernels of a mean over the window."""
+    """Return the family with `made`, operators on constants: kernels of a mean over the window."""
     return Family(
         "taso",
         (*inputs("x", _IMAGE), *inputs("w", kernel, "w", True), *_SCALAR),
@@ -156,7 +157,7 @@ def _constant_kernels(group: int, kernel: tuple[int, ...], constants: tuple[Cons
     )
 
 
-# Ones / 9 channel by channel; the identity between channels, spread over the window; the mean of a Dirac kernel.
+# Ones / 9 for each channel; the identity between channels, spread over the window; the mean of a Dirac kernel.
 _NINTH = Use("Div", slots=("Ones", "ConstantOfShape"), run=False, fold=True)
 _SPREAD = (
     Use("Unsqueeze", {"axes": (-2, -1)}, (1,), ("Eye",), run=False, fold=True),
@@ -170,8 +171,8 @@ _CONSTANT_KERNELS = (
     _constant_kernels(2, _DEPTHWISE, (dirac(2, *_DEPTHWISE),)),
 )
 
-# Pairs of outputs, parts of Splits of images and MaxPool at one operator fewer: there are thousands of them at 4, and
-# all follow.
+# Pairs of outputs, parts of Splits of images and MaxPool with 3 operators only: with 4 there are thousands of
+# conjectures, and all of them follow.
 TASO: tuple[Family, ...] = (
     _matrices(3, 2, (-1, -2)),
     replace(_matrices(4, 3), optional=True),

@@ -1,8 +1,8 @@
-"""All kinds of operators together, at most 3 a side: laws between kinds that have no family in common. Data only.
+"""The grammar of all kinds of operators together, at most 3 a side. Data only.
 
-Two rows of matrices, images with kernels, and what leads from the ones to the others. Constants are left out: they
-multiply every law, and have families of their own. Optional: what comes out is true, and most of it no model has, as a
-maximum of a Softmax's sums.
+It finds rules between operators that no other family combines: two rows of matrices, images with kernels, and operators
+that lead from images to rows. Constants are left out: they multiply the number of rules, and have families of their
+own. Optional: most of the rules hold but occur in no model, such as a maximum of a Softmax's sums.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def _reduce(ops: str, axis: int) -> tuple[Use, ...]:
 
 
 WIDE: tuple[Family, ...] = (
+    # All kinds of operators, three a side.
     Family(
         "wide",
         (

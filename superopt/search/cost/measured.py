@@ -133,5 +133,5 @@ class MeasuredCost:
 
 
 def _kernel(term: Term) -> tuple[str, str | None]:
-    """Return the operator and element type, for each of which the runtime has a kernel or not."""
+    """Return the operator and the element type: the runtime has kernels for some of these pairs."""
     return term.op, None if term.type is None else term.type.dtype

@@ -73,8 +73,8 @@ def search(
 
     The search passes through graphs that cost up to `alpha` times the best one. It makes `efforts` efforts (1 to
     `EFFORTS`) and expands at most `max_expansions` graphs in a region. `budget_s` is in seconds of a typical machine.
-    Proofs do not count, and neither does measuring, of which `measuring_s` returns the seconds so far: a run that finds
-    both in a cache searches as long as the first one and finds the same (see `EffortBudget`).
+    Proofs and measurements do not count: a run that finds both in a cache searches as long as the first one and finds
+    the same (see `EffortBudget`). `measuring_s` returns the seconds that measurements have taken so far.
 
     `region_timer` times a region before and after; results that are not faster are dropped. It gets the model's own
     weights, other values are variables. `denormal_timer` does the same for rules whose gain no cost model shows

@@ -70,6 +70,9 @@ def _following_operators(roots: Sequence[Term], index: GraphIndex) -> tuple[list
 def compatible_regions(outputs: Sequence[Term], regions: Sequence[Region]) -> list[Region]:
     """Return those of the regions that can be rewritten together, each after those that it depends on.
 
+    `graphlib` gives the order or a cycle in one pass; `networkx` needs two, and takes as long for one (15 ms for 2,100
+    operators).
+
     Earlier regions have precedence. No two of the result share an operator, and contracting all of them leaves the
     graph acyclic: each region alone is convex, two together may depend on each other.
     """

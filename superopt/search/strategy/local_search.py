@@ -1,4 +1,4 @@
-"""Local search in one region: greedy descent and local beam search, the two moves that region search is built from.
+"""Local search in one region: greedy descent and local beam search, the building blocks of region search.
 
 *Descent* applies the cheapest rewrites as long as some make the graph cheaper.
 

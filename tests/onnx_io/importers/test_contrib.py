@@ -145,5 +145,5 @@ def test_an_operator_that_the_runtime_adds_to_the_standard_domain() -> None:
     assert [opset.domain for opset in written.opset_import] == [""]
     again = read_model(written)
     assert again.outputs == (term,)
-    assert again.complaint is not None
+    assert again.checker_error is not None
     session(write_model(again))

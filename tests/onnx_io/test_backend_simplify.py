@@ -15,7 +15,7 @@ import pytest
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
-from superopt.onnx_io import bodies, put_back, read_reduced, write_body, write_model
+from superopt.onnx_io import read_bodies, read_simplified, replace_bodies, write_body, write_model
 
 
 def session(model: onnx.ModelProto) -> ort.InferenceSession:
@@ -71,10 +71,10 @@ def test_every_operator(constant: bool) -> None:
         except Exception:  # noqa: BLE001 - whatever ONNX Runtime does not run
             seen["not run"] += 1
             continue
-        terms = read_reduced(model)
-        inside = {body.place: write_body(body, body.model) for body in bodies(terms)}
-        seen["less" if terms.reduced else "bodies" if inside else "as it was"] += 1
-        if terms.reduced or inside:
-            written = write_model(put_back(terms, inside), fold=False)
+        terms = read_simplified(model)
+        inside = {body.key: write_body(body, body.model) for body in read_bodies(terms)}
+        seen["less" if terms.simplified_nodes else "bodies" if inside else "as it was"] += 1
+        if terms.simplified_nodes or inside:
+            written = write_model(replace_bodies(terms, inside), fold=False)
             assert same(session(written).run(None, feeds), expected), case.name
     assert seen["less"] > 200, seen

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import parser
 
-from superopt.onnx_io import read_reduced, write_model
+from superopt.onnx_io import read_simplified, write_model
 from superopt.onnx_io.subgraphs import all_nodes
 from tests.support.runtime_oracle import assert_equal, session
 
@@ -25,7 +25,7 @@ def parsed(body: str, opset: int = 17) -> onnx.ModelProto:
 def reduced(model: onnx.ModelProto, *feeds: dict[str, np.ndarray]) -> list[str]:
     """Operators that are left, after comparing outputs on each of `feeds`."""
     before = model.SerializeToString()
-    written = write_model(read_reduced(model))
+    written = write_model(read_simplified(model))
     assert model.SerializeToString() == before
     assert list(written.graph.input) == list(model.graph.input)
     assert list(written.graph.output) == list(model.graph.output)
@@ -161,7 +161,7 @@ def test_half_a_pixel_off() -> None:
 def test_outputs_keep_their_names() -> None:
     model = parsed("""g (float[2,3] x) => (float[2,3] y, float[2,3] z, float[2,3] x2, int64[2] s) {
         m = Neg(x) y = Identity(m) z = Cast<to = 1>(y) x2 = Identity(x) s = Shape(x) }""")
-    written = write_model(read_reduced(model))
+    written = write_model(read_simplified(model))
     assert [value.name for value in written.graph.output] == ["y", "z", "x2", "s"]
     assert sorted(reduced(model, {"x": X})) == ["Identity", "Identity", "Neg"]
 
@@ -250,7 +250,7 @@ def test_what_runtimes_do_differently_is_left() -> None:
     for node in ("Cast<to = 7>(big)", "Div(one, zero)", "Mod(one, zero)"):
         model = parsed(f"""g (float[2] x) => (int64[1] y) <float[1] big = {{1e30}}, int64[1] zero = {{0}},
             int64[1] one = {{1}}> {{ i = {node} y = Neg(i) }}""")
-        assert read_reduced(model).outputs[0].op == "Neg"
+        assert read_simplified(model).outputs[0].op == "Neg"
 
 
 def test_integers_that_only_other_operators_know() -> None:
@@ -303,7 +303,7 @@ def test_branches_without_nodes() -> None:
         y = If(yes) <then_branch = a () => (float[2] t) { }, else_branch = b () => (float[2] s) { s = Neg(x) }>
         z = If(no) <then_branch = d () => (float[2] u) { u = Neg(x) },
                     else_branch = e () => (float[2] w) <float[2] w = {3, 4}> { }> }""")
-    written = write_model(read_reduced(model))
+    written = write_model(read_simplified(model))
     assert [node.op_type for node in written.graph.node] == ["Exp"]
     (y, z) = session(written).run(None, {"x": np.float32([0, 1])})
     np.testing.assert_allclose(y, np.exp(np.float32([0, 1])), rtol=1e-6)
@@ -370,7 +370,7 @@ def test_sizes_left_over_from_another_batch() -> None:
         <int64[1] one = {1}, float[1,1] single = {1}> { m = Neg(x) s = Shape(m) o = ConstantOfShape(s) r = Add(o, m)
         y = ReduceSum<keepdims = 0>(r, one) z = Expand(single, s) }""")
     model.graph.value_info.append(onnx.helper.make_tensor_value_info("m", onnx.TensorProto.FLOAT, [1, 4]))
-    written = write_model(read_reduced(model))
+    written = write_model(read_simplified(model))
     assert "Shape" in [node.op_type for node in written.graph.node]
     feed = {"x": np.ones((3, 4), np.float32)}
     bare = onnx.ModelProto()
@@ -387,4 +387,4 @@ def test_sizes_of_the_first_iteration() -> None:
         s = Shape(y) }""")
     feeds = {"x": np.ones((2, 3), np.float32), "times": np.array(2)}
     assert "Shape" in reduced(model, feeds)
-    assert session(write_model(read_reduced(model))).run(None, feeds)[1].tolist() == [6, 3]
+    assert session(write_model(read_simplified(model))).run(None, feeds)[1].tolist() == [6, 3]

@@ -1,0 +1,130 @@
+"""`superopt optimize`, also installed as the program `optimize`: makes a model faster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from superopt.cli.options import shapes
+from superopt.cli.report_command import run_report_option, write_run_report
+from superopt.cli.result_table import show_result
+from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
+from superopt.optimizer import COST_SOURCES, Options, Result, optimize
+from superopt.runtime import EXECUTION_PROVIDERS
+from superopt.search import EFFORTS, Device, DeviceError, find_device, shipped_devices
+from verify.verdict import NUMERICS
+
+__all__ = ["optimize_command"]
+
+_DEFAULTS = Options()
+_File = click.Path(path_type=Path)
+
+
+def _device(context: click.Context, parameter: click.Parameter, value: str | None) -> Device | None:
+    try:
+        return None if value is None else find_device(value)
+    except DeviceError as error:
+        raise click.BadParameter(str(error), context, parameter) from error
+    except OSError as error:
+        raise click.BadParameter(f"{value}: {error.strerror}", context, parameter) from error
+
+
+@click.command("optimize", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("model", type=_File)
+@click.option("-o", "--out", type=_File, required=True, help="File to write the result to.")
+@click.option(
+    "--ep", type=click.Choice(EXECUTION_PROVIDERS), default=_DEFAULTS.ep, show_default=True,
+    help="Execution provider to optimize for; auto is CUDA where it works, else the CPU.",
+)  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True,
+    help="Seed of the search and of the random inputs.",
+)  # fmt: skip
+@click.option(
+    "--budget", type=click.FloatRange(min=0), default=_DEFAULTS.budget, show_default=True,
+    help="Seconds for the search. Measurements that no earlier run has made come on top, at most about 2.5 times as"
+    " many seconds.",
+)  # fmt: skip
+@click.option(
+    "--alpha", type=click.FloatRange(min=1), default=_DEFAULTS.alpha, show_default=True,
+    help="The search passes through graphs that cost up to alpha times the best one found.",
+)  # fmt: skip
+@click.option(
+    "--effort", type=click.IntRange(1, EFFORTS), default=_DEFAULTS.effort, show_default=True,
+    help="Thoroughness in looking for gains behind more expensive graphs; each step takes several times as long.",
+)  # fmt: skip
+@click.option("--rules", type=_File, help="File or folder of certified rules to use instead of the shipped ones.")
+@click.option(
+    "--shape", "shapes", metavar="INPUT=1x3x224x224", multiple=True, callback=shapes,
+    help="Shape at which a dynamic input is measured (sizes are 1 by default); repeatable. The result stays dynamic.",
+)  # fmt: skip
+@click.option(
+    "--threads", type=click.IntRange(min=0), default=_DEFAULTS.threads, show_default=True,
+    help="Threads of ONNX Runtime while measuring; 0 is its own choice.",
+)  # fmt: skip
+@click.option(
+    "--cost", type=click.Choice(COST_SOURCES), default=_DEFAULTS.cost, show_default=True,
+    help="Source of the costs that guide the search: measured on the target, or a model of a device.",
+)  # fmt: skip
+@click.option(
+    "--device", metavar="FILE", callback=_device,
+    help=f"Device of the analytic cost model: a TOML file, or one of {', '.join(shipped_devices())}.",
+)  # fmt: skip
+@click.option(
+    "--target-absent", is_flag=True,
+    help="The device is not this machine: compare outputs, time nothing, and say so. Needs --cost analytic and"
+    " --device.",
+)  # fmt: skip
+@click.option(
+    "--remeasure", is_flag=True, help="Make every search and timing again, even those that an earlier run has made."
+)
+@click.option(
+    "--explain", is_flag=True, help="Show for each rule where it matched, how often it was tried, and what it saved."
+)
+@click.option("--trace", type=_File, help="Write every step of the derivation to this file, as JSON.")
+@click.option(
+    "--numerics", type=click.Choice(NUMERICS), default=_DEFAULTS.numerics, show_default=True,
+    help="Loosest class of rules to use: exact keeps every bit; reassociating also changes the order of sums; real-only"
+    " may also lose NaN and infinities.",
+)  # fmt: skip
+@run_report_option
+@one_line_errors
+def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None, **settings: Any) -> None:
+    """Make MODEL faster by proven rules and write it to OUT.
+
+    The result is written only if its derivation replays in the kernel, its outputs agree with the original's on
+    random inputs, and it is not slower, measured interleaved with the original. Otherwise OUT is the original,
+    unchanged.
+
+    \b
+    Examples:
+      optimize model.onnx -o fast.onnx
+      optimize model.onnx -o fast.onnx --ep cuda --budget 300
+      optimize model.onnx -o fast.onnx --shape ids=1x128 --shape mask=1x128 --threads 4
+      optimize model.onnx -o fast.onnx --numerics exact
+      optimize model.onnx -o fast.onnx --cost analytic --device cuda_h200 --target-absent
+      optimize model.onnx -o fast.onnx --json --trace trace.json > result.json
+    """
+    if settings["target_absent"] and (settings["cost"] != "analytic" or settings["device"] is None):
+        raise click.UsageError("--target-absent needs --cost analytic and --device")
+    try:
+        options = Options(**settings)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    with ProgressLines() as progress:
+        result = optimize(model, out, options, progress=progress)
+    if report is not None:
+        write_run_report(report, result)
+    _print_result(result, as_json)
+
+
+def _print_result(result: Result, as_json: bool) -> None:
+    for notice in result.notices:
+        errors().print(f"notice: {notice}", markup=False)
+    if as_json:
+        click.echo(result.to_json())
+    else:
+        show_result(results(), result)

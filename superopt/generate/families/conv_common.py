@@ -1,0 +1,36 @@
+"""Shapes, variables and operators that the families of convolutions share."""
+
+from __future__ import annotations
+
+from superopt.generate.grammar import Use, inputs
+
+__all__ = [
+    "BATCH",
+    "BIASES",
+    "DEPTHWISE1",
+    "DEPTHWISE3",
+    "IMAGE",
+    "K1",
+    "K3",
+    "SCALAR",
+    "SWAP_CHANNELS",
+    "WIDE",
+    "conv",
+]
+
+SWAP_CHANNELS = (1, 0, 2, 3)
+
+
+IMAGE = (1, 2, 2, 2)
+BATCH = (2, 2, 4, 4)
+WIDE = (1, 4, 2, 2)
+K1, K3 = (2, 2, 1, 1), (2, 2, 3, 3)
+DEPTHWISE1, DEPTHWISE3 = (2, 1, 1, 1), (2, 1, 3, 3)
+SCALAR = inputs("s", (), "s", True)
+BIASES = inputs("b c", (2,), "b", True)
+
+
+def conv(pads: int, group: int = 1, arities: tuple[int, ...] = (2, 3), slots: tuple[str, ...] = ("x", "w")) -> Use:
+    """Return Conv of stride 1."""
+    attrs = {"dilations": (1, 1), "group": group, "pads": (pads,) * 4, "strides": (1, 1)}
+    return Use("Conv", attrs, arities, slots)

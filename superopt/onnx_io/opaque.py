@@ -1,0 +1,58 @@
+"""Nodes without a definition here as terms: opaque, carried through unchanged, never rewritten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+import onnx
+
+from superopt.ir.infer import OPERATORS
+from superopt.ir.term import CLOSED_FORM, Attr, Term, Types
+from superopt.onnx_io.attributes import pack
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS
+from superopt.onnx_io.subgraphs import captured, subgraphs
+
+__all__ = ["opaque_term"]
+
+_RANDOM = frozenset(
+    {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+def opaque_term(
+    node: onnx.NodeProto,
+    inputs: Iterable[Term | None],
+    outputs: Sequence[str],
+    types: Types,
+    number: int,
+    is_function: bool,
+    value_of: Callable[[str], Term],
+) -> Term:
+    """Return the opaque term of a node.
+
+    `number` is the node's own number: a node that may have state or draw random numbers (`is_function` if it calls a
+    function of the file) carries it, so that no two such nodes are merged. Tensors that bodies capture, found by
+    `value_of`, are further inputs.
+    """
+    attrs: dict[str, Attr] = dict(map(pack, node.attribute))
+    inputs, bodies = list(inputs), list(subgraphs(node))
+    if bodies:
+        outer = tuple(dict.fromkeys(name for body in bodies for name in captured(body)))
+        attrs["captures"], attrs["declared"] = outer, len(inputs)
+        inputs += map(value_of, outer)
+    if bodies or is_function or node.domain not in DEFAULT_DOMAINS or node.op_type in _RANDOM:
+        attrs["node"] = number
+    absent = tuple(k for k, name in enumerate(outputs) if not name)
+    if absent:
+        attrs["absent"] = absent
+    if node.overload:
+        attrs["overload"] = node.overload
+    return Term.of(_opaque_name(node), inputs, attrs, types)
+
+
+def _opaque_name(node: onnx.NodeProto) -> str:
+    """Return the operator type, qualified as domain::type for other domains and for types that terms give a meaning."""
+    if node.domain not in DEFAULT_DOMAINS:
+        return f"{node.domain}::{node.op_type}"
+    taken = node.op_type in OPERATORS or node.op_type in CLOSED_FORM or node.op_type in ("Var", "Const", "Out")
+    return f"ai.onnx::{node.op_type}" if taken else node.op_type
