@@ -16,8 +16,8 @@ from superopt.ops.recorder import Expression, Recorder
 
 __all__ = [
     "adds_up", "changes_shape_only", "contracts", "expression", "is_matrix_product", "is_polynomial", "is_product",
-    "is_scaling", "jumps", "linear_operands", "moves", "rearranges", "reduces", "rounds_at_most_once", "summand",
-    "uses_function",
+    "is_scaling", "joins", "jumps", "linear_operands", "moves", "rearranges", "reduces", "rounds_at_most_once",
+    "summand", "uses_function",
 ]  # fmt: skip
 
 _LEAVES = frozenset({"access", "constant", "entry", "real"})
@@ -71,6 +71,12 @@ def rearranges(op: str) -> bool:
     """Return True if each element is an element of an operand, by its place: no constant is filled in, as Pad does."""
     root = expression(op)
     return root is not None and moves(op) and all(node.head in ("access", "piecewise") for node in _all(root))
+
+
+@cache
+def joins(op: str) -> bool:
+    """Return True if the elements of several operands are put side by side, as by Concat."""
+    return rearranges(op) and len(example(op).shapes) > 1  # type: ignore[union-attr]
 
 
 def _is_mask(node: Expression, at: Example) -> bool:

@@ -17,6 +17,7 @@ from superopt.ops.properties import (
     is_matrix_product,
     is_polynomial,
     is_scaling,
+    joins,
     jumps,
     linear_operands,
     moves,
@@ -43,6 +44,7 @@ def having(property: Any) -> set[str]:
 
 def test_data_movement() -> None:
     assert having(rearranges) == PLACES
+    assert having(joins) == {"Concat"}
     assert having(moves) == PLACES | CONSTANTS | {"Pad", "Trilu", "Where"}
     assert having(changes_shape_only) == {"Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"}
 

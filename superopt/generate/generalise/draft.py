@@ -11,6 +11,7 @@ from superopt.ir.dim import Dim, symbol
 from superopt.ir.infer import REAL_ATTRS, make
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, Term, map_terms, topological, var
+from superopt.ops.properties import joins
 from superopt.rulebook.variadic import Schema
 
 __all__ = ["NAMES", "REAL", "SIZED", "Draft", "Slot"]
@@ -140,7 +141,7 @@ class Draft:
         rule, equation = self.rule(), self.equation
         runs = [operators(side, equation.weights)[0] for side in (equation.lhs, equation.rhs)]
         joins = any(
-            t.op == "Concat" and operators((t,), equation.weights)[0]
+            joins(t.op) and operators((t,), equation.weights)[0]
             for t in topological(equation.rhs)
             if t not in equation.rhs
         )

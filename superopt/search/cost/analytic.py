@@ -13,6 +13,7 @@ from typing import Protocol
 from superopt.ir.term import Term
 from superopt.search.cost.blocked_layout import reordered_bytes
 from superopt.search.cost.device import CPU, Device
+from superopt.search.cost.epilogue_fusion import CONVOLUTIONS, WITH_EPILOGUE
 from superopt.search.cost.work import bytes_of, elements, traffic, work
 
 __all__ = ["AnalyticCost", "CostModel", "bytes_of"]
@@ -32,8 +33,6 @@ class CostModel(Protocol):
         """Return the seconds for the one operator `term`, given its inputs. Constant expressions are free."""
 
 
-# Operators that add a bias and apply an activation while they write their products, at no cost.
-_WITH_EPILOGUE = frozenset({"Conv", "FusedConv", "FusedGemm", "Gemm"})
 _MIN_CHANNEL_BLOCK = 8  # channels that product units take at once, at least
 
 
@@ -71,7 +70,7 @@ class AnalyticCost:
         dtype = term.types[0].dtype if term.types and term.types[0] is not None else "float"
         dense = device.dense_rate(dtype) * _utilization_of_groups(term, device)
         busy = min(1.0, max(1, elements(term)) / device.full) * self.threads
-        scalar = 0 if term.op in _WITH_EPILOGUE else count.scalar
+        scalar = 0 if term.op in WITH_EPILOGUE else count.scalar
         arithmetic = (count.dense / dense + scalar / device.scalar) / busy
         transfer = (values / device.byte_rate(values) + moved.weights / device.byte_rate(0)) / self._bandwidth_factor
         return device.overhead + max(arithmetic, transfer) * device.slower.get(term.op, 1.0)
@@ -89,7 +88,7 @@ def _utilization_of_groups(term: Term, device: Device) -> float:
     With c channels a group in whole blocks (of 8 at least) the share is c / (c + block / 2). Otherwise the runtime has
     a kernel that is as fast as scalar arithmetic.
     """
-    if term.op not in ("Conv", "FusedConv") or term.attr("group") == 1:
+    if term.op not in CONVOLUTIONS or term.attr("group") == 1:
         return 1.0
     kernel = term.inputs[1]
     shape = None if kernel is None or kernel.type is None else kernel.type.shape

@@ -8,17 +8,13 @@ has to be split by channels afterwards.
 from __future__ import annotations
 
 from superopt.ir.term import Term
+from superopt.ops.properties import changes_shape_only, joins, rearranges
+from superopt.search.cost.epilogue_fusion import CONVOLUTIONS, KEEP_LAYOUT
 from superopt.search.cost.work import bytes_of
 
 __all__ = ["reordered_bytes"]
 
-# The runtime runs these operators in the blocked layout if an input has it.
-_KEEP_LAYOUT = frozenset(
-    {"Add", "AveragePool", "BatchNormalization", "Clip", "HardSigmoid", "LeakyRelu", "MaxPool", "Mul", "Relu"}
-    | {"Sigmoid", "Sum", "Tanh"}
-)
 _MAX_STEPS_TO_CONV = 4  # operators to follow back to the Conv that a value comes from
-_CHANNEL_COPIES = frozenset({"Gather", "Slice", "Split"})
 
 
 def reordered_bytes(term: Term, block: int) -> int:
@@ -27,10 +23,10 @@ def reordered_bytes(term: Term, block: int) -> int:
     Only operators that copy across channels reorder. A Concat of whole blocks works in the layout. A `block` of 1
     means that the runtime has no layout of its own.
     """
-    if block == 1 or not (term.op in _CHANNEL_COPIES or term.op == "Concat"):
+    if block == 1 or not rearranges(term.op) or changes_shape_only(term.op):
         return 0
     images = [i for i in term.inputs if i is not None and _is_across_channels(term, i) and _is_blocked(i)]
-    copied = term.op in _CHANNEL_COPIES or (term.op == "Concat" and any(_is_partial(i, block) for i in images))
+    copied = not joins(term.op) or any(_is_partial(i, block) for i in images)
     return 4 * sum(bytes_of(image.type) for image in images) if copied else 0
 
 
@@ -51,9 +47,9 @@ def _is_across_channels(term: Term, image: Term) -> bool:
 def _is_blocked(value: Term) -> bool:
     """Return True if `value` comes from a Conv, through operators that keep the layout."""
     for _ in range(_MAX_STEPS_TO_CONV):
-        if value.op in ("Conv", "FusedConv"):
+        if value.op in CONVOLUTIONS:
             return True
-        if value.op not in _KEEP_LAYOUT or value.inputs[0] is None:
+        if value.op not in KEEP_LAYOUT or value.inputs[0] is None:
             return False
         value = value.inputs[0]
     return False

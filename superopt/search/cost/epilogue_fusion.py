@@ -20,14 +20,24 @@ from collections.abc import Mapping
 from superopt.ir.term import Term
 from superopt.search.cost.runtime_fusion import is_scalar
 
-__all__ = ["BIAS_SHARE", "CONTEXT_DEPENDENT", "EPILOGUES", "time_share"]
+__all__ = [
+    "ACTIVATIONS", "BIAS_SHARE", "CONTEXT_DEPENDENT", "CONVOLUTIONS", "EPILOGUES", "KEEP_LAYOUT", "WITH_EPILOGUE",
+    "time_share",
+]  # fmt: skip
 
 BIAS_SHARE = 0.5  # of the time of an Add: adding a vector within a product
 # Kernels that an operator is fused into are named "Conv", "Conv+" (with a sum), "Gemm", "MatMul", "Stacked" (an array
 # times a matrix) and "Product" (any other product).
 _PRODUCTS = frozenset({"MatMul", "Stacked", "Product"})
-_ACTIVATIONS = frozenset({"Relu", "Sigmoid", "Tanh"})
-EPILOGUES = _ACTIVATIONS | {"BatchNormalization"}  # operators that may go into the operator before them
+CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
+# Operators that add a bias and apply an activation while they write their products, at no cost.
+WITH_EPILOGUE = CONVOLUTIONS | {"FusedGemm", "Gemm"}
+ACTIVATIONS = frozenset({"Relu", "Sigmoid", "Tanh"})
+# These are run in the blocked layout of Conv's result if an input has it.
+KEEP_LAYOUT = ACTIVATIONS | {
+    "Add", "AveragePool", "BatchNormalization", "Clip", "HardSigmoid", "LeakyRelu", "MaxPool", "Mul", "Sum",
+}  # fmt: skip
+EPILOGUES = ACTIVATIONS | {"BatchNormalization"}  # operators that may go into the operator before them
 CONTEXT_DEPENDENT = EPILOGUES | {"Add", "Div", "Mul"}  # their time depends on the operators before them
 
 
@@ -58,7 +68,7 @@ def time_share(
             fused_into[term] = "Conv"
             return 0.0
         return 1.0
-    if op in _ACTIVATIONS:
+    if op in ACTIVATIONS:
         return 0.0 if kind in ("Conv", "Conv+") or (kind == "Gemm" and op == "Relu") else 1.0
     if op in ("Mul", "Div") and kind in _PRODUCTS and inputs[1] is not None and is_scalar(inputs[1]):
         return 0.0

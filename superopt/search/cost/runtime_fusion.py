@@ -22,14 +22,18 @@ __all__ = [
     "FUSED_OPERATORS",
     "FUSION_ROOTS",
     "MAX_FUSION_DEPTH",
+    "NORMALIZATIONS",
     "REQUIRED_OPERATOR",
+    "SUMS",
     "FusedKernel",
     "Inputs",
     "fused_kernel",
     "is_scalar",
 ]
 
-FUSION_ROOTS = frozenset({"LayerNormalization", "Mul"})  # operators that can be the last one of a fused kernel
+NORMALIZATIONS = frozenset({"LayerNormalization"})  # that may be fused with a sum before them
+SUMS = frozenset({"Add", "Sum"})
+FUSION_ROOTS = NORMALIZATIONS | {"Mul"}  # operators that can be the last one of a fused kernel
 FUSED_OPERATORS = FUSION_ROOTS | {"Add", "Div", "Erf"}  # operators that can be part of a fused kernel
 REQUIRED_OPERATOR = {"Mul": "Erf"}  # no kernel ends with this operator unless the graph has the other one
 MAX_FUSION_DEPTH = 6  # operators on a path below a root that decide if it is fused, producers of the inputs included

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 
 from superopt.ir.term import Term
-from superopt.ops.properties import rearranges
-from superopt.search.cost.epilogue_fusion import EPILOGUES
+from superopt.ops.properties import joins, rearranges
+from superopt.search.cost.epilogue_fusion import ACTIVATIONS, EPILOGUES
+from superopt.search.cost.runtime_fusion import NORMALIZATIONS, SUMS
 from superopt.search.match.graph_index import node_of
 from superopt.search.region import Region, extract_region
 
@@ -130,11 +131,11 @@ def cut_positions(
 
 def _belongs_to(term: Term, before: Term) -> bool:
     """Return True if the runtime fuses `term` into `before`, or rules rewrite both together."""
-    if term.op == "LayerNormalization":
-        return before.op in ("Add", "Sum") and term.inputs[0] is before
-    if before.op == "Concat" or (rearranges(before.op) and rearranges(term.op)):
+    if term.op in NORMALIZATIONS:
+        return before.op in SUMS and term.inputs[0] is before
+    if joins(before.op) or (rearranges(before.op) and rearranges(term.op)):
         return before in term.inputs
-    return term.op in EPILOGUES and term.inputs[0] is before and before.op not in EPILOGUES - {"BatchNormalization"}
+    return term.op in EPILOGUES and term.inputs[0] is before and before.op not in ACTIVATIONS
 
 
 def _output_index(value: Term) -> int:

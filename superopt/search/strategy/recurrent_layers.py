@@ -14,7 +14,7 @@ from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
-from superopt.ops.properties import moves
+from superopt.ops.properties import joins, moves
 from superopt.ops.recurrent import RECURRENT
 from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.commutative import guided_orders
@@ -157,7 +157,7 @@ def find_chains(index: GraphIndex, rules: Sequence[ChainRule]) -> Iterator[_Foun
 def _removes_movement(rule: Rule) -> bool:
     """Return True for rules that replace data movement by the value it came from, or by that value transposed."""
     left, right = rule.lhs[0], rule.rhs[0]
-    if (left.op, right.op) == ("Concat", "Transpose") and right.inputs[0] is not None:
+    if joins(left.op) and right.op == "Transpose" and right.inputs[0] is not None:
         right = right.inputs[0]
     moved = all(t.op in ("Out", "Var") or moves(t.op) for t in topological(rule.lhs))
     return len(rule.lhs) == 1 and right.op == "Var" and moved
