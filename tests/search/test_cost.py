@@ -1,4 +1,4 @@
-"""Cost models, and what a graph costs."""
+"""Cost models, the price of a graph, and incremental prices of rewrites."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ANALYTIC = AnalyticCost()
 
 
 def price(*outputs: Term) -> float:
-    """Seconds of the operators; constants, a few of which are in one of two equal graphs only, are read beside them."""
+    """Return the seconds of the operators, without reading constants: equal graphs differ in a few of these."""
     cost = GraphCost(ANALYTIC)
     whole = cost.price(outputs)
     return (whole.time_ps - cost.weight_read_ps(whole.weight_bytes)) * 1e-12
@@ -47,7 +47,7 @@ def test_copies_cost() -> None:
         assert ANALYTIC.cost(make(op, (image(),), attrs)) > CPU.overhead + 1e-9
 
 
-def test_what_depends_on_weights_only_is_free() -> None:
+def test_constant_expressions_are_free() -> None:
     graphs = Graphs()
     product = make("MatMul", (graphs.const(64, 64), graphs.const(64, 64)))
     assert ANALYTIC.cost(product) == 0.0
@@ -55,7 +55,7 @@ def test_what_depends_on_weights_only_is_free() -> None:
     assert price(make("MatMul", (x, product))) == pytest.approx(price(make("MatMul", (x, graphs.const(64, 64)))))
 
 
-def test_a_larger_folded_weight_is_dearer() -> None:
+def test_a_larger_folded_weight_costs_more() -> None:
     graphs = Graphs()
     x = var("x", tensor(1, 256))
     small = make("MatMul", (make("MatMul", (x, graphs.const(256, 4))), graphs.const(4, 256)))
@@ -64,7 +64,7 @@ def test_a_larger_folded_weight_is_dearer() -> None:
     assert GraphCost(ANALYTIC).price([large]).weight_bytes > GraphCost(ANALYTIC).price([small]).weight_bytes
 
 
-def test_what_the_runtime_fuses_is_free() -> None:
+def test_fused_epilogues_are_free() -> None:
     graphs = Graphs()
     conv = graphs.conv(image(), 3, 8)
     normed = graphs.norm(conv)
@@ -140,7 +140,7 @@ def test_a_shared_term_is_paid_once() -> None:
 
 @settings(max_examples=25, deadline=None)
 @given(st.integers(1, 4), st.booleans(), st.sampled_from([1, 3]), st.integers(0, 3))
-def test_the_price_of_a_move_is_the_price_of_its_result(branches: int, scale: bool, kernel: int, steps: int) -> None:
+def test_the_incremental_price_is_the_price_of_the_result(branches: int, scale: bool, kernel: int, steps: int) -> None:
     outputs: tuple[Term, ...] = (Graphs().mobileone(image(), 8, kernel, 8, branches, scale),)
     costs, matcher = GraphCost(ANALYTIC), Matcher(RuleIndex(RULES))
     for step in range(steps + 1):
@@ -160,7 +160,7 @@ def shipped() -> Matcher:
 
 
 def transformer_block(x: Term) -> Term:
-    """What the runtime makes kernels of several operators of, and what it does not, as some values are used twice."""
+    """Return a block with operators that the runtime fuses, and some that it does not because values are used twice."""
     graphs = Graphs()
     ones, divisor, half = make("Ones", (), {"shape": ()}), graphs.const(), graphs.const()
     projected = make("Add", (make("MatMul", (x, graphs.const(8, 8))), graphs.const(8)))
@@ -175,7 +175,7 @@ def transformer_block(x: Term) -> Term:
 
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.integers(0, 10**6), max_size=6), st.booleans())
-def test_the_price_of_a_move_is_exact_where_kernels_change(choices: list[int], twice: bool) -> None:
+def test_the_incremental_price_is_exact_where_kernels_change(choices: list[int], twice: bool) -> None:
     x = var("x", tensor(2, 4, 8))
     outputs: tuple[Term, ...] = (transformer_block(transformer_block(x)) if twice else transformer_block(x),)
     costs = GraphCost(ANALYTIC)
@@ -244,7 +244,7 @@ def test_half_precision_is_measured_or_estimated(tmp_path: Path) -> None:
     assert cost.cost(make("Relu", (var("x", tensor(4, 4, dtype="float16")),))) > 0
 
 
-def test_what_cannot_be_measured_is_estimated(tmp_path: Path) -> None:
+def test_operators_that_cannot_be_measured_are_estimated(tmp_path: Path) -> None:
     cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
     dynamic = make("Relu", (var("x", TensorType("float", (symbol("n"), 4))),))
     assert cost.cost(dynamic) == ANALYTIC.cost(dynamic)
@@ -256,14 +256,14 @@ def test_what_cannot_be_measured_is_estimated(tmp_path: Path) -> None:
     assert sized.counts.measured == 1
 
 
-def test_what_would_fill_the_memory_is_estimated(tmp_path: Path) -> None:
+def test_operators_that_would_fill_the_memory_are_estimated(tmp_path: Path) -> None:
     cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
     large = make("Mul", (Graphs().const(512, 1280, 1, 1), image(1280, 28)))
     assert cost.cost(large) == ANALYTIC.cost(large)
     assert (cost.counts.measured, cost.counts.estimated) == (0, 1)
 
 
-def test_no_time_to_measure_means_estimates_scaled_by_what_was_measured(tmp_path: Path) -> None:
+def test_without_time_to_measure_estimates_are_scaled_by_earlier_measurements(tmp_path: Path) -> None:
     cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
     small, large = (make("Relu", (var("x", tensor(size, 64)),)) for size in (64, 128))
     ratio = cost.cost(small) / ANALYTIC.cost(small)

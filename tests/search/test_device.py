@@ -1,4 +1,4 @@
-"""Descriptions of devices, and what the analytic model makes of them."""
+"""Device descriptions, and the costs that the analytic model computes from them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_shipped_descriptions_can_be_read() -> None:
 
 
 def test_constants_are_read_at_one_rate_however_many_operators_share_them() -> None:
-    """Two products of 2 MB of weights each, and one of 4: together they are as large, whatever the cache holds."""
+    """Two products of 2 MB of weights each read as much as one of 4 MB, whatever fits into the cache."""
     graphs, x = Graphs(), var("x", tensor(1, 512))
     apart = [make("MatMul", (x, graphs.const(512, 1024))) for _ in range(2)]
     assert price(make("MatMul", (x, graphs.const(512, 2048)))) < price(*apart)
@@ -101,8 +101,8 @@ def test_few_results_leave_a_large_device_idle() -> None:
 
 
 def test_a_slow_kernel_is_avoided() -> None:
-    """ONNX Runtime's SkipLayerNormalization is slower on the CPU than the two operators that it fuses; a Sum it
-    leaves alone."""
+    """ONNX Runtime's SkipLayerNormalization is slower on the CPU than the two operators that it fuses. It does not fuse
+    a Sum."""
     x, y, w, b = var("x", tensor(1, 128, 768)), var("y", tensor(1, 128, 768)), Graphs().const(768), Graphs().const(768)
     fused = make("SkipLayerNormalization", (x, y, w, b), {"epsilon": 1e-5})
     attrs = {"axis": -1, "epsilon": 1e-5}
@@ -118,7 +118,7 @@ def test_a_slow_kernel_is_avoided() -> None:
 def test_parallel_pointwise_convs_are_not_worth_merging_on_the_cpu(
     channels: int, size: int, branches: tuple[int, ...]
 ) -> None:
-    """As in Inception, ResNet, SqueezeNet: what is saved is less than leaving the blocked layout costs."""
+    """As in Inception, ResNet, SqueezeNet: leaving the blocked layout costs more than merging saves."""
     graphs = Graphs()
     x = image(channels, size)
     apart = [make("Relu", (graphs.conv(x, 1, branch),)) for branch in branches]

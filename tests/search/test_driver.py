@@ -1,4 +1,4 @@
-"""The whole search: regions, traces, replay in the kernel, and the same values in the end."""
+"""The whole search: regions, traces, replay in the kernel, and equal values in the end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def network(blocks: int = 3) -> Term:
 
 
 def values(outputs: tuple[Term, ...]) -> list[np.ndarray]:
-    """The outputs on random inputs and weights, by the definitions of the operators."""
+    """Return the outputs on random inputs and weights, by the definitions of the operators."""
     env: dict[Term, np.ndarray] = {}
     weights: dict[str, np.ndarray] = {}
     for term in topological(outputs):
@@ -78,7 +78,7 @@ def test_traces_give_the_outputs_again() -> None:
 
 
 def test_the_kernel_replays_what_the_search_found() -> None:
-    """With real proofs, region by region, and the very same terms."""
+    """With real proofs, region by region. The terms are identical."""
     book = ProofBook()
     outputs = (network(2),)
     result = search(outputs, RULES, book.check, AnalyticCost(), position={}, max_expansions=150)
@@ -140,7 +140,7 @@ def test_the_budget_is_kept() -> None:
     assert not result.complete
 
 
-def test_cycles_are_collected_seldom_and_then_as_before() -> None:
+def test_garbage_is_collected_rarely_and_afterwards_as_before() -> None:
     before, inside = gc.get_threshold(), list[int]()
     graph = Graphs().mobileone(image(), 8, 3, 8, 2, True)
 
@@ -165,7 +165,7 @@ def test_the_same_graph_gives_the_same_result() -> None:
     assert first.outputs == second.outputs and first.traces == second.traces and first.states == second.states
 
 
-def test_what_is_not_measured_to_be_faster_is_dropped() -> None:
+def test_results_that_are_not_measured_to_be_faster_are_dropped() -> None:
     timed: list[tuple[tuple[Term, ...], tuple[Term, ...]]] = []
 
     def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
@@ -212,7 +212,7 @@ def test_opaque_operators_are_carried_along() -> None:
 
 
 @pytest.mark.parametrize(("least", "believed"), [(1.1, True), (1000.0, False)])
-def test_where_no_time_is_left_to_measure_large_promises_are_believed(
+def test_without_time_to_measure_large_predicted_speedups_are_believed(
     monkeypatch: pytest.MonkeyPatch, least: float, believed: bool
 ) -> None:
     class Clock:
@@ -237,7 +237,7 @@ def test_where_no_time_is_left_to_measure_large_promises_are_believed(
 
 
 @pytest.mark.parametrize(("least", "believed"), [(1.1, True), (1000.0, False)])
-def test_what_the_timer_has_no_time_for_is_believed_alike(
+def test_large_predicted_speedups_are_believed_if_the_timer_has_no_time(
     monkeypatch: pytest.MonkeyPatch, least: float, believed: bool
 ) -> None:
     def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:

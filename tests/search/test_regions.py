@@ -1,4 +1,4 @@
-"""Cutting a model into regions, and putting results back."""
+"""Cutting a model into regions, and applying results wherever a region occurs."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_random_operators_are_carried_but_never_shared() -> None:
 
 
 def test_a_type_that_the_file_knows_better_survives() -> None:
-    """Two sizes that inference here would take to be equal may be broadcast: the file's type stays."""
+    """Type inference here takes two sizes to be equal that may be broadcast. The file's type stays."""
     n, m, k = symbol("n"), symbol("m"), symbol("k")
     x, y = var("x", TensorType("float", (n, 4))), var("y", TensorType("float", (m, 4)))
     total = Term.of("Add", (x, y), {}, (TensorType("float", (k, 4)),))
@@ -145,7 +145,7 @@ def test_a_result_is_its_own_canonical_form() -> None:
     assert canonical(region.outputs) == region.outputs
 
 
-def test_a_trace_is_applied_everywhere_and_the_rest_is_made_anew() -> None:
+def test_a_trace_is_applied_everywhere_and_the_terms_above_are_remade() -> None:
     outputs = (network(3),)
     found = regions_of(*outputs)
     region = found[0].outputs

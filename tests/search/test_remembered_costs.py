@@ -56,7 +56,7 @@ def test_symbols_in_attributes_take_their_sizes() -> None:
     assert len(keys) == 2 and not any("n" in key.rpartition("Reshape")[2] for key in keys)
 
 
-def test_estimates_for_want_of_time_are_the_same_in_a_repetition(tmp_path: Path) -> None:
+def test_estimates_made_for_lack_of_time_are_the_same_in_a_repetition(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     first = MeasuredCost(CPU, store=ResultStore(path), run="a")
     seconds = [first.cost(relu(64))]
@@ -71,7 +71,7 @@ def test_estimates_for_want_of_time_are_the_same_in_a_repetition(tmp_path: Path)
     assert MeasuredCost(CPU, store=ResultStore(path), run="a").cost(relu(128)) == seconds[1]  # even then
 
 
-def test_what_cannot_be_measured_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operator_that_cannot_be_measured_is_tried_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[Term] = []
 
     def refuse(self: OperatorTimer, alone: Term) -> float:
@@ -86,7 +86,7 @@ def test_what_cannot_be_measured_is_tried_once(tmp_path: Path, monkeypatch: pyte
     assert len(tried) == 1
 
 
-def test_what_the_runtime_does_not_run_is_too_dear_unless_the_model_has_it(tmp_path: Path) -> None:
+def test_an_operator_that_the_runtime_cannot_run_costs_too_much_unless_the_model_has_it(tmp_path: Path) -> None:
     def recurrent(dtype: str, size: int) -> Term:
         weights, state = (1, 4 * size, size), (1, 1, size)
         shapes = {"x": (3, 1, size), "w": weights, "r": weights, "h": state, "c": state}
@@ -145,7 +145,7 @@ def test_that_a_region_cannot_be_timed_is_remembered(tmp_path: Path, monkeypatch
     assert ModelTimer(CPU, {}, store=ResultStore(path), sizes={"n": 2})((x,), (x,)) == (1.0, 1.0)
 
 
-def test_what_was_not_timed_for_want_of_time_is_not_timed_by_the_same_run(
+def test_a_region_not_timed_for_lack_of_time_is_not_timed_by_the_same_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "store.sqlite"

@@ -1,4 +1,4 @@
-"""What the search of one region finds."""
+"""The search of one region: what it finds, and what it refuses."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ def test_a_pointwise_block_of_mobileone_becomes_one_conv() -> None:
 
 
 def test_layers_with_adapters_become_one_product_each() -> None:
-    """That the adapter's sum goes into the bias of the other product is a gain, too, and the end of it: the factor and
-    the transposed weights, which keep the two from being one, have to be out of the way before."""
+    """Adding the adapter to the bias of the other product is a gain as well, and a dead end: before it, the factor and
+    the transposed weights, which keep the two products from being merged, have to be folded away."""
     graphs, x = Graphs(), var("x", tensor(8, 256))
     for _ in range(3):
         attrs = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}
@@ -68,19 +68,19 @@ def test_layers_with_adapters_become_one_product_each() -> None:
 
 
 def test_a_block_of_repvgg_becomes_one_conv() -> None:
-    """Its identity branch can also become a depthwise Conv, which is cheaper at first and a dead end."""
+    """The identity branch can also become a depthwise Conv, which is cheaper at first and a dead end."""
     block = Graphs().repvgg(image(16, 28), 16)
     assert operators(searched(block).best.outputs) == ["Conv", "Relu"]
 
 
 def test_a_low_rank_adapter_is_merged() -> None:
-    """x.W + (x.A).B passes through x.W + x.(A.B), nearly twice as dear."""
+    """x.W + (x.A).B passes through x.W + x.(A.B), which is nearly twice as expensive."""
     layer = Graphs().lora(var("x", tensor(8, 256)), 256, 4)
     assert operators(searched(layer).best.outputs) == ["MatMul", "Add", "Relu"]
 
 
-def test_with_a_focus_bursts_begin_there_only() -> None:
-    """Two adapters in a row, and where the focus is."""
+def test_with_a_focus_beam_searches_begin_there_only() -> None:
+    """Two adapters in a row: only those in the focus are merged."""
     graphs = Graphs()
 
     def adapted(x: Term) -> Term:
@@ -96,7 +96,7 @@ def test_with_a_focus_bursts_begin_there_only() -> None:
         assert operators(searched(upper, focus=focus).best.outputs).count("MatMul") == left, focus
 
 
-def test_alpha_bounds_how_dear_a_graph_may_be_on_the_way() -> None:
+def test_alpha_bounds_the_cost_of_graphs_on_the_way() -> None:
     layer = Graphs().lora(var("x", tensor(8, 256)), 256, 4)
     assert operators(searched(layer, alpha=1.05).best.outputs).count("MatMul") == 3
 
@@ -109,7 +109,7 @@ def test_products_are_reassociated_by_cost() -> None:
     assert searched(chain, rules=rule).best.outputs == (best,)
 
 
-def test_what_is_best_already_stays() -> None:
+def test_a_graph_that_cannot_be_improved_stays() -> None:
     block = Graphs().conv(image(), 3, 8)
     search = searched(block)
     assert search.best is search.start and search.predicted_speedup == 1.0
@@ -167,7 +167,7 @@ def test_candidates_differ_in_cost_and_are_improvements() -> None:
     assert len(found) > 2 and all(b > 1.02 * a for a, b in itertools.pairwise(times))
 
 
-def test_what_did_not_keep_its_promise_is_not_promised_again() -> None:
+def test_a_restart_excludes_the_rule_with_the_largest_predicted_saving() -> None:
     search = searched(Graphs().lora(var("x", tensor(8, 64)), 64, 4))
     first = search.best
     assert search.predicted_speedup > 1
@@ -179,7 +179,7 @@ def test_what_did_not_keep_its_promise_is_not_promised_again() -> None:
     assert set(first.rule_ids()) - set(search.best.rule_ids())
 
 
-def test_a_gain_behind_a_dearer_graph_with_two_roots_is_found() -> None:
+def test_a_gain_behind_a_more_expensive_graph_with_two_roots_is_found() -> None:
     """Products that share an input merge, then their activations, then the Split is read once: many small operators."""
     rules = RuleIndex(
         [
@@ -208,8 +208,8 @@ def test_the_order_of_operands_does_not_make_another_graph() -> None:
     assert canonical(search.best.outputs) is not None
 
 
-def test_what_reads_a_value_is_moved_together() -> None:
-    """Each part of a product is computed beside the whole, which goes when the last of them has moved."""
+def test_all_users_of_a_value_are_rewritten_together() -> None:
+    """Each part of a product is computed in addition to the whole, which is removed with the last of them."""
     parts, width = 6, 64
     weight = Graphs().const(width, parts * width)
     whole = make("MatMul", (var("x", tensor(width, width)), weight))
@@ -219,7 +219,7 @@ def test_what_reads_a_value_is_moved_together() -> None:
     assert [step.roots for step in search.best.rewrite().steps] == [(root,) for root in search.start.outputs]
 
 
-def test_what_another_operator_still_reads_is_not_moved_together() -> None:
+def test_a_value_with_another_user_is_not_rewritten_at_some_of_its_users() -> None:
     whole = make("MatMul", (var("x", tensor(64, 64)), Graphs().const(64, 128)))
     cuts = ({"axes": (1,), "ends": (k + 64,), "starts": (k,), "steps": (1,)} for k in (0, 64))
     search = searched(make("Relu", (whole,)), *(make("Slice", (whole,), cut) for cut in cuts), rules=PARTS)

@@ -1,4 +1,4 @@
-"""The search's own time: what it did, unless the clock says that nobody would wait so long."""
+"""The search's budget: counted in work, ended by the clock only if the search is very slow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def test_only_what_is_done_counts(clock: Clock) -> None:
+def test_only_work_counts(clock: Clock) -> None:
     work = EffortBudget(limit_s=10.0)
     clock.now += 15.0  # with proofs, or something else on the machine
     assert work.spent_s == 0.0 and not work.exhausted
@@ -35,7 +35,7 @@ def test_only_what_is_done_counts(clock: Clock) -> None:
     assert 10.0 <= work.spent_s < 10.1
 
 
-def test_nobody_waits_for_ever(clock: Clock) -> None:
+def test_the_clock_ends_a_very_slow_search(clock: Clock) -> None:
     measured = 0.0
     work = EffortBudget(limit_s=10.0, measuring_s=lambda: measured)
     clock.now += 30.0

@@ -1,4 +1,4 @@
-"""GRU and LSTM: what the kernel proves of them, the rules that the generator finds, and unrolled cells rolled up."""
+"""GRU and LSTM: proofs about them, the rules that the generator finds, and unrolled layers that are rolled up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _applied(op: str, x: str, *states: str, bias: str = "b") -> str:
 
 
 def _second(op: str) -> str:
-    """On the states that the first has left."""
+    """Return the second step, on the states that the first one computes."""
     return _applied(op, "q", *(f"{_applied(op, 'p')}.{k + 1}" for k in range(len(_states(op)))))
 
 
@@ -74,7 +74,7 @@ def test_two_sequences_of_any_length_are_one(op: str) -> None:
         lambda op: f"Squeeze[axes=[-3]]({_second(op)}.0) = {_applied(op, 'q')}.1",
     ],
 )
-def test_what_is_not_so_is_refuted(op: str, wrong: Callable[[str], str]) -> None:
+def test_false_equations_are_refuted(op: str, wrong: Callable[[str], str]) -> None:
     assert isinstance(_verdict(f"{wrong(op)} @ {_sizes(op, '1')}"), Refuted)
 
 
@@ -92,8 +92,8 @@ def test_two_states_are_not_mixed_up(wrong: str) -> None:
 
 
 @pytest.mark.parametrize("steps", [1, 2])
-def test_what_is_reset_before_is_not_what_is_reset_after(steps: int) -> None:
-    """But where a state of zeros without a bias is."""
+def test_reset_before_and_after_the_product_differ(steps: int) -> None:
+    """They agree for a state of zeros without a bias."""
     after, before, _ = _OPERATORS
     sizes = _sizes(after, str(steps))
     assert isinstance(_verdict(f"{_applied(after, 'p')}.1 = {_applied(before, 'p')}.1 @ {sizes}"), Refuted)
@@ -151,19 +151,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(("op", "cells"), [("GRU", [2]), ("LSTM", [2, 8])])
 def test_the_family_gives_cells_and_steps(folder: Path, op: str, cells: list[int]) -> None:
-    """Of GRU as PyTorch writes it; of LSTM, of both states together, with gates of one sum and each by itself."""
+    """For GRU as PyTorch exports it; for LSTM with both states, with gates from one sum and each gate from its own."""
     listed, _ = certified_rules(folder)
     rules = [rule for entry in listed for rule in (entry.rule, entry.rule.reversed())]
     applied = "GRU[linear_before_reset=l]" if op == "GRU" else op
     before, after, both = _applied(applied, "p"), _second(applied), _both(applied)
-    (law,) = parse_rules(f"{after}.1 = {both}.1")
-    assert law in rules
+    (chain,) = parse_rules(f"{after}.1 = {both}.1")
+    assert chain in rules
     last = range(1, 1 + len(_states(op)))
     left, right = (", ".join(f"{state}.{k}" for k in last) for state in (after, both))
-    (law,) = parse_rules(
+    (chain,) = parse_rules(
         f"({left}, {before}.1) = ({right}, Split[axis=-3, split=[1, 1]](Squeeze[axes=[-3]]({both}.0)).0)"
     )
-    assert law in rules
+    assert chain in rules
     found = [rule for rule in rules if op in _operators(rule.rhs) and "Sigmoid" in _operators(rule.lhs)]
     assert sorted(sum(t.op in ("Gemm", "MatMul") for t in topological(cell.lhs)) for cell in found) == cells
     assert all(_operators(cell.rhs).count(op) == 1 and len(cell.lhs) == len(_states(op)) for cell in found)
@@ -173,18 +173,18 @@ def _operators(terms: tuple[Term, ...]) -> list[str]:
     return [term.op for term in topological(terms)]
 
 
-def _law(folder: Path, op: str) -> ChainRule:
-    laws = [law for rule in load_rules(folder) if (law := chain_rule(rule)) is not None and law.first.op == op]
-    return max(laws, key=lambda law: len(law.rule.lhs))
+def _chain_rule(folder: Path, op: str) -> ChainRule:
+    chains = [chain for rule in load_rules(folder) if (chain := chain_rule(rule)) is not None and chain.first.op == op]
+    return max(chains, key=lambda chain: len(chain.rule.lhs))
 
 
 @pytest.mark.parametrize(("op", "attrs"), [("GRU", (("l", 0),)), ("GRU", (("l", 1),)), ("LSTM", ())])
 @pytest.mark.parametrize("n", [3, 20, 100])
-def test_a_law_of_many_steps_is_proven_on_the_spot(
+def test_a_chain_rule_for_many_steps_is_proven_during_the_search(
     folder: Path, op: str, attrs: tuple[tuple[str, int], ...], n: int
 ) -> None:
     last = [(n - 1, 2)] if op == "LSTM" else []
-    rule = _law(folder, op).for_steps(n, [*last, *((k, 1) for k in range(n))])
+    rule = _chain_rule(folder, op).for_steps(n, [*last, *((k, 1) for k in range(n))])
     assert rule is not None
     names = sorted({str(t.attr("name")) for t in topological(rule.lhs) if t.op == "Var"})
     shapes = tuple((name, (1, None) if name == "b" else (1, None, None)) for name in names)
@@ -206,10 +206,10 @@ def test_a_law_of_many_steps_is_proven_on_the_spot(
     ],
 )
 @pytest.mark.parametrize("n", [3, 100, 200])
-def test_what_is_cut_into_steps_and_put_together_is_what_it_was(
+def test_a_value_cut_into_steps_and_joined_again_is_the_value(
     n: int, axis: int, part: str, whole: str, sizes: str
 ) -> None:
-    """Or that transposed. Cases lie within each other as deep as the logarithm of their number."""
+    """Or the value transposed. Case distinctions nest as deep as the logarithm of their number."""
     parts = [part.format(ones=[1] * n, k=k) for k in range(n)]
     where = f"= {whole} @ x[{sizes.format(n=n)}]"
     assert isinstance(_verdict(f"Concat[axis={axis}]({', '.join(parts)}) {where}"), Proved)
@@ -229,7 +229,7 @@ class _Layer:
         self.form, self.number, self.inputs, self.hidden = form, number, inputs, hidden
 
     def step(self, x: Term, h: Term, c: Term) -> tuple[Term, Term]:
-        """The states after it."""
+        """Return the states after a step."""
         if self.form == "GRU":
             return self._gru(x, h), c
         new = make("Mul", (self._gate("Sigmoid", "i", x, h), self._gate("Tanh", "g", x, h)))
@@ -265,7 +265,7 @@ class _Layer:
 
 
 def _unrolled(values: list[Term], form: str, layers: int, inputs: int, hidden: int) -> list[Term]:
-    """The state after each step of the last of some layers, which reads `values` of one row."""
+    """Return the state after each step of the last layer; the first layer reads `values` of one row."""
     for number in range(layers):
         layer = _Layer(form, number, hidden if number else inputs, hidden)
         h = c = var("start", tensor(1, hidden))
@@ -278,7 +278,7 @@ def _unrolled(values: list[Term], form: str, layers: int, inputs: int, hidden: i
 
 
 def _rolled_up(folder: Path, given: Term) -> tuple[Term, ...]:
-    """What the rules make of it, which is replayed and computes the same."""
+    """Roll up the graph, replay the traces in the kernel, and compare the values."""
     book = ProofBook()
     rules = [*load_rules(folder), *(r for r in load_rules() if show_rule(r).startswith("Concat[axis=i](Split["))]
     known, outputs, traces = RecurrentLayers(rules), (given,), list[Trace]()
@@ -308,7 +308,7 @@ def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, f
 
 
 @pytest.mark.parametrize("form", _FORMS)
-def test_no_operator_is_made_that_the_model_may_not_have(folder: Path, form: str) -> None:
+def test_no_unavailable_operator_is_introduced(folder: Path, form: str) -> None:
     cell = tuple(_unrolled([var("x", tensor(1, 4))], form, 1, 4, 5))
     op, rules, check = form.split()[0], load_rules(folder), ProofBook().check
     assert RecurrentLayers(rules, lambda made: made == op).next_trace(cell, check) is not None

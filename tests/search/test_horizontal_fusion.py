@@ -1,4 +1,4 @@
-"""One law at many sites, wherever they are."""
+"""Variadic rules, and horizontal fusion: one rule merges sibling operators wherever they are."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def count(outputs: tuple[Term, ...], op: str) -> int:
     return sum(term.op == op for term in topological(outputs))
 
 
-def test_a_law_of_two_is_one_of_n() -> None:
-    law = variadic_rule(INPUTS)
-    assert law is not None and law.merges_siblings
-    (rule,) = law.for_operands(5)
+def test_a_rule_for_two_operands_is_one_for_n() -> None:
+    variadic = variadic_rule(INPUTS)
+    assert variadic is not None and variadic.merges_siblings
+    (rule,) = variadic.for_operands(5)
     assert len(rule.lhs) == 5 and count(rule.rhs, "MatMul") == 1
     parts = variadic_rule(PARTS)
     assert parts is not None and not parts.merges_siblings
@@ -80,7 +80,7 @@ def test_a_law_of_two_is_one_of_n() -> None:
     assert variadic_rule(parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))")) is None
 
 
-def test_sites_that_share_a_weight_are_one_move() -> None:
+def test_operators_that_share_a_weight_are_one_match() -> None:
     w = const("w", 3, 4)
     outputs = tuple(make("MatMul", (var(f"x{k}", tensor(2, 3)), w)) for k in range(7))
     (match,) = Matcher(RuleIndex([INPUTS])).sibling_matches(GraphIndex(outputs))
@@ -92,7 +92,7 @@ def test_sites_that_share_a_weight_are_one_move() -> None:
         np.testing.assert_allclose(before, after, rtol=1e-12)
 
 
-def test_sites_that_depend_on_each_other_are_not_merged() -> None:
+def test_operators_that_depend_on_each_other_are_not_merged() -> None:
     w = const("w", 3, 3)
     first = make("MatMul", (var("x", tensor(3, 3)), w))
     second = make("MatMul", (make("Tanh", (first,)), w))
@@ -103,7 +103,7 @@ def test_two_merges_that_would_depend_on_each_other_are_not_both_made() -> None:
     v, w = const("v", 3, 3), const("w", 3, 3)
     x, y = var("x", tensor(3, 3)), var("y", tensor(3, 3))
     a, b = make("MatMul", (x, v)), make("MatMul", (y, w))
-    # Each of a and b leads to a site of the other's weight: merging both pairs would be a circle.
+    # Each of a and b leads to a product with the other's weight: merging both pairs would make a cycle.
     outputs = (make("MatMul", (make("Tanh", (a,)), w)), make("MatMul", (make("Tanh", (b,)), v)))
     regions = list(sibling_regions(outputs, Matcher(RuleIndex([INPUTS])), sharing_values=False))
     assert len(regions) == 2
@@ -119,7 +119,7 @@ def test_input_projections_of_all_steps_are_hoisted_layer_by_layer() -> None:
 
 
 def test_gates_are_merged_before_their_projections_are_hoisted() -> None:
-    """After the sums, merged products are read by Splits of the same parts, so that one sum serves the gates."""
+    """Merged products are read by Splits of the same parts, so that one sum serves all gates."""
     outputs = (gated(6),)
     result = search(outputs, [INPUTS, GATES, SUMS], believe, AnalyticCost(), position={})
     assert count(outputs, "MatMul") == 36 and count(outputs, "Add") == 18
@@ -127,7 +127,7 @@ def test_gates_are_merged_before_their_projections_are_hoisted() -> None:
     assert count(result.outputs, "MatMul") == 1 + 6 and count(result.outputs, "Add") == 6
 
 
-def test_rules_that_need_an_operator_that_the_model_cannot_have_are_left_out() -> None:
+def test_rules_that_introduce_an_unavailable_operator_are_left_out() -> None:
     rule = parse_rule("Mul(x, Tanh(Softplus(x))) = Mish(x)")
     mish, parts = parse_terms("(Mish(x), Mul(x, Tanh(Softplus(x))))", {"x": tensor(2, 3)})
     for available, applied in ((lambda op: True), {mish, parts}), ((lambda op: op != "Mish"), {mish}):
@@ -136,7 +136,7 @@ def test_rules_that_need_an_operator_that_the_model_cannot_have_are_left_out() -
     assert not RuleIndex([rule], lambda op: op == "Mish").candidates(mish)
 
 
-def test_functions_of_the_runtime_are_choices() -> None:
+def test_rules_that_introduce_a_kernel_of_the_runtime_are_marked() -> None:
     rule = parse_rule("Relu(Gemm[alpha=1.0, beta=1.0, transA=0, transB=0](x, w, b)) = "
                       "FusedGemm[activation=\"Relu\", activation_alpha=0.0, activation_beta=0.0, alpha=1.0,"
                       " beta=1.0, transA=0, transB=0](x, w, b)")  # fmt: skip
@@ -144,7 +144,7 @@ def test_functions_of_the_runtime_are_choices() -> None:
         assert [v.introduces_kernel for v in RuleIndex([rule]).candidates(side[0])] == [chooses]
 
 
-def test_the_search_makes_no_operator_that_the_model_cannot_have() -> None:
+def test_the_search_introduces_no_unavailable_operator() -> None:
     x = var("x", tensor(4, 8))
     outputs = (make("Mul", (x, make("Tanh", (make("Softplus", (x,)),)))),)
     rules = [parse_rule("Mul(x, Tanh(Softplus(x))) = Mish(x)")]
@@ -153,8 +153,8 @@ def test_the_search_makes_no_operator_that_the_model_cannot_have() -> None:
     assert kept.outputs == outputs
 
 
-def test_laws_of_many_parts_are_those_that_fit_the_operators_there() -> None:
-    """Made only where their operators are, they are the same as all of them made and then tried."""
+def test_wide_rules_are_those_that_fit_the_operators_there() -> None:
+    """Compiling rules only where their operators occur finds the same rules as compiling all of them."""
     t = var("t", tensor(2, 9))
     split = make("Split", (t,), {"axis": -1, "split": (3, 3, 3)})
     parts = [split.out(k) for k in range(3)]
@@ -166,16 +166,18 @@ def test_laws_of_many_parts_are_those_that_fit_the_operators_there() -> None:
             for directed in (number, number.reversed())
             if directed.applicable
             for rule in operand_orders(directed)
-            if (law := variadic_rule(rule)) is not None and not law.merges_siblings and law.root_key == index_key(term)
-            for rule in law.for_operands(3)
+            if (variadic := variadic_rule(rule)) is not None
+            and not variadic.merges_siblings
+            and variadic.root_key == index_key(term)
+            for rule in variadic.for_operands(3)
         ]
-        wanted = {show_rule(rule) for rule in all_of_three if _may_fit(rule.lhs[0], term)}
-        assert wanted <= {show_rule(variant.rule) for variant in rules.candidates(term)}
-        assert all(_may_fit(variant.rule.lhs[0], term) for variant in rules.candidates(term))
-    assert any(len(variant.rule.lhs) == 3 for variant in rules.candidates(make("Tanh", parts[:1])))
+        wanted = {show_rule(rule) for rule in all_of_three if _may_match(rule.lhs[0], term)}
+        assert wanted <= {show_rule(compiled.rule) for compiled in rules.candidates(term)}
+        assert all(_may_match(compiled.rule.lhs[0], term) for compiled in rules.candidates(term))
+    assert any(len(compiled.rule.lhs) == 3 for compiled in rules.candidates(make("Tanh", parts[:1])))
 
 
-def _may_fit(pattern: Term, term: Term) -> bool:
+def _may_match(pattern: Term, term: Term) -> bool:
     wanted, inputs = node_of(pattern).inputs, node_of(term).inputs
     return len(wanted) == len(inputs) and all(
         p is None or p.op == "Var" or (i is not None and p.op == i.op) for p, i in zip(wanted, inputs, strict=True)

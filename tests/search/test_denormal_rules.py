@@ -1,4 +1,4 @@
-"""Rules that no cost recommends: tried wherever they fit, kept where a timing says that they pay."""
+"""Rules against denormal numbers: applied wherever they fit, kept where a timing says that they pay."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_rule_ships() -> None:
     assert len(SHIFT) == 1
 
 
-def test_it_is_used_where_it_is_timed_to_pay_and_has_a_proof() -> None:
+def test_the_rule_is_used_where_it_is_faster_and_proven() -> None:
     timed: list[tuple[Term, ...]] = []
 
     def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
@@ -61,7 +61,7 @@ def test_it_is_used_where_it_is_timed_to_pay_and_has_a_proof() -> None:
 
 
 @pytest.mark.parametrize("gain", [Gain(1.5, 1.0), Gain(0.9, 0.9), None, Untimed])
-def test_it_is_not_where_it_does_not_surely_pay_or_cannot_be_timed(gain: Gain | type[Untimed] | None) -> None:
+def test_the_rule_is_not_used_where_it_may_be_slower_or_cannot_be_timed(gain: Gain | type[Untimed] | None) -> None:
     def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
         if isinstance(gain, type):
             raise gain
@@ -70,9 +70,9 @@ def test_it_is_not_where_it_does_not_surely_pay_or_cannot_be_timed(gain: Gain | 
     assert found(graph(), timer).traces == ()
 
 
-def test_costs_alone_never_choose_it() -> None:
+def test_costs_alone_never_choose_the_rule() -> None:
     class Free(AnalyticCost):
-        """Of everything but Softmax."""
+        """Everything is free except Softmax."""
 
         def cost(self, term: Term) -> float:
             return float(term.op == "Softmax")
@@ -81,12 +81,12 @@ def test_costs_alone_never_choose_it() -> None:
     assert not search(graph(), SHIFT, book.check, Free(), position={}).traces
 
 
-def test_float16_has_no_room_for_it() -> None:
+def test_the_rule_is_not_used_in_float16() -> None:
     outputs = graph({name: TensorType("float16", type.shape) for name, type in TYPES.items()})
     assert not found(outputs, lambda before, after: Gain(3.0, 3.0)).traces
 
 
-def test_what_a_mask_hides_is_no_subnormal_number_any_more() -> None:
+def test_masked_values_are_no_longer_subnormal() -> None:
     outputs = graph()
     after = found(outputs, lambda before, after: Gain(3.0, 3.0)).outputs
     rng = np.random.default_rng(0)
@@ -94,7 +94,7 @@ def test_what_a_mask_hides_is_no_subnormal_number_any_more() -> None:
     arrays["m"] = np.where(np.eye(4, dtype=bool), 0, -100).astype(np.float32) * np.ones((3, 1, 1), np.float32)
 
     def run(terms: tuple[Term, ...], op: str) -> tuple[np.ndarray, np.ndarray]:
-        """The output, and the value of the first such operator."""
+        """Return the output, and the value of the first operator `op`."""
         inner = next(term for term in topological(terms) if term.op == op)
         leaves = {t: arrays[str(t.attr("name"))] for t in topological((*terms, inner)) if t.op == "Var"}
         whole, part = evaluate((*terms, inner), leaves, {})

@@ -1,4 +1,4 @@
-"""Which rewrites are found where."""
+"""The matches of rules in graphs, and the rules that are not applied."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MERGE = parse_rule(
 
 
 def found(text: str, *rules: str | Rule, types: dict[str, TensorType] | None = None) -> list[Match]:
-    """All matches of `rules` in a graph."""
+    """Return all matches of `rules` in a graph."""
     parsed = [rule if isinstance(rule, Rule) else parse_rule(rule) for rule in rules]
     outputs = parse_terms(text, types or TYPES)
     return list(Matcher(RuleIndex(parsed)).matches(GraphIndex(outputs)))
@@ -61,7 +61,7 @@ def test_a_direction_that_cannot_be_instantiated_is_not_used() -> None:
         assert len(rules.candidates(term)) == 1  # one direction
 
 
-def test_equal_variants_are_kept_once() -> None:
+def test_equal_rules_are_compiled_once() -> None:
     rule = parse_rule("Relu(Relu(x)) = Relu(x)")
     several = RuleIndex([rule, rule, parse_rule("Relu(Relu(y)) = Relu(y)")])
     (term,) = parse_terms("Relu(Relu(x))", TYPES)
@@ -111,14 +111,14 @@ def test_only_equal_types_are_exchanged() -> None:
     assert found("Relu(Add(x, Zeros[shape=[5, 2, 3]]))", rule, types=types) == []  # x would be broadcast
 
 
-def test_what_did_not_fit_is_not_tried_again_at_the_same_types(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mismatch_is_not_tried_again_at_the_same_types(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[object] = []
 
-    def listening(patterns: Iterable[Term], bindings: Bindings, dtype: str) -> tuple[Term, ...]:
+    def recording(patterns: Iterable[Term], bindings: Bindings, dtype: str) -> tuple[Term, ...]:
         tried.append(bindings)
         return instantiate(patterns, bindings, dtype)
 
-    monkeypatch.setattr(occurrence, "instantiate", listening)
+    monkeypatch.setattr(occurrence, "instantiate", recording)
     types = {"x": tensor(2, 3), "y": tensor(2, 3), "z": tensor(4, 3)}
     text = "(" + ", ".join(f"Add({name}, Zeros[shape=[5, {types[name].shape[0]}, 3]])" for name in "xyz") + ")"
     assert found(text, "Add(v, Zeros[shape=s]) = v", types=types) == []
@@ -139,7 +139,7 @@ def test_rules_apply_to_one_real_type_only() -> None:
     assert not found("(Sigmoid(x), Sigmoid(z))", rule, types=types)
 
 
-def test_what_depends_on_weights_only_is_left_alone() -> None:
+def test_constant_expressions_are_not_rewritten() -> None:
     weight = Term.of("Const", (), {"hash": "w"}, (tensor(3, 3),))
     graph = make("MatMul", (var("x", tensor(3, 3)), make("Relu", (make("Relu", (weight,)),))))
     assert list(Matcher(RuleIndex([parse_rule("Relu(Relu(a)) = Relu(a)")])).matches(GraphIndex([graph]))) == []
@@ -161,14 +161,14 @@ def test_matches_near_some_terms_are_those_that_touch_them() -> None:
     rules = [*map(parse_rule, texts), MERGE]
     matcher = Matcher(RuleIndex(rules))
     graph = parse_terms("(MatMul(MatMul(x, w), u), Relu(Relu(MatMul(x, v))))", TYPES)
-    view = GraphIndex(graph)
-    everything = list(matcher.matches(view))
+    index = GraphIndex(graph)
+    everything = list(matcher.matches(index))
     assert {match.compiled.rule_id for match in everything} == {rule.id for rule in rules}
-    for term in view.position:
+    for term in index.position:
         near = [match for match in everything if term in match.touched]
-        assert list(matcher.matches(view, frozenset({term}))) == near
+        assert list(matcher.matches(index, frozenset({term}))) == near
     one = everything[0].compiled
-    assert list(matcher.matches(view, wanted=lambda variant: variant is one)) == everything[:1]
+    assert list(matcher.matches(index, wanted=lambda compiled: compiled is one)) == everything[:1]
 
 
 def test_checks_are_asked_once_for_each_rule_and_signature() -> None:
@@ -189,8 +189,8 @@ def test_checks_are_asked_once_for_each_rule_and_signature() -> None:
     assert len(asked) == 2
 
 
-def test_nothing_is_exponentiated_that_was_not() -> None:
-    """e^89 is no float: of sides that are equal over the reals, only one may be NaN in floating point."""
+def test_rules_that_add_unbounded_exponentials_are_not_applied() -> None:
+    """e^89 is no float32: the sides are equal over the reals, and one of them may be NaN in floating point."""
     softmax = "Div(Exp(a), ReduceSum[axes=[1], keepdims=1](Exp(a))) = Softmax[axis=1](a)"
     assert len(results("Div(Exp(x), ReduceSum[axes=[1], keepdims=1](Exp(x)))", softmax)) == 1
     assert not results("Softmax[axis=1](x)", softmax)
@@ -243,7 +243,7 @@ def test_a_difference_from_the_largest_may_be_exponentiated(exponent: str, safe:
     ],
 )
 def test_in_float16_factors_stay_on_their_side_of_sums(before: str, rule: str) -> None:
-    """65504 is its largest number: q k may overflow where (q s) k does not."""
+    """The largest float16 is 65504: q k may overflow where (q s) k does not."""
     shapes = {"x": (2, 3), "t": (3, 2), "v": (1, 3), "w": (3, 4), "h": ()}
     for dtype, count in (("float16", 0), ("bfloat16", 1), ("float", 1)):
         types = {name: TensorType(dtype, shape) for name, shape in shapes.items()}
@@ -251,7 +251,7 @@ def test_in_float16_factors_stay_on_their_side_of_sums(before: str, rule: str) -
 
 
 def test_in_float16_factors_of_weights_and_beside_sums_move() -> None:
-    """Of constants, the largest is seen when they are folded."""
+    """The largest value of a constant is known when it is folded."""
     x, y = (var(name, TensorType("float16", shape)) for name, shape in (("x", (2, 3)), ("y", (2, 4))))
     weight, scale = (
         Term.of("Const", (), {"hash": name}, (TensorType("float16", shape),))
