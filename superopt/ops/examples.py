@@ -55,6 +55,10 @@ _ATTRS: Mapping[str, Callable[[int], Sequence[Any]]] = {
 }
 
 
+# Values to try for any other attribute.
+_ANY_ATTR: Sequence[Any] = (1, 1.0, (1,))
+
+
 @dataclass(frozen=True)
 class Example:
     """A typed term of the operator, over variables called 0, 1, 2, ..."""
@@ -103,9 +107,10 @@ def _type(term: Term | None) -> TensorType:
 
 @cache
 def example(op: str) -> Example | None:
-    """Return the first use of the operator that its type rules and its definition admit, or None if it is unknown.
+    """Return the first use of the operator that its type rules and its definition admit, or None if there is none.
 
-    It has all its optional operands, and two where it may have any number.
+    It has all its optional operands, and two where it may have any number. An operator that is not registered has no
+    use, nor has one with an attribute for which no value above fits.
     """
     operator = OPERATORS.get(op)
     if operator is None:
@@ -117,7 +122,7 @@ def example(op: str) -> Example | None:
             except NoSemantics:  # the first axis must have a known size
                 break
             return found
-    raise LookupError(f"no example of {op} is found: an attribute needs a value in {__name__}")
+    return None
 
 
 def _typed(operator: Operator, first: Size | None) -> Iterator[Example]:
@@ -125,6 +130,8 @@ def _typed(operator: Operator, first: Size | None) -> Iterator[Example]:
     count = max(2, least) if most is None else most
     same = [(rank,) * count for rank in _RANKS]
     dtypes = _dtypes(operator, count)
+    if dtypes is None:
+        return
     for ranks in dict.fromkeys([*same, *itertools.product(_RANKS, repeat=count)]):
         shapes = [[symbol(f"n{k}!{d}") for d in range(rank)] for k, rank in enumerate(ranks)]
         sizes: list[Sizes] = [tuple(shape) for shape in shapes]
@@ -163,8 +170,8 @@ def _name(size: Size) -> str | None:
     return next(iter(only)) if len(only) == 1 and size == symbol(*only) else None
 
 
-def _dtypes(operator: Operator, count: int) -> tuple[str, ...]:
-    """The element types of operands: real numbers, else truth values, else a mask and real numbers."""
+def _dtypes(operator: Operator, count: int) -> tuple[str, ...] | None:
+    """Return the element types of operands: real numbers, else truth values, else a mask and real numbers, or None."""
     choices = (("float",) * count, ("bool",) * count, ("bool", *["float"] * (count - 1)))
     attrs = {"to": "int32", **dict(next(_attributes(operator, 2)))}
     for dtypes in choices[:-1] if count < 2 else choices:
@@ -173,11 +180,11 @@ def _dtypes(operator: Operator, count: int) -> tuple[str, ...]:
         except IllTyped:
             continue
         return dtypes
-    raise LookupError(f"no element types are found for {operator.name}")
+    return None
 
 
 def _attributes(operator: Operator, rank: int) -> Iterator[Mapping[str, Any]]:
     instead = {name: value for name, value in _INSTEAD_OF_DEFAULTS.items() if name in operator.attrs}
     open_names = [name for name in operator.attrs if name not in operator.defaults]
-    for values in itertools.product(*(_ATTRS[name](rank) for name in open_names)):
+    for values in itertools.product(*(_ATTRS[name](rank) if name in _ATTRS else _ANY_ATTR for name in open_names)):
         yield {**operator.defaults, **instead, **dict(zip(open_names, values, strict=True))}

@@ -10,7 +10,7 @@ import pytest
 
 from superopt.ir.infer import make
 from superopt.ir.notation import parse_rules
-from superopt.ir.operator import OPERATORS, REAL_ATTRS
+from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Term, var
 from superopt.ir.types import tensor
 from superopt.onnx_io import new_model, read_model, write_model
@@ -18,6 +18,7 @@ from superopt.ops import scalar
 from superopt.search.cost.analytic import AnalyticCost
 from tests.ops.test_semantics import _check
 from tests.support.paths import ROOT
+from tests.support.registration import unregistered_afterwards
 from tests.support.semantic_cases import CASES
 from tests.support.semantic_cases import scalar as scalar_cases
 from verify.proof_book import prove_at
@@ -35,16 +36,13 @@ X = var("x", tensor(2, 3))
 def _added(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The entries and the rows of the section, for one test."""
     assert not set(NAMES) & OPERATORS.keys()
-    real = set(REAL_ATTRS)
-    exec(PRIMITIVE + COMPOSITE, dict(vars(scalar)))
-    rows = eval("{" + ROWS + "}", dict(vars(scalar_cases)))
-    for name, maker in rows.items():
-        monkeypatch.setitem(CASES, name, maker)
-    assert set(NAMES) == set(rows) == set(OPERATORS) & set(NAMES)
-    yield
-    for name in NAMES:
-        del OPERATORS[name]
-    REAL_ATTRS.intersection_update(real)
+    with unregistered_afterwards():
+        exec(PRIMITIVE + COMPOSITE, dict(vars(scalar)))
+        rows = eval("{" + ROWS + "}", dict(vars(scalar_cases)))
+        for name, maker in rows.items():
+            monkeypatch.setitem(CASES, name, maker)
+        assert set(NAMES) == set(rows) == set(OPERATORS) & set(NAMES)
+        yield
 
 
 def terms() -> list[Term]:
