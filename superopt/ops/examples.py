@@ -21,6 +21,7 @@ from superopt.ops.recorder import Recorder
 __all__ = ["Example", "example"]
 
 _RANKS = (2, 3, 4, 1, 0)
+_MAX_TRIED = 50_000  # combinations of ranks and attributes
 # Attributes whose default leaves out a part of the definition.
 _INSTEAD_OF_DEFAULTS = {"bound_low": 0.0, "bound_high": 1.0}
 # Values to try for attributes without a default, by their names and the rank of the first operand.
@@ -53,10 +54,6 @@ _ATTRS: Mapping[str, Callable[[int], Sequence[Any]]] = {
     "to": lambda rank: ["int32"],
     "value_floats": lambda rank: [(0.0, 1.0, 2.0, 3.0)],
 }
-
-
-# Values to try for any other attribute.
-_ANY_ATTR: Sequence[Any] = (1, 1.0, (1,))
 
 
 @dataclass(frozen=True)
@@ -107,10 +104,10 @@ def _type(term: Term | None) -> TensorType:
 
 @cache
 def example(op: str) -> Example | None:
-    """Return the first use of the operator that its type rules and its definition admit, or None if there is none.
+    """Return the first use of the operator that its type rules and its definition admit.
 
-    It has all its optional operands, and two where it may have any number. An operator that is not registered has no
-    use, nor has one with an attribute for which no value above fits.
+    It has all its optional operands, and two where it may have any number. None: the operator is unknown, or an
+    attribute needs a value that is not among those tried here.
     """
     operator = OPERATORS.get(op)
     if operator is None:
@@ -130,20 +127,21 @@ def _typed(operator: Operator, first: Size | None) -> Iterator[Example]:
     count = max(2, least) if most is None else most
     same = [(rank,) * count for rank in _RANKS]
     dtypes = _dtypes(operator, count)
-    if dtypes is None:
-        return
-    for ranks in dict.fromkeys([*same, *itertools.product(_RANKS, repeat=count)]):
-        shapes = [[symbol(f"n{k}!{d}") for d in range(rank)] for k, rank in enumerate(ranks)]
-        sizes: list[Sizes] = [tuple(shape) for shape in shapes]
+    uses = (
+        (ranks, attrs)
+        for ranks in dict.fromkeys([*same, *itertools.product(_RANKS, repeat=count)])
+        for attrs in _attributes(operator, ranks[0] if ranks else 2)
+    )
+    for ranks, attrs in () if dtypes is None else itertools.islice(uses, _MAX_TRIED):
+        sizes: list[Sizes] = [tuple(symbol(f"n{k}!{d}") for d in range(rank)) for k, rank in enumerate(ranks)]
         if first is not None and sizes and sizes[0]:
             sizes[0] = (first, *sizes[0][1:])
-        for attrs in _attributes(operator, ranks[0] if ranks else 2):
-            try:
-                known = _consistent(operator, sizes, attrs)
-                types = map(TensorType, dtypes, known)
-                yield Example(make(operator.name, [var(str(k), type) for k, type in enumerate(types)], attrs))
-            except (IllTyped, IndexError, ValueError, TypeError):
-                continue
+        try:
+            types = map(TensorType, dtypes or (), _consistent(operator, sizes, attrs))
+            found = make(operator.name, [var(str(k), type) for k, type in enumerate(types)], attrs)
+        except (IllTyped, IndexError, ValueError, TypeError):
+            continue
+        yield Example(found)
 
 
 def _consistent(operator: Operator, shapes: Sequence[Sizes], attrs: Mapping[str, Any]) -> tuple[Sizes, ...]:
@@ -170,11 +168,16 @@ def _name(size: Size) -> str | None:
     return next(iter(only)) if len(only) == 1 and size == symbol(*only) else None
 
 
+def _any(rank: int) -> Sequence[Any]:
+    """Return values to try for an attribute of an unknown name."""
+    return [1, (1,), 1.0, (1,) * rank, 0, -1, ""]
+
+
 def _dtypes(operator: Operator, count: int) -> tuple[str, ...] | None:
-    """Return the element types of operands: real numbers, else truth values, else a mask and real numbers, or None."""
-    choices = (("float",) * count, ("bool",) * count, ("bool", *["float"] * (count - 1)))
+    """The element types of operands: real numbers, else truth values, else a mask and real numbers, else integers."""
     attrs = {"to": "int32", **dict(next(_attributes(operator, 2)))}
-    for dtypes in choices[:-1] if count < 2 else choices:
+    mask = ("bool", *["float"] * (count - 1))[:count]
+    for dtypes in (("float",) * count, ("bool",) * count, mask, ("int64",) * count, ("uint8",) * count):
         try:
             operator.dtype_rule(dtypes, attrs, "float")
         except IllTyped:
@@ -186,5 +189,5 @@ def _dtypes(operator: Operator, count: int) -> tuple[str, ...] | None:
 def _attributes(operator: Operator, rank: int) -> Iterator[Mapping[str, Any]]:
     instead = {name: value for name, value in _INSTEAD_OF_DEFAULTS.items() if name in operator.attrs}
     open_names = [name for name in operator.attrs if name not in operator.defaults]
-    for values in itertools.product(*(_ATTRS[name](rank) if name in _ATTRS else _ANY_ATTR for name in open_names)):
+    for values in itertools.product(*(_ATTRS.get(name, _any)(rank) for name in open_names)):
         yield {**operator.defaults, **instead, **dict(zip(open_names, values, strict=True))}

@@ -57,6 +57,11 @@ def test_sums() -> None:
     assert having(reduces) >= having(contracts) | having(adds_up) | {"Softmax", "MaxPool", "ReduceProd"}
 
 
+def test_every_operator_has_an_example() -> None:
+    """Else a name in `superopt.ops.examples` lacks a value, and the operator counts as one of no properties."""
+    assert all(example(op) for op in OPERATORS) and example("Unheard") is None
+
+
 def test_linearity() -> None:
     expected = {
         "Add": {0, 1}, "Div": {0}, "Mul": {0, 1}, "Expand": {0}, "Pad": {0}, "Where": {1, 2}, "Conv": {0, 1, 2},
