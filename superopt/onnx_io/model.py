@@ -11,10 +11,9 @@ import onnx
 
 from superopt.ir.dim import Size, Sizes
 from superopt.ir.term import Term
-from superopt.ir.trace import Trace
 from superopt.ir.types import TensorType
 from superopt.onnx_io.inference import infer_types, sizes_at
-from superopt.onnx_io.provenance import corresponding_terms, rewritten_outputs
+from superopt.onnx_io.provenance import corresponding_terms
 
 __all__ = ["Array", "Model", "ModelError"]
 
@@ -78,21 +77,17 @@ class Model:
     def with_outputs(
         self,
         outputs: Iterable[Term],
-        trace: Trace | None = None,
         replaced: Mapping[Term, Term] | None = None,
     ) -> Model:
         """Return the model with other terms that compute the same outputs.
 
-        Operators that did not change keep their place and their names. They are found from the regions that `trace`
-        rewrote, or from `replaced` (old term to new one, over the old graph's other terms).
+        Operators that did not change keep their place and their names. They are found from `replaced`, which has the
+        replacements of old terms, over the old graph's other terms.
         """
         outputs = tuple(outputs)
         if len(outputs) != len(self.outputs):
             raise ModelError(f"{len(outputs)} outputs for a model with {len(self.outputs)}")
-        changes = dict(replaced or {})
-        if trace is not None:
-            changes.update(rewritten_outputs(trace))
-        same = corresponding_terms(self.outputs, outputs, changes)
+        same = corresponding_terms(self.outputs, outputs, replaced or {})
         return replace(
             self,
             outputs=outputs,

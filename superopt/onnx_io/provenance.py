@@ -4,25 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from superopt.ir.infer import remake, replace
+from superopt.ir.infer import remake
 from superopt.ir.term import Term, topological
-from superopt.ir.trace import Trace
 
-__all__ = ["corresponding_terms", "rewritten_outputs"]
-
-
-def rewritten_outputs(trace: Trace) -> dict[Term, Term]:
-    """Return, for each output of each region that `trace` rewrote, the old term and the new one.
-
-    Both are over the old graph's terms outside the region.
-    """
-    found: dict[Term, Term] = {}
-    for application in trace.applications:
-        leaves = dict(application.leaves)
-        before = replace(application.rewrite.before, leaves)
-        after = replace(application.rewrite.after, leaves)
-        found.update((b, a) for b, a in zip(before, after, strict=True) if a is not b)
-    return found
+__all__ = ["corresponding_terms"]
 
 
 def corresponding_terms(

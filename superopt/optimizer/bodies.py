@@ -10,6 +10,7 @@ import onnx
 from superopt.ir.trace import Trace
 from superopt.onnx_io import Body, BodyKey, Model, ModelError, read_bodies, replace_bodies, write_body
 from superopt.optimizer.model_search import Finder, SearchRequest
+from superopt.search.apply import replacements
 from verify.proof_book import ProofBook
 from verify.replay import ReplayError, replay
 
@@ -66,7 +67,7 @@ def _search_body(body: Body, request: SearchRequest, finder: Finder, book: Proof
     graphs: list[Model] = []
     for trace in traces:
         graphs.append(model)
-        model = model.with_outputs(replay(model.outputs, trace, book), trace)
+        model = model.with_outputs(replay(model.outputs, trace, book), replacements(trace))
     if traces or nested.written or body.model.simplified_nodes:
         result.written[body.key] = write_body(body, model, found.origin, exact)
         result.traces += (*nested.traces, *traces)

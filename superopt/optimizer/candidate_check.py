@@ -14,6 +14,7 @@ from superopt.optimizer.context import RunContext
 from superopt.optimizer.result import Difference, Latency
 from superopt.optimizer.validator import Validator, loadable
 from superopt.runtime import CannotRun, OutputComparison, Timing, open_session
+from superopt.search.apply import replacements
 from verify.replay import ReplayError, replay
 
 __all__ = ["CandidateCheck", "CheckResult"]
@@ -87,7 +88,7 @@ class CandidateCheck:
             with self.context.phases("replay", f"replaying {candidate.name} in the kernel"):
                 for trace in candidate.traces:
                     graphs.append(model)
-                    model = model.with_outputs(replay(model.outputs, trace, proofs.own), trace)
+                    model = model.with_outputs(replay(model.outputs, trace, proofs.own), replacements(trace))
         except ReplayError as error:
             proofs.correct()
             raise _Refused(f"the kernel does not accept it: {error}") from None

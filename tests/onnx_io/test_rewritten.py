@@ -15,6 +15,7 @@ from superopt.ir.types import tensor
 from superopt.onnx_io import Model, new_model, read_model, write_model
 from superopt.onnx_io.node_order import in_order
 from superopt.onnx_io.provenance import corresponding_terms
+from superopt.search.apply import replacements
 from tests.support.runtime_oracle import assert_equal, random_feeds, session
 
 
@@ -70,7 +71,7 @@ def test_a_trace_tells_of_several_changes_one_above_the_other() -> None:
     new_b = make("Identity", (model.inputs[0],))
     new_c = Term.of("Exp", (new_b,), {}, named(model, "c").types)
     outputs = (make("Add", (make("Identity", (new_c,)), named(model, "z"))),)
-    changed = model.with_outputs(outputs, trace)
+    changed = model.with_outputs(outputs, replacements(trace))
     assert changed.names[new_c] == "c"
     assert changed.names[outputs[0]] == "y"
     assert [name.split()[1] for name in made(write_model(changed))] == ["b", "z", "c", "e", "y"]
