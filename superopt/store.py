@@ -26,9 +26,9 @@ __all__ = [
     "RegionTiming",
     "ResultStore",
     "Seconds",
+    "StoreTable",
     "StrategyKey",
     "StrategyLabel",
-    "Table",
     "UntimedRegionKey",
     "VerdictKey",
     "VerdictProof",
@@ -159,7 +159,7 @@ _COLUMN_TYPES = {
 }
 
 
-class Table(Generic[Key, Row]):
+class StoreTable(Generic[Key, Row]):
     """Rows by key. The fields of `key_type` and `row_type`, both named tuples, are the columns."""
 
     def __init__(self, store: ResultStore, name: str, key_type: type[Key], row_type: type[Row]) -> None:
@@ -204,15 +204,15 @@ class ResultStore:
         self.problem: str | None = None
         self._path = path or default_path()
         self._connection: sqlite3.Connection | None = None
-        self.operator_costs = Table(self, "operator_cost", OperatorKey, Seconds)
-        self.operator_estimates = Table(self, "operator_estimate", EstimateKey, Seconds)
-        self.calibrations = Table(self, "calibration", CalibrationKey, Seconds)
-        self.region_timings = Table(self, "region_timing", RegionKey, RegionTiming)
-        self.untimed_regions = Table(self, "untimed_region", UntimedRegionKey, Seconds)
+        self.operator_costs = StoreTable(self, "operator_cost", OperatorKey, Seconds)
+        self.operator_estimates = StoreTable(self, "operator_estimate", EstimateKey, Seconds)
+        self.calibrations = StoreTable(self, "calibration", CalibrationKey, Seconds)
+        self.region_timings = StoreTable(self, "region_timing", RegionKey, RegionTiming)
+        self.untimed_regions = StoreTable(self, "untimed_region", UntimedRegionKey, Seconds)
         """The seconds are those that the run had spent on regions by then."""
-        self.model_timings = Table(self, "model_timing", ModelTimingKey, ModelTiming)
-        self.verdicts = Table(self, "verdict", VerdictKey, VerdictProof)
-        self.preferred_strategies = Table(self, "preferred_strategy", StrategyKey, StrategyLabel)
+        self.model_timings = StoreTable(self, "model_timing", ModelTimingKey, ModelTiming)
+        self.verdicts = StoreTable(self, "verdict", VerdictKey, VerdictProof)
+        self.preferred_strategies = StoreTable(self, "preferred_strategy", StrategyKey, StrategyLabel)
         self._open()
 
     def __enter__(self) -> ResultStore:
@@ -260,7 +260,7 @@ class ResultStore:
         self._connection.execute("BEGIN IMMEDIATE")
         if self._version() != SCHEMA_VERSION:  # another process may have been first
             for table in vars(self).values():
-                if isinstance(table, Table):
+                if isinstance(table, StoreTable):
                     self._connection.execute(table.drop)
                     self._connection.execute(table.create)
             self._connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
@@ -268,7 +268,7 @@ class ResultStore:
 
     def _give_up(self, error: Exception) -> None:
         damaged = isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
-        hint = " (remove the file to begin anew)" if damaged else ""
+        hint = " (remove the file to start a new one)" if damaged else ""
         self.problem = f"results are not kept for later runs: {self._path}: {error}{hint}"
         self.close()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from superopt.ir.rule import Rule
 from superopt.optimizer.options import Options
 from superopt.optimizer.phases import Phases
-from superopt.optimizer.proof_cache import RememberedProofs
+from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.source import Source
 from superopt.runtime import Target
 from superopt.search import Device
@@ -30,6 +30,6 @@ class RunContext:
     target: Target
     device: Device | None
     rules: list[Rule]
-    proofs: RememberedProofs
+    proofs: ProofCache
     store: ResultStore
     phases: Phases

@@ -13,10 +13,10 @@ from verify.diagnose.counterexample import find_counterexample
 from verify.proof_book import Book, ProofBook, both_ways
 from verify.verdict import Proved, Unknown, Verdict
 
-__all__ = ["RememberedProofs"]
+__all__ = ["ProofCache"]
 
 
-class RememberedProofs(Book):
+class ProofCache(Book):
     """The book that the search asks. It keeps the prover's verdicts in `store`.
 
     Only verdicts of this very kernel count. The proofs of this run are in `own`, a book without certificates and

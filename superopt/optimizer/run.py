@@ -17,7 +17,7 @@ from superopt.optimizer.model_search import Finder, SearchRequest, search_model
 from superopt.optimizer.model_timer import Timer, interleaved_timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.phases import Phases
-from superopt.optimizer.proof_cache import RememberedProofs
+from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.result import Result
 from superopt.optimizer.rule_summary import replay_summary, rule_attempts, rule_uses
 from superopt.optimizer.selection import Selection, select
@@ -75,7 +75,7 @@ def optimize(
     rules = list(dict.fromkeys(entry.rule for entry in listed))
 
     with phases("total"), ResultStore() as store:
-        proofs = RememberedProofs(store, certificates, options.numerics)
+        proofs = ProofCache(store, certificates, options.numerics)
         context = RunContext(options, source, target, device, rules, proofs, store, phases)
         selection = _improve(context, finder, timer)
 

@@ -128,9 +128,9 @@ class _Selector:
             seen.append(other.traces)
             if best is not None:
                 best.result.proto = None  # frees its weights; it can be made again
-            rival = self.passed(strategy, candidate, check)
-            if rival is not None and (best is None or rival.result.speedup > best.result.speedup):
-                best = rival
+            passed = self.passed(strategy, candidate, check)
+            if passed is not None and (best is None or passed.result.speedup > best.result.speedup):
+                best = passed
         return best
 
     def first_part(self, strategy: Strategy, parts: Iterator[ModelCandidate]) -> _Passed | None:

@@ -22,7 +22,7 @@ from superopt.ir.pattern import match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.types import TensorType
-from superopt.optimizer.proof_cache import RememberedProofs
+from superopt.optimizer.proof_cache import ProofCache
 from superopt.rulebook.loading import RulesError, certified_rules, load_rules, shipped_rules
 from superopt.store import ResultStore
 from tests.support.certified import certified
@@ -405,7 +405,7 @@ def one_id(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("rules", [(TRUE, FALSE), (FALSE, TRUE)])
 def test_rules_of_one_id_share_no_verdict(one_id: None, tmp_path: Path, rules: tuple[Rule, Rule]) -> None:
     path = tmp_path / "store.sqlite"
-    for book in (ProofBook(), RememberedProofs(ResultStore(path)), RememberedProofs(ResultStore(path))):
+    for book in (ProofBook(), ProofCache(ResultStore(path)), ProofCache(ResultStore(path))):
         for rule in rules:
             assert isinstance(book.verdict(rule, rule.signatures[0]), Proved) is (rule is TRUE)
             assert isinstance(book.verdict(rule.reversed(), rule.signatures[0]), Proved) is (rule is TRUE)
@@ -421,7 +421,7 @@ def test_rules_of_one_id_share_no_certificate(one_id: None, tmp_path: Path) -> N
     path.write_text(f"{show_rule(TRUE)}\n")
     certificates = certified_rules(path)[1]
     assert TRUE in certificates and FALSE not in certificates
-    for book in (CertifiedBook(certificates), RememberedProofs(ResultStore(tmp_path / "store.sqlite"), certificates)):
+    for book in (CertifiedBook(certificates), ProofCache(ResultStore(tmp_path / "store.sqlite"), certificates)):
         assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
         assert not isinstance(book.verdict(FALSE, FALSE.signatures[0]), Proved)
 

@@ -12,7 +12,7 @@ from superopt.ir.rule import Signature
 from superopt.onnx_io import ModelError
 from superopt.optimizer import optimize
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest
-from superopt.optimizer.proof_cache import RememberedProofs
+from superopt.optimizer.proof_cache import ProofCache
 from superopt.rulebook.loading import load_rules
 from superopt.store import ResultStore
 from tests.support.models import lora
@@ -35,21 +35,21 @@ def unable(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def known(tmp_path: Path) -> Path:
     path = tmp_path / "store.sqlite"
-    book = RememberedProofs(ResultStore(path))
+    book = ProofCache(ResultStore(path))
     assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
     assert not isinstance(book.verdict(FALSE, FALSE.signatures[0]), Proved)
     return path
 
 
 def test_nothing_is_proven_twice(known: Path, unable: None) -> None:
-    book = RememberedProofs(ResultStore(known))
+    book = ProofCache(ResultStore(known))
     assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
     assert isinstance(book.verdict(FALSE, FALSE.signatures[0]), Unknown)
 
 
 def test_a_remembered_proof_answers_for_the_reversed_equation(known: Path, unable: None) -> None:
     """As it did in the run that found it, and therefore did not note the reversed one."""
-    book = RememberedProofs(ResultStore(known))
+    book = ProofCache(ResultStore(known))
     proved = book.verdict(TRUE, TRUE.signatures[0])
     assert TRUE.reversed().id != TRUE.id
     assert book.verdict(TRUE.reversed(), TRUE.signatures[0]) == proved
@@ -59,19 +59,19 @@ def test_proofs_at_any_signature_are_remembered(tmp_path: Path, monkeypatch: pyt
     """Sizes of an attribute, z[1], are in none that is written in a file of rules."""
     rule = parse_rule("Expand[shape=z](Expand[shape=[z[1], b.shape[-1]]](b)) = Expand[shape=z](b)")
     signature = Signature((("b", (None, None)),), (("z", (2, 3, 4)), ("z[1]", 3)))
-    proved = RememberedProofs(ResultStore(tmp_path / "store.sqlite")).verdict(rule, signature)
+    proved = ProofCache(ResultStore(tmp_path / "store.sqlite")).verdict(rule, signature)
     assert isinstance(proved, Proved)
     monkeypatch.setattr(proof_book, "prove_at", lambda *_, **__: pytest.fail("proven again"))
-    assert RememberedProofs(ResultStore(tmp_path / "store.sqlite")).verdict(rule, signature) == proved
+    assert ProofCache(ResultStore(tmp_path / "store.sqlite")).verdict(rule, signature) == proved
 
 
 def test_what_a_certificate_proves_is_not_proven_again(known: Path, tmp_path: Path, unable: None) -> None:
     with pytest.raises(AssertionError, match="proven again"):
-        RememberedProofs(ResultStore(tmp_path / "other.sqlite")).verdict(TRUE, TRUE.signatures[0])
-    proved = RememberedProofs(ResultStore(known)).verdict(TRUE, TRUE.signatures[0])
+        ProofCache(ResultStore(tmp_path / "other.sqlite")).verdict(TRUE, TRUE.signatures[0])
+    proved = ProofCache(ResultStore(known)).verdict(TRUE, TRUE.signatures[0])
     assert isinstance(proved, Proved)
     certificates = {TRUE: Certificate.of(TRUE, [(TRUE.signatures[0], proved)])}
-    book = RememberedProofs(ResultStore(tmp_path / "other.sqlite"), certificates)
+    book = ProofCache(ResultStore(tmp_path / "other.sqlite"), certificates)
     assert book.verdict(TRUE, TRUE.signatures[0]) == book.verdict(TRUE.reversed(), TRUE.signatures[0]) == proved
 
 
@@ -79,31 +79,31 @@ def test_a_certificate_that_does_not_answer_for_the_reverse_is_not_asked_again(
     known: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One that assumes its own left side defined says nothing of the reversed equation."""
-    proved = RememberedProofs(ResultStore(known)).verdict(TRUE, TRUE.signatures[0])
+    proved = ProofCache(ResultStore(known)).verdict(TRUE, TRUE.signatures[0])
     assert isinstance(proved, Proved)
     one_way = replace(proved, defined_left=True)
     certificates = {TRUE: Certificate.of(TRUE, [(TRUE.signatures[0], one_way)])}
     path = tmp_path / "other.sqlite"
-    first = RememberedProofs(ResultStore(path), certificates).verdict(TRUE.reversed(), TRUE.signatures[0])
+    first = ProofCache(ResultStore(path), certificates).verdict(TRUE.reversed(), TRUE.signatures[0])
     monkeypatch.setattr(proof_book, "prove_at", lambda *_, **__: pytest.fail("proven again"))
-    assert RememberedProofs(ResultStore(path), certificates).verdict(TRUE.reversed(), TRUE.signatures[0]) == first
+    assert ProofCache(ResultStore(path), certificates).verdict(TRUE.reversed(), TRUE.signatures[0]) == first
 
 
 def test_another_kernel_proves_again(known: Path, unable: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("superopt.optimizer.proof_cache.rule_kernel_hash", lambda rule: "another")
     with pytest.raises(AssertionError, match="proven again"):
-        RememberedProofs(ResultStore(known)).verdict(TRUE, TRUE.signatures[0])
+        ProofCache(ResultStore(known)).verdict(TRUE, TRUE.signatures[0])
 
 
 def test_a_file_that_cannot_be_used_is_as_good_as_none(tmp_path: Path) -> None:
     path = tmp_path / "store.sqlite"
     path.write_bytes(b"no database" * 100)
-    book = RememberedProofs(ResultStore(path))
+    book = ProofCache(ResultStore(path))
     assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
 
 
 def test_what_is_proven_now_is_known_apart_from_what_an_earlier_run_says(known: Path, unable: None) -> None:
-    book = RememberedProofs(ResultStore(known))
+    book = ProofCache(ResultStore(known))
     assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
     with pytest.raises(AssertionError, match="proven again"):
         book.own.verdict(TRUE, TRUE.signatures[0])
@@ -111,11 +111,11 @@ def test_what_is_proven_now_is_known_apart_from_what_an_earlier_run_says(known: 
 
 def test_proofs_that_cannot_be_repeated_are_forgotten(known: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof_book, "prove_at", lambda *_, **__: Unknown("too hard today"))
-    book = RememberedProofs(ResultStore(known))
+    book = ProofCache(ResultStore(known))
     assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Proved)
     book.own.verdict(TRUE, TRUE.signatures[0])
     book.correct()
-    assert isinstance(RememberedProofs(ResultStore(known)).verdict(TRUE, TRUE.signatures[0]), Unknown)
+    assert isinstance(ProofCache(ResultStore(known)).verdict(TRUE, TRUE.signatures[0]), Unknown)
 
 
 def test_the_search_relies_on_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
