@@ -1,4 +1,4 @@
-"""What the definitions of operators are written against: scalars with the operations of mathematics.
+"""The interface that definitions of operators are written against: scalars and the operations of mathematics.
 
 A definition in `superopt.ops` is one function; each algebra gives it another reading:
     `Symbolic`  sums of guarded products, for proofs over the reals (`verify.prove.symbolic`)
@@ -35,7 +35,10 @@ class Guard:
         return self._hash
 
     def decided(self) -> bool | None:
-        """Truth where `value` is a number, or is none of the multiples that it would have to be; else None."""
+        """Return the truth value if it is the same for all symbols, else None.
+
+        That is so for a number, and for an equation that no integers solve, such as 2 * m == 2 * n + 1.
+        """
         if isinstance(self.value, int):
             return self.value == 0 if self.relation == "==" else self.value >= 0
         if self.relation == "==":  # 2 * m == 2 * n + 1
@@ -127,7 +130,7 @@ class Algebra(Protocol):
         """body() where every condition holds, else 0."""
 
     def piecewise(self, pieces: Sequence[Piece], otherwise: Any | None) -> Any:
-        """The body of the piece whose conditions all hold (they exclude each other), else `otherwise`; None: one holds.
+        """The body of the piece whose conditions all hold, else `otherwise`. Pieces exclude each other.
 
         No arithmetic is meant, as it is with a sum of `where`: the value is moved, not computed.
         """

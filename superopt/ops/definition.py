@@ -1,4 +1,4 @@
-"""What the definitions of operators share."""
+"""Parts that the definitions of operators share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = [
 
 
 class NoSemantics(ValueError):
-    """The kernel does not know what this operator means."""
+    """The operator has no definition, or none for these attributes."""
 
     def __init__(self, op: str) -> None:
         super().__init__(f"no semantics for {op}")
@@ -35,7 +35,7 @@ class Operand:
 
     @property
     def real(self) -> bool:
-        """Whether its elements stand for real numbers (else integers, or truth values as 0 and 1)."""
+        """True if its elements are real numbers, False for integers and for truth values (0 and 1)."""
         return self.dtype in FLOAT_DTYPES
 
 
@@ -44,7 +44,7 @@ Definition: TypeAlias = Callable[[Algebra, list[Any], Mapping[str, Any], Sizes, 
 
 
 def number(g: Algebra, value: Any) -> Any:
-    """An attribute as a scalar. Equations also have sizes, and the constant "pi"."""
+    """Return an attribute as a scalar. Constants of equations may also be sizes, and "pi"."""
     if isinstance(value, AttrVar):
         return g.real(value.name)
     if isinstance(value, Dim):
@@ -68,12 +68,13 @@ def divide(g: Algebra, left: Any, right: Any) -> Any:
 
 
 def broadcast(x: Operand, index: Sizes) -> Any:
-    """x[..., i], aligned at the last axis; an axis of size 1 is read at 0."""
+    """Return x[..., i], aligned at the last axis; an axis of size 1 is read at 0."""
     return x.at(*at_rank(x.shape, index))
 
 
 def at_rank(shape: Sizes, index: Sizes) -> Sizes:
-    """The last entries of `index` that a broadcast operand of this shape is read at."""
+    """Return the index at which a broadcast operand of this shape is read: the last entries of `index`, 0 where the size
+    is 1."""
     own = index[len(index) - len(shape) :]
     return tuple(0 if size == 1 else i for size, i in zip(shape, own, strict=True))
 
@@ -91,7 +92,7 @@ def sum_over(g: Algebra, sizes: Sizes, body: Callable[..., Any]) -> Any:
 
 
 def average(g: Algebra, sizes: Sizes, body: Callable[..., Any]) -> Any:
-    """`sum_over` divided by the number of its terms."""
+    """Return `sum_over` divided by the number of its terms."""
     count: Size = 1
     for size in sizes:
         count = count * size

@@ -109,8 +109,8 @@ _BITS = {
 
 @operator("Cast", 1, 1, "to", dtype=_cast_type)
 def _cast(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """To bool: whether x is not 0. From a real to an integer: rounded towards zero. What the new type may not hold is
-    rounded (floats) or reduced modulo its range (integers); all else stays as it is. Cast-28.
+    """x in another element type. To bool: 1 where x is not 0. From real to integer: rounded towards zero. A value that
+    the new type lacks is rounded (floats) or reduced modulo the type's range (integers). Cast-28.
 
     A real outside the range of an integer type has no defined result.
     """

@@ -47,7 +47,7 @@ class _Windows:
         self._sizes, self._attrs, self._place = x.shape[2:], attrs, place
 
     def source(self, window: Sizes) -> Sizes:
-        """The place in x of a position of the window."""
+        """Return the place in x of a position of the window."""
         strides, dilations, begins = (
             self._attrs["strides"],
             self._attrs["dilations"],
@@ -57,7 +57,7 @@ class _Windows:
         return tuple(p * s + k * d - pad for p, k, s, d, pad in parts)
 
     def bounds(self, window: Sizes) -> list[Guard]:
-        """That the place is in x. Along an axis without padding all are."""
+        """Return the conditions for the place to be in x. Along an axis without padding there are none."""
         pads, spatial = self._attrs["pads"], len(self._sizes)
         padded = [(pads[d], pads[spatial + d]) != (0, 0) for d in range(spatial)]
         places = zip(self.source(window), self._sizes, padded, strict=True)

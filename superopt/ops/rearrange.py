@@ -3,7 +3,7 @@
 Reshape keeps the shape that the file gives, 0 (the input's size) and -1 (what is left) included, so that one term
 serves every size. A symbolic size in it is a size: it is at least 1, never one of these two marks.
 
-All of them read one element of the input: what has to be said is at which index. Sources: the operators' pages of the
+Each reads one element of the input; a definition says at which index. Sources: the operators' pages of the
 ONNX specification, Reshape-14, Flatten-13, Expand-13, Tile-13, DepthToSpace-13, SpaceToDepth-13.
 """
 
@@ -24,7 +24,7 @@ __all__ = ["reshaped"]
 
 
 def _left(sizes: Sequence[Size], others: Sequence[Size]) -> Size:
-    """product(sizes) // product(others). What both have cancels first: polynomials divide by monomials only."""
+    """Return product(sizes) // product(others). Common sizes cancel first: polynomials divide by monomials only."""
     rest, divisor = list(sizes), []
     for size in others:
         if size in rest:
@@ -63,7 +63,7 @@ def _remainder(value: Size, divisor: Size) -> Size:
 
 
 class _Axes:
-    """A shape that is used up from its end: what remains of each axis, and of the index on it.
+    """A shape whose axes are split into digits from the end: the sizes that remain, and the index along them.
 
     `values`: of an index that is taken apart, what its open digits are worth; of one that is put together, the sum
     so far. `open`: axes that are not used up, in order.
@@ -76,20 +76,20 @@ class _Axes:
         self.open = [d for d, size in enumerate(shape) if size != 1]
 
     def take(self, axis: int, digit: Size) -> Size:
-        """The value of the last digit of an axis; its first digit is all that remains."""
+        """Take the last digit off an axis, and return its value."""
         value, last = self.values[axis], digit == self.sizes[axis]
         self.values[axis] = 0 if last else floor_div(value, digit)
         self._use(axis, digit)
         return value if last else _remainder(value, digit)
 
     def put(self, axis: int, digit: Size, value: Size) -> None:
-        """The next digit of an axis, before those that it has."""
+        """Put a digit before those that an axis has."""
         self.values[axis] = self.values[axis] + value * self.weights[axis]
         self.weights[axis] = self.weights[axis] * digit
         self._use(axis, digit)
 
     def product(self, axes: Iterable[int]) -> Size:
-        """How many elements there are to these axes."""
+        """Return the number of elements along these axes."""
         return math.prod(self.sizes[d] for d in axes)
 
     def _use(self, axis: int, digit: Size) -> None:
@@ -103,15 +103,15 @@ def _divides(part: Size, whole: Size) -> bool:
 
 
 def _common(size: Size, other: Size) -> Size | None:
-    """The smaller of two sizes of which one is a multiple of the other, else None."""
+    """Return the smaller of two sizes if it divides the other, else None."""
     if _divides(other, size):
         return other
     return size if _divides(size, other) else None
 
 
 def _group(x: _Axes, y: _Axes) -> tuple[list[int], list[int]]:
-    """The fewest open axes from the end of both whose products are equal, or are left equal by what is before them
-    (the whole products are). In the end that is all of them."""
+    """Return the fewest open axes, from the end of both shapes, with equal products, or with equal products of the axes
+    before them (the whole products are equal). These are all axes at most."""
     ends = itertools.product(range(len(x.open) + 1), range(len(y.open) + 1))
     for m, n in sorted(ends, key=sum, reverse=True)[1:]:
         if x.product(x.open[m:]) == y.product(y.open[n:]) or x.product(x.open[:m]) == y.product(y.open[:n]):

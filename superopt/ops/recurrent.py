@@ -26,8 +26,8 @@ __all__ = ["RECURRENT", "Recurrent"]
 
 @dataclass(frozen=True)
 class Recurrent:
-    """What recurrent operators differ in: how many gates have rows in W, R and B, and the states that go from step to
-    step, which are the operands after B, and the outputs after Y, in the same order."""
+    """The form of a recurrent operator: the number of gates with rows in W, R and B, and the states that go from step to
+    step. The states are the operands after B and the outputs after Y, in the same order."""
 
     gates: int
     states: tuple[str, ...]
@@ -35,7 +35,7 @@ class Recurrent:
 
     @property
     def places(self) -> range:
-        """Which operands the states are."""
+        """Positions of the states among the operands."""
         return range(4, 4 + len(self.states))
 
 
@@ -97,13 +97,13 @@ class _Layer:
         return size
 
     def read(self, gate: str, t: int, batch: Size, j: Size) -> Any:
-        """What a gate reads in a step."""
+        """Return what the input of a step adds to a gate."""
         (x, w, *_), row = self.operands, self._row(gate, j)
         total = self.g.summation(w.shape[2], lambda n: self.g.multiply(x.at(t, batch, n), w.at(0, row, n)))
         return self._biased(total, row)
 
     def kept(self, gate: str, state: Callable[[Size], Any], j: Size) -> Any:
-        """What a gate makes of a state."""
+        """Return what a state adds to a gate."""
         r, row = self.operands[2], self._row(gate, j)
         total = self.g.summation(self.hidden, lambda m: self.g.multiply(state(m), r.at(0, row, m)))
         return self._biased(total, self.hidden * len(self.gates) + row)

@@ -53,7 +53,7 @@ def _reduce_prod(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Siz
 
 
 def _reduced_some(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """For reductions that have no value over nothing at all, such as the largest element."""
+    """The shape rule of reductions without a value over no elements, such as the maximum."""
     (x,) = shapes
     for axis in attrs["axes"]:
         need_at_most(need, 1, x[axis_in(axis, len(x))])
@@ -82,7 +82,7 @@ def _reduce_mean(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Siz
 
 
 def _composed(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """For reductions that do more than reduce: over no axis they are not the identity, which is how that is written."""
+    """The shape rule of reductions that apply a function, too. Over no axis they are written as that function."""
     if not attrs["axes"]:
         raise IllTyped("a composed reduction over no axis")
     return _reduced_some(shapes, attrs, need)

@@ -29,7 +29,7 @@ _TRUTH_OR_TEXT = frozenset({"bool", "string"})
 
 
 def _power(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """Of the base, which is real; the exponent may have another type."""
+    """The element type of the base, which is real; the exponent may have another type."""
     if dtypes[1] in _TRUTH_OR_TEXT:
         raise IllTyped(f"exponent of type {dtypes[1]}")
     return floats(dtypes[:1], attrs, default)

@@ -22,7 +22,7 @@ __all__ = [
 
 
 def same(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """All inputs have one element type, and the outputs too; without inputs it is the default."""
+    """Return the one element type of all inputs, which is that of the outputs; without inputs the default."""
     known = {dtype for dtype in dtypes if dtype is not None}
     if len(known) > 1:
         raise IllTyped(f"element types {', '.join(sorted(known))} in one operator")
