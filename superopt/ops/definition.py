@@ -73,8 +73,10 @@ def broadcast(x: Operand, index: Sizes) -> Any:
 
 
 def at_rank(shape: Sizes, index: Sizes) -> Sizes:
-    """Return the index at which a broadcast operand of this shape is read: the last entries of `index`, 0 where the size
-    is 1."""
+    """Return the index at which a broadcast operand of this shape is read.
+
+    These are the last entries of `index`, with 0 along axes of size 1.
+    """
     own = index[len(index) - len(shape) :]
     return tuple(0 if size == 1 else i for size, i in zip(shape, own, strict=True))
 

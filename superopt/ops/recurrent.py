@@ -26,8 +26,10 @@ __all__ = ["RECURRENT", "Recurrent"]
 
 @dataclass(frozen=True)
 class Recurrent:
-    """The form of a recurrent operator: the number of gates with rows in W, R and B, and the states that go from step to
-    step. The states are the operands after B and the outputs after Y, in the same order."""
+    """The form of a recurrent operator: its number of gates, which have rows in W, R and B, and its states.
+
+    The states go from step to step. They are the operands after B and the outputs after Y, in the same order.
+    """
 
     gates: int
     states: tuple[str, ...]
