@@ -26,7 +26,7 @@ from superopt.generate.grammar import Family, Use, binary, concat, inputs, trans
 
 
 def fingerprint_stage(repeats: int) -> None:
-    """Prints graphs a second."""
+    """Print the graphs enumerated per second."""
     family = Family(
         "matrices",
         (*inputs("a b c d e f", (4, 4)), *inputs("s", ())),
@@ -42,13 +42,13 @@ def fingerprint_stage(repeats: int) -> None:
     )
     evaluator = Evaluator(0)
     state = enumerate_family(family, evaluator, operators=3)
-    forms = BlockFingerprints(state.classes, evaluator.hasher)
+    fingerprints = BlockFingerprints(state.classes, evaluator.hasher)
     blocks = BlockBuilder(state.classes).blocks(3, range(1))
     rates = []
     for _ in range(repeats):
         start, graphs = time.process_time(), 0
         for block in blocks:
-            graphs += sum(len(keys) for _, keys in forms.keys(block))
+            graphs += sum(len(keys) for _, keys in fingerprints.keys(block))
         rates.append(graphs / (time.process_time() - start))
     print(
         f"fingerprint stage: {graphs:,} graphs of 3 operators, {statistics.median(rates) / 1e6:.1f} million a second of"
@@ -57,7 +57,7 @@ def fingerprint_stage(repeats: int) -> None:
 
 
 def whole_run(operators: int, jobs: int) -> None:
-    """Prints time and memory of a run, proofs included."""
+    """Print the time and memory of a run, including proofs."""
     with tempfile.TemporaryDirectory() as folder:
         program = "from superopt.cli import main; main()"
         command = [sys.executable, "-c", program, "generate", "--family", "taso", "--out", f"{folder}/rules"]

@@ -15,7 +15,7 @@ from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_lin
 from superopt.diagnose.confirmation import Confirmation, confirm
 from superopt.generate import UnknownFamily, choose, generate
 from superopt.generate.grammar import Family
-from superopt.generate.run.store import StoreError
+from superopt.generate.run.shard_results import StoreError
 from superopt.generate.run.workers import WorkersError
 from superopt.ir.rule import Rule, Signature
 from verify.verdict import Counterexample

@@ -18,9 +18,9 @@ from superopt.generate.families import FAMILIES
 from superopt.generate.grammar import Family
 from superopt.generate.prove.prove_conjectures import CounterexampleCheck, Prover
 from superopt.generate.run.dask_cluster import cluster
-from superopt.generate.run.processes import local
+from superopt.generate.run.local_workers import local
+from superopt.generate.run.shard_results import ShardResults, write_whole
 from superopt.generate.run.shards import Shard, run
-from superopt.generate.run.store import Store, write_whole
 from superopt.generate.run.workers import Workers, code_hash
 from superopt.generate.stage_counts import StageCounts, Summary
 from superopt.generate.stages import RunConfig, enumerate_part, merge_families, prove_family, prove_signatures
@@ -79,7 +79,7 @@ def generate(
     plan = _Plan(config)
     with _workers(jobs, scheduler) as workers:
         # After the workers have started: opening the store may clear the folder.
-        store = Store(out.with_name(out.name + ".shards"), identity, resume)
+        store = ShardResults(out.with_name(out.name + ".shards"), identity, resume)
         run(plan.enumeration, store, workers, tell, "enumeration")
         run(plan.proofs, store, workers, tell, "conjectures")
         run([plan.merging], store, workers, tell, "derivability")
@@ -132,7 +132,7 @@ class _Plan:
         ]
 
 
-def _write(folder: Path, config: RunConfig, plan: _Plan, store: Store, chunks: Iterable[str]) -> Summary:
+def _write(folder: Path, config: RunConfig, plan: _Plan, store: ShardResults, chunks: Iterable[str]) -> Summary:
     """Write the files; files of other runs with these names are replaced."""
     proven = [json.loads(store.result(shard.name)) for shard in plan.proofs]
     counts = [StageCounts(**result["counts"]) for result in proven]

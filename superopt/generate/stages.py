@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from superopt.generate.conjectures.equal_pairs import conjectures
-from superopt.generate.conjectures.equation import Equation
+from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.conjectures.minimal_filtering import filtering_conjectures
 from superopt.generate.conjectures.softmax_shift import shift_conjectures
 from superopt.generate.enumeration.enumerator import enumerate_family
@@ -26,11 +26,11 @@ from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.generalise.size_equations import pinned
 from superopt.generate.grammar import Family
+from superopt.generate.prove.more_operands import extensions
 from superopt.generate.prove.prove_conjectures import ConjectureProver, CounterexampleCheck, Prover
 from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules, by_gain
 from superopt.generate.prove.shipped_signatures import variations
 from superopt.generate.prove.used_signatures import UsedSignatures
-from superopt.generate.prove.variadic_rules import extensions
 from superopt.generate.stage_counts import StageCounts
 from superopt.ir.notation import parse_rules, parse_terms, show_rule
 from superopt.ir.rule import Rule, Signature
@@ -205,15 +205,15 @@ def _wider(general: object, special: object) -> bool:
     return general is None or general == special
 
 
-def _show(equation: Equation) -> str:
+def _show(equation: GroundEquation) -> str:
     return show_rule(Rule(equation.lhs, equation.rhs))
 
 
-def _read(family: Family, text: str) -> Equation:
+def _read(family: Family, text: str) -> GroundEquation:
     """Parse an equation of a family."""
     types = {variable.name: tensor(*variable.shape) for variable in family.variables}
     left, right = text.split(" = ")
-    return Equation(parse_terms(left, types), parse_terms(right, types), family)
+    return GroundEquation(parse_terms(left, types), parse_terms(right, types), family)
 
 
 def _show_proven(config: RunConfig, proven: ProvenRule) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from superopt.cli import main
 from superopt.cli.generate_command import _bytes
 from superopt.generate import Summary
-from superopt.generate.run.store import StaleResults
+from superopt.generate.run.shard_results import StaleResults
 from superopt.generate.run.workers import WorkersError
 
 PATCHED = "superopt.cli.generate_command.generate"

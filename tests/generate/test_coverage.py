@@ -1,6 +1,6 @@
-"""What other systems' generators print follows from the shipped rules, and what is false does not.
+"""Rules of other systems: true ones follow from the shipped rules, and false ones do not.
 
-The lists in `tests/coverage` are TASO's (see the heads of the files for sources and for what each holds).
+The lists in `tests/coverage` are TASO's (the heads of the files name the sources and contents).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.support.paths import TESTS
 
 FOLDER = TESTS / "coverage"
 STEPS = 4
-# How many at least follow from the shipped rules in so many steps.
+# Least number of rules that follow from the shipped rules in at most STEPS steps.
 LEAST = {
     "taso_depthwise.true.rules": 24,
     "taso_excluding.true.rules": 46,

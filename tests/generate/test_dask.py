@@ -1,4 +1,4 @@
-"""Shards on a Dask cluster of real processes: the same bytes, also where a worker is killed; and what goes wrong."""
+"""Shards on a Dask cluster of real processes: the same bytes, also if a worker is killed; and errors."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from distributed import LocalCluster
 
 from superopt.generate.run import dask_cluster, workers
 from superopt.generate.run.dask_cluster import cluster
+from superopt.generate.run.shard_results import ShardResults
 from superopt.generate.run.shards import Shard, ShardFailed, run
-from superopt.generate.run.store import Store
 from superopt.generate.run.workers import WorkersError
 from tests.generate.test_shards import ROOT, contents, dies, digest, fails, finish, graph
 
 
 def overlaps(folder: str, inputs: object) -> bytes:
-    """Fails where another call runs in the same process."""
+    """Fail if another call runs in the same process."""
     path = Path(folder) / str(os.getpid())
     path.touch(exist_ok=False)
     time.sleep(0.05)
@@ -34,7 +34,7 @@ def overlaps(folder: str, inputs: object) -> bytes:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    workers.code_hash.cache_clear()  # of a suite's beginning; a file may have been saved since
+    workers.code_hash.cache_clear()  # cached at the start of the suite; a source file may have been saved since
     with LocalCluster(n_workers=2, processes=True, threads_per_worker=1, dashboard_address=":0") as running:
         yield running.scheduler_address
 
@@ -42,7 +42,7 @@ def address() -> Iterator[str]:
 def on_cluster(shards: list[Shard], folder: Path, address: str, resume: bool = False) -> dict[str, bytes]:
     with cluster(address) as workers:
         assert workers.count <= 2
-        run(shards, Store(folder, "an identity", resume), workers, lambda message: None)
+        run(shards, ShardResults(folder, "an identity", resume), workers, lambda message: None)
     return contents(folder)
 
 
@@ -58,7 +58,7 @@ def test_a_killed_worker_loses_nothing(tmp_path: Path, address: str) -> None:
     assert found.items() > finish(graph(), tmp_path / "alone")[0].items()
 
 
-def test_what_kills_every_worker_is_named(tmp_path: Path, address: str) -> None:
+def test_a_shard_that_kills_every_worker_is_named(tmp_path: Path, address: str) -> None:
     shards = [*graph(0.01), Shard("deadly", dies, (99, str(tmp_path / "log")))]
     with pytest.raises(WorkersError, match=r"shard deadly: 4 workers died of it \(out of memory\?\)"):
         on_cluster(shards, tmp_path / "cluster", address)
@@ -67,7 +67,7 @@ def test_what_kills_every_worker_is_named(tmp_path: Path, address: str) -> None:
 def test_a_failing_shard_is_named(tmp_path: Path, address: str) -> None:
     with pytest.raises(ShardFailed, match=r"(?s)shard bad failed:.*in fails.*KeyError: 'a reason'"):
         on_cluster([Shard("good", digest, (1, 0.0, "")), Shard("bad", fails, (), ("good",))], tmp_path, address)
-    assert Store(tmp_path, "an identity", True).has("good")
+    assert ShardResults(tmp_path, "an identity", True).has("good")
 
 
 def test_other_code_is_refused(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +82,7 @@ def test_a_worker_of_several_threads_runs_one_shard_at_a_time(tmp_path: Path) ->
         assert len(on_cluster(shards, tmp_path / "results", running.scheduler_address)) == 10
 
 
-def test_without_workers_it_waits_and_ctrl_c_leaves(tmp_path: Path) -> None:
+def test_waits_for_workers_until_ctrl_c(tmp_path: Path) -> None:
     with LocalCluster(n_workers=0, processes=True, dashboard_address=":0") as running:
         said: list[str] = []
 
@@ -92,11 +92,11 @@ def test_without_workers_it_waits_and_ctrl_c_leaves(tmp_path: Path) -> None:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt), cluster(running.scheduler_address) as workers:
-            run(graph(), Store(tmp_path, "an identity", False), workers, tell)
+            run(graph(), ShardResults(tmp_path, "an identity", False), workers, tell)
     assert said[1].endswith("so far, no workers yet")
 
 
-def test_a_lost_scheduler_is_an_error_and_the_run_goes_on_elsewhere(tmp_path: Path) -> None:
+def test_a_lost_scheduler_is_an_error_and_the_run_continues_elsewhere(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import tests.generate.test_dask as t; t.serve()"]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True)
     over = threading.Event()
@@ -123,7 +123,7 @@ def test_a_lost_scheduler_is_an_error_and_the_run_goes_on_elsewhere(tmp_path: Pa
 
 
 def serve() -> None:
-    """A scheduler and a worker that are killed together."""
+    """Start a scheduler and a worker, which are killed together."""
     with LocalCluster(n_workers=1, processes=True, threads_per_worker=1, dashboard_address=":0") as running:
         print(running.scheduler_address, flush=True)  # noqa: T201 - to the test
         time.sleep(600)

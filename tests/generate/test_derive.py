@@ -1,4 +1,4 @@
-"""Derivations: what is found, that every step is one, and that nothing false is ever derived."""
+"""Derivations: they are found, every step is valid, and no false equation is derived."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 import pytest
 
 from superopt.cli.default_signatures import default_signatures
-from superopt.generate.conjectures.equation import Equation
+from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.derive import (
     DERIVED,
     NO_INSTANCE,
@@ -55,7 +55,7 @@ T = "Transpose[perm=[1, 0]]"
 
 
 def deriver(*rules: str, most: int = 20_000) -> Deriver:
-    """By certificates made on the spot."""
+    """Return a deriver whose rules are certified here."""
     parsed = [parse_rule(rule) for rule in rules]
     certificates = {rule: certificate(rule) for rule in parsed}
     return Deriver(parsed, CertificateCheck(parsed, certificates), most)
@@ -85,7 +85,7 @@ def sides(text: str, types: Mapping[str, TensorType] = SQUARE) -> tuple[tuple[Te
 
 
 def check(lhs: tuple[Term, ...], rhs: tuple[Term, ...], steps: Iterable[DerivationStep]) -> None:
-    """Every step is an instance of its rule, in its direction, and takes one graph to the next."""
+    """Assert that every step is an instance of its rule, in its direction, and leads from one graph to the next."""
     here = normal(lhs)
     for step in steps:
         left, right = (step.old, step.new) if step.forward else (step.new, step.old)
@@ -121,7 +121,7 @@ def is_instance(rule: Rule, left: tuple[Term, ...], right: tuple[Term, ...]) -> 
         (f"a = {T}({T}({T}({T}(a))))", 2),
         ("MatMul(MatMul(MatMul(a, b), c), d) = MatMul(a, MatMul(b, MatMul(c, d)))", 2),
         ("Zeros[shape=[3, 3]] = Sub(MatMul(a, MatMul(b, c)), MatMul(MatMul(a, b), c))", 2),
-        (f"Mul({T}({T}(a)), Relu({T}({T}(a)))) = Mul(a, Relu(a))", 1),  # one value at two places
+        (f"Mul({T}({T}(a)), Relu({T}({T}(a)))) = Mul(a, Relu(a))", 1),  # one value that occurs twice
         ("(MatMul(MatMul(a, b), c), Relu(d)) = (MatMul(a, MatMul(b, c)), Relu(d))", 1),
     ],
 )
@@ -152,18 +152,18 @@ def test_not_derived(few: Deriver, equation: str) -> None:
     assert few.derive(*sides(equation)) is None
 
 
-def test_directions_are_told(few: Deriver) -> None:
+def test_steps_state_their_direction(few: Deriver) -> None:
     for text, directions in (
         ("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", [True]),
         ("MatMul(a, MatMul(b, c)) = MatMul(MatMul(a, b), c)", [False]),
-        ("Zeros[shape=[3, 3]] = Sub(a, a)", [False]),  # found from the right only: the zeros do not say of what
+        ("Zeros[shape=[3, 3]] = Sub(a, a)", [False]),  # found from the right only: the zeros do not determine a
         (f"{T}({T}(a)) = Add(a, Sub(b, b))", None),
     ):
         found = few.derive(*sides(text))
         assert (None if found is None else [step.forward for step in found]) == directions
 
 
-def test_what_assumes_a_defined_left_side_is_not_used_backwards() -> None:
+def test_a_rule_that_assumes_a_defined_left_side_is_not_reversed() -> None:
     one_way = deriver("Mul(Div(x, y), y) = x @ x[_,_] y[_,_]")
     lhs, rhs = sides("Relu(Mul(Div(a, b), b)) = Relu(a)")
     assert one_way.derive(lhs, rhs) is not None
@@ -172,7 +172,7 @@ def test_what_assumes_a_defined_left_side_is_not_used_backwards() -> None:
     assert one_way.derive(*between) is None
 
 
-def test_a_certificate_speaks_for_its_signatures_only(few: Deriver) -> None:
+def test_a_certificate_covers_its_signatures_only(few: Deriver) -> None:
     ranks = {name: tensor(2, 3, 3) for name in "abc"}
     lhs, rhs = sides("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", ranks)
     assert few.derive(lhs, rhs) is None
@@ -217,7 +217,7 @@ def test_steps_of_several_outputs_are_counted_together(few: Deriver) -> None:
     assert few.derive(lhs, rhs, 1) is None
 
 
-def test_no_graph_between_fails_the_test_that_is_given(few: Deriver) -> None:
+def test_graphs_of_a_derivation_pass_the_given_test(few: Deriver) -> None:
     lhs, rhs = sides("MatMul(MatMul(MatMul(a, b), c), d) = MatMul(a, MatMul(b, MatMul(c, d)))")
     found = few.derive(lhs, rhs)
     assert found is not None
@@ -250,11 +250,11 @@ def minimiser(*rules: str) -> Minimiser:
     return made
 
 
-def equation(text: str) -> Equation:
-    return Equation(*sides(text, {v.name: tensor(*v.shape) for v in MATRICES.variables}), MATRICES)
+def equation(text: str) -> GroundEquation:
+    return GroundEquation(*sides(text, {v.name: tensor(*v.shape) for v in MATRICES.variables}), MATRICES)
 
 
-def test_what_merges_products_is_kept_though_both_halves_follow() -> None:
+def test_a_merge_of_products_is_kept_though_both_halves_follow() -> None:
     halves = [
         "Split[axis=i, split=n](Concat[axis=i](x, y)).0 = x",
         "Split[axis=i, split=n](Concat[axis=i](x, y)).1 = y",
@@ -275,7 +275,7 @@ def test_two_graphs_that_lead_down_to_one_need_no_rule() -> None:
     assert not collapsing.derivable(equation("Neg(Add(Sub(a, b), b)) = Neg(Add(Sub(b, c), c))"))
 
 
-def test_rules_come_and_go() -> None:
+def test_rules_are_added_and_removed() -> None:
     equation = sides(f"MatMul(MatMul(a, b), {T}({T}(c))) = MatMul(a, MatMul(b, c))")
     rules = [parse_rule(rule) for rule in (ASSOCIATIVE, TWICE)]
     growing = Deriver([], FingerprintCheck(Evaluator(0)))
@@ -292,7 +292,7 @@ def test_rules_come_and_go() -> None:
     assert growing.derive(*equation) is not None
 
 
-def test_what_was_asked_before_does_not_matter(few: Deriver) -> None:
+def test_earlier_searches_do_not_change_results(few: Deriver) -> None:
     lhs, rhs = sides("MatMul(MatMul(MatMul(a, b), c), d) = MatMul(a, MatMul(b, MatMul(c, d)))")
     for _ in range(2):
         first, second = (deriver(*RULES).derive(lhs, rhs) for _ in range(2))
@@ -316,7 +316,7 @@ def test_steepest_descent() -> None:
     )
 
 
-def test_instances_have_different_sizes_where_they_may() -> None:
+def test_instances_have_different_sizes_if_possible() -> None:
     rule = parse_rule(ASSOCIATIVE)
     one, other = instances(rule, rule.signatures[0])
     for made in (one, other):
@@ -341,7 +341,7 @@ def test_instances_have_different_sizes_where_they_may() -> None:
         ),
     ],
 )  # fmt: skip
-def test_instances_are_found_where_there_are_any(rule: str, count: int) -> None:
+def test_number_of_instances(rule: str, count: int) -> None:
     parsed = parse_rule(rule)
     made = instances(parsed, parsed.signatures[0])
     assert len(made) == count
@@ -381,7 +381,7 @@ def test_nothing_false_follows_from_shipped_rules(shipped: Deriver, name: str) -
         shipped.forget()
 
 
-def test_much_of_what_others_publish_follows_from_shipped_rules(shipped: Deriver) -> None:
+def test_most_published_rules_of_others_follow_from_shipped_rules(shipped: Deriver) -> None:
     outcomes = []
     for rule in load_rules(FOREIGN / "tensat.true.rules"):
         found = consequence(shipped, rule, rule.signatures)

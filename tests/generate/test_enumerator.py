@@ -34,7 +34,7 @@ MATRICES = Family(
 
 
 def _every_graph(family: Family, operators: int) -> dict[int, list[Term]]:
-    """All graphs by number of operators, one at a time; shared subgraphs count as often as they are used."""
+    """Return all graphs by number of operators, built one at a time. A shared subgraph counts once for each use."""
     evaluator = Evaluator(0)
     state = enumerate_family(family, evaluator, operators=1)
     levels: dict[int, list[Term]] = {0: list(state.classes.leaves)}
@@ -69,8 +69,8 @@ def test_products_are_exact() -> None:
 
 
 @pytest.mark.parametrize("number", range(len(FAMILIES)), ids=lambda k: f"{k}-{FAMILIES[k].name}")
-def test_fingerprints_without_values_are_those_of_the_values(number: int) -> None:
-    """The forms of `forms` on blocks of every family against values computed by the kernels."""
+def test_linear_fingerprints_equal_fingerprints_of_values(number: int) -> None:
+    """Blocks of every family: fingerprints by matrix products against fingerprints of computed values."""
     evaluator = Evaluator(0)
     worker = _Enumerator(FAMILIES[number], evaluator, (0, 1), 1 << 30)
     worker.run(1)
@@ -94,9 +94,12 @@ def test_the_enumeration_has_a_class_for_every_graph() -> None:
             assert state.classes.lookup(shape, np.array([key], np.uint64))[0] >= 0, term
 
 
-def test_what_is_left_explains_all_equal_graphs() -> None:
-    """Conjectures are few, and every pair of equal graphs follows from them, but for laws of a doubled operand (as
-    MatMul(Add(a, a), b) = MatMul(a, Add(b, b))), which are left out as special cases."""
+def test_conjectures_explain_all_equal_graphs() -> None:
+    """Conjectures are few, and every pair of equal graphs follows from them.
+
+    Except for rules of a doubled operand, such as MatMul(Add(a, a), b) = MatMul(a, Add(b, b)), which are left out as
+    special cases.
+    """
     evaluator = Evaluator(0)
     rules = [Rule(e.lhs, e.rhs) for e in conjectures(enumerate_family(MATRICES, evaluator, operators=2), evaluator)]
     assert len(rules) < 20
@@ -118,8 +121,8 @@ def _untyped(terms: tuple[Term, ...]) -> tuple[Term, ...]:
     return parse_terms(show_terms(terms))
 
 
-def test_graphs_up_to_renaming_stand_for_all_graphs() -> None:
-    """Renaming the variables of what is enumerated gives every graph of the block."""
+def test_renaming_gives_all_graphs() -> None:
+    """Renaming the variables of the enumerated graphs gives every graph of the block."""
     family = Family("f", (*inputs("a b c", (2, 2)), *inputs("s", ())), (Use("MatMul"), Use("Mul", slots=("*", "s"))), 3)
     worker = _Enumerator(family, Evaluator(0), (0, 1), 1 << 30)
     worker.run(2)
@@ -160,7 +163,7 @@ def test_parts_and_memory_change_nothing(operators: int) -> None:
     )
     whole = _found(family, operators, [(0, 1)], None)
     assert whole
-    assert _found(family, operators, [(k, 3) for k in range(3)], None) >= whole  # some pairs in two namings
+    assert _found(family, operators, [(k, 3) for k in range(3)], None) >= whole  # some pairs occur with two namings
     assert _found(family, operators, [(0, 1)], 20_000) == whole
 
 
@@ -182,5 +185,5 @@ def _named_in_order(text: str) -> str:
 def test_closed_form_constants_and_weights_are_leaves() -> None:
     family = Family("f", inputs("x", (2, 2)), (Use("MatMul"),), 1, constants=(("Eye", {"n": 2}), ("Eye", {"n": 2})))
     state = enumerate_family(family, Evaluator(0))
-    assert [t.op for t in state.classes.leaves] == ["Var", "Eye"]  # the second one is the same
+    assert [t.op for t in state.classes.leaves] == ["Var", "Eye"]  # the second Eye is the same
     assert {t.op for e in conjectures(state, Evaluator(0)) for t in topological(e.lhs)} == {"Var", "Eye", "MatMul"}

@@ -1,4 +1,4 @@
-"""Laws of two alike operands as laws of n: what they say, which are none, and that all of them are proven."""
+"""Rules of two operands extended to n: which rules can be, to which rules, and that all extensions are proven."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import pytest
 
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.sampling_check import SamplingCheck
+from superopt.generate.prove.more_operands import extensions
 from superopt.generate.prove.shipped_signatures import variations
-from superopt.generate.prove.variadic_rules import extensions
 from superopt.ir.notation import parse_rule, parse_terms, show_rule, show_signature, show_terms
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule, Signature
@@ -133,7 +133,7 @@ def check() -> SamplingCheck:
 
 
 @pytest.mark.parametrize(("two", "three"), _LAWS.values(), ids=list(_LAWS))
-def test_law_of_three(two: str, three: str, check: SamplingCheck) -> None:
+def test_rule_of_three_operands(two: str, three: str, check: SamplingCheck) -> None:
     schema = extended(parse_rule(two), 3)
     assert schema is not None
     assert f"{show_rule(schema.rule)} @ {show_signature(schema.base)}" == three
@@ -142,7 +142,7 @@ def test_law_of_three(two: str, three: str, check: SamplingCheck) -> None:
     assert isinstance(decide(schema.rule, schema.base), Proved)
 
 
-def test_element_types_go_along() -> None:
+def test_element_types_are_extended() -> None:
     schema = extended(
         parse_rule(
             "Concat[axis=-1](Where(k, a, s), Where(m, b, s)) = Where(Concat[axis=-1](k, m), Concat[axis=-1](a, b), s)"
@@ -157,11 +157,11 @@ def test_element_types_go_along() -> None:
 
 
 @pytest.mark.parametrize("text", _NONE.values(), ids=list(_NONE))
-def test_not_of_two_alike(text: str) -> None:
+def test_rules_without_extension(text: str) -> None:
     assert extended(parse_rule(text), 3) is None
 
 
-def test_shipped_laws_of_two_are_themselves() -> None:
+def test_shipped_rules_of_two_operands_are_unchanged() -> None:
     laws = [(rule, two) for rule in load_rules() if (two := extended(rule, 2)) is not None]
     assert laws
     for rule, two in laws:
@@ -192,12 +192,12 @@ def test_extensions_are_proven_at_three_and_four(check: SamplingCheck) -> None:
     ]
     assert len({schema.rule.id for schema in found}) == len(found)
     for schema in found:
-        assert list(variations(schema, "matrix"))  # what the pipeline proves further
+        assert list(variations(schema, "matrix"))  # the pipeline proves these signatures
 
 
-def test_what_is_false_or_not_proven_is_left_out(check: SamplingCheck) -> None:
+def test_false_or_unproven_extensions_are_left_out(check: SamplingCheck) -> None:
     absorbed = parse_rule("Sum(x, y) = Add(x, Add(y, Zeros[shape=y.shape])) @ x[_] y[_]")
-    false = parse_rule("Max(x, y) = Sub(Add(x, y), Min(x, y)) @ x[_] y[_]")  # of three, the middle one is left too
+    false = parse_rule("Max(x, y) = Sub(Add(x, y), Min(x, y)) @ x[_] y[_]")  # false for three operands
     assert extended(absorbed, 3) is None
     assert extended(false, 3) is not None
     assert list(extensions([schema_of(false)], check, decide)) == []

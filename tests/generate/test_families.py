@@ -1,4 +1,4 @@
-"""Laws that models need come out of single families of the grammar, as they are written here."""
+"""Rules that models need, found by the families that are there for them."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _ONE, _PAIRED, _GROUPED = (_CONV.format(g=g) for g in ("1", "g // 2", "g"))
 
 
 def _with_input(families: Sequence[Family], *names: str) -> list[Family]:
-    """Those with exactly these inputs."""
+    """Return the families with exactly these inputs."""
     return [family for family in families if {variable.name for variable in family.variables} == set(names)]
 
 
-# name -> (families, rules that come out of them)
-_LAWS: dict[str, tuple[Sequence[Family], tuple[str, ...]]] = {
+# name -> (families, rules that they must give)
+_EXPECTED: dict[str, tuple[Sequence[Family], tuple[str, ...]]] = {
     "two groups as one": (
         GROUPED,
         (f"{_PAIRED}(x, {_WIDENED}) = {_GROUPED}(x, w)", f"{_PAIRED}(x, {_WIDENED}, b) = {_GROUPED}(x, w, b)"),
@@ -110,12 +110,12 @@ _LAWS: dict[str, tuple[Sequence[Family], tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize("name", _LAWS)
-def test_a_family_gives_the_law(name: str, tmp_path: Path) -> None:
-    families, laws = _LAWS[name]
+@pytest.mark.parametrize("name", _EXPECTED)
+def test_a_family_gives_the_rules(name: str, tmp_path: Path) -> None:
+    families, expected = _EXPECTED[name]
     generate(tmp_path / "rules", families=families)
     found = [rule for path in (tmp_path / "rules").glob("*.rules") for rule in parse_rules(path.read_text(), path.name)]
     ids = {known for rule in found for known in (rule.id, rule.reversed().id)}
-    for law in laws:
-        (rule,) = parse_rules(law)
-        assert rule.id in ids, law
+    for text in expected:
+        (rule,) = parse_rules(text)
+        assert rule.id in ids, text

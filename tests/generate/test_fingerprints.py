@@ -1,5 +1,4 @@
-"""Fingerprints: equal terms have equal ones, different terms do not, and nothing but names, shapes and seeds bears on
-them."""
+"""Fingerprints: equal terms have equal ones, different terms do not; they depend on names, shapes and seeds only."""
 
 from __future__ import annotations
 

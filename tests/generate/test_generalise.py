@@ -1,10 +1,10 @@
-"""What becomes of attributes: the most general rule is found, and no more general one."""
+"""Generalisation of attributes: the most general rule is found, and no false one."""
 
 from __future__ import annotations
 
 import pytest
 
-from superopt.generate.conjectures.equation import Equation
+from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.equation_to_rule import generalise
 from superopt.generate.generalise.sampling_check import SamplingCheck
@@ -88,7 +88,7 @@ def test_rule(name: str) -> None:
     variables = tuple(Variable(v, shape, v, v.isupper()) for v, shape in shapes.items())
     family = Family("x", variables, (), 2, variation="conv" if len(shapes["x"]) == 4 else "")
     evaluator = Evaluator(0)
-    equation = Equation(parse_terms(left, types), parse_terms(right, types), family)
+    equation = GroundEquation(parse_terms(left, types), parse_terms(right, types), family)
     found = generalise(equation, SamplingCheck(evaluator, 0))
     assert found is not None
     assert show_rule(found.rule) == rule

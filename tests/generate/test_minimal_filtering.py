@@ -1,4 +1,4 @@
-"""Minimal filtering: its matrices, the laws that they give, and the sums over tables of numbers that prove them."""
+"""Minimal filtering: its matrices, the rules that they give, and the sums over tables of numbers that prove them."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def test_the_smallest_tile_is_proven_for_all_sizes_and_pads() -> None:
 
 
 @pytest.mark.parametrize("position", [0, 3, 7])
-def test_another_number_is_no_law(position: int) -> None:
-    """Neither by fingerprints nor for the prover."""
+def test_a_changed_coefficient_is_refuted(position: int) -> None:
+    """Both fingerprints and the prover refuse it."""
     rule = _smallest()
     seen: list[Term] = []
 

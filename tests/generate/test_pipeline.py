@@ -1,4 +1,4 @@
-"""Enumeration, generalisation, minimising and writing, on grammars small enough to know what must come out."""
+"""Enumeration, generalisation, minimisation and the files, on grammars small enough to know the result."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from superopt.generate import generate
 from superopt.generate.conjectures.equal_pairs import conjectures
-from superopt.generate.conjectures.equation import Equation
+from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.enumeration.enumerator import enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.equation_to_rule import generalise
@@ -53,10 +53,10 @@ LINEAR = Family(
 )
 
 
-def _equation(family: Family, text: str) -> Equation:
+def _equation(family: Family, text: str) -> GroundEquation:
     types = {v.name: tensor(*v.shape) for v in family.variables}
     left, right = text.split(" = ")
-    return Equation(parse_terms(left, types), parse_terms(right, types), family)
+    return GroundEquation(parse_terms(left, types), parse_terms(right, types), family)
 
 
 def test_every_graph_is_counted_once_and_equal_graphs_share_a_class() -> None:
@@ -128,11 +128,11 @@ def test_literals_become_variables_and_sizes(text: str, expected: str) -> None:
     "text",
     [
         "Transpose[perm=[1, 0]](a) = a",
-        "Sub(a, a) = Sub(b, b)",  # each side has a variable that the other lacks: it cannot be applied
+        "Sub(a, a) = Sub(b, b)",  # each side has a variable that the other lacks: the equation cannot be applied
         "Concat[axis=-1](a, b) = Concat[axis=-1](b, a)",
     ],
 )
-def test_what_is_no_law_is_not_generalised(text: str) -> None:
+def test_accidental_equations_are_not_generalised(text: str) -> None:
     assert generalise(_equation(MATRICES, text), SamplingCheck(Evaluator(0), 0)) is None
 
 
@@ -162,7 +162,7 @@ def test_derivable_equations_are_recognised() -> None:
         assert not minimiser.derivable(_equation(MATRICES, text)), text
 
 
-def test_a_derivation_that_leads_uphill_does_not_count() -> None:
+def test_a_derivation_that_raises_the_cost_does_not_count() -> None:
     conv = "Conv[dilations=[1, 1], group=1, pads=[{0}, {0}, {0}, {0}], strides=[1, 1]]"
     small, large, pad = conv.format(0), conv.format(1), "Pad[pads=[0, 0, 1, 1, 0, 0, 1, 1], value=0.0]"
     minimiser = Minimiser(Evaluator(0))
@@ -199,25 +199,25 @@ _SIDE_BY_SIDE = Family(
 )
 
 
-def test_where_either_side_may_be_faster_each_is_found_from_the_other() -> None:
+def test_if_either_side_may_be_faster_each_is_found_from_the_other() -> None:
     merging = f"Add({_SUM}(x, w), {_SUM}(y, u, b)) = {_SUM}(Concat[axis=-3](x, y), Concat[axis=-3](w, u), b)"
     joined = "Concat[axis=i](Split[axis=i, split=n](x).0, Split[axis=i, split=n](x).1) = x"
     minimiser = Minimiser(Evaluator(0))
     for rule in (merging, joined):
         minimiser.add(parse_rule(rule))
     parts = "Split[axis=-3, split=[2, 2]](w)"
-    law = f"Add({_SUM}(x, {parts}.0), {_SUM}(y, {parts}.1, b)) = {_SUM}(Concat[axis=-3](x, y), w, b)"
-    equation = _equation(_SIDE_BY_SIDE, law)
+    rule = f"Add({_SUM}(x, {parts}.0), {_SUM}(y, {parts}.1, b)) = {_SUM}(Concat[axis=-3](x, y), w, b)"
+    equation = _equation(_SIDE_BY_SIDE, rule)
     (apart, one), (back, _) = minimiser.directions(equation)
     assert back == one
     assert minimiser.is_found(apart, one, equation.weights)
     assert not minimiser.is_found(one, apart, equation.weights)
     assert not minimiser.derivable(equation)
-    minimiser.add(parse_rule(law.replace("[2, 2]](w)", "[x.shape[1], y.shape[1]]](w)")))
+    minimiser.add(parse_rule(rule.replace("[2, 2]](w)", "[x.shape[1], y.shape[1]]](w)")))
     assert minimiser.derivable(equation)
 
 
-def test_a_large_law_that_saves_products_is_found_downhill_only() -> None:
+def test_a_large_rule_that_saves_products_is_derived_downhill_only() -> None:
     family = Family(
         "f",
         (
@@ -237,7 +237,7 @@ def test_a_large_law_that_saves_products_is_found_downhill_only() -> None:
     beside = _equation(family, f"Add(b, {low_rank}) = Add(b, MatMul(x, Add(w, MatMul(u, t))))")
     assert minimiser.derivable(beside)
     between = "Add(Add(b, MatMul(x, w)), MatMul(MatMul(x, u), t)) = Add(b, MatMul(x, Add(w, MatMul(u, t))))"
-    assert not minimiser.derivable(_equation(family, between))  # an operand must be moved first, which gains nothing
+    assert not minimiser.derivable(_equation(family, between))  # an operand must be moved first, which saves nothing
     minimiser.add(parse_rule(between))
     assert minimiser.derivable(_equation(family, between))
 
@@ -251,14 +251,14 @@ def test_another_form_of_a_known_result_is_dropped() -> None:
     assert (prover.counts.proved, prover.counts.weak) == (1, 1)
 
 
-def test_costs_count_what_runs() -> None:
+def test_costs_count_operators_at_inference() -> None:
     types = {"x": tensor(2, 3), "w": tensor(3, 4), "u": tensor(3, 4)}
     (merged,) = parse_terms("MatMul(x, Add(w, u))", types)
     assert cost((merged,), frozenset("wu")) == EnumerationCost(2 * 4 * 3, 8.0 + 2 * 4)
     assert cost((merged,), frozenset()).other == cost((merged,), frozenset("wu")).other + 8.0 + 3 * 4
 
 
-def test_large_laws_without_gain_are_weak() -> None:
+def test_large_rules_without_gain_are_weak() -> None:
     assert is_weak(_equation(MATRICES, "Add(a, Add(b, b)) = Add(b, Add(a, b))"))
     assert not is_weak(_equation(MATRICES, "Add(a, Add(b, c)) = Add(b, Add(a, c))"))
     assert not is_weak(_equation(MATRICES, "Add(MatMul(a, b), MatMul(a, c)) = MatMul(a, Add(b, c))"))
@@ -271,13 +271,13 @@ def test_rules_that_match_unfolded_weights_only_are_not_usable() -> None:
 
 
 def test_rules_that_nothing_matches_are_not_usable() -> None:
-    # Whose shape an attribute is, is known when the variable is bound, and no match waits for that.
+    # The shape of a variable is known when it is bound, and no match waits for that.
     assert is_usable(parse_rule("Sub(a, a) = Zeros[shape=a.shape]"), frozenset())
     norm = "BatchNormalization[epsilon=e](a, Zeros[shape=t.shape], {}, m, v)"
     assert not is_usable(parse_rule(f"Add({norm.format('t')}, t) = {norm.format('Add(t, t)')}"), frozenset())
 
 
-def test_functions_of_the_runtime_are_no_way_between_standard_operators() -> None:
+def test_runtime_functions_are_not_steps_between_standard_operators() -> None:
     minimiser = Minimiser(Evaluator(0))
     fused = "FusedMatMul[alpha=1.0, transA={}, transB={}]"
     minimiser.add(parse_rule(f"MatMul(Transpose[perm=p](a), b) = {fused.format(1, 0)}(a, b)"))
@@ -288,18 +288,18 @@ def test_functions_of_the_runtime_are_no_way_between_standard_operators() -> Non
     assert minimiser.derivable(_equation(MATRICES, f"{turned} = {fused.format(1, 1)}(b, a)"))
 
 
-def test_a_trial_finds_sizes_and_tells_laws_from_others() -> None:
+def test_a_sampling_check_finds_sizes_and_refutes_false_rules() -> None:
     check = SamplingCheck(Evaluator(0), 0)
-    law = parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_] | a[_] b[_,_] c[_]")
-    assert [check.holds(law, s) for s in law.signatures] == [True, True]
+    rule = parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_] | a[_] b[_,_] c[_]")
+    assert [check.holds(rule, s) for s in rule.signatures] == [True, True]
     wrong = parse_rule("MatMul(a, b) = MatMul(b, a) @ a[_,_] b[_,_] | a[] b[_,_]")
     assert [check.holds(wrong, s) for s in wrong.signatures] == [False, None]
-    assert free_size_count(law, law.signatures[0]) == 4
+    assert free_size_count(rule, rule.signatures[0]) == 4
     squeeze = parse_rule("Squeeze[axes=[-1]](a) = ReduceSum[axes=[-1], keepdims=0](a) @ a[_,_]")
     assert pinned(squeeze, squeeze.signatures[0]).shapes == (("a", (None, 1)),)
 
 
-def test_a_tiny_grammar_gives_the_textbook_laws(tmp_path: Path) -> None:
+def test_a_tiny_grammar_gives_the_textbook_rules(tmp_path: Path) -> None:
     summary = generate(tmp_path, families=(MATRICES, LINEAR))
     rules = {show_rule(Rule(r.lhs, r.rhs)): r for r in parse_rules((tmp_path / "matrix.rules").read_text())}
     for text in (
@@ -344,7 +344,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     assert times[0].keys() == times[1].keys() == certified
 
 
-def test_what_the_prover_refuses_does_not_ship(tmp_path: Path) -> None:
+def test_refused_rules_do_not_ship(tmp_path: Path) -> None:
     def sceptic(rule: Rule, signature: Signature) -> Verdict:
         ops = {t.op for side in (rule.lhs, rule.rhs) for t in _below(side)}
         return Refuted("I do not like Add") if "Add" in ops else decide(rule, signature)
@@ -365,7 +365,7 @@ def _below(terms: tuple[Term, ...]) -> list[Term]:
     return found
 
 
-def test_progress_is_told(tmp_path: Path) -> None:
+def test_progress_is_reported(tmp_path: Path) -> None:
     told: list[str] = []
     generate(tmp_path, progress=told.append, families=(LINEAR,))
     assert any("conjectures" in message for message in told)

@@ -1,5 +1,5 @@
-"""The generator itself in several processes, within little memory, killed and resumed, and on a cluster that loses a
-worker: the same files."""
+"""The whole generator in several processes, in little memory, killed and resumed, and on a cluster that loses a worker:
+the same files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAMILIES = (
 
 
 def files(folder: Path) -> dict[str, bytes]:
-    """All that a run has written, but for the prover's times."""
+    """Return the files of a run, except for the times."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.name != "times.json"}
 
 
@@ -43,7 +43,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 
 def test_several_processes(tmp_path: Path, alone: dict[str, bytes]) -> None:
-    workers.code_hash.cache_clear()  # of a suite's beginning; a file may have been saved since
+    workers.code_hash.cache_clear()  # cached at the start of the suite; a source file may have been saved since
     generate(tmp_path / "rules", families=FAMILIES, jobs=2)
     assert files(tmp_path / "rules") == alone
 
@@ -54,7 +54,7 @@ def test_little_memory(tmp_path: Path, alone: dict[str, bytes]) -> None:
 
 
 def test_killed_and_resumed(tmp_path: Path, alone: dict[str, bytes]) -> None:
-    """SIGKILL whenever another few results are there, until a run comes to its end."""
+    """The run is killed each time a few more results exist, until it completes."""
     out = tmp_path / "rules"
     shards = tmp_path / "rules.shards"
     command = [sys.executable, "-c", f"import tests.generate.test_runs as t; t.resume({str(out)!r})"]
@@ -74,7 +74,7 @@ def test_killed_and_resumed(tmp_path: Path, alone: dict[str, bytes]) -> None:
 
 
 def results(shards: Path) -> int:
-    """How many there are; a run that ends takes the folder away, perhaps while one looks."""
+    """Return the number of results. A run that ends removes the folder, perhaps during the count."""
     try:
         return len(list(shards.rglob("*.result")))
     except FileNotFoundError:
@@ -82,7 +82,7 @@ def results(shards: Path) -> int:
 
 
 def resume(out: str) -> None:
-    """Goes on with a run."""
+    """Continue a run."""
     generate(out, families=FAMILIES, resume=True)
 
 

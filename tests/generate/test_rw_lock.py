@@ -1,4 +1,4 @@
-"""Who is to blame for lost workers of a cluster: what they die of also where it is alone on them."""
+"""The readers-writer lock, and the blame for lost workers of a cluster: only for a call that is alone on them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from superopt.generate.run.workers import WorkersError
 
 
 class Fragile:
-    """A cluster of one worker: "deadly" kills it, and with it the two calls that are there at first.
+    """A cluster of one worker: "deadly" kills it, and with it the other call that is there at first.
 
-    That both are there is waited for, so that nothing depends on time.
+    The test waits until both are there, so that nothing depends on time.
     """
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Fragile:
         self.both = threading.Barrier(2)
         self.calls = 0
         self.here: list[str] = []
-        self.again: list[list[str]] = []  # who was there when a call was made again
+        self.again: list[list[str]] = []  # calls in progress when a call was made again
 
     def submit(self, answer: Any, code: str, function: Any, arguments: tuple[str], named: Any, pure: bool) -> Any:
         (name,) = arguments
@@ -50,7 +50,7 @@ class Fragile:
         return Mock(result=result)
 
 
-def test_who_stood_beside_is_not_to_blame() -> None:
+def test_a_call_beside_a_deadly_one_is_not_blamed() -> None:
     client = Fragile()
     cluster = _Cluster(client, "nowhere")
     deadly, innocent = cluster.submit(str, "deadly"), cluster.submit(str, "innocent")
@@ -62,7 +62,7 @@ def test_who_stood_beside_is_not_to_blame() -> None:
     cluster.shutdown()
 
 
-def test_alone_is_alone_and_nobody_begins_before() -> None:
+def test_exclusive_access_excludes_and_goes_first() -> None:
     lock, order = RwLock(), list[str]()
 
     def alone() -> None:
@@ -85,7 +85,7 @@ def test_alone_is_alone_and_nobody_begins_before() -> None:
     assert order == ["early", "alone", "late"]
 
 
-def test_who_waits_leaves_when_all_is_stopped() -> None:
+def test_waiting_calls_are_cancelled_by_stop() -> None:
     lock = RwLock()
 
     def alone() -> None:

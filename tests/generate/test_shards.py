@@ -1,4 +1,4 @@
-"""Shards: the same bytes whoever runs them, however often the run is killed, and whatever is done to the files."""
+"""Shards: the same bytes for any workers, after any number of kills, and after any damage to the files."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from typing import Any
 
 import pytest
 
-from superopt.generate.run.processes import local
+from superopt.generate.run.local_workers import local
 from superopt.generate.run.progress import ProgressMeter, duration
+from superopt.generate.run.shard_results import ShardResults, StaleResults, StoreError
 from superopt.generate.run.shards import Shard, ShardFailed, run
-from superopt.generate.run.store import StaleResults, Store, StoreError
 from superopt.generate.run.workers import Workers, WorkersError
 from tests.support.paths import ROOT
 
 
 def digest(seed: int, pause: float, log: str, inputs: Mapping[str, bytes]) -> bytes:
-    """Bytes that depend on the seed and on every input."""
+    """Return bytes that depend on the seed and on every input."""
     time.sleep(pause)
     if log:
         with open(log, "a") as file:
@@ -45,7 +45,7 @@ def text(inputs: Mapping[str, bytes]) -> bytes:
 
 
 def dies(times: int, log: str, inputs: Mapping[str, bytes]) -> bytes:
-    """Kills its process so many times before it gives a result."""
+    """Kill the own process so many times before returning a result."""
     with open(log, "a") as file:
         file.write("x")
     if os.path.getsize(log) <= times:
@@ -54,7 +54,7 @@ def dies(times: int, log: str, inputs: Mapping[str, bytes]) -> bytes:
 
 
 def graph(pause: float = 0.0, log: str = "", size: int = 30) -> list[Shard]:
-    """Level upon level of shards, where each needs three of the level below; listed the wrong way round."""
+    """Return levels of shards, each of which needs three of the level below; the last level comes first."""
     shards = [
         Shard(
             f"level{k // 6}/shard-{k}",
@@ -73,15 +73,15 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def finish(shards: list[Shard], folder: Path, jobs: int = 1, resume: bool = False) -> tuple[dict[str, bytes], str]:
-    """The files after a run, and the last thing it said."""
+    """Run the shards; return the files and the last message."""
     said = [""]
     with local(jobs) as workers:
-        run(shards, Store(folder, "an identity", resume), workers, said.append)
+        run(shards, ShardResults(folder, "an identity", resume), workers, said.append)
     return contents(folder), said[-1]
 
 
 def main(folder: str, jobs: str, log: str, pause: str) -> None:
-    """What the runs that are killed run."""
+    """Main function of the runs that are killed."""
     finish(graph(float(pause), log), Path(folder), int(jobs), resume=True)
 
 
@@ -94,7 +94,7 @@ def start(folder: Path, jobs: int, log: Path, pause: float = 0.02) -> subprocess
 
 
 class Recorder(Workers):
-    """Holds what is submitted until it is asked for: the youngest is done first."""
+    """Holds submitted calls until they are released, the latest first."""
 
     count = 2
 
@@ -138,19 +138,19 @@ def test_the_same_bytes_from_processes(tmp_path: Path) -> None:
     assert said.startswith("shards done: 30 shards in ")
     together, _ = finish(graph(), tmp_path / "together", jobs=2)
     assert alone == together
-    assert len(alone) == 32  # and the manifest and the lock
-    # Not because nothing is computed:
-    assert Store(tmp_path / "alone", "an identity", True).result("level0/shard-3") == digest(3, 0, "", {})
+    assert len(alone) == 32  # including the manifest and the lock
+    # The results are computed, not constant:
+    assert ShardResults(tmp_path / "alone", "an identity", True).result("level0/shard-3") == digest(3, 0, "", {})
 
 
 def test_order(tmp_path: Path, recorder: Recorder) -> None:
     shards = graph()
-    run(shards, Store(tmp_path / "other", "an identity", False), recorder, lambda message: None)
+    run(shards, ShardResults(tmp_path / "other", "an identity", False), recorder, lambda message: None)
     assert recorder.most == 4 == recorder.room
     assert len(set(recorder.names)) == 30
     for shard in shards:
         assert all(recorder.names.index(need) < recorder.names.index(shard.name) for need in shard.needs)
-    # The longest first; where equal, as listed.
+    # The longest first; equal ones as listed.
     assert recorder.names[:4] == [f"level0/shard-{k}" for k in (5, 2, 4, 1)]
     assert contents(tmp_path / "other") == finish(shards, tmp_path / "usual")[0]
 
@@ -169,13 +169,13 @@ def test_killed_again_and_again(tmp_path: Path, jobs: int) -> None:
         time.sleep(rng.random() * 0.05)
         process.send_signal(signal.SIGKILL)
         process.communicate()
-        kept = sum(Store(folder, "an identity", True).has(shard.name) for shard in graph())
+        kept = sum(ShardResults(folder, "an identity", True).has(shard.name) for shard in graph())
         assert kept >= enough
         done = len(list(folder.rglob("*.result")))
     process = start(folder, jobs, log)
     assert (process.communicate()[1], process.returncode) == (b"", 0)
     assert contents(folder) == expected
-    # No more is run again than was under way; a process may finish its shard after its parent was killed.
+    # Only submitted shards are run again; a process may finish its shard after its parent was killed.
     assert 30 <= len(log.read_text().splitlines()) <= 30 + kills * 2 * jobs
 
 
@@ -205,7 +205,7 @@ def test_a_damaged_result_is_run_again(tmp_path: Path, damage: str) -> None:
         path.write_bytes(other.read_bytes())
     else:
         path.write_bytes({"truncated": content[:-1], "altered": b"?" + content[1:], "emptied": b""}[damage])
-    store = Store(tmp_path / "results", "an identity", True)
+    store = ShardResults(tmp_path / "results", "an identity", True)
     assert not store.has("level1/shard-7")
     with pytest.raises(StoreError, match=r"shard-7\.result: this result is missing or damaged; run again"):
         store.result("level1/shard-7")
@@ -215,7 +215,7 @@ def test_a_damaged_result_is_run_again(tmp_path: Path, damage: str) -> None:
     assert said.startswith("shards done: 30 shards, 29 of them kept in ")
 
 
-def test_what_a_killed_run_was_writing_is_overwritten(tmp_path: Path) -> None:
+def test_an_unfinished_file_is_overwritten(tmp_path: Path) -> None:
     whole, _ = finish(graph(), tmp_path / "results")
     path = tmp_path / "results" / "level1" / "shard-7.result"
     path.rename(f"{path}.unfinished")
@@ -225,40 +225,40 @@ def test_what_a_killed_run_was_writing_is_overwritten(tmp_path: Path) -> None:
 def test_another_identity_is_refused(tmp_path: Path) -> None:
     whole, _ = finish(graph(), tmp_path)
     with pytest.raises(StaleResults, match=r"another run .*; start over without --resume, or choose another folder"):
-        Store(tmp_path, "another identity", True)
+        ShardResults(tmp_path, "another identity", True)
     assert contents(tmp_path) == whole
-    # Not even where somebody edits the manifest.
+    # Not even if somebody edits the manifest.
     manifest = tmp_path / "manifest.json"
     manifest.write_text(manifest.read_text().replace("an identity", "another identity"))
-    assert not any(Store(tmp_path, "another identity", True).has(shard.name) for shard in graph())
+    assert not any(ShardResults(tmp_path, "another identity", True).has(shard.name) for shard in graph())
 
 
 def test_starting_over_removes_the_results_only(tmp_path: Path) -> None:
     finish(graph(), tmp_path)
     (tmp_path / "level1" / "notes.txt").write_text("mine")
     (tmp_path / "level2" / "shard-13.result.unfinished").write_text("torn")
-    Store(tmp_path, "another identity", False)
+    ShardResults(tmp_path, "another identity", False)
     assert sorted(contents(tmp_path)) == ["level1/notes.txt", "lock", "manifest.json"]
     assert not (tmp_path / "level2").exists()
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"name": "a manifest of something else"}'])
 @pytest.mark.parametrize("resume", [False, True])
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path, content: str, resume: bool) -> None:
+def test_a_foreign_folder_is_left_unchanged(tmp_path: Path, content: str, resume: bool) -> None:
     (tmp_path / "manifest.json").write_text(content)
     (tmp_path / "a.result").write_text("mine")
     with pytest.raises(StoreError, match="choose another folder"):
-        Store(tmp_path, "an identity", resume)
+        ShardResults(tmp_path, "an identity", resume)
     assert (tmp_path / "a.result").read_text() == "mine"
     assert (tmp_path / "manifest.json").read_text() == content
 
 
 def test_one_run_at_a_time(tmp_path: Path) -> None:
-    store = Store(tmp_path, "an identity", False)
+    store = ShardResults(tmp_path, "an identity", False)
     for resume in (True, False):
         with store.in_use(), pytest.raises(StoreError, match="another run uses this folder"):
-            Store(tmp_path, "an identity", resume)
-    Store(tmp_path, "an identity", True)
+            ShardResults(tmp_path, "an identity", resume)
+    ShardResults(tmp_path, "an identity", True)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -266,7 +266,7 @@ def test_a_failing_shard_is_named_and_the_others_stay(tmp_path: Path, jobs: int)
     shards = [Shard("good", digest, (1, 0.0, ""), work=9.0), Shard("after", digest, (1, 0.0, ""), ("bad",))]
     with pytest.raises(ShardFailed, match=r"(?s)shard bad failed:.*in fails.*KeyError: 'a reason'"):
         finish([*shards, Shard("bad", fails, (), ("good",))], tmp_path, jobs)
-    assert Store(tmp_path, "an identity", True).has("good")
+    assert ShardResults(tmp_path, "an identity", True).has("good")
     _, said = finish([*shards, Shard("bad", digest, (2, 0.0, ""), ("good",))], tmp_path, jobs, resume=True)
     assert "3 shards, 1 of them kept" in said
 
@@ -276,7 +276,7 @@ def test_results_are_bytes(tmp_path: Path) -> None:
         finish([Shard("wrong", text)], tmp_path)
 
 
-def test_what_cannot_travel_is_an_error(tmp_path: Path) -> None:
+def test_an_unpicklable_shard_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ShardFailed, match=r"(?s)shard wrong failed:.*pickle"):
         finish([Shard("wrong", lambda inputs: b"")], tmp_path, jobs=2)
 
@@ -289,7 +289,7 @@ def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
     assert found.items() > finish(graph(), tmp_path / "alone")[0].items()
 
 
-def test_what_kills_every_process_is_named(tmp_path: Path) -> None:
+def test_a_shard_that_kills_every_process_is_named(tmp_path: Path) -> None:
     shards = [Shard("deadly", dies, (99, str(tmp_path / "log")))]
     with pytest.raises(WorkersError, match="shard deadly: its process died 3 times, at last by SIGKILL"):
         finish(shards, tmp_path / "results", jobs=2)
@@ -309,7 +309,7 @@ def test_needs(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "/a", "a/", "../a", "a//b", ".a", "a b", "a\\b"])
-def test_names_are_names_of_files(name: str) -> None:
+def test_shard_names_are_file_names(name: str) -> None:
     with pytest.raises(ValueError, match="cannot name a file"):
         Shard(name, fails)
 

@@ -1,4 +1,4 @@
-"""The rule set that ships: what is in it, and that the generator makes it from nothing."""
+"""The shipped rules: expected rules are there, and the generator produces the files."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ _EXPECTED: Mapping[str, tuple[str, str, Mapping[str, tuple[int, ...]]]] = {
         "MatMul(Concat[axis=-1](a, c), Concat[axis=-2](b, d))",
         {"a": (2, 3), "b": (3, 4), "c": (2, 5), "d": (5, 4)},
     ),
-    # With what undoes a Transpose: MatMul of transposes.
+    # MatMul of transposes follows by undoing a Transpose.
     "a transposed MatMul": (
         "MatMul(Transpose[perm=[1, 0]](b), a)",
         "Transpose[perm=[1, 0]](MatMul(Transpose[perm=[1, 0]](a), b))",
@@ -148,7 +148,7 @@ _EXPECTED: Mapping[str, tuple[str, str, Mapping[str, tuple[int, ...]]]] = {
         f"Split[axis=-3, split=[6, 6]]({_conv(s=2)}(x, Concat[axis=-4](w, u), Concat[axis=-1](b, c))).1)",
         {**_IMAGE, **_KERNELS},
     ),
-    # One law adds kernels of all sizes, the smaller one padded; of kernels of one size, by nothing.
+    # One rule adds kernels of all sizes by padding the smaller one; kernels of one size are padded by 0.
     "a sum of Convs": (
         f"Add({_conv()}(x, w), {_conv()}(x, u))",
         f"{_conv()}(x, Add({_UNPADDED}(w), u))",
@@ -211,12 +211,12 @@ _EXPECTED: Mapping[str, tuple[str, str, Mapping[str, tuple[int, ...]]]] = {
 
 
 def _holds_here(rule: Rule, variant: Rule, bindings: Bindings) -> bool:
-    """Whether the kernel allows the step: at a shipped signature, or at one proven on the spot."""
+    """Return True if the kernel allows the step: at a shipped signature, or at one that is proven now."""
     return BOOK.check(rule, bindings) is not None or BOOK.check(variant, bindings) is not None
 
 
 def _one_step(left: tuple[Term, ...], right: tuple[Term, ...]) -> Rule | None:
-    """The shipped rule that makes `right` of `left`, anywhere in it, up to the order of commutative operands."""
+    """Return the shipped rule that rewrites `left`, at any place, to `right`, up to the order of operands."""
     goal = normal(right)
     places = [left] if len(left) > 1 else [(term,) for term in topological(left)]
     for rule, variant in VARIANTS:
@@ -244,7 +244,7 @@ def test_expected_rules_ship(name: str) -> None:
 def test_the_set_is_small_and_every_rule_has_a_certificate() -> None:
     total = json.loads((SHIPPED / "summary.json").read_text())["total"]
     assert len(RULES) == total["rules"]
-    # TASO's generator keeps 743, over fewer operators; the same law for three operands is not counted twice.
+    # TASO's generator keeps 743, over fewer operators; a rule for three operands is not counted twice.
     assert 200 <= total["rules"] - total.get("extended", 0) < 743
     assert len({rule.id for rule in RULES}) == len(RULES)
     certificates = load_certificates(SHIPPED / "certificates.jsonl")
@@ -255,7 +255,7 @@ def test_the_set_is_small_and_every_rule_has_a_certificate() -> None:
 
 @pytest.mark.long
 def test_the_generator_makes_the_shipped_files(tmp_path: Path) -> None:
-    # In a process of its own, as the command does it.
+    # In a separate process, as the command does.
     program = "import sys; from superopt.cli import main; main(['generate', '-j', '2', '--out', sys.argv[1]])"
     subprocess.run([sys.executable, "-c", program, str(tmp_path)], check=True, cwd=SHIPPED.parent)
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}

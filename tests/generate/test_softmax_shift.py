@@ -1,4 +1,4 @@
-"""Softmax with its exponentials shifted: the conjecture, what proves it, and that other laws do not replace it."""
+"""Softmax with shifted exponentials: the conjecture, its proof, and that other rules do not replace it."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def test_it_is_proven_for_all_sizes() -> None:
     ("old", "new"),
     [("[44.0]", "[43.0]"), ("[axes=[-1], keepdims=1](a), Const", "[axes=[-2], keepdims=1](a), Const")],
 )
-def test_another_shift_above_than_below_is_no_law(old: str, new: str) -> None:
-    """Neither by fingerprints nor for the prover; nor is one that differs along a row."""
+def test_different_shifts_above_and_below_are_refuted(old: str, new: str) -> None:
+    """Both fingerprints and the prover refuse it; also a shift that varies along a row."""
     rule = _rule()
     text = show_rule(Rule(rule.lhs, rule.rhs))
     false = parse_rule(text.replace(old, new, 1))
@@ -51,8 +51,8 @@ def test_another_shift_above_than_below_is_no_law(old: str, new: str) -> None:
     assert isinstance(decide(false, rule.signatures[0]), Refuted)
 
 
-def test_laws_that_lead_back_do_not_replace_it() -> None:
-    """From its parts others lead to Softmax; to its numbers none does."""
+def test_rules_that_lead_back_do_not_replace_it() -> None:
+    """Other rules lead from its parts to Softmax, but none introduces its numbers."""
     prover = ConjectureProver(Evaluator(0), 0)
     for listed in certified_rules(None)[0]:
         if listed.rule.id != _rule().id and len(listed.rule.lhs) == 1:

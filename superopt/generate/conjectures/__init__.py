@@ -1,6 +1,6 @@
 """Conjectures: equations between graphs that are probably equal, before generalisation and proof.
 
-equation.py           a ground equation: two graphs of typed terms with known sizes
+ground_equation.py    a ground equation: two graphs of typed terms with known sizes
 equal_pairs.py        equations from the equal pairs of an enumeration
 minimal_filtering.py  Conv by fewer multiplications (Winograd), from interpolation
 softmax_shift.py      Softmax with exponentials that do not underflow

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from superopt.generate.conjectures.equation import Equation, variables
+from superopt.generate.conjectures.ground_equation import GroundEquation, variables
 from superopt.generate.enumeration.classes import ARITY, Classes, Ids, leaves_of, mixed
 from superopt.generate.enumeration.deduplicate import patterns
 from superopt.generate.enumeration.enumerator import Enumeration
@@ -25,7 +25,7 @@ __all__ = ["conjectures", "joint"]
 _CHUNK = 1 << 14  # values that are cut into halves at once
 
 
-def _is_special(equation: Equation) -> bool:
+def _is_special(equation: GroundEquation) -> bool:
     """Return True if an operator of a large equation has one value as two operands: a more general equation has two
     values."""
     if equation.size[1] <= 2:
@@ -37,14 +37,14 @@ def _is_special(equation: Equation) -> bool:
     return False
 
 
-def conjectures(state: Enumeration, evaluator: Evaluator) -> list[Equation]:
+def conjectures(state: Enumeration, evaluator: Evaluator) -> list[GroundEquation]:
     """Return equations of one output and of two, smallest first."""
     build = _Builder(state.classes)
-    found: dict[tuple[Term, Term], Equation] = {}
+    found: dict[tuple[Term, Term], GroundEquation] = {}
     for use, children, same in zip(state.rows.use.tolist(), state.rows.children, state.same.tolist(), strict=True):
         left, right = build.graph(use, children), build.of(same)
         if left is not right:
-            found[left, right] = Equation((left,), (right,), state.classes.family)
+            found[left, right] = GroundEquation((left,), (right,), state.classes.family)
     equations = list(found.values())
     if state.classes.family.joint:
         equations = _with_joint(equations, state.classes.family.joint)
@@ -53,7 +53,7 @@ def conjectures(state: Enumeration, evaluator: Evaluator) -> list[Equation]:
     return sorted((e for e in equations if not _is_special(e)), key=lambda e: e.size)
 
 
-def joint(equations: Sequence[Equation], op: str) -> Iterator[Equation]:
+def joint(equations: Sequence[GroundEquation], op: str) -> Iterator[GroundEquation]:
     """Yield equations of several outputs, each made of equations with the same application of `op` on one side."""
     by_node: dict[Term, dict[Term, Term]] = {}  # graph over the node's outputs -> equal graph without the node
     for equation in equations:
@@ -66,10 +66,10 @@ def joint(equations: Sequence[Equation], op: str) -> Iterator[Equation]:
                     sides.setdefault(of_node, apart)
     for sides in by_node.values():
         if len(sides) > 1:
-            yield Equation(tuple(sides.values()), tuple(sides), equations[0].family)
+            yield GroundEquation(tuple(sides.values()), tuple(sides), equations[0].family)
 
 
-def _with_joint(equations: Sequence[Equation], op: str) -> list[Equation]:
+def _with_joint(equations: Sequence[GroundEquation], op: str) -> list[GroundEquation]:
     """Return the equations with those of several outputs instead of their parts.
 
     An equation for an output of `op` itself stays, as it may hold at sizes at which the others do not.
@@ -103,7 +103,7 @@ class _Builder:
         return self.classes.family.uses[use].term([self.of(c) for c in inputs], shapes)
 
 
-def _halved(state: Enumeration, evaluator: Evaluator, build: _Builder, axis: int) -> Iterator[Equation]:
+def _halved(state: Enumeration, evaluator: Evaluator, build: _Builder, axis: int) -> Iterator[GroundEquation]:
     """Yield equations of two outputs with a common core.
 
     Such an equation exists if both halves of some value along `axis` are known graphs.
@@ -143,7 +143,7 @@ def _cores(
     parts_of: Callable[[int], Term | None],
     axis: int,
     half: int,
-) -> Iterator[Equation]:
+) -> Iterator[GroundEquation]:
     """Yield the equations of values `ids` whose halves are in classes `sides`, one for each renaming."""
     rows = np.flatnonzero((sides[0] >= 0) & (sides[1] >= 0))
     children = np.full((len(rows), ARITY), -1, dtype=np.int32)
@@ -158,7 +158,7 @@ def _cores(
         node = make("Split", (core,), {"axis": axis, "split": (half, half)})
         left = (parts_of(int(children[row, 0])), parts_of(int(children[row, 1])))
         if left[0] is not None and left[1] is not None and left[0] is not left[1]:
-            yield Equation((left[0], left[1]), (node.out(0), node.out(1)), classes.family)
+            yield GroundEquation((left[0], left[1]), (node.out(0), node.out(1)), classes.family)
 
 
 def _without_split(state: Enumeration) -> dict[int, tuple[int, npt.NDArray[np.int32]]]:

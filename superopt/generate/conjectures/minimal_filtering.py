@@ -23,7 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from superopt.generate.conjectures.equation import Equation
+from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.grammar import Family
 from superopt.ir.notation import parse_rule
 from superopt.ir.rule import Rule, Signature
@@ -76,7 +76,7 @@ def _integers(rows: Sequence[Sequence[Fraction]]) -> tuple[tuple[int, ...], ...]
     return tuple(tuple(int(value) for value in row) for row in rows)
 
 
-def filtering_conjectures(family: Family) -> Iterator[tuple[Schema, Equation]]:
+def filtering_conjectures(family: Family) -> Iterator[tuple[Schema, GroundEquation]]:
     """Yield the conjecture for each tile of a family, and its instance at the shapes of the variables x, w and b."""
     shape = {v.name: v.shape for v in family.variables}
     for tile in family.tiles:
@@ -85,7 +85,7 @@ def filtering_conjectures(family: Family) -> Iterator[tuple[Schema, Equation]]:
         shapes = (("b", (None,)), ("w", (None, None, *kernels)), ("x", (None,) * 4))
         signature = Signature(shapes, (("p", (None,) * 4),))
         instance = Signature(tuple(sorted((v.name, v.shape) for v in family.variables)), (("p", (1,) * 4),))
-        yield Schema(rule, signature, signature, {"p": "pads"}), Equation(*rule.instantiate(instance), family)
+        yield Schema(rule, signature, signature, {"p": "pads"}), GroundEquation(*rule.instantiate(instance), family)
 
 
 def _conv(tile: tuple[int, ...], kernel: Sequence[int]) -> Rule:

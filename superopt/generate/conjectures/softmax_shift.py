@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from superopt.generate.conjectures.equation import Equation
+from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.grammar import Family
 from superopt.ir.notation import parse_rule
 from superopt.ir.rule import Signature
@@ -25,7 +25,7 @@ from superopt.rulebook.variadic import Schema
 __all__ = ["shift_conjectures"]
 
 
-def shift_conjectures(family: Family) -> Iterator[tuple[Schema, Equation]]:
+def shift_conjectures(family: Family) -> Iterator[tuple[Schema, GroundEquation]]:
     """Yield the conjecture for each shift of a family, and its instance at the shapes of its variables a and v."""
     for shift in family.shifts:
         exponentials = (
@@ -37,4 +37,4 @@ def shift_conjectures(family: Family) -> Iterator[tuple[Schema, Equation]]:
         )
         shapes = tuple(sorted((v.name, v.shape) for v in family.variables))
         signature = Signature(tuple((name, (None,) * len(shape)) for name, shape in shapes), ())
-        yield Schema(rule, signature, signature, {}), Equation(*rule.instantiate(Signature(shapes, ())), family)
+        yield Schema(rule, signature, signature, {}), GroundEquation(*rule.instantiate(Signature(shapes, ())), family)

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from superopt.generate.conjectures.equation import Equation, operators
+from superopt.generate.conjectures.ground_equation import GroundEquation, operators
 from superopt.ir.dim import Dim, symbol
 from superopt.ir.infer import REAL_ATTRS, make
 from superopt.ir.rule import Rule, Signature, SignatureValue
@@ -45,7 +45,7 @@ Slot = tuple[Term, str]  # a ground operator and the name of one of its attribut
 class Draft:
     """An equation with some attributes replaced."""
 
-    equation: Equation
+    equation: GroundEquation
     names: Mapping[Term, str]  # names of the ground variables in the rule
     filled: Mapping[Slot, Attr]
     values: Mapping[str, SignatureValue]  # values of attribute variables at the instance

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from superopt.generate.conjectures.equation import Equation, variables
+from superopt.generate.conjectures.ground_equation import GroundEquation, variables
 from superopt.generate.generalise.attribute_values import ALTERNATIVES
 from superopt.generate.generalise.draft import NAMES, REAL, SIZED, Draft, Slot
 from superopt.generate.generalise.padding import with_offset_pads, with_pad_amounts
@@ -28,7 +28,7 @@ _BOUNDS = ("bound_low", "bound_high")
 _MAX_SPLIT_SLOTS = 6  # of one attribute's value, if it is tried as several variables
 
 
-def generalise(equation: Equation, check: SamplingCheck) -> Schema | None:
+def generalise(equation: GroundEquation, check: SamplingCheck) -> Schema | None:
     """Return the most general rule found for an equation, or None if it holds only at the instance's sizes."""
     names = _renamed(equation)
     starts: list[tuple[int, int, Draft]] = []
@@ -43,7 +43,7 @@ def generalise(equation: Equation, check: SamplingCheck) -> Schema | None:
     return Schema(schema.rule, pinned(schema.rule, schema.open), schema.open, schema.kinds)
 
 
-def _renamed(equation: Equation) -> dict[Term, str]:
+def _renamed(equation: GroundEquation) -> dict[Term, str]:
     """Return new names for the variables: each role's names in the order of first occurrence."""
     family = equation.family
     roles: dict[str, Iterator[str]] = {}

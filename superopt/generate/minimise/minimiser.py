@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Set
 
-from superopt.generate.conjectures.equation import Equation, operators, variables
+from superopt.generate.conjectures.ground_equation import GroundEquation, operators, variables
 from superopt.generate.derive import DerivationStep, Deriver, FingerprintCheck, normal
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.minimise.cost import EnumerationCost, cost
@@ -63,7 +63,7 @@ class Minimiser:
         """Remove a rule."""
         self._deriver.remove(rule)
 
-    def derivable(self, equation: Equation, without: Rule | None = None) -> bool:
+    def derivable(self, equation: GroundEquation, without: Rule | None = None) -> bool:
         """Return True if a search with the kept rules (all but `without`) needs no rule for this equation.
 
         Either each side is found from the other in every direction that a search should take, or both sides lead to one
@@ -90,7 +90,7 @@ class Minimiser:
         left, right = self._cost(lhs, weights), self._cost(rhs, weights)
         return left == right or not left.like(right) or low not in (*lhs, *rhs)
 
-    def directions(self, equation: Equation) -> list[tuple[tuple[Term, ...], tuple[Term, ...]]]:
+    def directions(self, equation: GroundEquation) -> list[tuple[tuple[Term, ...], tuple[Term, ...]]]:
         """Return the pairs (start, goal), in normal form, in which a search should find the equation.
 
         From the more expensive side; from the other one as well if their costs do not decide which is faster. An
@@ -134,7 +134,7 @@ class Minimiser:
         steps = (self.large_steps if self._is_large(start, goal, weights) else self.most_steps) + len(start) - 1
         return self._deriver.derive(start, goal, steps, without=without, passes=passes, forward=True)
 
-    def explanation(self, equation: Equation) -> tuple[DerivationStep, ...]:
+    def explanation(self, equation: GroundEquation) -> tuple[DerivationStep, ...]:
         """Return steps from one side to the other at any cost; none if a short search finds none."""
         most, self._deriver.most = self._deriver.most, _MAX_EXPLANATION_GRAPHS
         try:
@@ -179,7 +179,7 @@ def _is_used(start: tuple[Term, ...], goal: tuple[Term, ...]) -> bool:
     return not silent and set(variables(goal)) <= set(variables(start))
 
 
-def _is_algorithm(equation: Equation) -> bool:
+def _is_algorithm(equation: GroundEquation) -> bool:
     """Return True if the right side has numbers of its own (Constant), which no other rule introduces."""
     left, right = ({t.op for t in topological(side)} for side in (equation.lhs, equation.rhs))
     return "Constant" in right - left

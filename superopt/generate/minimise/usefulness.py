@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from superopt.generate.conjectures.equation import Equation, occurrences
+from superopt.generate.conjectures.ground_equation import GroundEquation, occurrences
 from superopt.generate.minimise.cost import cost
 from superopt.ir.rule import Rule
 from superopt.ir.term import AttrVar, Term, topological
@@ -12,7 +12,7 @@ from superopt.ir.term import AttrVar, Term, topological
 __all__ = ["is_usable", "is_weak"]
 
 
-def is_weak(equation: Equation) -> bool:
+def is_weak(equation: GroundEquation) -> bool:
     """Return True if both sides cost the same and the equation is large, or has a variable twice on one side.
 
     A rule that saves nothing by itself is worth its cost in a search only if it is general and small.

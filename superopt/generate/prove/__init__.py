@@ -4,5 +4,5 @@ proven_rules.py        the rules proven so far, and whether another equation add
 prove_conjectures.py   decisions about conjectures, one after the other: derivable, weak, proven or refused
 used_signatures.py     signatures at which derivations used a rule
 shipped_signatures.py  other ranks and attributes at which a rule is proven
-variadic_rules.py      rules of two operands, proven for more operands
+more_operands.py       rules of two operands, proven for more operands
 """

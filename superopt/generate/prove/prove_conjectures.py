@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from superopt.generate.conjectures.equation import Equation, operators
+from superopt.generate.conjectures.ground_equation import GroundEquation, operators
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.equation_to_rule import generalise
 from superopt.generate.generalise.sampling_check import SamplingCheck
@@ -50,7 +50,7 @@ class ConjectureProver:
         self.known = ProvenRules(self.evaluator)
         self.check = SamplingCheck(self.evaluator, self.seed)
 
-    def prove_all(self, equations: Iterable[Equation]) -> None:
+    def prove_all(self, equations: Iterable[GroundEquation]) -> None:
         """Decide about each conjecture, in the given order."""
         for equation in equations:
             self.counts.conjectures += 1
@@ -58,7 +58,7 @@ class ConjectureProver:
             if self.counts.conjectures % _CACHED_CONJECTURES == 0:
                 self.known.minimiser.forget()
 
-    def prove_general(self, schemas: Iterable[tuple[Schema, Equation]]) -> None:
+    def prove_general(self, schemas: Iterable[tuple[Schema, GroundEquation]]) -> None:
         """Decide about conjectures that are general already, each given with one instance."""
         for schema, equation in schemas:
             self.counts.conjectures += 1
@@ -69,7 +69,7 @@ class ConjectureProver:
             else:
                 self._prove(schema, equation)
 
-    def _decide(self, equation: Equation) -> None:
+    def _decide(self, equation: GroundEquation) -> None:
         if self.known.minimiser.derivable(equation):
             self.counts.derivable += 1
             self.known.note_use(equation)
@@ -83,7 +83,7 @@ class ConjectureProver:
             return
         self._prove(schema, equation)
 
-    def _prove(self, schema: Schema, equation: Equation) -> None:
+    def _prove(self, schema: Schema, equation: GroundEquation) -> None:
         rule = schema.rule
         if self.known.has_seen(rule):
             self.counts.again += 1
@@ -120,7 +120,7 @@ class ConjectureProver:
         self.refused.append(entry)
 
 
-def _oriented(equation: Equation) -> Equation:
+def _oriented(equation: GroundEquation) -> GroundEquation:
     """Return the equation with the side that runs more operators on the left.
 
     With several outputs, the side that computes them separately stays on the left.
@@ -128,5 +128,5 @@ def _oriented(equation: Equation) -> Equation:
     if len(equation.lhs) > 1:
         return equation
     if operators(equation.rhs, equation.weights) > operators(equation.lhs, equation.weights):
-        return Equation(equation.rhs, equation.lhs, equation.family)
+        return GroundEquation(equation.rhs, equation.lhs, equation.family)
     return equation

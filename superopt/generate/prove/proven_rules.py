@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from superopt.generate.conjectures.equation import Equation, operators, variables
+from superopt.generate.conjectures.ground_equation import GroundEquation, operators, variables
 from superopt.generate.derive import normal
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.minimise.cost import EnumerationCost, cost
@@ -30,7 +30,7 @@ class ProvenRule:
     """
 
     schema: Schema
-    equation: Equation
+    equation: GroundEquation
     one_way: bool = False
 
     @property
@@ -72,15 +72,15 @@ class ProvenRules:
         again = self.has_seen(proven.rule) or _side(proven.rule, proven.equation) in self._sides
         return again or self.minimiser.derivable(proven.equation) or self._is_other_form(proven.equation)
 
-    def has_equivalent(self, rule: Rule, equation: Equation) -> bool:
+    def has_equivalent(self, rule: Rule, equation: GroundEquation) -> bool:
         """Return True if a rule in the set rewrites the same graph to one of the same cost."""
         return _side(rule, equation) in self._sides or self._is_other_form(equation)
 
-    def note_use(self, equation: Equation) -> None:
+    def note_use(self, equation: GroundEquation) -> None:
         """Count the signatures at which rules of the set are used to derive an equation that is not kept."""
         self.used_signatures.add(self.minimiser.explanation(equation), self._schemas)
 
-    def _gains(self, equation: Equation) -> list[tuple[_Graph, _Graph, _Result]]:
+    def _gains(self, equation: GroundEquation) -> list[tuple[_Graph, _Graph, _Result]]:
         """Return the directions of an equation that a search should find, each with a key for comparison.
 
         A direction counts only if its first graph occurs in models, that is with weights folded. The key is that graph
@@ -92,7 +92,7 @@ class ProvenRules:
         directions = [d for d in self.minimiser.directions(equation) if len(set(operators(d[0], weights))) == 1]
         return [(start, goal, (_renamed(start, weights), cost(goal, weights))) for start, goal in directions]
 
-    def _is_other_form(self, equation: Equation) -> bool:
+    def _is_other_form(self, equation: GroundEquation) -> bool:
         """Return True if proven rules rewrite the same graphs to results of the same cost.
 
         Example: an equation that differs from a rule in which of two Convs has a bias.
@@ -112,7 +112,7 @@ def by_gain(proven: Iterable[ProvenRule]) -> list[ProvenRule]:
     return sorted(proven, key=lambda one: _gain(one.equation))
 
 
-def _side(rule: Rule, equation: Equation) -> _Result:
+def _side(rule: Rule, equation: GroundEquation) -> _Result:
     return normal(rule.lhs), cost(equation.rhs, equation.weights)
 
 
@@ -127,5 +127,5 @@ def _renamed(terms: tuple[Term, ...], weights: frozenset[str]) -> tuple[Term, ..
     return normal(map_terms(terms, rename))
 
 
-def _gain(equation: Equation) -> float:
+def _gain(equation: GroundEquation) -> float:
     return abs(cost(equation.lhs, equation.weights).total - cost(equation.rhs, equation.weights).total)

@@ -16,7 +16,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from superopt.generate.run.progress import ProgressMeter
-from superopt.generate.run.store import Store
+from superopt.generate.run.shard_results import ShardResults
 from superopt.generate.run.workers import Workers, WorkersError
 
 __all__ = ["Shard", "ShardFailed", "run"]
@@ -60,7 +60,7 @@ class Shard:
 
 def run(
     shards: Sequence[Shard],
-    store: Store,
+    store: ShardResults,
     workers: Workers,
     progress: Callable[[str], None],
     title: str = "shards",
@@ -83,7 +83,7 @@ def run(
         _run(by_name, store, workers, ProgressMeter(shards, progress, title))
 
 
-def _run(by_name: Mapping[str, Shard], store: Store, workers: Workers, meter: ProgressMeter) -> None:
+def _run(by_name: Mapping[str, Shard], store: ShardResults, workers: Workers, meter: ProgressMeter) -> None:
     present = {name for name in by_name if store.has(name)}
     meter.present(by_name[name] for name in present)
     order = {name: number for number, name in enumerate(by_name)}

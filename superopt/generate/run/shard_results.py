@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["StaleResults", "Store", "StoreError", "write_whole"]
+__all__ = ["StaleResults", "ShardResults", "StoreError", "write_whole"]
 
 _MANIFEST, _LOCK = "manifest.json", "lock"
 _SUFFIX, _UNFINISHED = ".result", ".unfinished"
@@ -27,7 +27,7 @@ class StaleResults(StoreError):
     """The results in the folder belong to another run, so they cannot be continued."""
 
 
-class Store:
+class ShardResults:
     """A folder of results by name: `<name>.result` (a slash in a name makes a folder), beside `manifest.json`.
 
     A file is the result followed by BLAKE2b(identity, name, result). A file that is torn, altered, of another run or

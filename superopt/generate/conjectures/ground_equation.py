@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from superopt.generate.grammar import Family
 from superopt.ir.term import CLOSED_FORM, Term, topological
 
-__all__ = ["Equation", "occurrences", "operators", "variables"]
+__all__ = ["GroundEquation", "occurrences", "operators", "variables"]
 
 
 @dataclass(frozen=True)
-class Equation:
+class GroundEquation:
     """Two ground graphs that have equal fingerprints, output by output."""
 
     lhs: tuple[Term, ...]
