@@ -1,1 +1,1 @@
-"""Rules as files: loading, certificates, and rules of any number of operands."""
+"""The rules: loading them with their certificates, variadic and chain rules, and operand orders."""

@@ -14,7 +14,7 @@ from superopt.search import AnalyticCost, search
 from superopt.search.match.graph_index import GraphIndex, index_key, node_of
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
-from superopt.search.match.variadic_rules import variadic_rule
+from superopt.search.match.variadic_rule import variadic_rule
 from superopt.search.strategy.horizontal_fusion import compatible_regions, sibling_regions
 from tests.support.search_rules import believe
 

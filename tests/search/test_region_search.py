@@ -19,8 +19,8 @@ from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.signature_check import Check, CheckCache
 from superopt.search.region import canonical
-from superopt.search.strategy.context import SearchContext
 from superopt.search.strategy.region_search import RegionSearch
+from superopt.search.strategy.search_context import SearchContext
 from tests.support.search_graphs import Graphs, image, operators
 from tests.support.search_rules import RULES, believe
 

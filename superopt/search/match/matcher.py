@@ -15,7 +15,7 @@ from superopt.search.match.graph_index import GraphIndex, index_key
 from superopt.search.match.occurrence import Match, Occurrence, align
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.siblings import sibling_sets
-from superopt.search.match.variadic_rules import VariadicRule
+from superopt.search.match.variadic_rule import VariadicRule
 
 __all__ = ["Matcher"]
 

@@ -26,7 +26,7 @@ from superopt.search.match.compiled_rule import (
 from superopt.search.match.graph_index import index_key, node_of
 from superopt.search.match.overflow import may_overflow
 from superopt.search.match.rule_identity import Sides, renamed
-from superopt.search.match.variadic_rules import VariadicRule, has_part_roots, operand_counts, variadic_rule
+from superopt.search.match.variadic_rule import VariadicRule, has_part_roots, operand_counts, variadic_rule
 
 __all__ = ["RuleIndex"]
 

@@ -13,8 +13,8 @@ from dataclasses import replace
 from superopt.ir.term import Term
 from superopt.search.cost.region_timer import Gain
 from superopt.search.match.graph_index import run_time_terms
-from superopt.search.strategy.context import SearchContext
 from superopt.search.strategy.expander import Expander
+from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.state import SearchState
 
 __all__ = ["apply_denormal_rules", "may_apply_denormal_rules", "with_measured_price"]

@@ -23,7 +23,6 @@ from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.signature_check import Check, CheckCache
 from superopt.search.region import Region, canonical, operators_in_order
-from superopt.search.strategy.context import SearchContext
 from superopt.search.strategy.cuts import cut_into_regions
 from superopt.search.strategy.denormal_rules import apply_denormal_rules, may_apply_denormal_rules, with_measured_price
 from superopt.search.strategy.effort_budget import EffortBudget
@@ -39,6 +38,7 @@ from superopt.search.strategy.result_choice import (
     time_in_place,
 )
 from superopt.search.strategy.rewritten_model import RewrittenModel
+from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.search_result import SearchProgress, SearchResult
 from superopt.search.strategy.state import SearchState
 

@@ -16,7 +16,7 @@ from superopt.search.match.compiled_rule import CompiledRule
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.occurrence import Match
 from superopt.search.strategy.compound_match import CompoundMatch, compound_matches
-from superopt.search.strategy.context import SearchContext
+from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.state import SearchState
 
 __all__ = ["Expander", "PricedMatch"]

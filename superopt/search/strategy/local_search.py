@@ -14,8 +14,8 @@ from superopt.ir.term import Term, topological
 from superopt.search.cost.graph_cost import Price
 from superopt.search.match.graph_index import run_time_terms
 from superopt.search.match.occurrence import Match
-from superopt.search.strategy.context import SearchContext
 from superopt.search.strategy.expander import Expander, PricedMatch
+from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.state import SearchState, has_lost_core, neighbourhood
 
 __all__ = ["LocalSearch"]

@@ -27,8 +27,8 @@ from typing import NamedTuple
 
 from superopt.ir.term import Term
 from superopt.search.match.graph_index import run_time_terms
-from superopt.search.strategy.context import SearchContext
 from superopt.search.strategy.local_search import LocalSearch
+from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.state import SearchState, as_search_root
 
 __all__ = ["EFFORTS", "RegionSearch"]

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from superopt.ir.term import Term
 from superopt.search.region import Region
-from superopt.search.strategy.context import SearchContext
 from superopt.search.strategy.region_search import RegionSearch
+from superopt.search.strategy.search_context import SearchContext
 
 __all__ = ["RegionPool", "RegionTask"]
 
