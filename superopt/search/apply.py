@@ -32,7 +32,7 @@ def replace_roots(
 
 @dataclass(frozen=True)
 class _AppliedStep:
-    """A step carried out: its right side, the terms that were not there before, and what became of terms above."""
+    """A step carried out: its right side, the new terms in it, and the new term for each term above the roots."""
 
     results: tuple[Term, ...]
     created: tuple[Term, ...]
@@ -99,7 +99,7 @@ def replacements(trace: Trace) -> dict[Term, Term]:
 
 
 class AppliedTrace:
-    """A trace carried out on a graph: the new outputs, and what became of each term of the old graph.
+    """A trace carried out on a graph: the new outputs, and the new term for each term of the old graph.
 
     `origin` names the rule that made a new term. It is filled from `origin_of`: for each rewrite, the rules that made
     terms of its `after` (see `rule_origins`).

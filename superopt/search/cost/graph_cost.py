@@ -16,7 +16,9 @@ from superopt.search.cost.analytic import CostModel, bytes_of
 from superopt.search.cost.epilogue_fusion import BIAS_SHARE, time_share
 from superopt.search.cost.runtime_fusion import FUSION_ROOTS, Inputs, fused_kernel
 
-__all__ = ["GraphCost", "Price", "append_run_time_terms", "count_transposed_weights"]
+__all__ = ["SECONDS_PER_PS", "GraphCost", "Price", "append_run_time_terms", "count_transposed_weights"]
+
+SECONDS_PER_PS = 1e-12
 
 
 class Price(NamedTuple):

@@ -16,9 +16,9 @@ _TRANSPOSE_ATTRIBUTES = ("transA", "transB")
 
 
 def lookup_key(term: Term) -> tuple[object, ...]:
-    """Return what operators of one cost have in common, quickly.
+    """Return a key that only operators of one cost share. It takes little time to compute.
 
-    That is the operator, its attributes, the types of its operands, which operands are constants and which are equal.
+    It has the operator, its attributes, the types of its operands, which operands are constants and which are equal.
     """
     positions = {used: position for position, used in reversed(list(enumerate(term.inputs)))}
     operands = [

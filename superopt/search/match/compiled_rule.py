@@ -1,4 +1,4 @@
-"""A rule compiled for matching: one direction, one order of commutative operands, and what a quick test needs."""
+"""A rule compiled for matching: one direction, one order of commutative operands, and the data of a quick test."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def may_apply_denormal_rules(outputs: Sequence[Term], context: SearchContext) ->
 
 
 def apply_denormal_rules(outputs: Sequence[Term], context: SearchContext) -> SearchState:
-    """Apply these rules wherever they are proven to fit. If that is nowhere, the result is the first state."""
+    """Apply these rules wherever they match and are proven. Without such a place, return the first state."""
     expander = Expander(outputs, context)
     state, before = expander.start, None
     while state is not before:

@@ -17,7 +17,7 @@ from superopt.ir.term import Term
 from superopt.ir.trace import Trace
 from superopt.search.apply import AppliedTrace, rule_origins
 from superopt.search.cost.analytic import CostModel
-from superopt.search.cost.graph_cost import GraphCost
+from superopt.search.cost.graph_cost import SECONDS_PER_PS, GraphCost
 from superopt.search.cost.region_timer import RegionTimer, Untimed
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
@@ -46,7 +46,6 @@ __all__ = ["search"]
 
 _MAX_PASSES = 3
 _FIRST_PASS_SHARE = 0.6  # of the budget
-_SECONDS_PER_PS = 1e-12
 
 
 def search(
@@ -141,8 +140,8 @@ class _Driver:
         return SearchResult(
             outputs=model.outputs,
             traces=tuple(model.traces),
-            cost_before=self.time_before_ps * _SECONDS_PER_PS,
-            cost_after=self._time_ps(model.outputs) * _SECONDS_PER_PS,
+            cost_before=self.time_before_ps * SECONDS_PER_PS,
+            cost_after=self._time_ps(model.outputs) * SECONDS_PER_PS,
             regions_total=self.first_pass_regions[0],
             regions_unique=self.first_pass_regions[1],
             regions_improved=len(self.improved),

@@ -19,7 +19,7 @@ _MAX_CLOCK_FACTOR = 2.0
 
 
 class EffortBudget:
-    """A budget of `limit_s` seconds on a typical machine, of which `spent_s` are spent.
+    """A budget of `limit_s` seconds on a typical machine; `spent_s` seconds of it are spent.
 
     `spent_s` becomes infinite when the clock has run far beyond the limit. Seconds of measuring do not count;
     `measuring_s` returns those so far.

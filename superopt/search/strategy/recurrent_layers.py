@@ -24,7 +24,7 @@ from superopt.search.match.signature_check import Check
 
 __all__ = ["RecurrentLayers", "find_cells", "find_chains"]
 
-_MAX_CONCAT_OPERANDS = 256  # that a rule about their origin is written for: what the prover can do
+_MAX_CONCAT_OPERANDS = 256  # the prover cannot prove wider rules about the parts of one value
 
 # A rule, and the terms that are its roots.
 _Found = tuple[Rule, tuple[Term, ...]]

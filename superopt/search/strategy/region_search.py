@@ -53,8 +53,9 @@ _EFFORT_PLAN = (
 )
 EFFORTS = len(_EFFORT_PLAN)
 
-# The search of a region stops `stall_limit` expansions (see RuleStatistics), for each effort to be made, after it has
-# found its best graph; or this many times the expansions that it took to find the best graph, if that is later.
+# The search of a region stops when this many expansions have not improved its best graph: `stall_limit` (see
+# RuleStatistics) times the number of efforts, or, if that is more, half of the expansions that it took to find the best
+# graph. With the factor below, the search then ends after 1.5 times these expansions.
 _STALL_FACTOR = 1.5
 
 
@@ -127,9 +128,9 @@ class RegionSearch:
         return self.start.price.time_ps / max(1, self.best.price.time_ps)
 
     def restart_without_best_rule(self) -> None:
-        """Begin again without the rule whose steps were predicted to save most of what the best graph saves.
+        """Begin again without the rule that contributes most to the predicted saving of the best graph.
 
-        To be called when measurements of the best graphs did not confirm their predicted speed-up.
+        The caller has measured the best graphs and not found the predicted speed-up.
         """
         saved: dict[str, int] = {}
         for state in self.best.path():
@@ -145,10 +146,10 @@ class RegionSearch:
         self._begun_at = self._found_at = self.expanded
 
     def fuse_siblings(self) -> None:
-        """Apply the best rewrites that merge sibling operators, and what continues them, if that pays; nothing else.
+        """Merge sibling operators where that pays, and then their users; do nothing else.
 
-        Merged operators are merged on along their users: the parts of a merged result cost least where they are no
-        longer read apart.
+        Users are merged as far as possible, because the Split of a merged result is no cost once all its parts are read
+        by merged operators.
         """
         self._siblings_only = True
         local = self._local

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from superopt.ir.term import Term
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.search.apply import AppliedTrace, rule_origins
+from superopt.search.cost.graph_cost import SECONDS_PER_PS
 from superopt.search.region import Region
 from superopt.search.strategy.match_report import MatchReport
 from superopt.search.strategy.result_choice import Choice
@@ -14,11 +15,9 @@ from superopt.search.strategy.state import SearchState
 
 __all__ = ["RewrittenModel"]
 
-_SECONDS_PER_PS = 1e-12
-
 
 class RewrittenModel:
-    """The model's graph as far as the search has come.
+    """The model's graph after the rewrites that were applied so far.
 
     `position` is the original position of each term's node, `origin` the rule that made each new term. `traces` lead
     from the original graph to `outputs`. `savings_s` are the seconds that one use of a rewrite saves, `uses` count
@@ -41,7 +40,7 @@ class RewrittenModel:
         for start, state in chosen.items():
             origin_of[rewrites[start]] = rule_origins(rewrites[start], state.rule_ids())
             saved_ps = state.first.price.time_ps - state.price.time_ps
-            self.savings_s[rewrites[start]] = saved_ps * _SECONDS_PER_PS
+            self.savings_s[rewrites[start]] = saved_ps * SECONDS_PER_PS
         applications: list[Application] = []
         for region in regions:
             if region.outputs in rewrites:
@@ -69,7 +68,7 @@ class RewrittenModel:
             self.uses[rule] = self.uses.get(rule, 0) + 1
             attempts = self._report[rule]
             attempts.used += 1
-            attempts.saved_s += (step.parent.price.time_ps - step.price.time_ps) * _SECONDS_PER_PS
+            attempts.saved_s += (step.parent.price.time_ps - step.price.time_ps) * SECONDS_PER_PS
 
     def _adopt(self, trace: Trace, applied: AppliedTrace) -> None:
         self.traces.append(trace)

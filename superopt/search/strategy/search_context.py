@@ -16,7 +16,7 @@ __all__ = ["SearchContext"]
 
 @dataclass(frozen=True)
 class SearchContext:
-    """Rules, proofs and costs, the budget, and what is learned on the way.
+    """Rules, proofs, costs and the budget, with statistics gathered during the search.
 
     `statistics` count the searches that began with each rule and improved a region; `report` counts, for the user,
     matches, trials and uses of each rule.

@@ -38,7 +38,7 @@ class SearchState:
         return frozenset(self.substitution.get(term, term) for term in terms)
 
     def touched_since(self, ancestor: SearchState, terms: frozenset[Term]) -> frozenset[Term]:
-        """Return what terms of the ancestor have become here, with the neighbourhood of all terms created since."""
+        """Return what `terms` of the ancestor have become, and the neighbourhood of all terms created since."""
         created: frozenset[Term] = frozenset()
         for state in self.path(ancestor):
             terms, created = state.translated(terms), state.translated(created)
