@@ -4,12 +4,15 @@
     result = superopt.optimize("model.onnx", "fast.onnx")
     result = superopt.optimize("model.onnx", "fast.onnx", superopt.Options(ep="cpu", budget=300.0))
 
-The names below are imported on first use, so that `superopt.ir` and the kernel can be imported with only the standard
-library installed.
+    graph = superopt.graph.to_networkx("model.onnx")
+
+The names below, and `superopt.graph`, are imported on first use, so that `superopt.ir` and the kernel can be imported
+with only the standard library installed.
 """
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING
 
 import superopt.ops as _  # noqa: F401  registers the operators
@@ -21,6 +24,8 @@ __all__ = ["Options", "Result", "optimize"]
 
 
 def __getattr__(name: str) -> object:
+    if name == "graph":
+        return importlib.import_module("superopt.graph")
     if name in __all__:
         from superopt import optimizer
 

@@ -51,6 +51,6 @@ def _ir_version(opset: int) -> int:
 def value_info(name: str, type: TensorType | None) -> onnx.ValueInfoProto:
     """Return the declaration of an input or output. Raises ModelError if its type is unknown."""
     if type is None or type.shape is None:
-        raise ModelError(f"{name}: its type is not known")
+        raise ModelError(f"{name}: its type is unknown; make the term of typed variables")
     shape = [size if isinstance(size, int) else str(size) for size in type.shape]
     return helper.make_tensor_value_info(name, TensorProto.DataType.Value(type.dtype.upper()), shape)

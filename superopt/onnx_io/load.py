@@ -45,11 +45,11 @@ def parse_proto(data: bytes, label: str) -> onnx.ModelProto:
     try:
         model: onnx.ModelProto = onnx.ModelProto.FromString(data)
     except DecodeError:
-        raise ModelError(f"{label}: not an ONNX model, or a truncated one") from None
+        raise ModelError(f"{label}: not an ONNX model, or a truncated one; export or copy it again") from None
     if not _all_text(model):
-        raise ModelError(f"{label}: not an ONNX model, or a damaged one (a name is not UTF-8)")
+        raise ModelError(f"{label}: not an ONNX model, or a damaged one (a name is not UTF-8); export or copy it again")
     if not model.HasField("graph"):
-        raise ModelError(f"{label}: not an ONNX model, or a truncated one (it holds no graph)")
+        raise ModelError(f"{label}: not an ONNX model, or a truncated one (it holds no graph); export or copy it again")
     return model
 
 

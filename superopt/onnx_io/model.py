@@ -29,7 +29,7 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True)
 class Model:
-    """The graph as terms, with what the writer needs to write the file again.
+    """A graph as terms, with what the writer needs to write the file again.
 
     `weights` is shared by all models that come from one file and only ever grows.
     """
@@ -86,7 +86,9 @@ class Model:
         """
         outputs = tuple(outputs)
         if len(outputs) != len(self.outputs):
-            raise ModelError(f"{len(outputs)} outputs for a model with {len(self.outputs)}")
+            raise ModelError(
+                f"{len(outputs)} terms for a model with {len(self.outputs)} outputs; give one term an output"
+            )
         same = corresponding_terms(self.outputs, outputs, replaced or {})
         return replace(
             self,

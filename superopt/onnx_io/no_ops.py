@@ -88,7 +88,7 @@ def _elements(view: NodeView, known: StaticValues, index: int) -> list[Size] | N
 
 
 def _expand(view: NodeView, known: StaticValues) -> bool:
-    """To sizes that are each the input's own, or 1, as broadcasting goes both ways."""
+    """Expansion to sizes that are each the input's own, or 1, as broadcasting goes both ways."""
     shape, wanted = known.shape(view.inputs[0]), _elements(view, known, 1)
     if shape is None or wanted is None or len(wanted) > len(shape):
         return False
@@ -123,7 +123,7 @@ _EXACT_AT_1 = frozenset({"align_corners", "asymmetric", "half_pixel", "half_pixe
 
 
 def _resize(view: NodeView, known: StaticValues) -> bool:
-    """To the operand's own size: with these coordinate transformations, element q is then at q."""
+    """Resizing to the operand's own size: with these coordinate transformations, element q is then at q."""
     shape = known.shape(view.inputs[0])
     if shape is None or 0 in shape or view.integer("antialias", 0) or view.integers("axes") is not None:
         return False

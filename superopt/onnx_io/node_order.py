@@ -1,4 +1,4 @@
-"""The order in which nodes are written. It has a cost: a value computed long before its use leaves the cache."""
+"""Order of nodes in a written file. It affects speed: a value computed long before its use leaves the cache."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Mapping, MutableMapping
 from pathlib import Path
 
@@ -92,7 +92,9 @@ class _Reader:
         graph = self.proto.graph
         self.opset = next((o.version for o in self.proto.opset_import if o.domain in DEFAULT_DOMAINS), 0)
         if not self.proto.opset_import and graph.node:
-            raise ModelError(f"{self.label}: not an ONNX model, or a truncated one (it names no operator set)")
+            raise ModelError(
+                f"{self.label}: not an ONNX model, or a truncated one (it names no operator set); export it again"
+            )
         nodes = sorted_nodes(graph, self.label)
         self.read_constants(graph, nodes)
         light = light_copy(self.proto, nodes)
@@ -140,8 +142,9 @@ class _Reader:
                 inputs.append(self.values[value.name])
                 if value.name in self.proven_shapes:
                     self.static.shapes[self.values[value.name]] = self.proven_shapes[value.name]
-        if len({value.name for value in graph.input}) != len(graph.input):
-            raise ModelError(f"{self.label}: two inputs have the same name")
+        twice = [name for name, count in Counter(value.name for value in graph.input).items() if count > 1]
+        if twice:
+            raise ModelError(f"{self.label}: two inputs have the same name, {twice[0]!r}; rename one of them")
         self.read_weights(graph)
         if lists_weights:
             self.listed_weights = {v.name: self.values[v.name] for v in graph.input if v.name in self.constants}

@@ -23,7 +23,7 @@ def save_model(model: onnx.ModelProto, path: str | Path, limit: int = _LIMIT) ->
     """
     path = Path(path)
     if path.is_dir():
-        raise ModelError(f"{path}: is a directory")
+        raise ModelError(f"{path}: is a directory; name a file in it")
     weights = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     temporary: list[Path] = []
     try:

@@ -22,7 +22,9 @@ def from_proto(tensor: TensorProto, label: str) -> tuple[Array, str]:
         if tensor.data_type == TensorProto.STRING:
             return _texts(tensor.string_data).reshape(tuple(tensor.dims)), dtype
         if tensor.data_location == TensorProto.EXTERNAL:
-            raise ModelError(f"{label}: tensor {tensor.name!r} is in an external file that was not loaded")
+            raise ModelError(
+                f"{label}: tensor {tensor.name!r} is in an external file that was not loaded; give the path"
+            )
         return numpy_helper.to_array(tensor), dtype
     except (ValueError, TypeError, KeyError) as error:
         if isinstance(error, ModelError):

@@ -51,7 +51,9 @@ def write_model(
     if model.checker_error is None:
         error = check(_to_be_checked(written))
         if error is not None:
-            raise ModelError(f"the model as written is not valid: {error}")
+            raise ModelError(
+                f"the written model is not valid, which is an error of superopt; please report it: {error}"
+            )
     return written
 
 
@@ -117,7 +119,7 @@ class _Writer:
                 if self.named[slot] != name:
                     aliases.append((term, name))
             elif name in self.inputs and not self.is_listed_weight(term, name):
-                raise ModelError(f"output {name!r} is an input of the graph, and may not be another value")
+                raise ModelError(f"output {name!r} is an input of the graph, and may not be another value; rename it")
             elif slot[0].op in LEAVES:
                 self.define_leaf(slot[0], name)
             else:
@@ -175,7 +177,7 @@ class _Writer:
         if term.op == "Const":
             return self.model.weights[str(term.attr("hash"))]
         if term.type is None or term.type.concrete() is None:
-            raise ModelError(f"{term.op}: its shape is not known as numbers")
+            raise ModelError(f"{term.op}: its shape is not known as numbers; give its symbols values")
         return evaluate([term], {}, {})[0].astype(numpy_dtype(term.type.dtype))
 
     def parameter(self, array: Array, dtype: str) -> str:
@@ -226,7 +228,9 @@ class _Writer:
         new = {str(old): self.name(outer) for old, outer in zip(names, term.inputs[declared:], strict=True)}
         for old, name in new.items():
             if name in local and name != old:  # ONNX does not allow a body to use a name of the graph around it
-                raise ModelError(f"tensor name {name!r} is used both inside and outside the body of {term.op}")
+                raise ModelError(
+                    f"tensor name {name!r} is used both inside and outside the body of {term.op}; rename one"
+                )
         for graph in attribute_graphs_of(node.attribute):
             rename_captured(graph, new)
 

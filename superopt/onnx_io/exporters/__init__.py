@@ -29,7 +29,7 @@ def export_term(
     """
     for name, value in term.attrs:
         if not _literal(value):
-            raise ModelError(f"{term.op}: attribute {name} = {value} is not a number")
+            raise ModelError(f"{term.op}: attribute {name} = {value} is not a number; give its symbols values")
     export = NodeExport(term, opset, list(inputs), outputs, dict(term.attrs), constants)
     # What works on no axis at all is the identity; written out, an empty list would mean all axes, or nothing.
     if any(export.attrs.get(name) == () for name in ("axes", "perm", "pads")):

@@ -23,21 +23,21 @@ _RUNTIME = "com.microsoft"
 
 
 def _cast(e: NodeExport) -> list[onnx.NodeProto]:
-    """The element type is a number in a file."""
+    """Write the element type, which is a number in a file."""
     return [e.node(to=onnx.TensorProto.DataType.Value(e.attrs["to"].upper()))]
 
 
 def _clip(e: NodeExport) -> list[onnx.NodeProto]:
-    """The bounds are constant inputs of the operand's type, or float32 attributes before opset 11."""
+    """Write the bounds: constant inputs of the operand's type, or float32 attributes before opset 11."""
     low, high = float(e.attrs["bound_low"]), float(e.attrs["bound_high"])
     bounded: dict[str, Any] = {name: end for name, end in (("min", low), ("max", high)) if math.isfinite(end)}
     if e.dtype not in FLOAT_DTYPES and any(end != int(end) for end in bounded.values()):
-        raise ModelError(f"Clip of integers between {low} and {high}")
+        raise ModelError(f"Clip of integers needs whole bounds, not {low} and {high}")
     if e.opset < 11:
         if e.dtype != "float":
-            raise ModelError(f"opset {e.opset} has no Clip of {e.dtype}")
+            raise ModelError(f"opset {e.opset} has no Clip of {e.dtype} (new in 11)")
         if low > high:
-            raise ModelError(f"Clip between {low} and {high}, which runtimes take from opset 11 on")
+            raise ModelError(f"opset {e.opset} has no Clip with its bounds reversed, {low} and {high} (new in 11)")
         return [e.node(**bounded)]
     if "min" in bounded:
         e.append(low, e.dtype)
@@ -49,7 +49,7 @@ def _clip(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _conv(e: NodeExport) -> list[onnx.NodeProto]:
-    """Exporters of models write the kernel's shape as well, and some runtimes need it."""
+    """Write the kernel's shape as well, as exporters of models do; some runtimes need it."""
     weight = e.term.inputs[1]
     kernel = weight.type.concrete() if weight is not None and weight.type else None
     (node,) = export_derived(e)
@@ -67,33 +67,33 @@ def _sorted(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def _pool(e: NodeExport) -> list[onnx.NodeProto]:
-    """Dilations of 1 are left out: poolings have had dilations only since opset 10 (MaxPool) and 19 (AveragePool)."""
+    """Leave out dilations of 1: poolings have dilations only since opset 10 (MaxPool) and 19 (AveragePool)."""
     if all(d == 1 for d in e.attrs["dilations"]):
         del e.attrs["dilations"]
     return export_derived(e)
 
 
 def _flatten(e: NodeExport) -> list[onnx.NodeProto]:
-    """`axis` is a number of axes, as many as there are at most, and so is counted from the front already."""
+    """Write `axis` as it is: the number of axes that become the first one, which may be all of them."""
     return [e.node(axis=e.attrs["axis"])]
 
 
 def _gelu(e: NodeExport) -> list[onnx.NodeProto]:
-    """Older than in ONNX in ONNX Runtime's own domain."""
+    """Use ONNX Runtime's own Gelu before opset 20, which brought ONNX's."""
     if e.opset < 20 and e.attrs["approximate"] == "none":
         return [e.node(domain=_RUNTIME)]
     return export_derived(e)
 
 
 def _gemm(e: NodeExport) -> list[onnx.NodeProto]:
-    """Before opset 11 the summand may not be left out."""
+    """Write a zero for the summand before opset 11, where it is not optional."""
     if len(e.inputs) == 2 and e.opset < 11:
         e.append([0], e.dtype)
     return export_derived(e)
 
 
 def _pad(e: NodeExport) -> list[onnx.NodeProto]:
-    """The value is a constant input of the operand's type and another name, or an attribute before opset 11."""
+    """Write the value: a constant input of the operand's type and another name, or an attribute before opset 11."""
     if e.opset < 11:
         return [e.node(mode="constant", value=float(e.attrs["value"]), pads=e.attrs["pads"])]
     e.append(e.attrs["pads"])
@@ -103,7 +103,7 @@ def _pad(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _recurrent(e: NodeExport) -> list[onnx.NodeProto]:
-    """The lengths of sequences, which ONNX has before the states, are absent: all are as long as X."""
+    """Leave out the lengths of sequences, which ONNX has before the states: all are as long as X."""
     e.inputs.insert(4, "")
     shape = e.term.types[1].shape if e.term.types[1] is not None else None
     if shape is None or not isinstance(shape[2], int):
@@ -112,17 +112,17 @@ def _recurrent(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _reshape(e: NodeExport) -> list[onnx.NodeProto]:
-    """`allowzero` is written only if it has an effect: older opsets lack it."""
+    """Write `allowzero` only if it has an effect: older opsets lack it."""
     if not e.attrs["allowzero"] or 0 not in e.attrs["shape"]:
         del e.attrs["allowzero"]
     return export_derived(e)
 
 
 def _resize(e: NodeExport) -> list[onnx.NodeProto]:
-    """Upsample is Resize's name before opset 10; the scales of all axes are real numbers."""
+    """Write real scales for all axes; Upsample is Resize's name before opset 10."""
     rank = e.term.type.rank if e.term.type is not None else None
     if rank is None:
-        raise ModelError("Resize: rank not known")
+        raise ModelError("Resize: the rank of the result is unknown; state the shapes of the model's inputs")
     scales = [1.0] * (rank - len(e.attrs["scales"])) + [float(scale) for scale in e.attrs["scales"]]
     if e.opset < 9:
         return [e.node("Upsample", mode="nearest", scales=scales)]
@@ -137,12 +137,12 @@ def _resize(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _slice(e: NodeExport) -> list[onnx.NodeProto]:
-    """An end of -1 is before the first element; in a file that would be the last one."""
+    """Write an end of -1, the place before the first element, as the least integer: a file means the last by -1."""
     ends = [end if end >= 0 else np.iinfo(np.int64).min for end in e.attrs["ends"]]
     lists = {"starts": e.attrs["starts"], "ends": ends, "axes": e.front_axes(e.attrs["axes"])}
     if any(step != 1 for step in e.attrs["steps"]):
         if e.opset < 10:
-            raise ModelError(f"opset {e.opset} has no Slice with steps")
+            raise ModelError(f"opset {e.opset} has no Slice with steps (new in 10)")
         lists["steps"] = e.attrs["steps"]
     if e.opset < 10:
         attributes: dict[str, Any] = lists
@@ -153,15 +153,15 @@ def _slice(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _softmax(e: NodeExport) -> list[onnx.NodeProto]:
-    """Before opset 13 all axes from `axis` on are one, which is the same if those after it have size 1."""
+    """Check the axis before opset 13: all axes from it on are one there, so those after it must have size 1."""
     shape, axis = e.term.type.shape if e.term.type is not None else None, e.attrs["axis"]
     if e.opset < 13 and axis != -1 and (shape is None or any(n != 1 for n in shape[len(shape) + axis + 1 :])):
-        raise ModelError(f"opset {e.opset} has no {e.term.op} over an axis in the middle")
+        raise ModelError(f"opset {e.opset} has no {e.term.op} over an axis in the middle (new in 13)")
     return export_derived(e)
 
 
 def _sum(e: NodeExport) -> list[onnx.NodeProto]:
-    """Sum broadcasts from opset 8 on; before, Add alone does."""
+    """Write additions before opset 8, where Sum does not broadcast."""
     if e.opset >= 8 or len({i.type for i in e.term.inputs if i is not None}) == 1:
         return export_derived(e)
     nodes: list[onnx.NodeProto] = []
@@ -174,14 +174,14 @@ def _sum(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _fused_conv(e: NodeExport) -> list[onnx.NodeProto]:
-    """The activation's parameters are one list, as long as the activation has parameters."""
+    """Write the activation's parameters as one list, or none if the activation has none."""
     if parameters := _activation_parameters(e):
         e.attrs["activation_params"] = parameters
     return export_derived(e)
 
 
 def _fused_gemm(e: NodeExport) -> list[onnx.NodeProto]:
-    """The activation's parameters are attributes, as many as it has."""
+    """Write the activation's parameters as attributes, as many as it has."""
     e.attrs.update(zip(("activation_alpha", "activation_beta"), _activation_parameters(e), strict=False))
     return export_derived(e)
 
@@ -192,7 +192,7 @@ def _activation_parameters(e: NodeExport) -> tuple[float, ...]:
 
 
 def _attention(e: NodeExport) -> list[onnx.NodeProto]:
-    """A scale of 0, the default, is left out."""
+    """Leave out a scale of 0, which stands for the default."""
     if not e.attrs["scale"]:
         del e.attrs["scale"]
     return export_derived(e)

@@ -65,7 +65,7 @@ def _check_operands(e: NodeExport, operator: Operator, schema: OpSchema) -> None
     operands = [term for term in e.term.inputs if term is not None]
     if operator.inputs[1] is None:
         if e.opset < 8 and operator.elementwise and len({term.type for term in operands}) > 1:
-            raise ModelError(f"{operator.name} broadcasts from opset 8 on")
+            raise ModelError(f"opset {e.opset} has no {operator.name} that broadcasts (new in 8)")
         return
     kinds: dict[str, set[str]] = {}
     for term, formal in zip(e.term.inputs, schema.inputs, strict=False):

@@ -33,7 +33,7 @@ class NodeExport:
 
     @property
     def dtype(self) -> str:
-        """The element type of the result."""
+        """Element type of the result."""
         return self.term.type.dtype if self.term.type is not None else "float"
 
     def node(self, op: str = "", domain: str = "", **attributes: Any) -> onnx.NodeProto:
@@ -65,6 +65,6 @@ def front_axes(term: Term, axes: Sequence[int], opset: int) -> list[int]:
     if not ranks and opset >= 11:
         return list(axes)
     if not ranks:
-        raise ModelError(f"{term.op}: rank not known, and opset {opset} has no negative axes")
+        raise ModelError(f"{term.op}: its rank is unknown, and opset {opset} has no negative axes (new in 11)")
     rank = ranks[0] + (len(axes) if term.op == "Unsqueeze" else 0)
     return [axis % rank for axis in axes]

@@ -30,7 +30,7 @@ _NUMBERS = FLOAT_DTYPES | {f"{sign}int{bits}" for sign in ("", "u") for bits in 
 
 
 def _cast(view: NodeView) -> dict[str, Attr]:
-    """The element type is a number in a file. `saturate` and `round_mode` concern 8-bit floats, which stay opaque."""
+    """Read the element type, a number in a file. Other attributes concern 8-bit floats, which stay opaque."""
     try:
         to = dtype_name(view.integer("to", 0))
     except ValueError:
@@ -41,10 +41,10 @@ def _cast(view: NodeView) -> dict[str, Attr]:
 
 
 def _clip(view: NodeView) -> dict[str, Attr]:
-    """The bounds are constant inputs under other names, or float32 attributes before opset 11.
+    """Read the bounds: constant inputs under other names, or float32 attributes before opset 11.
 
-    ONNX's default bounds are the ends of the type's range, so these are none. An infinite bound stays unread: infinite
-    elements would tell it from a default.
+    Bounds at the ends of the type's range, ONNX's defaults, are none. A node with an infinite bound stays opaque, as
+    infinite elements would tell it from a default.
     """
     dtype = view.dtype(0)
     if dtype is None or dtype not in (_NUMBERS if view.opset >= 11 else {"float"}):
@@ -81,7 +81,7 @@ def _exact(bound: int | float) -> float:
 
 
 def _softmax(view: NodeView) -> Mapping[str, Attr] | Canonical:
-    """Before opset 13 all axes from `axis` on are one, which is the same if at most one of them is not of size 1."""
+    """Read the axis. Before opset 13 all axes from it on are one: one of them at most may have another size than 1."""
     if view.opset >= 13:
         return _derived(view)
     (axis,), shape = negative([view.integer("axis", 1)], view.rank), view.shape(0) or ()
@@ -96,14 +96,14 @@ def _derived(view: NodeView) -> Canonical:
 
 
 def _batch_normalization(view: NodeView) -> Canonical:
-    """ONNX allows parameters of other element types than the operand's; terms have one type."""
+    """Refuse parameters of other element types than the operand's, which ONNX allows; terms have one type."""
     if len({view.dtype(index) for index in range(len(view.inputs))}) > 1:
         raise Unreadable("element types")
     return _derived(view)
 
 
 def _celu(view: NodeView) -> Canonical:
-    """For an `alpha` below 0, the formula and the function body of the specification differ."""
+    """Refuse an `alpha` that is not above 0: the formula and the function body of the specification differ there."""
     form = _derived(view)
     if not float(str(form.attrs["alpha"])) > 0:
         raise Unreadable("alpha")
@@ -111,15 +111,17 @@ def _celu(view: NodeView) -> Canonical:
 
 
 def _trilu(view: NodeView) -> Canonical:
-    """ONNX allows text, of which there is no 0."""
+    """Refuse text, which ONNX allows: there is no 0 of text."""
     if view.dtype(0) == "string":
         raise Unreadable("element type")
     return _derived(view)
 
 
 def _recurrent(view: NodeView) -> Canonical:
-    """Forward, one direction, default activations, initial states given; the lengths of sequences, which ONNX has
-    before the states, must be absent."""
+    """Read a layer of one direction, forward, with default activations and given initial states.
+
+    The lengths of sequences, which ONNX has before the states, must be absent.
+    """
     operator, states = OPERATORS[view.node.op_type], len(RECURRENT[view.node.op_type].states)
     known = {"direction", "hidden_size", "input_forget", "layout", *operator.attrs}
     if not {attribute.name for attribute in view.node.attribute} <= known:

@@ -14,7 +14,7 @@ _MAX_ELEMENTS = 1024  # the constant is written as a weight, and a big one would
 
 
 def constant_of_shape(view: NodeView) -> dict[str, Attr]:
-    """The shape is the input, and the value a tensor."""
+    """Read the shape, which is the input, and the value, which is a tensor."""
     shape = view.list_input(0)
     if shape is None or min(shape, default=0) < 0 or math.prod(shape) > _MAX_ELEMENTS:
         raise Unreadable("shape")
@@ -36,7 +36,7 @@ def _filling(view: NodeView) -> float:
 
 
 def integer_range(view: NodeView) -> dict[str, Attr]:
-    """The limit becomes a number of elements; of a real range that number depends on how it is rounded."""
+    """Read the number of elements from the limit; in a range of real numbers it depends on rounding."""
     start, limit, delta = (view.integer_input(k) for k in range(3))
     if start is None or limit is None or delta is None:
         raise Unreadable("inputs")

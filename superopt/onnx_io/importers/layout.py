@@ -13,7 +13,7 @@ _MAX_INDICES = 1024  # of a Gather; attributes are for small lists, and longer o
 
 
 def split(view: NodeView) -> dict[str, Attr]:
-    """Without sizes, the parts are equal; the number of parts is that of the outputs."""
+    """Read the sizes of the parts; without sizes the parts are equal, one for each output."""
     shape = view.shape(0)
     if shape is None:
         raise Unreadable("shape")
@@ -38,7 +38,7 @@ def split(view: NodeView) -> dict[str, Attr]:
 
 
 def slice_of(view: NodeView) -> dict[str, Attr]:
-    """Starts and ends become positions inside the operand, whatever they are counted from or reach beyond."""
+    """Read starts and ends as positions inside the operand, counted from the front."""
     shape = view.shape(0)
     starts, ends, axes = view.parameter("starts"), view.parameter("ends"), view.parameter("axes")
     if shape is None or starts is None or ends is None:
@@ -67,7 +67,7 @@ def slice_of(view: NodeView) -> dict[str, Attr]:
 
 
 def pad(view: NodeView) -> dict[str, Attr]:
-    """Pads of some axes become pads of all; modes other than constants have no definition here."""
+    """Read pads of some axes as pads of all; modes other than constants have no definition here."""
     if view.dtype(0) == "string" or view.text("mode", "constant") != "constant":
         raise Unreadable("mode")
     dims, pads = view.rank, view.parameter("pads")
@@ -97,7 +97,7 @@ def _pad_value(view: NodeView) -> float:
 
 
 def unsqueeze(view: NodeView) -> dict[str, Attr]:
-    """The axes are those of the result."""
+    """Read the axes, which are those of the result."""
     axes = view.parameter("axes")
     if axes is None:
         raise Unreadable("axes")
@@ -105,7 +105,7 @@ def unsqueeze(view: NodeView) -> dict[str, Attr]:
 
 
 def squeeze(view: NodeView) -> dict[str, Attr]:
-    """Without axes, all of size 1 are meant."""
+    """Read the axes; without axes, all of size 1 are meant."""
     axes, shape = view.parameter("axes"), view.shape(0)
     if shape is None:
         raise Unreadable("shape")
@@ -117,13 +117,13 @@ def squeeze(view: NodeView) -> dict[str, Attr]:
 
 
 def flatten(view: NodeView) -> dict[str, Attr]:
-    """`axis` is the number of axes that become the first one, so it is counted from the front."""
+    """Read `axis`, counted from the front: it is the number of axes that become the first one."""
     axis = view.integer("axis", 1)
     return {"axis": axis + view.rank if axis < 0 else axis}
 
 
 def reshape(view: NodeView) -> dict[str, Attr]:
-    """Without a 0 in the shape `allowzero` has no effect; then there is one form only."""
+    """Read the shape; `allowzero` is 0 if the shape has no 0, as it has no effect then."""
     shape = view.list_input(1)
     if shape is None:
         raise Unreadable("shape")
@@ -132,7 +132,7 @@ def reshape(view: NodeView) -> dict[str, Attr]:
 
 
 def gather(view: NodeView) -> dict[str, Attr]:
-    """Indices that are constant and few become an attribute, a number or a list, counted from the front if possible."""
+    """Read constant indices, if they are few, as a number or a list, counted from the front if the size is known."""
     (axis,), shape = negative([view.integer("axis", 0)], view.rank), view.shape(0)
     indices, term = view.list_input(1, (0, 1)), view.inputs[1] if len(view.inputs) > 1 else None
     if indices is None or len(indices) > _MAX_INDICES or term is None or term.type is None or shape is None:

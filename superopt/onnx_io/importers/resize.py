@@ -13,7 +13,7 @@ __all__ = ["resize", "upsample"]
 
 
 def resize(view: NodeView) -> dict[str, Attr]:
-    """Scales, or sizes of the result, become scales of the last axes; most modes have no definition here."""
+    """Read scales, or sizes of the result, as scales of the last axes; most modes have no definition here."""
     if view.text("mode", "nearest") != "nearest":
         raise Unreadable("mode")
     if view.opset < 11:
@@ -27,7 +27,7 @@ def resize(view: NodeView) -> dict[str, Attr]:
 
 
 def upsample(view: NodeView) -> dict[str, Attr]:
-    """Resize as it was called before opset 10."""
+    """Read Resize under its name before opset 10."""
     if view.text("mode", "nearest") != "nearest":
         raise Unreadable("mode")
     if view.opset >= 9:

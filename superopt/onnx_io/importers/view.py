@@ -18,7 +18,7 @@ __all__ = ["Canonical", "NodeView", "Unreadable", "distinct", "negative"]
 
 
 class Unreadable(Exception):
-    """The node has no canonical form; it stays opaque."""
+    """Raised for a node that has no canonical form; it stays opaque."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class NodeView:
 
     @property
     def schema(self) -> OpSchema | None:
-        """The operator's schema in the node's opset; None for operators that ONNX does not define."""
+        """Schema of the operator in the node's opset; None for operators that ONNX does not define."""
         return schema_of(self.node.op_type, self.opset) if self.node.domain in DEFAULT_DOMAINS else None
 
     def shape(self, index: int) -> Sizes | None:
@@ -62,7 +62,7 @@ class NodeView:
 
     @property
     def rank(self) -> int:
-        """The rank of the first input. Raises Unreadable if it is unknown."""
+        """Rank of the first input. Raises Unreadable if it is unknown."""
         shape = self.shape(0)
         if shape is None:
             raise Unreadable("rank")
