@@ -33,11 +33,11 @@ class ModelCandidate:
         return not (self.traces or self.bodies.traces)
 
 
-def candidates(found: FoundRewrites, bodies: RewrittenBodies, label: str, reduced: bool) -> Iterator[ModelCandidate]:
+def candidates(found: FoundRewrites, bodies: RewrittenBodies, label: str, simplified: bool) -> Iterator[ModelCandidate]:
     """Candidates of one search, the most promising first.
 
     Rewritten bodies come with all other rewrites and alone; then every part of the rewrites comes with bodies that are
-    only folded; at last the graph around the bodies alone. `label` is appended to each name; `reduced` tells that
+    only folded; at last the graph around the bodies alone. `label` is appended to each name; `simplified` tells that
     reading the model has already simplified it.
     """
     parts, folded = list(_parts(found)), RewrittenBodies(written=bodies.folded)
@@ -51,7 +51,7 @@ def candidates(found: FoundRewrites, bodies: RewrittenBodies, label: str, reduce
         yield candidate("rewrites in bodies", (), bodies)
     for name, traces in parts:
         yield candidate(name, traces, folded)
-    if reduced or folded.written:
+    if simplified or folded.written:
         yield candidate("folding only", (), folded)
     if folded.written:
         for name, traces in parts[:1]:

@@ -13,7 +13,7 @@ from superopt.onnx_io import Model, read_bodies, save_model
 from superopt.optimizer.bodies import RewrittenBodies, search_bodies
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.files import check_writable, copy_original, count_operators, write_text
-from superopt.optimizer.model_search import Finder, SearchRequest, search_model
+from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest, search_model
 from superopt.optimizer.model_timer import Timer, interleaved_timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.phases import Phases
@@ -22,7 +22,7 @@ from superopt.optimizer.result import Result
 from superopt.optimizer.rule_summary import replay_summary, rule_attempts, rule_uses
 from superopt.optimizer.selection import Selection, select
 from superopt.optimizer.source import Source
-from superopt.optimizer.strategies import StrategyMemory, strategies_for
+from superopt.optimizer.strategies import Strategy, StrategyMemory, strategies_for
 from superopt.optimizer.timing_cache import TimingCache
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.optimizer.validator import Validator
@@ -93,50 +93,55 @@ def optimize(
 
 def _improve(context: RunContext, finder: Finder, timer: Timer | None) -> Selection:
     """Search, then select a candidate that is replayed, validated and measured; keep the original if there is none."""
-    options, source, target, store, phases = (
-        context.options,
-        context.source,
-        context.target,
-        context.store,
-        context.phases,
-    )
+    source, target, store = context.source, context.target, context.store
     if timer is None:
-        timer = TimingCache(interleaved_timer(target), target, source, store, remeasure=options.remeasure)
+        timer = TimingCache(interleaved_timer(target), target, source, store, remeasure=context.options.remeasure)
     try:
-        with phases("prepare", "running the original"):
-            validator = Validator(source, target, options, timer)
+        with context.phases("prepare", "running the original"):
+            validator = Validator(source, target, context.options, timer)
     except (CannotRun, Unfeedable) as error:
         return Selection(f"the original cannot be run here, so nothing can be measured: {error}")
-    with phases("search", "searching"):
-        model = source.terms
-        if _is_dynamic(model):
-            model = model.at_shapes(validator.shapes)
-        strategies = strategies_for(options.cost)
-        request = SearchRequest(
-            model=model,
-            rules=context.rules,
-            proofs=context.proofs,
-            target=target,
-            device=context.device,
-            store=store,
-            options=options,
-            budget_s=options.budget,
-            strategy=strategies[0],
-            progress=phases.progress,
-        )
-        key = StrategyKey(conditions(target, model.opset), request.name, options.measure_s)
-        memory = StrategyMemory(strategies, key, store)
-        rewritten = RewrittenBodies()
-        if next(read_bodies(model), None) is not None:
-            body_request = replace(request, budget_s=options.budget * _BODIES_SHARE)
-            rewritten = search_bodies(body_request, finder, context.proofs.own)
-            request = replace(request, budget_s=options.budget * (1 - _BODIES_SHARE))
-        chosen = strategies if options.remeasure else memory.recall()
-        searches = {strategy: finder(replace(request, strategy=strategy)) for strategy in chosen}
-    selection, strategy = select(context, validator, model, searches, rewritten)
+    model = source.terms
+    if _is_dynamic(model):
+        model = model.at_shapes(validator.shapes)
+    with context.phases("search", "searching"):
+        searches, bodies, memory = _search(context, model, finder)
+    selection, strategy = select(context, validator, model, searches, bodies)
     memory.remember(strategy)
-    selection.notices = [*validator.notices, *rewritten.problems, *([store.problem] if store.problem else [])]
+    selection.notices = [*validator.notices, *bodies.problems, *([store.problem] if store.problem else [])]
     return selection
+
+
+def _search(
+    context: RunContext, model: Model, finder: Finder
+) -> tuple[dict[Strategy, FoundRewrites], RewrittenBodies, StrategyMemory]:
+    """Search the bodies of control flow, then the whole model by each strategy.
+
+    Also return the memory in which the strategy of the selected result is to be kept.
+    """
+    options = context.options
+    strategies = strategies_for(options.cost)
+    request = SearchRequest(
+        model=model,
+        rules=context.rules,
+        proofs=context.proofs,
+        target=context.target,
+        device=context.device,
+        store=context.store,
+        options=options,
+        budget_s=options.budget,
+        strategy=strategies[0],
+        progress=context.phases.progress,
+    )
+    key = StrategyKey(conditions(context.target, model.opset), request.name, options.measure_s)
+    memory = StrategyMemory(strategies, key, context.store)
+    bodies = RewrittenBodies()
+    if next(read_bodies(model), None) is not None:
+        body_request = replace(request, budget_s=options.budget * _BODIES_SHARE)
+        bodies = search_bodies(body_request, finder, context.proofs.own)
+        request = replace(request, budget_s=options.budget * (1 - _BODIES_SHARE))
+    chosen = strategies if options.remeasure else memory.recall()
+    return {strategy: finder(replace(request, strategy=strategy)) for strategy in chosen}, bodies, memory
 
 
 def _is_dynamic(model: Model) -> bool:
