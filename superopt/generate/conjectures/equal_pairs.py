@@ -19,6 +19,7 @@ from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.field import KERNELS
 from superopt.ir.infer import make
 from superopt.ir.term import Term, topological
+from superopt.ops.properties import joins
 
 __all__ = ["conjectures", "joint"]
 
@@ -153,7 +154,7 @@ def _cores(
     _, first = np.unique(mixed(np.concatenate(table, axis=1)), return_index=True)
     for row in np.sort(first).tolist():
         core = build.of(int(children[row, 2]))
-        if core.op == "Concat" or not fits[row]:
+        if joins(core.op) or not fits[row]:
             continue  # the halves are the operands of the Concat
         node = make("Split", (core,), {"axis": axis, "split": (half, half)})
         left = (parts_of(int(children[row, 0])), parts_of(int(children[row, 1])))

@@ -13,6 +13,7 @@ from onnx import helper
 from superopt.evaluate import numpy_dtype
 from superopt.ir.term import Term
 from superopt.onnx_io.model import Array, ModelError
+from superopt.ops.properties import joins
 
 __all__ = ["Constants", "Exporter", "NodeExport", "front_axes"]
 
@@ -58,9 +59,9 @@ def front_axes(term: Term, axes: Sequence[int], opset: int) -> list[int]:
     ONNX Runtime's optimizations look for axis 1, not for -3 (its blocked layout would be left at every Concat), and
     opsets before 11 have no negative axes. Raises ModelError if there the rank is unknown.
     """
-    same = term.inputs if term.op == "Concat" else term.inputs[:1]
+    same = term.inputs if joins(term.op) else term.inputs[:1]
     ranks = [i.type.rank for i in same if i is not None and i.type is not None and i.type.rank is not None]
-    if term.op == "Concat" and term.type is not None and term.type.rank is not None:
+    if joins(term.op) and term.type is not None and term.type.rank is not None:
         ranks.append(term.type.rank)
     if not ranks and opset >= 11:
         return list(axes)

@@ -18,6 +18,7 @@ from functools import cached_property
 from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
+from superopt.ops.properties import joins
 from superopt.rulebook.variadic import VariadicForm, schema_of, variadic_forms
 from superopt.search.match.graph_index import index_key, node_of
 
@@ -30,7 +31,7 @@ _MAX_PARTS = 8  # parts of a Split or Concat: the time of a proof grows with a p
 def operand_counts(term: Term) -> Iterator[int]:
     """Yield the numbers of operands and parts, where above two, of Concats and Splits at and just below `term`."""
     for node in dict.fromkeys(map(node_of, (term, *(i for i in node_of(term).inputs if i is not None)))):
-        sizes = node.attr("split") if node.op == "Split" else node.inputs if node.op == "Concat" else ()
+        sizes = node.attr("split") if node.op == "Split" else node.inputs if joins(node.op) else ()
         assert isinstance(sizes, tuple)
         if _SHIPPED_OPERANDS < len(sizes) <= _MAX_PARTS:
             yield len(sizes)
