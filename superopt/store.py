@@ -28,7 +28,7 @@ __all__ = [
     "Seconds",
     "StoreTable",
     "StrategyKey",
-    "StrategyLabel",
+    "StrategyName",
     "UntimedRegionKey",
     "VerdictKey",
     "VerdictProof",
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # To be raised when a table changes, or the way in which any of the numbers is measured.
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
 
@@ -142,10 +142,10 @@ class StrategyKey(NamedTuple):
     measure_s: float
 
 
-class StrategyLabel(NamedTuple):
-    """The label of the strategy that gave the fastest result."""
+class StrategyName(NamedTuple):
+    """The name of the strategy that gave the fastest result."""
 
-    label: str
+    name: str
 
 
 Key = TypeVar("Key", bound=tuple[Any, ...])
@@ -212,7 +212,7 @@ class ResultStore:
         """The seconds are those that the run had spent on regions by then."""
         self.model_timings = StoreTable(self, "model_timing", ModelTimingKey, ModelTiming)
         self.verdicts = StoreTable(self, "verdict", VerdictKey, VerdictProof)
-        self.preferred_strategies = StoreTable(self, "preferred_strategy", StrategyKey, StrategyLabel)
+        self.preferred_strategies = StoreTable(self, "preferred_strategy", StrategyKey, StrategyName)
         self._open()
 
     def __enter__(self) -> ResultStore:

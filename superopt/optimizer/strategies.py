@@ -11,31 +11,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from superopt.store import ResultStore, StrategyKey, StrategyLabel
+from superopt.store import ResultStore, StrategyKey, StrategyName
 
 __all__ = ["Strategy", "StrategyMemory", "strategies_for"]
 
 
 @dataclass(frozen=True)
 class Strategy:
-    """Costs that guide a search: `cost` is one of COST_SOURCES; with `time_regions` rewritten regions are timed as
-    models of their own as well. `label` is appended to the name of a candidate, and names the strategy."""
+    """Costs that guide a search.
 
-    label: str
+    `cost` is one of COST_SOURCES. With `time_regions` rewritten regions are timed as models of their own as well.
+    `label` is appended to the names of its candidates.
+    """
+
+    name: str
     cost: str
     time_regions: bool = False
+    label: str = ""
 
 
 _MEASURED = (
-    Strategy("", "measured", time_regions=True),
-    Strategy(", no region timed", "measured"),
-    Strategy(", by analytic costs", "analytic"),
+    Strategy("timed regions", "measured", time_regions=True),
+    Strategy("measured operators", "measured", label=", no region timed"),
+    Strategy("analytic", "analytic", label=", by analytic costs"),
 )
 
 
 def strategies_for(cost: str) -> tuple[Strategy, ...]:
     """Strategies to try for a source of costs, one of COST_SOURCES."""
-    return _MEASURED if cost == "measured" else (Strategy("", cost),)
+    return _MEASURED if cost == "measured" else (Strategy(cost, cost),)
 
 
 class StrategyMemory:
@@ -47,10 +51,10 @@ class StrategyMemory:
     def recall(self) -> tuple[Strategy, ...]:
         """Return the strategy that was best in an earlier run, alone; all strategies where none is known."""
         known = self._store.preferred_strategies.get(self._key)
-        found = tuple(strategy for strategy in self._strategies if known and strategy.label == known.label)
+        found = tuple(strategy for strategy in self._strategies if known and strategy.name == known.name)
         return found or self._strategies
 
     def remember(self, strategy: Strategy) -> None:
         """Store `strategy` as the one that gave the fastest result."""
         if len(self._strategies) > 1:
-            self._store.preferred_strategies.put(self._key, StrategyLabel(strategy.label))
+            self._store.preferred_strategies.put(self._key, StrategyName(strategy.name))

@@ -22,7 +22,7 @@ from superopt.runtime import Feeds, Timing
 from superopt.search import Device, DeviceError, SearchResult, device_of, search
 from tests.support.models import lora
 
-ANALYTIC = Strategy("", "analytic")
+ANALYTIC = Strategy("analytic", "analytic")
 # Nothing but starting operators costs there.
 STARTS = Device(dense=1e18, scalar=1e18, bandwidth=1e18, overhead=1e-6, name="a device of dreams")
 
