@@ -110,6 +110,8 @@ def test_what_is_not_known_counts_as_something() -> None:
     assert flops(make("MatMul", (rows, square))) > 0
     assert flops(make("MatMul", (nothing, square))) > 0
     assert flops(make("Relu", (nothing,))) > 0
+    hidden = [var(name, TensorType("float", (2, 5, symbol("h")))) for name in "qkv"]  # 12 heads do not divide 32
+    assert flops(make("MultiHeadAttention", hidden, {"num_heads": 12, "scale": 0.0})) > 0
     assert flops(Term.of("Unheard", (rows,), {}, rows.types)) == 0
 
 

@@ -13,10 +13,10 @@ from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from superopt.ir.dim import Atom, Dim, Quotient, Size, evaluate, symbol, symbols_of
+from superopt.ir.dim import Atom, Dim, NoValue, Quotient, Size, evaluate, symbol, symbols_of
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
-from superopt.ops.meaning import Meaning
+from superopt.ops.meaning import Meaning, NoSemantics
 from superopt.ops.properties import is_product, moves, summand
 from superopt.ops.recorder import Expression, Recorder
 
@@ -52,9 +52,12 @@ def arithmetic(
     assert result is not None
     shape = result.shape or ()
     index = tuple(symbol(f"i!{d}") for d in range(len(shape)))
-    root = Meaning(Recorder()).scalar(term.out(0) if len(results) > 1 else term, index)
-    count = _Count({f"i!{d}": size for d, size in enumerate(shape) if isinstance(size, int)}).of(root)
     elements = math.prod(size for size in shape if isinstance(size, int))
+    try:
+        root = Meaning(Recorder()).scalar(term.out(0) if len(results) > 1 else term, index)
+    except (NoSemantics, NoValue):  # the usual sizes that stand for unknown ones may not fit together
+        return Work(scalar=elements)
+    count = _Count({f"i!{d}": size for d, size in enumerate(shape) if isinstance(size, int)}).of(root)
     # The definitions write logic and comparisons as arithmetic with 0 and 1. A conversion that changes no number, and
     # a change of sign that no other operation takes in, are an instruction, too.
     if (result.dtype == "bool" and not count.loops) or not count.dense + count.scalar:

@@ -1,8 +1,7 @@
-"""How much an operator does: the arithmetic of its definition, and the bytes of its values.
+"""Arithmetic and memory traffic of one operator.
 
-What is counted is what the definition of the operator says, one for each addition, multiplication or comparison; a
-function such as Exp counts as the polynomial by which kernels compute it. Sums of products (`Work.dense`) run
-at another rate than the rest (`Work.scalar`), so they are counted apart.
+The arithmetic is counted in the operator's definition (`superopt.search.cost.arithmetic`). Sums of products
+(`Work.dense`) run at another rate than the rest (`Work.scalar`), so they are counted apart.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from superopt.search.cost.arithmetic import Work, arithmetic
 
 __all__ = ["Traffic", "Work", "bytes_of", "elements", "flops", "traffic", "work"]
 
-# What a size that is not known counts as.
+# Sizes that stand for unknown ones.
 _UNKNOWN_SIZE = 32
 _UNKNOWN_RANK_ELEMENTS = 4096
 _WIDTHS = {"double": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 16}
@@ -29,7 +28,7 @@ _NARROW = {"float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2, "int8": 1, "uin
 
 _RECURRENT = frozenset({"RNN", *RECURRENT})
 _GATE = 14  # a sum with a bias, and a sigmoid
-# Operators that have no definition here: they give a shape only, or read no more than they give.
+# Operators without a definition here that move data: the first only returns a shape, the others read what they write.
 _UNDEFINED_VIEWS = frozenset({"Shape"})
 _UNDEFINED_SELECTIONS = frozenset({"GatherElements", "GatherND"})
 
@@ -77,9 +76,9 @@ def flops(term: Term) -> int:
 
 
 def traffic(term: Term) -> Traffic:
-    """The bytes that the one operator `term` reads and writes: each input once, though used twice.
+    """Return the bytes that the one operator `term` reads and writes. An input that is used twice is read once.
 
-    What only gives a shape another name moves nothing, and what moves data reads no more than it gives.
+    An operator that only changes the shape moves nothing. Other data movement reads no more than it writes.
     """
     op = term.op.rpartition("::")[2]
     if op in _UNDEFINED_VIEWS or changes_shape_only(op):
