@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.ir.dim import Dim, Size, symbols_of
-from verify.prove.substitution import Moved
+from verify.prove.substitution import Substitution
 from verify.prove.sums import Access, Apply, Choice, Entry, Factor, Maximum, Quantity, Repeated
 from verify.prove.symbolic import Symbolic
 
@@ -81,4 +81,4 @@ def _determinant(matrix: list[list[int]]) -> int:
 
 def moved_factor(algebra: Symbolic, factor: Factor, mapping: Mapping[str, Size]) -> Factor:
     """The factor with index symbols replaced."""
-    return Moved(mapping).factor(algebra, factor) if mapping else factor
+    return Substitution(mapping).factor(algebra, factor) if mapping else factor

@@ -24,7 +24,7 @@ from verify.prove.bound_variables import (
     vanishing,
     within,
 )
-from verify.prove.substitution import Moved
+from verify.prove.substitution import Substitution
 from verify.prove.sums import Access, Bound, Product, Sum
 from verify.prove.symbolic import Symbolic
 
@@ -42,7 +42,7 @@ def fewer(algebra: Symbolic, given: Given, binders: Sequence[str], guards: Seque
         solved = one_point(binders, guards)
         if solved is not None:
             name, at = solved
-            env = Moved({name: at})
+            env = Substitution({name: at})
             binders = tuple(b for b in binders if b != name)
             guards, value = env.guards(guards), env.sum(algebra, value)
             continue
@@ -50,7 +50,7 @@ def fewer(algebra: Symbolic, given: Given, binders: Sequence[str], guards: Seque
         if quotients:
             gone = vanishing(given.facts.extended(guards), quotients)
             if gone:
-                env = Moved({}, gone)
+                env = Substitution({}, gone)
                 # The guards that show a quotient to be 0 may themselves be rewritten: say it in other words too.
                 kept = [g for q in gone for g in within(env.size(q.numerator), env.size(q.denominator))]
                 guards = tuple(g for g in (*env.guards(guards), *kept) if g.decided() is not True)
@@ -113,7 +113,7 @@ def narrowed(algebra: Symbolic, given: Given, bound: Bound) -> Bound:
             return Bound(binders, guards, value)
         first, second = joined
         fresh = algebra.fresh()
-        env = Moved({first: symbol(fresh) - symbol(second)})
+        env = Substitution({first: symbol(fresh) - symbol(second)})
         moved = env.sum(algebra, value)
         if second in mentioned_by(moved):
             return Bound(binders, guards, value)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from superopt.ir.dim import Dim, Quotient, Size, floor_div, symbol, symbols_of
 from superopt.ops.algebra import Guard, at_least, below
 from verify.prove.facts import Facts
-from verify.prove.substitution import Moved
+from verify.prove.substitution import Substitution
 from verify.prove.sums import Access, Entry, Factor, Quantity, Sum, children, quotients_of
 
 __all__ = [
@@ -191,7 +191,7 @@ class Digits:
     name: str
     quotient: str
     remainder: str
-    moved: Moved
+    moved: Substitution
     denominator: Size
     rest: Size
 
@@ -225,7 +225,7 @@ def digits(names: Sequence[str], quotients: Iterable[Quotient], fresh: Callable[
             rest = found.numerator - symbol(name)
             q, r = fresh(), fresh()
             value = symbol(q) * found.denominator + symbol(r) - rest
-            return Digits(name, q, r, Moved({name: value}, {found: symbol(q)}), found.denominator, rest)
+            return Digits(name, q, r, Substitution({name: value}, {found: symbol(q)}), found.denominator, rest)
     return None
 
 

@@ -26,7 +26,7 @@ from verify.prove.matching import Matching
 from verify.prove.normal_form import Normaliser
 from verify.prove.real_queries import RealQuery
 from verify.prove.signs import Signs
-from verify.prove.substitution import Moved
+from verify.prove.substitution import Substitution
 from verify.prove.sums import (
     ONE,
     Access,
@@ -195,7 +195,7 @@ class Comparison:
         mapping = propose([(left.value, right.value)], left.binders, right.binders)
         if mapping is None or not bijective(mapping, left.binders, right.binders):
             return False
-        env = Moved(mapping)
+        env = Substitution(mapping)
         return self._matching.guards_agree(given, left.guards, env.guards(right.guards)) and self.equal(
             given.extended(left.guards), left.value, env.sum(self._algebra, right.value)
         )
@@ -215,7 +215,7 @@ class Comparison:
         mapping = propose([(value, over.value)], (), over.binders)
         if mapping is None:
             return False
-        env = Moved(mapping)
+        env = Substitution(mapping)
         if not all(given.facts.entails(g) for g in env.guards(over.guards)):
             return False
         theirs = env.sum(self._algebra, over.value) if over.binders else over.value

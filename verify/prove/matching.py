@@ -17,7 +17,7 @@ from verify.propose.bijections import propose
 from verify.prove.assumptions import Given
 from verify.prove.bijection import POINTWISE, bijective, kind, kinds, moved_factor, pairings
 from verify.prove.normal_form import Normaliser
-from verify.prove.substitution import Moved
+from verify.prove.substitution import Substitution
 from verify.prove.sums import ONE, Factor, Product, Sum
 from verify.prove.symbolic import Symbolic
 
@@ -92,7 +92,7 @@ class Matching:
         for mapping, pairing in self._mappings(whole, part):
             inside = given.extended(part.guards)
             # The bijection maps the bound variables of `whole` to those of `part`: `whole` in terms of the latter.
-            env = Moved(mapping)
+            env = Substitution(mapping)
             moved_guards = env.guards(whole.guards)
             if not all(inside.facts.entails(g) for g in moved_guards):
                 continue
@@ -140,9 +140,9 @@ class Matching:
             if mapping is None or not bijective(mapping, left.binders, right.binders):
                 continue
             moved = [moved_factor(self._algebra, f, mapping) for f in right.factors]
-            if self.guards_agree(given, left.guards, Moved(mapping).guards(right.guards)) and self._factors_agree(
-                inside, left.factors, moved, pairing, right.factors
-            ):
+            if self.guards_agree(
+                given, left.guards, Substitution(mapping).guards(right.guards)
+            ) and self._factors_agree(inside, left.factors, moved, pairing, right.factors):
                 return True
         return False
 

@@ -26,7 +26,7 @@ from verify.prove.floating import Floating, Inexact, rounds_exactly
 from verify.prove.recurrence import apart, in_steps
 from verify.prove.roundings import roundings
 from verify.prove.specialize import resized
-from verify.prove.substitution import Moved
+from verify.prove.substitution import Substitution
 from verify.prove.sums import Bound, Sum, quotients_of
 from verify.prove.symbolic import Symbolic
 from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
@@ -243,7 +243,7 @@ def _residues(
     name, stride = found
     quotient = sums.fresh()
     for rest in range(stride):
-        moved = Moved({name: symbol(quotient) * stride + rest})
+        moved = Substitution({name: symbol(quotient) * stride + rest})
         parts = moved.sum(sums, sides[0]), moved.sum(sums, sides[1])
         yield from _residues(sums, [quotient, *(n for n in names if n != name)], moved.guards(guards), parts)
 

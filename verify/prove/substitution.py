@@ -1,4 +1,4 @@
-"""Index symbols exchanged for others in sums."""
+"""Substitution of index symbols in sums."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from verify.prove.sums import (
     SumAlgebra,
 )
 
-__all__ = ["Moved", "substitute"]
+__all__ = ["Substitution"]
 
 
-class Moved:
+class Substitution:
     """A substitution of index symbols, and of whole quotients, in sums; binders that would capture are renamed."""
 
     def __init__(self, env: Mapping[str, Size], quotients: Mapping[Quotient, Size] | None = None) -> None:
@@ -104,8 +104,3 @@ class Moved:
         if self._reached & set(bound.binders):
             bound = algebra.renamed_bound(bound)
         return Bound(bound.binders, self.guards(bound.guards), self.sum(algebra, bound.value))
-
-
-def substitute(algebra: SumAlgebra, total: Sum, env: Mapping[str, Size]) -> Sum:
-    """`total` with free index symbols replaced."""
-    return Moved(env).sum(algebra, total) if env else total

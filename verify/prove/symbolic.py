@@ -9,7 +9,7 @@ from fractions import Fraction
 from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ops.algebra import Guard, Piece, Table, at_least, below, holds
 from verify.prove.application import apply, is_partial
-from verify.prove.substitution import Moved
+from verify.prove.substitution import Substitution
 from verify.prove.sums import (
     ONE,
     Access,
@@ -109,7 +109,7 @@ class Symbolic:
     def renamed(self, product: Product) -> Product:
         """The same sum over fresh binders."""
         names = {binder: self.fresh() for binder in product.binders}
-        env = Moved({old: symbol(new) for old, new in names.items()})
+        env = Substitution({old: symbol(new) for old, new in names.items()})
         return Product(
             product.coefficient,
             tuple(env.factor(self, f) for f in product.factors),
@@ -120,7 +120,7 @@ class Symbolic:
     def renamed_bound(self, bound: Bound) -> Bound:
         """The same values over fresh binders."""
         names = {binder: self.fresh() for binder in bound.binders}
-        env = Moved({old: symbol(new) for old, new in names.items()})
+        env = Substitution({old: symbol(new) for old, new in names.items()})
         return Bound(tuple(names.values()), env.guards(bound.guards), env.sum(self, bound.value))
 
     def apply(self, function: str, *arguments: Sum) -> Sum:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from superopt.ir.dim import Size, symbol, symbols_of
 from superopt.ops.algebra import Table, equal
 from verify.prove.bound_variables import limits, mentioned
-from verify.prove.substitution import Moved
+from verify.prove.substitution import Substitution
 from verify.prove.sums import Entry, Product, Sum
 from verify.prove.symbolic import FEW, Symbolic
 
@@ -60,7 +60,7 @@ def _written_out(algebra: Symbolic, product: Product) -> Sum | None:
         few = min((n for n in found.uppers if isinstance(n, int)), default=FEW + 1)
         if 0 in found.lowers and few <= FEW:
             one = replace(product, binders=tuple(b for b in product.binders if b != name))
-            return algebra.add(*(Moved({name: k}).sum(algebra, (one,)) for k in range(few)))
+            return algebra.add(*(Substitution({name: k}).sum(algebra, (one,)) for k in range(few)))
     return None
 
 
