@@ -28,9 +28,9 @@ from superopt.ops.properties import is_polynomial, rounds_at_most_once
 
 __all__ = ["StaticValues"]
 
-# Without a definition in the terms, of integers and truth values only.
-_OTHERS = frozenset({"GatherElements", "GatherND", "Mod", "NonZero", "ScatterElements", "ScatterND"})
-_LEARNT = _OTHERS | {"Out", "Shape", "Size"}
+# Operators without a definition here; ONNX's reference evaluates them, for integers and truth values only.
+_BY_REFERENCE = frozenset({"GatherElements", "GatherND", "Mod", "NonZero", "ScatterElements", "ScatterND"})
+_INFERRED = _BY_REFERENCE | {"Out", "Shape", "Size"}
 
 
 class StaticValues:
@@ -73,10 +73,10 @@ class StaticValues:
         Return it in its element type, or None if it is unknown or known in part only.
         """
         type = term.type
-        if type is None or term in self._known or (term.op not in OPERATORS and term.op not in _LEARNT):
+        if type is None or term in self._known or (term.op not in OPERATORS and term.op not in _INFERRED):
             return self.numbers(term)
         shape = type.concrete()
-        if math.prod(shape or ()) > SMALL or (shape is None and term.op not in _OTHERS):
+        if math.prod(shape or ()) > SMALL or (shape is None and term.op not in _BY_REFERENCE):
             return None
         try:
             with np.errstate(all="ignore"):
@@ -121,7 +121,7 @@ class StaticValues:
         real = bool(dtypes & FLOAT_DTYPES)
         if not dtypes <= CASTABLE or (real and not dtypes & FLOAT_DTYPES <= {"float", "double"}) or term.type is None:
             return None
-        if node.op in _OTHERS and not real:
+        if node.op in _BY_REFERENCE and not real:
             return _reference(node, inputs, opset)
         if (real and not rounds_at_most_once(node.op)) or not can_evaluate(node):
             return None

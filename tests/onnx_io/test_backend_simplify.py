@@ -1,6 +1,6 @@
-"""onnx's own test of every operator, read to the end: as it is, and with its inputs as constants.
+"""Simplification of onnx's own tests of every operator, with their inputs as they are and as constants.
 
-What is left must give the same outputs in ONNX Runtime, bit for bit, its optimizations off.
+The simplified models must give the same outputs in ONNX Runtime, bit for bit, with its optimizations off.
 """
 
 from __future__ import annotations

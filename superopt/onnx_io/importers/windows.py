@@ -10,8 +10,6 @@ from superopt.onnx_io.importers.view import NodeView, Unreadable
 
 __all__ = ["read_windows"]
 
-_Windows = dict[str, tuple[int, ...]]
-
 
 def read_windows(view: NodeView, attrs: Sequence[str]) -> dict[str, Attr]:
     """Read the attributes of an operator with `strides`; its other attributes `attrs` tell which kind it is."""
@@ -98,7 +96,7 @@ def _rounded_up(
     return (*begins, *ends)
 
 
-def _windows(view: NodeView, sizes: Sizes, kernel: Sizes) -> _Windows:
+def _windows(view: NodeView, sizes: Sizes, kernel: Sizes) -> dict[str, tuple[int, ...]]:
     """Return `dilations`, `pads` and `strides` of a kernel over axes of these sizes, `auto_pad` resolved."""
     spatial = len(sizes)
     dilations = view.integers("dilations") or (1,) * spatial
