@@ -30,7 +30,7 @@ __all__ = ["UnknownFamily", "choose", "generate"]
 
 Progress: TypeAlias = Callable[[str], None]
 
-_HEAD = "# Found by the generator and proven by verify/; written by `superopt generate`. One equation a line."
+_HEADER = "# Found by the generator and proven by verify/; written by `superopt generate`. One equation a line."
 _RULES_PER_SHARD = 6  # of shards that prove signatures
 
 
@@ -161,7 +161,7 @@ def _write(folder: Path, config: RunConfig, plan: _Plan, store: ShardResults, ch
     summary = Summary(config.seed, by_name, [*sorted(files), "summary.json", "times.json"])
     folder.mkdir(parents=True, exist_ok=True)
     for name in sorted(files):
-        head = [_HEAD] if name.endswith(".rules") else []
+        head = [_HEADER] if name.endswith(".rules") else []
         write_whole(folder / name, "".join(f"{line}\n" for line in head + files[name]).encode())
     write_whole(folder / "summary.json", summary.to_json().encode())
     seconds = {rule: round(times[rule], 3) for rule in sorted(kept & times.keys())}

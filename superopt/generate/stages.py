@@ -54,7 +54,7 @@ class RunConfig:
     """Settings that all shards of a run share."""
 
     families: tuple[Family, ...]
-    operators: int | None = None  # most operators a side; None: as many as each family says
+    operators: int | None = None  # most operators a side; None: the bound of each family
     seed: int = 0
     memory: int | None = None  # bytes for the graphs that one shard compares at once
     prover: Prover = decide
@@ -68,12 +68,12 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
         family, evaluator, operators=config.operators, part=(part, family.parts), memory=config.memory
     )
     equations = conjectures(state, evaluator)
-    ours = state.levels if part == 0 else state.levels[-1:]
+    own_levels = state.levels if part == 0 else state.levels[-1:]
     counts = StageCounts(
-        graphs=sum(level.graphs for level in ours),
-        classes=sum(level.classes for level in ours) + (len(state.classes.leaves) if part == 0 else 0),
-        equal_pairs=sum(level.pairs for level in ours),
-        unexplained=sum(level.unexplained for level in ours),
+        graphs=sum(level.graphs for level in own_levels),
+        classes=sum(level.classes for level in own_levels) + (len(state.classes.leaves) if part == 0 else 0),
+        equal_pairs=sum(level.pairs for level in own_levels),
+        unexplained=sum(level.unexplained for level in own_levels),
     )
     return _json({"counts": asdict(counts), "equations": [_show(e) for e in equations]})
 

@@ -13,7 +13,7 @@ from superopt.ir.term import Attr, AttrVar, topological
 
 __all__ = ["with_offset_pads", "with_pad_amounts"]
 
-Values = Mapping[Attr, list[Slot]]  # value of an attribute -> where it stands
+Values = Mapping[Attr, list[Slot]]  # value of an attribute -> its slots
 Pads = tuple[int, ...]
 _INNER, _MORE = (0, 1, 0, 0), (1, 0, 0, 1)  # other pads, and other amounts added to them
 

@@ -103,8 +103,7 @@ def solve(needs: Mapping[Condition, None], names: set[str]) -> dict[str, Size]:
 
 
 def _ones(value: Size) -> list[tuple[str, Size]]:
-    """Return sizes that must all be 1: those of an equation that says that their sum is their number, as 1 is the least
-    size."""
+    """Return sizes that must all be 1: their sum equals their number, and no size is less than 1."""
     if not isinstance(value, Dim):
         return []
     sign = 1 if value.terms[-1][1] > 0 else -1
@@ -124,9 +123,9 @@ def _ties(needs: Mapping[Condition, None], names: set[str]) -> tuple[int, int]:
 
 
 def unsolved(needs: Mapping[Condition, None], env: Mapping[str, Size]) -> dict[Dim, None]:
-    """Return the expressions that must be 0 beside the solved sizes.
+    """Return the expressions that must be 0 in addition to the solved sizes.
 
-    An equation that says that a number divides another is left out: both numbers stay free.
+    Equations that state that one number divides another are left out: both numbers stay free.
     """
     found: dict[Dim, None] = {}
     for condition in needs:

@@ -57,7 +57,7 @@ def _with_free_indices(schema: Schema) -> Schema:
 
 
 def _no_lift(schema: Schema) -> Iterator[dict[str, int]]:
-    """No variation of ranks."""
+    """Return no variation of ranks."""
     yield from ()
 
 

@@ -48,14 +48,14 @@ class ProgressMeter:
         self._shown = now
         elapsed = now - self._begin
         done, work = self._old + self._new, self._old_work + self._new_work
-        said = [f"{done} of {self._shards} done", f"{work / self._work:.0%} of the work"]
+        parts = [f"{done} of {self._shards} done", f"{work / self._work:.0%} of the work"]
         if self._new:
-            said.append(f"{self._new / elapsed:.3g} a second")
-            said.append(f"{duration((self._work - work) * elapsed / self._new_work)} left")
-        said.append(f"{duration(elapsed)} so far")
+            parts.append(f"{self._new / elapsed:.3g} a second")
+            parts.append(f"{duration((self._work - work) * elapsed / self._new_work)} left")
+        parts.append(f"{duration(elapsed)} so far")
         if not workers:
-            said.append("no workers yet")
-        self._progress(f"{self._title}: {', '.join(said)}")
+            parts.append("no workers yet")
+        self._progress(f"{self._title}: {', '.join(parts)}")
 
     def end(self) -> None:
         """Report the end of the run."""
