@@ -140,13 +140,13 @@ class Draft:
         """
         rule, equation = self.rule(), self.equation
         runs = [operators(side, equation.weights)[0] for side in (equation.lhs, equation.rhs)]
-        joins = any(
+        saves_join = any(
             joins(t.op) and operators((t,), equation.weights)[0]
             for t in topological(equation.rhs)
             if t not in equation.rhs
         )
         products = [sum(t.op in _PRODUCTS for t in topological(side)) for side in (rule.lhs, rule.rhs)]
-        back = len(rule.lhs) > 1 or runs[0] == runs[1] or joins or 0 < products[0] < products[1]
+        back = len(rule.lhs) > 1 or runs[0] == runs[1] or saves_join or 0 < products[0] < products[1]
         if "shape" in self.kinds.values() or not all(t.inputs for t in rule.rhs):
             back = False
         return int(not rule.applicable) + int(back and not rule.reversed().applicable)
