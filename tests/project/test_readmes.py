@@ -1,0 +1,56 @@
+"""The READMEs are true: links lead somewhere, commands and options exist, tables name what is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from superopt.cli import main, optimize_main
+from tests.support.paths import ROOT, TESTS
+
+READMES = sorted(path for path in ROOT.glob("**/README.md") if not {".venv", "node_modules"} & set(path.parts))
+TOP = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def commands() -> list[str]:
+    """Return the lines of the top README that call the program."""
+    blocks = re.findall(r"```sh\n(.*?)```", TOP, re.DOTALL)
+    lines = [line.partition("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line for line in lines if line.startswith(("optimize ", "superopt "))]
+
+
+def test_the_top_one_takes_five_minutes() -> None:
+    assert len(TOP.split()) <= 900
+
+
+def test_each_part_has_one() -> None:
+    parts = {path.parent.relative_to(ROOT).as_posix() for path in READMES}
+    assert parts >= {".", "superopt", "rules", "verify", "scripts", "tests"}
+
+
+@pytest.mark.parametrize("path", READMES, ids=lambda path: path.parent.name or "top")
+def test_links_lead_somewhere(path: Path) -> None:
+    text = re.sub(r"```.*?```|`[^`]*`", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert [target for target in targets if not (path.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("line", commands())
+def test_commands_and_options_exist(line: str) -> None:
+    program, *words = line.split()
+    command: click.Command = optimize_main if program == "optimize" else main
+    while isinstance(command, click.Group) and words and words[0].isalpha():
+        assert words[0] in command.commands or command.invoke_without_command, line
+        if words[0] not in command.commands:
+            break
+        command = command.commands[words.pop(0)]
+    known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+    assert [word for word in words if word.startswith("-") and word not in known] == []
+
+
+def test_the_table_of_tests_names_every_folder() -> None:
+    named = set(re.findall(r"`(\w+)/`", (TESTS / "README.md").read_text(encoding="utf-8")))
+    assert {path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__"} <= named
