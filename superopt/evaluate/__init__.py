@@ -1,59 +1,33 @@
-"""Terms to NumPy: what each operator computes, and the folding of subterms that depend on weights only.
+"""Terms to NumPy: the values of terms, and the folding of subterms that depend on weights only.
 
-Real element types are computed in float64 and integers in their own type. The definitions follow the
-operators' pages of the ONNX specification and broadcast as NumPy does, which is ONNX's multidirectional
-broadcasting.
+Real element types are computed in float64 and integers in their own type: the definitions of `superopt.ops`, read as
+arrays (`floats`; by hand in `fast` where that is too slow). The same reading modulo a prime is `modular`.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper
 
-from superopt.evaluate import (
-    constants,
-    contrib,
-    conv,
-    linear,
-    logic,
-    normalization,
-    pool,
-    rearrange,
-    recurrent,
-    reduce,
-    scalar,
-    select,
-    standard,
-)
-from superopt.evaluate.standard import Array, Compute
+from superopt.evaluate.floats import compute, numpy_dtype
+from superopt.evaluate.indices import Array
 from superopt.ir.infer import replace
+from superopt.ir.operator import OPERATORS, ignore
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.ops.properties import jumps, moves, uses_function
 
 __all__ = ["can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype"]
 
-_FAMILIES = (
-    constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, scalar, select, standard
-)  # fmt: skip
-_OPTIONAL = contrib.OPTIONAL | recurrent.OPTIONAL
-COMPUTE: Mapping[str, Compute] = {name: compute for family in _FAMILIES for name, compute in family.COMPUTE.items()}
-
 
 def dtype_name(element_type: int) -> str:
     """The terms' name ("float", "int64", ...) of a TensorProto data type. Raises ValueError for an unknown one."""
     name: str = onnx.TensorProto.DataType.Name(element_type).lower()
     return name
-
-
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The NumPy element type of "float", "bfloat16" and so on (those that NumPy lacks come from ml_dtypes)."""
-    return np.dtype(helper.tensor_dtype_to_np_dtype(onnx.TensorProto.DataType.Value(name.upper())))
 
 
 def constant(array: Array, dtype: str, weights: MutableMapping[str, Array]) -> Term:
@@ -80,22 +54,24 @@ def _literal(value: Attr) -> bool:
 
 
 def can_evaluate(term: Term) -> bool:
-    """Whether this operator (its inputs aside) has a definition here, attributes without symbols, and no absent inputs
-    but where the definition knows of them; a Const counts, a Var does not."""
+    """Return True if the operator (its inputs aside) has a definition, attributes without symbols, and no absent
+    inputs but where its type says that they may be. A Const counts, a Var does not."""
     if term.op in ("Const", "Out"):
         return True
-    present = None not in term.inputs or term.op in _OPTIONAL
-    return term.op in COMPUTE and present and all(_literal(value) for _, value in term.attrs)
+    present = None not in term.inputs or all(type is not None and type.shape is not None for type in term.types)
+    return term.op in OPERATORS and present and all(_literal(value) for _, value in term.attrs)
 
 
 def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mapping[str, Array]) -> list[Array]:
-    """Values of `outputs`, where `env` gives values of terms (inputs, or anything in between) and `weights` those of
-    Const terms by hash. Real element types are computed and returned in float64, others in their own type.
+    """Return the values of `outputs`.
+
+    `env` gives values of terms (inputs, or anything in between) and `weights` those of Const terms by hash. Real
+    element types are computed and returned in float64, others in their own type. The value of a term with several
+    outputs is that of its first.
 
     Raises KeyError for a term that has no definition and no value in `env`.
     """
     values: dict[Term, Array] = {}
-    several: dict[Term, list[Array]] = {}
     with np.errstate(all="ignore"):  # infinities and NaN arise as they do in the runtime
         for term in _needed(outputs, env):
             if term in env:
@@ -105,15 +81,36 @@ def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mappin
             elif term.op == "Out":
                 (node,), index = term.inputs, term.attr("index")
                 assert node is not None and isinstance(index, int)
-                values[term] = several[node][index]
-            else:
-                optional = term.op in _OPTIONAL  # an absent input is None there, so that the others keep places
-                inputs: list[Any] = [i and values[i] for i in term.inputs if i is not None or optional]
-                several[term] = COMPUTE[term.op](inputs, dict(term.attrs))
-                values[term] = several[term][0]
+                values[term] = _computed(node, index, values)
+            elif len(term.types) == 1 or term in outputs:
+                values[term] = _computed(term, 0, values)
                 if term.op in CLOSED_FORM:
                     values[term] = _widen(_narrow(values[term], term), term)
     return [values[term] for term in outputs]
+
+
+def _computed(term: Term, index: int, values: Mapping[Term, Array]) -> Array:
+    """Return an output of a term, whose inputs have values."""
+    operator = OPERATORS[term.op]
+    attrs = {**dict(term.attrs), "index": index}
+    inputs = [None if i is None else values[i] for i in term.inputs]
+    dtypes = [None if x is None or i is None else _dtype(i, x) for i, x in zip(term.inputs, inputs, strict=True)]
+    type = term.types[index] if term.types else None
+    shape = None if type is None else type.concrete()
+    if type is None or shape is None:
+        default = "float" if type is None else type.dtype
+        shapes = [None if x is None else x.shape for x in inputs]
+        shape = tuple(map(int, operator.shape_rule(shapes, dict(term.attrs), ignore)[index]))  # type: ignore[arg-type]
+        type = TensorType(operator.dtype_rule(dtypes, dict(term.attrs), default), shape)
+    types = [None if x is None else TensorType(str(d), x.shape) for x, d in zip(inputs, dtypes, strict=True)]
+    return compute(term.op, types, attrs, inputs, TensorType(type.dtype, shape))
+
+
+def _dtype(term: Term, value: Array) -> str:
+    """Return the element type of a term's value."""
+    if term.type is not None:
+        return term.type.dtype
+    return "float" if value.dtype.kind == "f" else dtype_name(int(helper.np_dtype_to_tensor_dtype(value.dtype)))
 
 
 def _needed(outputs: Sequence[Term], env: Mapping[Term, Array]) -> list[Term]:

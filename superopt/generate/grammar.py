@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from superopt.generate.field import Shape
+from superopt.evaluate.residues import Shape
 from superopt.ir.infer import make
 from superopt.ir.operator import OPERATORS, IllTyped, Operator
 from superopt.ir.term import Term

@@ -185,8 +185,8 @@ def floor_div(numerator: Size, denominator: Size) -> Size:
     The part of the numerator that the denominator divides exactly leaves the floor: floor((q*d + r) / d) = q + floor(r
     / d).
     """
-    if isinstance(numerator, int) and isinstance(denominator, int):
-        return numerator // denominator
+    if not isinstance(numerator, Dim) and not isinstance(denominator, Dim):
+        return numerator // denominator  # of an index of an array reading, too
     if denominator == 1:
         return numerator
     divisor = _terms(denominator)

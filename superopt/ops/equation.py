@@ -203,7 +203,8 @@ def _filled(equation: Equation, attrs: Mapping[str, Attr], term: Term) -> Term:
             return operands[str(pattern.attr("name"))]
         own = {name: _value(value, env) for name, value in pattern.attrs}
         if pattern.op == _NUMBER:  # whatever the element type can hold: nothing is stored in it
-            return Term.of("ConstantOfShape", (), {"shape": (), **own}, (TensorType(dtype, ()),))
+            number: dict[str, Attr] = {"shape": (), "value": _as_float(own["value"])}
+            return Term.of("ConstantOfShape", (), number, (TensorType(dtype, ()),))
         return make(pattern.op, below, own, dtype)
 
     return map_terms((equation.right,), build)[0]
@@ -233,6 +234,13 @@ def _value(value: Any, env: Mapping[str, Attr]) -> Attr:
             raise IllTyped(f"no value for {value}")
         return evaluate(value, sizes)
     return value  # type: ignore[no-any-return]
+
+
+def _as_float(value: Any) -> Attr:
+    """Return a number as a float if that is exact: equal attributes are one term, which has the float elsewhere."""
+    exact = isinstance(value, (int, Fraction)) and float(value) == value
+    result: Attr = float(value) if exact else value
+    return result
 
 
 def _untyped(term: Term, inputs: tuple[Term | None, ...]) -> Term:

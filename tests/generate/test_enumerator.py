@@ -8,6 +8,7 @@ import re
 import numpy as np
 import pytest
 
+from superopt.evaluate.residues import P
 from superopt.generate.conjectures.equal_pairs import conjectures
 from superopt.generate.derive import Deriver, FingerprintCheck
 from superopt.generate.enumeration.blocks import renamed_apart
@@ -17,7 +18,6 @@ from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.enumeration.known_rules import Tree
 from superopt.generate.enumeration.modular_matmul import add, product, reduced
 from superopt.generate.families import FAMILIES
-from superopt.generate.field import P
 from superopt.generate.grammar import Family, Use, binary, concat, inputs, splits, transpose, unary
 from superopt.ir.infer import IllTyped
 from superopt.ir.notation import parse_terms, show_rule, show_terms

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from superopt.evaluate.residues import P
 from superopt.generate.enumeration.fingerprints import SAMPLES, Evaluator, Hasher
-from superopt.generate.field import P
 from superopt.ir.infer import make
 from superopt.ir.term import var
 from superopt.ir.types import TensorType
-from tests.support.field_cases import NO_LAWS, Shapes, typed
+from tests.support.modular_cases import NO_LAWS, Shapes, typed
 
 _SQUARES = dict.fromkeys("abc", (2, 2))
 _LAWS = [

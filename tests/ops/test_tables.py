@@ -11,8 +11,6 @@ from typing import Any
 import onnx
 import pytest
 
-from superopt import evaluate
-from superopt.evaluate import COMPUTE
 from superopt.ir.operator import OPERATORS, register
 from superopt.ir.term import CLOSED_FORM
 from superopt.onnx_io import new_model, write_model
@@ -24,7 +22,6 @@ from tests.support.semantic_cases.terms import outputs_of
 
 # The package of a table, what its families call their part, and the table.
 TABLES: list[tuple[Any, str, Mapping[str, Any]]] = [
-    (evaluate, "COMPUTE", COMPUTE),
     (semantic_cases, "CASES", CASES),
 ]
 named = pytest.mark.parametrize(("package", "part", "table"), TABLES, ids=[part for _, part, _ in TABLES])
@@ -44,7 +41,7 @@ def test_every_family_is_in_the_table(package: Any, part: str, table: Mapping[st
 def test_the_tables_are_about_the_same_operators() -> None:
     assert set(OPERATORS) >= CLOSED_FORM
     assert set(CASES) == set(OPERATORS) - CLOSED_FORM
-    assert set(OPERATORS) >= (set(IMPORTERS) - {"Upsample"}) | set(EXPORTERS) | set(COMPUTE)  # Upsample is Resize
+    assert set(OPERATORS) >= (set(IMPORTERS) - {"Upsample"}) | set(EXPORTERS)  # Upsample is Resize
 
 
 @pytest.mark.parametrize("op", sorted(CASES))

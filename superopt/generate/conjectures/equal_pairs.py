@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from superopt.evaluate.modular import compute
 from superopt.generate.conjectures.ground_equation import GroundEquation, variables
 from superopt.generate.enumeration.classes import ARITY, Classes, Ids, leaves_of, mixed
 from superopt.generate.enumeration.deduplicate import patterns
 from superopt.generate.enumeration.enumerator import Enumeration
 from superopt.generate.enumeration.fingerprints import Evaluator
-from superopt.generate.field import KERNELS
 from superopt.ir.infer import make
 from superopt.ir.term import Term, topological
 from superopt.ops.properties import joins
@@ -131,7 +131,7 @@ def _halved(state: Enumeration, evaluator: Evaluator, build: _Builder, axis: int
             sides = []
             for index in (0, 1):
                 attrs = {"axis": axis, "split": (half[axis], half[axis]), "index": index}
-                cut = KERNELS["Split"]([classes.value(some)], [shape], attrs, half)
+                cut = compute("Split", [classes.value(some)], [shape], attrs, half)
                 sides.append(classes.lookup(half, evaluator.hasher.keys(cut, half)))
             yield from _cores(classes, some, sides, build, parts_of, axis, half[axis])
 

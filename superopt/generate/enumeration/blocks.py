@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from superopt.evaluate.residues import Shape
 from superopt.generate.enumeration.classes import ARITY, Classes, Ids, Rows
-from superopt.generate.field import Shape
 from superopt.generate.grammar import Use
 from superopt.ir.infer import IllTyped
 from superopt.ir.term import var

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from superopt.generate.field import Array, Shape
+from superopt.evaluate.residues import Array, Shape
 from superopt.generate.grammar import Family
 from superopt.ir.term import Term
 

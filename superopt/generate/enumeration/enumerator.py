@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from superopt.evaluate.residues import Array, Shape
 from superopt.generate.enumeration.blocks import Block, BlockBuilder, renamed_apart
 from superopt.generate.enumeration.classes import ARITY, Classes, Ids, Rows, mixed
 from superopt.generate.enumeration.deduplicate import most_general
@@ -28,7 +29,6 @@ from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.enumeration.graph_list import KEYS, GraphList, Numbers
 from superopt.generate.enumeration.known_rules import KnownRules
 from superopt.generate.enumeration.linear_fingerprints import BlockFingerprints, Keys
-from superopt.generate.field import Array, Shape
 from superopt.generate.grammar import Family
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var

@@ -1,10 +1,10 @@
 """Fingerprints: 62-bit keys of tensors over Z_P, and the value of any term on one fixed random sample.
 
 A key is two random linear functionals of all elements, f(v) = sum of c[k] v[k] modulo P. Two tensors that differ get
-the same key with probability P^-2, below 2^-61. Together with `field`, polynomials of degree d that differ are told
-apart on `SAMPLES` samples, up to a probability of (d / P)^SAMPLES + P^-2, below 1e-16 for the degrees that occur. Equal
-keys are only a conjecture in any case: the prover decides. Keys are linear, and this makes enumeration fast: see
-`linear_fingerprints`.
+the same key with probability P^-2, below 2^-61. Together with the values of `superopt.evaluate.modular`, polynomials
+of degree d that differ are told apart on `SAMPLES` samples, up to a probability of (d / P)^SAMPLES + P^-2, below 1e-16
+for the degrees that occur. Equal keys are only a conjecture in any case: the prover decides. Keys are linear, and this
+makes enumeration fast: see `linear_fingerprints`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from superopt.evaluate.modular import compute
+from superopt.evaluate.residues import Array, P, Shape, random_residues, small_residues
 from superopt.generate.enumeration.modular_matmul import product
-from superopt.generate.field import KERNELS, Array, P, Shape, closed_form, random_residues, small_residues
 from superopt.ir.term import CLOSED_FORM, Term, topological
 
 __all__ = ["SAMPLES", "Evaluator", "Hasher", "packed"]
@@ -72,7 +73,7 @@ class Evaluator:
         return np.where(negative, (P - values) % P, values).astype(np.uint64)
 
     def value(self, term: Term) -> Array:
-        """Return the value of a term: [SAMPLES, *shape]. Raises KeyError for an operator without a kernel."""
+        """Return the value of a term: [SAMPLES, *shape]. Raises KeyError for an unknown operator."""
         for node in topological((term,)):
             if node not in self._values and (len(node.types) == 1 or node.op == "Out"):
                 self._values[node] = self._compute(node)
@@ -93,14 +94,15 @@ class Evaluator:
             return self.variable(str(term.attr("name")), shape)
         attrs: Mapping[str, Any] = dict(term.attrs)
         if term.op in CLOSED_FORM:
-            return np.broadcast_to(closed_form(term.op, attrs, shape), (SAMPLES, *shape))
+            return np.broadcast_to(compute(term.op, [], [], attrs, shape), (SAMPLES, *shape))
         node = term
         if term.op == "Out":
             (inner,) = term.inputs
             assert inner is not None
             node, attrs = inner, {**dict(inner.attrs), **attrs}
-        inputs = [i for i in node.inputs if i is not None]
-        result = KERNELS[node.op]([self._values[i] for i in inputs], [_shape(i) for i in inputs], attrs, shape)
+        inputs = [None if i is None else self._values[i] for i in node.inputs]
+        shapes = [None if i is None else _shape(i) for i in node.inputs]
+        result = compute(node.op, inputs, shapes, attrs, shape)
         return np.broadcast_to(result, (SAMPLES, *shape))
 
 

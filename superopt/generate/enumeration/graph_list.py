@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from superopt.evaluate.residues import Array
 from superopt.generate.enumeration.blocks import Block
 from superopt.generate.enumeration.classes import Rows
 from superopt.generate.enumeration.linear_fingerprints import BlockFingerprints, Keys
-from superopt.generate.field import Array
 
 __all__ = ["KEYS", "GraphList", "Numbers"]
 

@@ -14,11 +14,13 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from superopt.evaluate.modular import compute
+from superopt.evaluate.residues import Array, Shape
 from superopt.generate.enumeration.blocks import Block
 from superopt.generate.enumeration.classes import Classes, Ids
 from superopt.generate.enumeration.fingerprints import SAMPLES, Hasher, packed
+from superopt.generate.enumeration.linear_parts import parts
 from superopt.generate.enumeration.modular_matmul import add, product
-from superopt.generate.field import KERNELS, Array, Shape, parts
 
 __all__ = ["BlockFingerprints", "Keys"]
 
@@ -61,7 +63,7 @@ class BlockFingerprints:
         for start in range(0, len(flat), step):
             places = np.unravel_index(flat[start : start + step], block.sizes)
             operands = [self.classes.value(ids[p]) for ids, p in zip(block.operands, places, strict=True)]
-            value = KERNELS[use.op](operands, shapes, attrs, block.out)
+            value = compute(use.op, operands, shapes, attrs, block.out)
             yield np.broadcast_to(value, (len(places[0]), SAMPLES, *block.out))
 
     def _op(self, block: Block) -> str:
@@ -137,7 +139,7 @@ class BlockFingerprints:
             unit = _units(shapes[slot])[:, None]
             operands = [np.zeros((1, 1, *shape), np.uint64) for shape in shapes]
             operands[slot] = unit
-            out = KERNELS[self._op(block)](operands, shapes, attrs, block.out)
+            out = compute(self._op(block), operands, shapes, attrs, block.out)
             flat = np.broadcast_to(out, (len(unit), 1, *block.out)).reshape(len(unit), -1)
             sample = self.hasher.functional(block.out)  # [SAMPLES, elements, 2]
             self._linear[known] = np.concatenate([product(flat, sample[s]) for s in range(SAMPLES)])
@@ -165,7 +167,7 @@ class BlockFingerprints:
             some = self.classes.value(ids[start : start + step])
             operands = [np.zeros((1,) * 3 + shape, np.uint64) for shape in shapes]
             operands[units], operands[others] = unit[:, None, None], some[None]
-            out = KERNELS[self._op(block)](operands, shapes, attrs, block.out)
+            out = compute(self._op(block), operands, shapes, attrs, block.out)
             out = np.broadcast_to(out, (len(unit), len(some), SAMPLES, *block.out))
             rows = [out[:, :, s].reshape(-1, elements) for s in range(SAMPLES)]
             part = np.stack([product(row, sample[s]) for s, row in enumerate(rows)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from superopt.generate.field import Array, P
+from superopt.evaluate.residues import Array, P
 
 __all__ = ["add", "product", "reduced"]
 

@@ -1,10 +1,9 @@
-"""Which operators are sums of linear and multilinear parts, so that their values add up from values known already."""
+"""Operators as sums of linear and multilinear parts, whose values add up from values that are known already."""
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
-from superopt.generate.field.arithmetic import Attrs
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 __all__ = ["Parts", "parts"]
 
@@ -20,10 +19,11 @@ _PRODUCTS = frozenset({"Einsum", "FusedMatMul", "MatMul", "Mul"})
 _BIASED = frozenset({"Conv", "ConvTranspose", "Gemm"})
 
 
-def parts(op: str, arity: int, attrs: Attrs) -> Parts | None:
-    """The operands of each part, where the operator's value on `arity` operands is a sum of parts: part k is linear in
-    each of the operands that it lists and does not depend on the others, so it is the operator's value with zeros for
-    those others. None where that is not so.
+def parts(op: str, arity: int, attrs: Mapping[str, Any]) -> Parts | None:
+    """Return the operands of each part if the operator's value on `arity` operands is a sum of parts, else None.
+
+    Part k is linear in each of the operands that it lists and does not depend on the others. So it is the operator's
+    value with zeros for those others.
 
     a + b has the parts a and b; Conv(x, w, b) has Conv(x, w), linear in x and in w, and b.
     """

@@ -8,21 +8,25 @@ are increasing functions chosen at random, with their symmetries: nothing else h
 
 from __future__ import annotations
 
+import math
 import zlib
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
-from superopt.generate.field.arithmetic import HALF, Array, P, negative, power, rank
+from superopt.evaluate.residues import HALF, Array, P, inverse, negative, power, rank, residue, scaled
 
-__all__ = ["PRIMITIVE_ROOT", "below_zero", "erf", "exp", "hard", "log", "pseudo_random", "sigmoid", "sqrt", "tanh"]
+__all__ = ["FUNCTIONS", "PRIMITIVE_ROOT", "below_zero", "exp", "hard", "log", "pseudo_random"]
 
 PRIMITIVE_ROOT = 7
 _P = np.uint64(P)
 _HALF = np.uint64(HALF)
 _ORDER = P - 1  # 2 * 3^2 * 7 * 11 * 31 * 151 * 331
 _PARTS = (2 * 9 * 7 * 11 * 31, 151 * 331)  # coprime; their product is the order
+_UNIT = 3  # floor and round take a number for so many parts of 1; odd, so that there are no halves to round
+_HALVES = 64  # x^y takes y = n/2 for a half up to this n
 _BLOCK, _TAIL = 16, 12  # bits of an argument that do not bear on the order, and bits that they become
 
 
@@ -135,3 +139,54 @@ def log(x: Array) -> Array:
 def below_zero(x: Array, name: str) -> Array:
     """A pseudo-random function with negative values, -2^28 at the least."""
     return negative(pseudo_random(x, name) >> np.uint64(3))
+
+
+def _signed(x: Array) -> npt.NDArray[np.int64]:
+    """The signed numbers."""
+    whole = x.astype(np.int64)
+    return np.where(x > HALF, whole - P, whole)
+
+
+def _floor(x: Array) -> Array:
+    return ((_signed(x) // _UNIT * _UNIT) % P).astype(np.uint64)
+
+
+def _round(x: Array) -> Array:
+    return (((_signed(x) + _UNIT // 2) // _UNIT * _UNIT) % P).astype(np.uint64)
+
+
+def _integer_power(x: Array, exponent: npt.NDArray[np.int64]) -> Array:
+    """x^exponent by squaring, the inverse for negative exponents; x^0 = 1."""
+    base = np.where(exponent < 0, inverse(x), x) if (exponent < 0).any() else x
+    left = np.abs(exponent)
+    result = np.ones(np.broadcast_shapes(x.shape, exponent.shape), dtype=np.uint64)
+    while left.any():
+        result = np.where(left & 1, result * base % _P, result)
+        left = left >> 1
+        base = base * base % _P
+    return result
+
+
+def _power(x: Array, y: Array) -> Array:
+    """x^y for whole y, x^((n - 1) / 2) * sqrt(x) for y = n/2 with small odd n; other fractions are read as if whole."""
+    twice = _signed(scaled(y, 2))
+    halved = (np.abs(twice) <= _HALVES) & (twice % 2 == 1)
+    if not halved.any():
+        return _integer_power(x, _signed(y))
+    rest = _integer_power(x, np.abs(twice) // 2) * sqrt(x) % _P
+    rooted = np.where(twice < 0, inverse(rest), rest)
+    return np.where(halved, rooted, _integer_power(x, np.where(halved, 0, _signed(y))))
+
+
+FUNCTIONS: Mapping[str, Callable[..., Array]] = {
+    "sqrt": sqrt,
+    "exp": exp,
+    "log": log,
+    "power": _power,
+    "sigmoid": sigmoid,
+    "tanh": tanh,
+    "erf": erf,
+    "floor": _floor,
+    "round": _round,
+    "pi": lambda: np.full((), residue(math.pi), dtype=np.uint64),
+}

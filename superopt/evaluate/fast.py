@@ -1,0 +1,164 @@
+"""Operators in floating point by hand, where the reading of the definition is too slow or may lose a number.
+
+A kernel gets real inputs in float64 and others in their own type (None: absent), and the attributes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from superopt.evaluate.indices import Array
+
+__all__ = ["KERNELS", "Kernel"]
+
+Attrs: TypeAlias = Mapping[str, Any]
+Kernel: TypeAlias = Callable[[Sequence[Any], Attrs], Array]
+
+
+def _given(inputs: Sequence[Any], place: int) -> Any:
+    """Return an optional input, None if it is absent."""
+    return inputs[place] if len(inputs) > place else None
+
+
+# Products: matrix products of NumPy's, instead of an array with every factor.
+
+
+def _gemm(inputs: Sequence[Any], attrs: Attrs) -> Array:
+    a, b, c = inputs[0], inputs[1], _given(inputs, 2)
+    a, b = (a.T if attrs["transA"] else a), (b.T if attrs["transB"] else b)
+    product = attrs["alpha"] * (a @ b) if attrs["alpha"] != 1 else a @ b
+    if c is not None:
+        product = product + (attrs["beta"] * c if attrs["beta"] != 1 else c)
+    return np.asarray(product)
+
+
+def _conv(inputs: Sequence[Any], attrs: Attrs) -> Array:
+    """Cross-correlation by `im2col`: every window of x as a row, times the kernels as a matrix, group by group."""
+    x, w, bias = inputs[0], inputs[1], _given(inputs, 2)
+    spatial, group, pads = x.ndim - 2, attrs["group"], attrs["pads"]
+    x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:spatial], pads[spatial:], strict=True)])
+    reach = tuple((k - 1) * d + 1 for k, d in zip(w.shape[2:], attrs["dilations"], strict=True))
+    windows = np.lib.stride_tricks.sliding_window_view(x, reach, axis=tuple(range(2, x.ndim)))
+    steps = (slice(None), slice(None), *(slice(None, None, s) for s in attrs["strides"]))
+    windows = windows[(*steps, *(slice(None, None, d) for d in attrs["dilations"]))]
+    out_size = windows.shape[2 : 2 + spatial]
+    # (N, C, out..., k...) to (group, N*out, C/group * k), against (group, O/group, C/group * k).
+    windows = np.moveaxis(windows, 1, 1 + spatial).reshape(x.shape[0], *out_size, group, -1)
+    rows = np.moveaxis(windows, -2, 0).reshape(group, x.shape[0] * int(np.prod(out_size)), -1)
+    kernels = w.reshape(group, w.shape[0] // group, int(np.prod(w.shape[1:])))
+    result = (rows @ kernels.swapaxes(1, 2)).reshape(group, x.shape[0], *out_size, -1)
+    result = np.moveaxis(result, (0, -1), (1, 2)).reshape(x.shape[0], w.shape[0], *out_size)
+    return np.asarray(result if bias is None else result + bias.reshape(-1, *(1,) * spatial))
+
+
+def _conv_transpose(inputs: Sequence[Any], attrs: Attrs) -> Array:
+    """Every place of the kernel adds its product with all of x, `stride` apart; then the pads are cut off."""
+    x, w, bias = inputs[0], inputs[1], _given(inputs, 2)
+    spatial, group, strides, pads = x.ndim - 2, attrs["group"], attrs["strides"], attrs["pads"]
+    dilations, more = attrs["dilations"], attrs["output_padding"]
+    axes = zip(x.shape[2:], strides, w.shape[2:], dilations, more, strict=True)
+    size = [(n - 1) * s + (k - 1) * d + 1 + extra for n, s, k, d, extra in axes]
+    x = x.reshape(x.shape[0], group, -1, *x.shape[2:])
+    w = w.reshape(group, -1, *w.shape[1:])
+    result = np.zeros((x.shape[0], group, w.shape[2], *size), x.dtype)
+    for place in itertools.product(*map(range, w.shape[3:])):
+        starts = [k * d for k, d in zip(place, dilations, strict=True)]
+        reached = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, x.shape[3:], strides, strict=True)]
+        result[_last(*reached)] += np.einsum("ngc...,gcm->ngm...", x, w[_last(*place)])
+    result = result.reshape(x.shape[0], group * w.shape[2], *size)
+    kept = [slice(begin, n - end) for begin, n, end in zip(pads[:spatial], size, pads[spatial:], strict=True)]
+    result = result[_last(*kept)]
+    return np.asarray(result if bias is None else result + bias.reshape(-1, *(1,) * spatial))
+
+
+def _last(*places: Any) -> Any:
+    """Return the index of a place, or of a range of places, on the last axes."""
+    return (..., *places)
+
+
+# Recurrences: one step after the other, instead of a bound variable for every step.
+
+
+def _cumsum(inputs: Sequence[Any], attrs: Attrs) -> Array:
+    order = slice(None, None, -1 if attrs["reverse"] else 1)
+    x = np.moveaxis(inputs[0], attrs["axis"], 0)[order]
+    total = np.cumsum(x, 0, dtype=x.dtype)
+    if attrs["exclusive"]:
+        total = np.concatenate([np.zeros_like(x[:1]), total[:-1]])
+    return np.moveaxis(total[order], 0, attrs["axis"])
+
+
+def _sigmoid(x: Array) -> Array:
+    return np.asarray(np.exp(-np.logaddexp(0, -x)))
+
+
+def _lstm(read: Array, states: Sequence[Array], r: Array, b: Array, attrs: Attrs) -> list[Array]:
+    """With i, o, f, g the quarters of x W^T + Wb + h R^T + Rb:
+
+    c = sigmoid(f) c + sigmoid(i) tanh(g);  h = sigmoid(o) tanh(c)
+    """
+    h, c = states
+    i, o, f, g = np.split(read + h @ r.T + b, 4, axis=-1)
+    c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
+    return [_sigmoid(o) * np.tanh(c), c]
+
+
+def _gru(read: Array, states: Sequence[Array], r: Array, b: Array, attrs: Attrs) -> list[Array]:
+    """With xz, xr, xn the thirds of x W^T + Wb, and R, Rb likewise:
+
+    z = sigmoid(xz + h Rz^T + Rbz);  r = sigmoid(xr + h Rr^T + Rbr);  h = (1 - z) n + z h
+    n = tanh(xn + (r h) Rn^T + Rbn), or where linear_before_reset is 1: n = tanh(xn + r (h Rn^T + Rbn))
+    """
+    (h,) = states
+    (xz, xr, xn), (rz, rr, rn), (bz, br, bn) = (np.split(a, 3, axis=k) for a, k in ((read, -1), (r, 0), (b, 0)))
+    z, reset = _sigmoid(xz + h @ rz.T + bz), _sigmoid(xr + h @ rr.T + br)
+    kept = reset * (h @ rn.T + bn) if attrs["linear_before_reset"] else (reset * h) @ rn.T + bn
+    return [(1 - z) * np.tanh(xn + kept) + z * h]
+
+
+def _recurrent(step: Callable[..., list[Array]]) -> Kernel:
+    """The output that the attribute `index` names; `step` makes the states after a step from those before it."""
+
+    def kernel(inputs: Sequence[Any], attrs: Attrs) -> Array:
+        x, (w,), (r,), b, *initial = inputs
+        read_bias, kept_bias = np.zeros((2, len(w))) if b is None else np.split(b[0], 2)
+        states, found = [state[0] for state in initial], []
+        for part in x:
+            states = step(part @ w.T + read_bias, states, r, kept_bias, attrs)
+            found.append(states[0])
+        return states[attrs["index"] - 1][None] if attrs["index"] else np.stack(found)[:, None]
+
+    return kernel
+
+
+# Numbers that no fraction stands for: infinities, and -0.
+
+
+def _pad(inputs: Sequence[Any], attrs: Attrs) -> Array:
+    (x,), pads = inputs, attrs["pads"]
+    axes = list(zip(pads[: x.ndim], x.shape, pads[x.ndim :], strict=True))
+    result = np.full([begin + n + end for begin, n, end in axes], attrs["value"], x.dtype)
+    kept = [(max(begin, 0), min(begin + n + min(end, 0), begin + n + end)) for begin, n, end in axes]
+    if all(low < high for low, high in kept):  # a crop may leave nothing of x
+        places = tuple(slice(low, high) for low, high in kept)
+        result[places] = x[tuple(slice(low - b, high - b) for (low, high), (b, _, _) in zip(kept, axes, strict=True))]
+    return result
+
+
+KERNELS: Mapping[str, Kernel] = {
+    "MatMul": lambda inputs, attrs: np.asarray(inputs[0] @ inputs[1]),
+    "Gemm": _gemm,
+    "Einsum": lambda inputs, attrs: np.asarray(np.einsum(attrs["equation"], *inputs, optimize=True)),
+    "Conv": _conv,
+    "ConvTranspose": _conv_transpose,
+    "CumSum": _cumsum,
+    "GRU": _recurrent(_gru),
+    "LSTM": _recurrent(_lstm),
+    "Pad": _pad,
+    "Constant": lambda inputs, attrs: np.array(attrs["value_floats"], np.float64).reshape(attrs["shape"]),
+    "ConstantOfShape": lambda inputs, attrs: np.full(attrs["shape"], attrs["value"], np.float64),
+}
