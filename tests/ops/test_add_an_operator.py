@@ -5,9 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 
+from superopt.evaluate import can_evaluate, evaluate
+from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.ir.infer import make
 from superopt.ir.notation import parse_rules
 from superopt.ir.operator import OPERATORS
@@ -72,6 +76,25 @@ def test_defaults_are_those_of_the_file() -> None:
     graph = onnx.helper.make_graph(nodes, "g", values[:1], values[1:])
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)])
     assert read_model(model).outputs == (make("Shrink", (X,), {"bias": 0.0, "lambd": 0.5}),)
+
+
+def test_it_is_evaluated() -> None:
+    x = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
+    assert all(map(can_evaluate, terms()))
+    session = onnxruntime.InferenceSession(
+        write_model(new_model(terms(), opset=17)).SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    for ours, theirs in zip(evaluate(terms(), {X: x}, {}), session.run(None, {"x": x}), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-5)
+
+
+def test_it_has_fingerprints() -> None:
+    shrink, cosh = terms()
+    flipped = make("Neg", (X,))
+    evaluator = Evaluator(seed=0)
+    assert evaluator.key(make("Cosh", (flipped,))) == evaluator.key(cosh)
+    odd = make("Neg", (make("Shrink", (flipped,), dict(shrink.attrs)),))
+    assert evaluator.key(odd) == evaluator.key(shrink) != evaluator.key(cosh)
 
 
 def test_rules_over_it_are_proven() -> None:
