@@ -61,19 +61,24 @@ def small_residues(rng: np.random.Generator, shape: Shape) -> Array:
 
 def reduced(x: Any) -> Any:
     """Return the residues of numbers below 2^62: 2^31 = 1 modulo P, so the upper bits are added to the lower ones."""
-    return np.asarray(x % _P) if np.size(x) < _FEW else _once((x & _P) + (x >> _SHIFT))
+    if np.size(x) < _FEW:
+        return np.asarray(x % _P)
+    lower, upper = x & _P, x >> _SHIFT
+    lower += upper
+    return _once(lower, upper)
 
 
-def _once(x: Array) -> Array:
-    """Return the residues of numbers up to 2 P: below P, x - P is huge without a sign."""
-    result: Array = np.minimum(x, x - _P)
-    return result
+def _once(x: Array, space: Array) -> Array:
+    """Return the residues of numbers up to 2 P in the place of `x`: below P, x - P is huge without a sign."""
+    np.subtract(x, _P, out=space)
+    np.minimum(x, space, out=x)
+    return x
 
 
 def added(x: Any, y: Any) -> Any:
     """x + y."""
     total = x + y
-    return np.asarray(total % _P) if np.size(total) < _FEW else _once(total)
+    return np.asarray(total % _P) if np.size(total) < _FEW else _once(total, np.empty_like(total))
 
 
 def negative(x: Array) -> Array:
