@@ -4,6 +4,8 @@ A definition in `superopt.ops` is one function; each algebra gives it another re
     `Symbolic`  sums of guarded products, for proofs over the reals (`verify.prove.symbolic`)
     `Floating`  trees of rounded operations, for proofs of bit-for-bit equality (`verify.prove.floating`)
     `Numeric`   numbers, for tests of the definitions and for counterexamples (`verify.diagnose.numeric`)
+    `Floats`    arrays of floats and integers, for folding constants (`superopt.evaluate.floats`)
+    `Residues`  arrays modulo a prime, for fingerprints (`superopt.evaluate.modular`)
 """
 
 from __future__ import annotations
