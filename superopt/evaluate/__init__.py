@@ -19,7 +19,7 @@ from superopt.ir.infer import replace
 from superopt.ir.operator import OPERATORS, ignore
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
-from superopt.ops.properties import jumps, moves, uses_function
+from superopt.properties import jumps, moves, uses_function
 
 __all__ = ["can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype"]
 
@@ -165,7 +165,7 @@ def _before_jumps(order: Sequence[Term]) -> set[Term]:
         discontinuous = jumps(term.op) or (not _real(term) and any(map(_real, term.inputs)))
         asked = term.inputs if not uses_function(term.op, "power") or term in found else term.inputs[1:]
         rounded = [i for i in asked if i is not None and i not in same]
-        if term in found or (discontinuous and term.weight_only and rounded):
+        if term in found or (discontinuous and term.is_constant and rounded):
             found.update((term, *rounded))
     return found
 
@@ -184,7 +184,7 @@ def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: 
     left = _before_jumps(order)
     for term in order:
         allowed = term not in left and (not exact or term.op == "Const" or _is_exact(term))
-        if allowed and term.weight_only and can_evaluate(term) and all(i in foldable for i in term.inputs):
+        if allowed and term.is_constant and can_evaluate(term) and all(i in foldable for i in term.inputs):
             foldable.add(term)
     for term in reversed(order):
         inside = term in foldable

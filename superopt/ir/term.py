@@ -59,12 +59,12 @@ class Term:
     type is not known, as always in the patterns of rules.
     """
 
-    __slots__ = ("op", "inputs", "attrs", "types", "weight_only", "_digest", "__weakref__")
+    __slots__ = ("op", "inputs", "attrs", "types", "is_constant", "_digest", "__weakref__")
     op: str
     inputs: tuple[Term | None, ...]
     attrs: tuple[tuple[str, Attr], ...]
     types: Types
-    weight_only: bool
+    is_constant: bool
     _digest: str | None
 
     _interned: ClassVar[weakref.WeakValueDictionary[object, Term]] = weakref.WeakValueDictionary()
@@ -82,8 +82,8 @@ class Term:
         term.op, term.inputs, term.attrs, term.types, term._digest = op, inputs, ordered, types, None
         leaf = op == "Const" or op in CLOSED_FORM
         # An operator that draws random numbers or has state has the attribute `node`: it is never merged or folded.
-        term.weight_only = leaf or (
-            bool(inputs) and "node" not in attrs and all(i is None or i.weight_only for i in inputs)
+        term.is_constant = leaf or (
+            bool(inputs) and "node" not in attrs and all(i is None or i.is_constant for i in inputs)
         )
         Term._interned[key] = term
         return term

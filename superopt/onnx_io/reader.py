@@ -27,7 +27,7 @@ from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
 from superopt.onnx_io.subgraphs import local_names
 from superopt.onnx_io.tensors import constant_value, from_proto
-from superopt.ops.properties import changes_shape_only
+from superopt.properties import changes_shape_only
 
 __all__ = ["FIRST_OPSET", "read_model"]
 

@@ -24,7 +24,7 @@ from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.inference import SMALL
 from superopt.onnx_io.model import Array
 from superopt.ops.logic import CASTABLE
-from superopt.ops.properties import is_polynomial, rounds_at_most_once
+from superopt.properties import is_polynomial, rounds_at_most_once
 
 __all__ = ["StaticValues"]
 

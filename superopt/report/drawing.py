@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from superopt.ir.notation import show_terms
 from superopt.ir.term import CLOSED_FORM, Term, repr_attrs, topological
-from superopt.ops.properties import moves, reduces
+from superopt.properties import moves, reduces
 from superopt.report.drawing_layout import Box, Edge, lay_out
 
 __all__ = ["Drawing", "draw"]

@@ -41,7 +41,7 @@ def operators_in_order(outputs: Sequence[Term], position: Mapping[Term, int]) ->
 
     An operator without a position (made by an earlier pass) comes just before its first user.
     """
-    terms = [t for t in topological(outputs) if not t.weight_only and t.op != "Var"]
+    terms = [t for t in topological(outputs) if not t.is_constant and t.op != "Var"]
     rank: dict[Term, float] = {}
     for k, term in enumerate(reversed(terms)):
         own = position.get(term)
@@ -97,7 +97,7 @@ def extract_region(
         if term in new:
             stack.pop()
             continue
-        if term.weight_only:
+        if term.is_constant:
             if term.op in CLOSED_FORM:
                 new[term] = term
                 continue

@@ -42,7 +42,7 @@ def test_captured_values() -> None:
     node = next(term for term in topological(read_model(model).outputs) if term.op == "If")
     assert node.attr("captures") == ("t", "w", "x")
     assert [i.op for i in node.inputs if i is not None] == ["Var", "Neg", "Const", "Var"]
-    assert not node.weight_only
+    assert not node.is_constant
     both_ways(model)
 
 

@@ -42,7 +42,7 @@ def test_an_initializer_that_is_an_input_is_a_default_value() -> None:
     model = parsed("g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }")
     terms = read_model(model)
     assert [str(term.attr("name")) for term in terms.inputs] == ["x", "w"]
-    assert not terms.outputs[0].weight_only
+    assert not terms.outputs[0].is_constant
     written = round_trip(model)
     x, w = np.float32([1, 1]), np.float32([5, 6])
     assert_equal(session(written).run(None, {"x": x}), [np.float32([2, 3])])

@@ -303,7 +303,7 @@ def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, f
     sequence = [var(f"x{t}", tensor(1, 4)) for t in range(3)]
     outputs = _rolled_up(folder, _unrolled(sequence, form, layers, 4, 5)[-1])
     assert _operators(outputs).count(form.split()[0]) == layers
-    left = {t.op for t in topological(outputs) if not t.weight_only}
+    left = {t.op for t in topological(outputs) if not t.is_constant}
     assert not {"Sigmoid", "Gemm", "MatMul", "Split"} & left
 
 
@@ -321,5 +321,5 @@ def test_sequences_with_the_batch_first_are_transposed(folder: Path, form: str) 
     steps = [make("Gather", (x,), {"axis": -2, "indices": k}) for k in range(3)]
     shown = [make("Unsqueeze", (h,), {"axes": (-2,)}) for h in _unrolled(steps, form, 1, 4, 5)]
     outputs = _rolled_up(folder, make("Concat", shown, {"axis": -2}))
-    left = sorted(t.op for t in topological(outputs) if not t.weight_only and t.op not in ("Out", "Var"))
+    left = sorted(t.op for t in topological(outputs) if not t.is_constant and t.op not in ("Out", "Var"))
     assert left == sorted([form.split()[0], "Squeeze", "Transpose", "Transpose", *left[4:]])

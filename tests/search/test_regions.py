@@ -54,7 +54,7 @@ def test_a_later_pass_knows_where_an_earlier_one_has_cut() -> None:
         inside = [t for t in topological(region.outputs) if t.op == "Relu" and t not in region.outputs]
         assert inside and region.seams.issuperset(inside)
         assert {t for relu in inside for t in relu.inputs if t and t.op != "Var"} <= region.seams
-        assert not any(seam.weight_only for seam in region.seams)
+        assert not any(seam.is_constant for seam in region.seams)
 
 
 def test_weights_become_placeholders_and_closed_forms_stay() -> None:
@@ -62,7 +62,7 @@ def test_weights_become_placeholders_and_closed_forms_stay() -> None:
     x = image()
     zero = make("Zeros", (), {"shape": (8, 1, 1)})
     (region,) = regions_of(make("Add", (graphs.conv(x, 3, 8), zero)))
-    consts = [t for t in topological(region.outputs) if t.weight_only]
+    consts = [t for t in topological(region.outputs) if t.is_constant]
     assert {t.op for t in consts} == {"Const", "Zeros"}
     assert [str(t.attr("hash")) for t in consts if t.op == "Const"] == ["weight:0"]
 
@@ -85,7 +85,7 @@ def test_a_weight_computed_from_weights_is_a_weight() -> None:
 def test_what_is_computed_from_closed_forms_stays_visible() -> None:
     zeros = make("Transpose", (make("Zeros", (), {"shape": (4, 3)}),), {"perm": (1, 0)})
     (region,) = regions_of(make("Add", (var("x", tensor(3, 4)), zeros)))
-    assert [t.op for t in topological(region.outputs) if t.weight_only] == ["Zeros", "Transpose"]
+    assert [t.op for t in topological(region.outputs) if t.is_constant] == ["Zeros", "Transpose"]
 
 
 def test_the_order_is_the_models_own() -> None:
@@ -180,7 +180,7 @@ def test_regions_are_convex_and_give_the_model_back(choices: list[tuple[str, int
         values.append(make(op, (left,) if op == "Relu" else (left, right)))
     outputs = tuple(values[-2:])
     order = operators_in_order(outputs, {})
-    assert sorted(order) == sorted(t for t in topological(outputs) if not t.weight_only and t.op != "Var")
+    assert sorted(order) == sorted(t for t in topological(outputs) if not t.is_constant and t.op != "Var")
     found, _ = cut_into_regions(outputs, order, ALL)
     place = {term: k for k, term in enumerate(order)}
     for region in found:

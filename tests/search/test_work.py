@@ -11,7 +11,7 @@ from superopt.ir.infer import OPERATORS, make
 from superopt.ir.term import CLOSED_FORM, Attr, Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.ops.movement import only_moves
-from superopt.ops.properties import moves
+from superopt.properties import moves
 from superopt.search.cost.work import Traffic, bytes_of, flops, traffic, work
 from tests.support.search_graphs import Graphs, image
 from tests.support.semantic_cases.terms import example, outputs_of

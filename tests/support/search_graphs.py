@@ -61,4 +61,4 @@ def image(channels: int = 8, size: int = 14) -> Term:
 
 def operators(outputs: tuple[Term, ...]) -> list[str]:
     """The operators that run, in topological order."""
-    return [t.op for t in topological(outputs) if not t.weight_only and t.op not in ("Var", "Out")]
+    return [t.op for t in topological(outputs) if not t.is_constant and t.op not in ("Var", "Out")]

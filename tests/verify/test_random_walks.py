@@ -137,7 +137,7 @@ def graph(rng: random.Random, operators: int) -> tuple[Term, ...]:
         pool += [
             t for t in made if np.prod(shape(t)) <= 2000 and len(shape(t)) <= 4
         ] * 2  # new values come up more often
-    return tuple(dict.fromkeys(t for t in pool[least:] if not t.weight_only)) or (pool[0],)
+    return tuple(dict.fromkeys(t for t in pool[least:] if not t.is_constant)) or (pool[0],)
 
 
 def instance(rng: random.Random) -> tuple[Term, ...]:

@@ -21,8 +21,8 @@ from verify.prove.sums import (
     Product,
     Quantity,
     Real,
-    Sum,
     SumAlgebra,
+    SumOfProducts,
     children,
     number_in,
     only_factor,
@@ -80,7 +80,7 @@ _OF_NUMBER: Mapping[str, Callable[[Fraction], Fraction | None]] = {
 }
 
 
-def apply(g: SumAlgebra, function: str, *arguments: Sum) -> Sum:
+def apply(g: SumAlgebra, function: str, *arguments: SumOfProducts) -> SumOfProducts:
     """f(arguments), simplified by laws that hold for all arguments."""
     if function == "power":
         return _power(g, *arguments)
@@ -110,7 +110,7 @@ def apply(g: SumAlgebra, function: str, *arguments: Sum) -> Sum:
         if function in _AT_ZERO and not argument:
             return g.constant(_AT_ZERO[function]) if _AT_ZERO[function] else ()
         if function in ODD and len(argument) == 1 and argument[0].coefficient < 0:
-            minus: Sum = (Product(-ONE),)
+            minus: SumOfProducts = (Product(-ONE),)
             return g.multiply(minus, apply(g, function, g.multiply(minus, argument)))
         if only is not None:
             known = _of_one(g, function, only)
@@ -119,7 +119,7 @@ def apply(g: SumAlgebra, function: str, *arguments: Sum) -> Sum:
     return single(Apply(function, arguments))
 
 
-def _of_one(g: SumAlgebra, function: str, only: Product) -> Sum | None:
+def _of_one(g: SumAlgebra, function: str, only: Product) -> SumOfProducts | None:
     """f(c * factors) where that is another sum."""
     if not only.factors:
         value = _OF_NUMBER[function](only.coefficient) if function in _OF_NUMBER else None
@@ -133,7 +133,7 @@ def _of_one(g: SumAlgebra, function: str, only: Product) -> Sum | None:
     return None
 
 
-def _by_exp(g: SumAlgebra, function: str, x: Sum) -> Sum:
+def _by_exp(g: SumAlgebra, function: str, x: SumOfProducts) -> SumOfProducts:
     """sigmoid(x) = 1/(1 + exp(-x)), tanh(x) = 1 - 2/(1 + exp(2*x))."""
     one = g.constant(ONE)
     inside = g.multiply(((Product(Fraction(-1 if function == "sigmoid" else 2))),), x)
@@ -141,7 +141,7 @@ def _by_exp(g: SumAlgebra, function: str, x: Sum) -> Sum:
     return below if function == "sigmoid" else g.add(one, g.multiply((Product(Fraction(-2)),), below))
 
 
-def _power(g: SumAlgebra, base: Sum, exponent: Sum) -> Sum:
+def _power(g: SumAlgebra, base: SumOfProducts, exponent: SumOfProducts) -> SumOfProducts:
     """x**n by multiplication for small n, x**(n/2) by roots; any other exponent is left open."""
     number = number_in(exponent)
     if number is None or (2 * number).denominator != 1 or abs(number) > 4:
@@ -155,7 +155,7 @@ def _power(g: SumAlgebra, base: Sum, exponent: Sum) -> Sum:
     return apply(g, "reciprocal", result) if number < 0 else result
 
 
-def _wrapped(g: SumAlgebra, function: str, argument: Sum) -> Sum:
+def _wrapped(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfProducts:
     """wrap(wrap(a) * b + c) = wrap(a * b + c): sums and products may be taken first, and wrapped at the end.
 
     An element of a tensor of the type, and a number of it, is what it is.
@@ -163,9 +163,9 @@ def _wrapped(g: SumAlgebra, function: str, argument: Sum) -> Sum:
     bits, low, high = INTEGERS[function]
     if any(p.coefficient.denominator != 1 for p in argument):
         return single(Apply(function, (argument,)))
-    opened: Sum = ()
+    opened: SumOfProducts = ()
     for product in argument:
-        parts: Sum = (replace(product, factors=()),)
+        parts: SumOfProducts = (replace(product, factors=()),)
         whole = _whole((product,))  # half of what wraps is not what half of it wraps to
         for factor in product.factors:
             opens = whole and isinstance(factor, Apply) and _bits(factor.function) >= bits
@@ -179,7 +179,7 @@ def _wrapped(g: SumAlgebra, function: str, argument: Sum) -> Sum:
     return single(Apply(function, (opened,)))
 
 
-def _from_real(g: SumAlgebra, function: str, argument: Sum) -> Sum:
+def _from_real(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfProducts:
     """An element of an integer type that the new one holds, or such a number, is what it is."""
     _, low, high = INTEGERS[FROM_REAL[function]]
     number = number_in(argument)
@@ -190,7 +190,7 @@ def _from_real(g: SumAlgebra, function: str, argument: Sum) -> Sum:
     return single(Apply(function, (argument,)))
 
 
-def _rounded(g: SumAlgebra, function: str, argument: Sum) -> Sum:
+def _rounded(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfProducts:
     """Rounding to a real type: x, where x has the type;  round(-x) = -round(x);  round(max(x, y)) =
     max(round(x), round(y)), as rounding is monotone."""
     number = number_in(argument)
@@ -225,7 +225,7 @@ def is_partial(factor: Factor) -> bool:
     return any(is_partial(f) for _, _, total in children(factor) for p in total for f in p.factors)
 
 
-def _whole(total: Sum) -> bool:
+def _whole(total: SumOfProducts) -> bool:
     """Return True if the form shows that the value is an integer."""
 
     def whole(factor: Factor) -> bool:
@@ -236,7 +236,7 @@ def _whole(total: Sum) -> bool:
     return all(p.coefficient.denominator == 1 and all(map(whole, p.factors)) for p in total)
 
 
-def _held_within(total: Sum, low: int, high: int) -> bool:
+def _held_within(total: SumOfProducts, low: int, high: int) -> bool:
     """Return True if the sum is one element, or one wrapped value, of an integer type within these bounds."""
     element = only_factor(total)
     held = None if element is None else _held(element)

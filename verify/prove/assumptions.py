@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from superopt.ops.algebra import Guard
 from verify.prove.facts import Facts
-from verify.prove.sums import Access, Apply, Bound, Choice, Sum, children, only_factor, single
+from verify.prove.sums import Access, Apply, Bound, Choice, SumOfProducts, children, only_factor, single
 
 __all__ = ["DEFINED", "Everywhere", "Given", "Sign", "partial_applications"]
 
@@ -23,7 +23,7 @@ class Sign:
     """`value relation 0`, the relation one of > >= == !=."""
 
     relation: str
-    value: Sum
+    value: SumOfProducts
 
     def negated(self) -> Sign:
         """Its contrary."""
@@ -43,7 +43,7 @@ class Given:
     facts: Facts
     signs: tuple[Sign, ...] = ()
     defined: tuple[Everywhere, ...] = ()
-    values: tuple[tuple[Access, Sum], ...] = ()
+    values: tuple[tuple[Access, SumOfProducts], ...] = ()
 
     def extended(self, guards: Iterable[Guard]) -> Given:
         """Under more conditions on indices."""
@@ -60,7 +60,7 @@ class Given:
 
 
 def partial_applications(
-    total: Sum, branches: bool, binders: tuple[str, ...] = (), guards: tuple[Guard, ...] = ()
+    total: SumOfProducts, branches: bool, binders: tuple[str, ...] = (), guards: tuple[Guard, ...] = ()
 ) -> Iterator[Everywhere]:
     """Yield the relations to 0 under which every function in `total` is defined.
 
@@ -86,7 +86,7 @@ def partial_applications(
                 yield from partial_applications(part, branches, inner + more, conditions + also)
 
 
-def _solved(value: Sum) -> tuple[Access, Sum] | None:
+def _solved(value: SumOfProducts) -> tuple[Access, SumOfProducts] | None:
     """c * x + rest = 0 as x = -rest / c, for an element x that the rest does not depend on."""
     if any(p.binders or p.guards for p in value):
         return None
@@ -98,7 +98,7 @@ def _solved(value: Sum) -> tuple[Access, Sum] | None:
     return None
 
 
-def _tensors(total: Sum) -> frozenset[str]:
+def _tensors(total: SumOfProducts) -> frozenset[str]:
     found: set[str] = set()
     for product in total:
         for factor in product.factors:

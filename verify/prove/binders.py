@@ -25,13 +25,15 @@ from verify.prove.bound_variables import (
     within,
 )
 from verify.prove.substitution import Substitution
-from verify.prove.sums import Access, Bound, Product, Sum
+from verify.prove.sums import Access, Bound, Product, SumOfProducts
 from verify.prove.symbolic import Symbolic
 
 __all__ = ["fewer", "narrowed", "without_idle"]
 
 
-def fewer(algebra: Symbolic, given: Given, binders: Sequence[str], guards: Sequence[Guard], value: Sum) -> Bound | None:
+def fewer(
+    algebra: Symbolic, given: Given, binders: Sequence[str], guards: Sequence[Guard], value: SumOfProducts
+) -> Bound | None:
     """The same points with fewer bound variables; None where there are none."""
     binders, guards = tuple(binders), tuple(guards)
     # What is bound here is neither what the facts speak of nor what is bound again inside.
@@ -70,7 +72,7 @@ def fewer(algebra: Symbolic, given: Given, binders: Sequence[str], guards: Seque
     return Bound(binders, guards, value)
 
 
-def without_idle(algebra: Symbolic, given: Given, product: Product) -> Sum | None:
+def without_idle(algebra: Symbolic, given: Given, product: Product) -> SumOfProducts | None:
     """sum over low <= k < high of c = (high - low) * c, where c does not depend on k."""
     used = mentioned(product.factors)
     for name in product.binders:
@@ -121,7 +123,7 @@ def narrowed(algebra: Symbolic, given: Given, bound: Bound) -> Bound:
         binders = tuple(fresh if b == first else b for b in binders)
 
 
-def _joined(binders: Sequence[str], value: Sum) -> tuple[str, str] | None:
+def _joined(binders: Sequence[str], value: SumOfProducts) -> tuple[str, str] | None:
     """Two bound variables that an index adds up."""
     names = set(binders)
     for product in value:

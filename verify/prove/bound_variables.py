@@ -14,7 +14,7 @@ from superopt.ir.dim import Dim, Quotient, Size, floor_div, symbol, symbols_of
 from superopt.ops.algebra import Guard, at_least, below
 from verify.prove.facts import Facts
 from verify.prove.substitution import Substitution
-from verify.prove.sums import Access, Entry, Factor, Quantity, Sum, children, quotients_of
+from verify.prove.sums import Access, Entry, Factor, Quantity, SumOfProducts, children, quotients_of
 
 __all__ = [
     "Digits", "Limits", "bound_inside", "digits", "free", "inhabited", "limits", "mentioned", "mentioned_by",
@@ -43,7 +43,7 @@ def _tightened(value: Size) -> Size:
     return floor_div(value, math.gcd(*(coefficient for monomial, coefficient in value.terms if monomial)))
 
 
-def strided(names: Sequence[str], total: Sum) -> tuple[str, int] | None:
+def strided(names: Sequence[str], total: SumOfProducts) -> tuple[str, int] | None:
     """An index of `names` and a stride: some guard says k * stride + ... == index, of a bound variable k."""
     for product in total:
         for guard in product.guards:
@@ -141,7 +141,7 @@ def mentioned(factors: Iterable[Factor]) -> frozenset[str]:
     return frozenset(found)
 
 
-def mentioned_by(total: Sum) -> frozenset[str]:
+def mentioned_by(total: SumOfProducts) -> frozenset[str]:
     """Index symbols in a sum."""
     found: set[str] = set()
     for product in total:
@@ -150,7 +150,7 @@ def mentioned_by(total: Sum) -> frozenset[str]:
     return frozenset(found)
 
 
-def free(total: Sum) -> frozenset[str]:
+def free(total: SumOfProducts) -> frozenset[str]:
     """Index symbols in a sum that it does not bind."""
     found: set[str] = set()
     for product in total:
@@ -167,7 +167,7 @@ def free(total: Sum) -> frozenset[str]:
     return frozenset(found)
 
 
-def quotients_in(total: Sum, guards: Iterable[Guard] = ()) -> Iterator[Quotient]:
+def quotients_in(total: SumOfProducts, guards: Iterable[Guard] = ()) -> Iterator[Quotient]:
     """All quotients of sizes and indices, innermost first."""
     for guard in guards:
         yield from quotients_of(guard.value)
@@ -244,7 +244,7 @@ def within(numerator: Size, denominator: Size) -> tuple[Guard, Guard]:
     return at_least(numerator, 0), below(numerator, denominator)
 
 
-def bound_inside(total: Sum) -> frozenset[str]:
+def bound_inside(total: SumOfProducts) -> frozenset[str]:
     """Names that are bound somewhere in a sum."""
     found: set[str] = set()
     for product in total:

@@ -39,7 +39,7 @@ from verify.prove.sums import (
     Quantity,
     Real,
     Repeated,
-    Sum,
+    SumOfProducts,
     children,
     single,
 )
@@ -74,7 +74,9 @@ class Comparison:
         self.cases = 0
         self.defined_left = False  # the proof uses that the left side is defined
 
-    def equal_outputs(self, facts: Facts, left: Sum, right: Sum, defined: Iterable[Everywhere]) -> bool:
+    def equal_outputs(
+        self, facts: Facts, left: SumOfProducts, right: SumOfProducts, defined: Iterable[Everywhere]
+    ) -> bool:
         """Return True if left = right, and the right side is defined, wherever the left side is defined.
 
         `defined` holds if all elements of all outputs are. It is not used in careful mode: there an element must be
@@ -102,7 +104,7 @@ class Comparison:
             return True
         return self._signs.holds(here, Sign(relation, self._normal.simplified(here, everywhere.value)))
 
-    def equal(self, given: Given, left: Sum, right: Sum) -> bool:
+    def equal(self, given: Given, left: SumOfProducts, right: SumOfProducts) -> bool:
         """Return True if left = right is shown wherever `given` holds."""
         self._step()
         if left == right or given.facts.inconsistent():
@@ -115,9 +117,9 @@ class Comparison:
         finally:
             self._depth -= 1
 
-    def _equal(self, given: Given, left: Sum, right: Sum) -> bool:
+    def _equal(self, given: Given, left: SumOfProducts, right: SumOfProducts) -> bool:
         if self._algebra.tabulated:  # written out, sums have too many guards for cases, and the same ones on both sides
-            minus: Sum = (Product(-ONE),)
+            minus: SumOfProducts = (Product(-ONE),)
             return not self._normal.simplified(given, left + self._algebra.multiply(minus, right))
         free = _free_guards(left + right)
         if len(free) > _MANY:  # halves, each without the other's products: n cases lie log n deep, not n
@@ -200,7 +202,7 @@ class Comparison:
             given.extended(left.guards), left.value, env.sum(self._algebra, right.value)
         )
 
-    def _instance(self, given: Given, everywhere: Bound, value: Sum) -> bool:
+    def _instance(self, given: Given, everywhere: Bound, value: SumOfProducts) -> bool:
         """Return True if `value` is one of the values of a bound."""
         self._step()
         less = replace(given, defined=())  # what is being asked must not be an answer
@@ -223,7 +225,7 @@ class Comparison:
 
     # cases
 
-    def by_cases(self, given: Given, left: Sum, right: Sum) -> bool:
+    def by_cases(self, given: Given, left: SumOfProducts, right: SumOfProducts) -> bool:
         """Return True if left = right in every case of some split, or by the signs that are given."""
         self._step()
         split = next(_splits(self._algebra, left + right), None)
@@ -248,7 +250,7 @@ class Comparison:
                     return True
         return not self._algebra.careful and self._by_denominator(given, left, right)
 
-    def _by_denominator(self, given: Given, left: Sum, right: Sum) -> bool:
+    def _by_denominator(self, given: Given, left: SumOfProducts, right: SumOfProducts) -> bool:
         """Return True if left * f = right * f for a denominator f of either side, which is not 0 there."""
         for product in left + right:
             if not inhabited(given.facts, product.binders, product.guards):
@@ -262,7 +264,7 @@ class Comparison:
                     return self.equal(given, *(self._times(total, factor, below) for total in (left, right)))
         return False
 
-    def _times(self, total: Sum, factor: Factor, below: Sum) -> Sum:
+    def _times(self, total: SumOfProducts, factor: Factor, below: SumOfProducts) -> SumOfProducts:
         result: list[Product] = []
         for product in total:
             if factor in product.factors:
@@ -293,11 +295,13 @@ def _without_idle(bound: Bound) -> Bound:
     return bound
 
 
-def _free_guards(total: Sum, bound: frozenset[str] = frozenset()) -> list[Guard]:
+def _free_guards(total: SumOfProducts, bound: frozenset[str] = frozenset()) -> list[Guard]:
     """Undecided guards, those inside factors too, that mention no bound variable."""
     found: dict[Guard, None] = {}
 
-    def visit(binders: tuple[str, ...], guards: tuple[Guard, ...], inside: Sum, outer: frozenset[str]) -> None:
+    def visit(
+        binders: tuple[str, ...], guards: tuple[Guard, ...], inside: SumOfProducts, outer: frozenset[str]
+    ) -> None:
         inner = outer | set(binders)
         found.update((g, None) for g in guards if g.decided() is None and not symbols_of(g.value) & inner)
         for product in inside:
@@ -311,7 +315,7 @@ def _free_guards(total: Sum, bound: frozenset[str] = frozenset()) -> list[Guard]
     return list(found)
 
 
-def _splits(algebra: Symbolic, total: Sum, bound: frozenset[str] = frozenset()) -> Iterator[_Split]:
+def _splits(algebra: Symbolic, total: SumOfProducts, bound: frozenset[str] = frozenset()) -> Iterator[_Split]:
     """Truth values, choices and maxima that depend on no bound variable, innermost first."""
     for product in total:
         inner = bound | set(product.binders)
@@ -332,7 +336,7 @@ def _splits(algebra: Symbolic, total: Sum, bound: frozenset[str] = frozenset()) 
                 yield _Split((sign, sign.negated()))
 
 
-def _value(alternative: Bound) -> Sum:
+def _value(alternative: Bound) -> SumOfProducts:
     if alternative.binders or alternative.guards:
         return single(Maximum((alternative,)))
     return alternative.value

@@ -16,7 +16,7 @@ from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Term, topological
 from superopt.ops.algebra import Guard, Piece, Table
 from superopt.ops.movement import only_moves
-from verify.prove.sums import Apply, Product, Sum, only_factor, single
+from verify.prove.sums import Apply, Product, SumOfProducts, only_factor, single
 from verify.prove.symbolic import Symbolic
 
 __all__ = ["COMMUTATIVE", "Floating", "Inexact", "rounds_exactly"]
@@ -63,36 +63,36 @@ class Floating:
     def __init__(self, dtypes: Mapping[str, str]) -> None:
         self.sums = Symbolic(dtypes, careful=True)
 
-    def constant(self, value: Fraction) -> Sum:
+    def constant(self, value: Fraction) -> SumOfProducts:
         return _tree(f"constant {value}")
 
-    def real(self, name: str) -> Sum:
+    def real(self, name: str) -> SumOfProducts:
         return _tree(f"attribute {name}")
 
-    def size(self, value: Size) -> Sum:
+    def size(self, value: Size) -> SumOfProducts:
         raise Inexact
 
-    def access(self, tensor: str, index: Sizes) -> Sum:
+    def access(self, tensor: str, index: Sizes) -> SumOfProducts:
         return self.sums.access(tensor, index)
 
-    def entry(self, table: Table, index: Sizes) -> Sum:
+    def entry(self, table: Table, index: Sizes) -> SumOfProducts:
         raise Inexact
 
-    def add(self, *parts: Sum) -> Sum:
+    def add(self, *parts: SumOfProducts) -> SumOfProducts:
         if len(parts) > 2:
             raise Inexact
         return parts[0] if len(parts) == 1 else _tree("plus", *parts)
 
-    def multiply(self, left: Sum, right: Sum) -> Sum:
+    def multiply(self, left: SumOfProducts, right: SumOfProducts) -> SumOfProducts:
         return _tree("times", left, right)
 
-    def apply(self, function: str, *arguments: Sum) -> Sum:
+    def apply(self, function: str, *arguments: SumOfProducts) -> SumOfProducts:
         return _tree(f"rounded {function}", *arguments)
 
-    def choose(self, relation: str, value: Sum, yes: Sum, no: Sum) -> Sum:
+    def choose(self, relation: str, value: SumOfProducts, yes: SumOfProducts, no: SumOfProducts) -> SumOfProducts:
         return _tree(f"choose {relation}", value, yes, no)
 
-    def maximum(self, parts: Sequence[Sum]) -> Sum:
+    def maximum(self, parts: Sequence[SumOfProducts]) -> SumOfProducts:
         """max(max(x, c), c) is max(x, c), whatever is done about NaN and about zeros of two signs."""
         first, *rest = parts
         inner = only_factor(first)
@@ -100,19 +100,21 @@ class Floating:
             return first
         return _tree("maximum", *parts)
 
-    def supremum(self, sizes: Sizes, conditions: Callable[..., Sequence[Guard]], body: Callable[..., Sum]) -> Sum:
+    def supremum(
+        self, sizes: Sizes, conditions: Callable[..., Sequence[Guard]], body: Callable[..., SumOfProducts]
+    ) -> SumOfProducts:
         raise Inexact
 
-    def summation(self, size: Size, body: Callable[[Size], Sum]) -> Sum:
+    def summation(self, size: Size, body: Callable[[Size], SumOfProducts]) -> SumOfProducts:
         raise Inexact
 
-    def product(self, size: Size, body: Callable[[Size], Sum]) -> Sum:
+    def product(self, size: Size, body: Callable[[Size], SumOfProducts]) -> SumOfProducts:
         raise Inexact
 
-    def where(self, conditions: Sequence[Guard], body: Callable[[], Sum]) -> Sum:
+    def where(self, conditions: Sequence[Guard], body: Callable[[], SumOfProducts]) -> SumOfProducts:
         raise Inexact
 
-    def piecewise(self, pieces: Sequence[Piece], otherwise: Sum | None) -> Sum:
+    def piecewise(self, pieces: Sequence[Piece], otherwise: SumOfProducts | None) -> SumOfProducts:
         """The pieces side by side, each under its conditions; `otherwise` under the contrary of each in turn."""
         found: list[Product] = []
         rest: list[tuple[Guard, ...]] = [()]
@@ -128,7 +130,7 @@ class Floating:
         return tuple(p for p in found if all(g.decided() is not False for g in p.guards))
 
 
-def _tree(name: str, *arguments: Sum) -> Sum:
+def _tree(name: str, *arguments: SumOfProducts) -> SumOfProducts:
     return single(Apply(name, arguments))
 
 

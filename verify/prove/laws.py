@@ -14,40 +14,42 @@ from fractions import Fraction
 from verify.prove.assumptions import Given, Sign
 from verify.prove.bound_variables import mentioned, mentioned_by
 from verify.prove.signs import Signs
-from verify.prove.sums import Access, Apply, Factor, Product, Sum, only_factor, single
+from verify.prove.sums import Access, Apply, Factor, Product, SumOfProducts, only_factor, single
 from verify.prove.symbolic import Symbolic
 
 __all__ = ["Laws"]
 
 ONE = Fraction(1)
-UNIT: Sum = (Product(ONE),)
+UNIT: SumOfProducts = (Product(ONE),)
 
 
-def _sqrt(f: Sum) -> Factor:
+def _sqrt(f: SumOfProducts) -> Factor:
     return Apply("sqrt", (f,))
 
 
-def _inverse(f: Sum) -> Factor:
+def _inverse(f: SumOfProducts) -> Factor:
     return Apply("reciprocal", (f,))
 
 
-def _squared(f: Sum) -> Sum | None:
+def _squared(f: SumOfProducts) -> SumOfProducts | None:
     """h, where f is sqrt(h)."""
     root = only_factor(f)
     return None if root is None else _argument(root, "sqrt")
 
 
-def _inverse_of_root(f: Sum) -> Factor | None:
+def _inverse_of_root(f: SumOfProducts) -> Factor | None:
     return None if _squared(f) is None else _inverse(f)
 
 
-def _square_of_root(f: Sum) -> Factor | None:
+def _square_of_root(f: SumOfProducts) -> Factor | None:
     square = _squared(f)
     return None if square is None else only_factor(square)
 
 
 # Laws of two factors, the first that applies counts. A factor function(f), the factor beside it, and their product.
-_PAIRS: tuple[tuple[str, Callable[[Sum], Factor | None], Callable[[Symbolic, Sum], Sum]], ...] = (
+_PAIRS: tuple[
+    tuple[str, Callable[[SumOfProducts], Factor | None], Callable[[Symbolic, SumOfProducts], SumOfProducts]], ...
+] = (
     # sqrt(f) * sqrt(f) = f
     ("sqrt", _sqrt, lambda g, f: f),
     # 1/f * sqrt(f) = 1/sqrt(f)
@@ -67,7 +69,7 @@ class Laws:
     def __init__(self, algebra: Symbolic, signs: Signs) -> None:
         self._algebra, self._signs = algebra, signs
 
-    def product(self, product: Product) -> Sum:
+    def product(self, product: Product) -> SumOfProducts:
         """Apply one law that makes the product simpler; return the product itself where none applies."""
         algebra = self._algebra
         exponents = [f for f in product.factors if isinstance(f, Apply) and f.function == "exp"]
@@ -86,7 +88,7 @@ class Laws:
                     return algebra.multiply((_without(product, factor, partner),), result(algebra, f))
         return (product,)
 
-    def applied(self, given: Given, function: str, arguments: tuple[Sum, ...]) -> Sum:
+    def applied(self, given: Given, function: str, arguments: tuple[SumOfProducts, ...]) -> SumOfProducts:
         """Apply the laws of one function to arguments in normal form."""
         argument = arguments[0] if len(arguments) == 1 else ()
         if function == "exp":
@@ -103,7 +105,7 @@ class Laws:
                 return self._log(given, only)
         return single(Apply(function, arguments))
 
-    def _of_multiple(self, given: Given, function: str, argument: Sum) -> Sum:
+    def _of_multiple(self, given: Given, function: str, argument: SumOfProducts) -> SumOfProducts:
         """f(c * g * (a + b)) = f(c) * f(g) * f(a + b), for f a reciprocal or (c > 0, g >= 0) a root."""
         scale = max(abs(p.coefficient) for p in argument)
         bound = {name for p in argument for name in p.binders}
@@ -124,7 +126,7 @@ class Laws:
                 result = self._algebra.multiply(result, self._algebra.apply(function, (part,)))
         return result
 
-    def _exp(self, argument: Sum) -> Sum:
+    def _exp(self, argument: SumOfProducts) -> SumOfProducts:
         """exp(a + log f) = exp(a) * f;  exp(a - log f) = exp(a) / f."""
         for product in argument:
             inner = product.factors[0] if len(product.factors) == 1 else None
@@ -154,10 +156,10 @@ class Laws:
                 inside.append(factor)
         return outside, inside
 
-    def _reciprocal(self, only: Product) -> Sum:
+    def _reciprocal(self, only: Product) -> SumOfProducts:
         """1/(c * f * sum over k of g(k)) = 1/c * 1/f * 1/(sum of g);  1/(1/f) = f;  1/exp(a) = exp(-a)."""
         outside, inside = self._outside(only)
-        result: Sum = (Product(1 / only.coefficient),)
+        result: SumOfProducts = (Product(1 / only.coefficient),)
         for factor in outside:
             result = self._algebra.multiply(result, self._inverse(factor))
         if only.binders or only.guards:
@@ -165,14 +167,14 @@ class Laws:
             result = self._algebra.multiply(result, single(Apply("reciprocal", ((left,),))))
         return result
 
-    def _inverse(self, factor: Factor) -> Sum:
+    def _inverse(self, factor: Factor) -> SumOfProducts:
         if isinstance(factor, Apply) and factor.function == "reciprocal":
             return factor.arguments[0]
         if isinstance(factor, Apply) and factor.function == "exp":
             return self._algebra.apply("exp", self._algebra.multiply((Product(-ONE),), factor.arguments[0]))
         return single(Apply("reciprocal", (single(factor),)))
 
-    def _sqrt(self, given: Given, only: Product) -> Sum:
+    def _sqrt(self, given: Given, only: Product) -> SumOfProducts:
         """sqrt(c * g) = sqrt(c) * sqrt(g) for c > 0, and for factors that are not negative;  sqrt(f * f) = |f|;
         sqrt(1/f) = 1/sqrt(f)."""
         algebra = self._algebra
@@ -206,7 +208,7 @@ class Laws:
             result = algebra.multiply(result, single(Apply("sqrt", ((rest,),))))
         return result
 
-    def _root_of_sum(self, given: Given, only: Product) -> Sum:
+    def _root_of_sum(self, given: Given, only: Product) -> SumOfProducts:
         """sqrt(c * f * sum over k of g(k)) = sqrt(c) * sqrt(f) * sqrt(sum of g), for c > 0 and f >= 0."""
         outside, inside = self._outside(only)
         if only.coefficient <= 0 or not (only.binders or only.guards):
@@ -224,7 +226,7 @@ class Laws:
         left = Product(ONE, tuple(inside), only.binders, only.guards)
         return self._algebra.multiply(result, single(Apply("sqrt", ((left,),))))
 
-    def _log(self, given: Given, only: Product) -> Sum:
+    def _log(self, given: Given, only: Product) -> SumOfProducts:
         """log(c * f * g) = log c + log f + log g where all but one are positive;  log(1/f) = -log f for f > 0;
         log(exp a) = a;  log(sum over k of f * g(k)) = log f + log(sum of g(k)) for f > 0."""
         algebra = self._algebra
@@ -244,7 +246,7 @@ class Laws:
             parts.append(single(Apply("log", ((left,),))))
         return algebra.add(*parts)
 
-    def _log_of(self, factor: Factor) -> Sum:
+    def _log_of(self, factor: Factor) -> SumOfProducts:
         """log(1/f) = -log f;  log(exp a) = a;  log(sqrt f) = log(f) / 2."""
         inverse, exponent, square = (_argument(factor, name) for name in ("reciprocal", "exp", "sqrt"))
         if exponent is not None:
@@ -256,7 +258,7 @@ class Laws:
         return single(Apply("log", (single(factor),)))
 
 
-def _argument(factor: Factor, function: str) -> Sum | None:
+def _argument(factor: Factor, function: str) -> SumOfProducts | None:
     """g where the factor is f(g)."""
     return factor.arguments[0] if isinstance(factor, Apply) and factor.function == function else None
 

@@ -18,7 +18,7 @@ from verify.prove.assumptions import Given
 from verify.prove.bijection import POINTWISE, bijective, kind, kinds, moved_factor, pairings
 from verify.prove.normal_form import Normaliser
 from verify.prove.substitution import Substitution
-from verify.prove.sums import ONE, Factor, Product, Sum
+from verify.prove.sums import ONE, Factor, Product, SumOfProducts
 from verify.prove.symbolic import Symbolic
 
 __all__ = ["Matching"]
@@ -32,7 +32,7 @@ class Comparing(Protocol):
 
     def same_factor(self, given: Given, left: Factor, right: Factor) -> bool: ...
     def structurally(self, given: Given, left: Factor, right: Factor) -> bool: ...
-    def by_cases(self, given: Given, left: Sum, right: Sum) -> bool: ...
+    def by_cases(self, given: Given, left: SumOfProducts, right: SumOfProducts) -> bool: ...
 
 
 class Matching:
@@ -41,7 +41,7 @@ class Matching:
     def __init__(self, algebra: Symbolic, normal: Normaliser, comparing: Comparing, step: Callable[[], None]) -> None:
         self._algebra, self._normal, self._comparing, self._step = algebra, normal, comparing, step
 
-    def matched(self, given: Given, left: Sum, right: Sum) -> bool:
+    def matched(self, given: Given, left: SumOfProducts, right: SumOfProducts) -> bool:
         """Return True if all coefficients agree, product by product."""
         zero = Fraction(0)
         classes: list[tuple[Product, Count]] = []

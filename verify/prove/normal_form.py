@@ -31,7 +31,7 @@ from verify.prove.sums import (
     Product,
     Quantity,
     Repeated,
-    Sum,
+    SumOfProducts,
     only_factor,
     single,
 )
@@ -54,7 +54,7 @@ class Normaliser:
         self._laws = Laws(algebra, signs)
         self._depth = 0
 
-    def simplified(self, given: Given, total: Sum) -> Sum:
+    def simplified(self, given: Given, total: SumOfProducts) -> SumOfProducts:
         """The normal form; equal to `total` wherever `given` holds."""
         result: dict[object, Product] = {}
         for product in total:
@@ -83,10 +83,10 @@ class Normaliser:
             return []
         here = given.extended(scoped.guards)
         kept = tuple(g for g in scoped.guards if not given.facts.entails(g))
-        parts: Sum = ()
+        parts: SumOfProducts = ()
         settled = True
         for inside in scoped.value:
-            part: Sum = (Product(product.coefficient * inside.coefficient, (), scoped.binders, kept),)
+            part: SumOfProducts = (Product(product.coefficient * inside.coefficient, (), scoped.binders, kept),)
             for factor in inside.factors:
                 simple = self._factor(here, factor)
                 settled = settled and len(simple) == 1 and not (simple[0].binders or simple[0].guards)
@@ -111,7 +111,7 @@ class Normaliser:
             return [product]
         return [p for part in result for p in self._reduced(given, part)]
 
-    def _factor(self, given: Given, factor: Factor) -> Sum:
+    def _factor(self, given: Given, factor: Factor) -> SumOfProducts:
         """The factor simplified; sums inside it too."""
         algebra = self._algebra
         match factor:
@@ -133,7 +133,7 @@ class Normaliser:
             case Maximum(alternatives):
                 return self._maximum(given, alternatives)
             case Repeated(over):
-                result: Sum = (Product(ONE),)
+                result: SumOfProducts = (Product(ONE),)
                 for part in self._pieces(given, over):
                     result = algebra.multiply(result, self._repeated(part))
                 return result
@@ -145,14 +145,14 @@ class Normaliser:
                         return value or algebra.constant(Fraction(0))
         return single(factor)
 
-    def _repeated(self, bound: Bound) -> Sum:
+    def _repeated(self, bound: Bound) -> SumOfProducts:
         """prod over k of f(k) * g(k), each factor by itself;  prod of exp(f(k)) = exp(sum of f(k))."""
         if not bound.binders and not bound.guards:
             return bound.value
         value = bound.value
         if self._algebra.careful or len(value) != 1 or value != (Product(ONE, value[0].factors),):
             return single(Repeated(bound))
-        result: Sum = (Product(ONE),)
+        result: SumOfProducts = (Product(ONE),)
         for factor in value[0].factors:
             one = single(Repeated(replace(bound, value=single(factor))))
             if isinstance(factor, Apply) and factor.function == "exp":
@@ -180,7 +180,7 @@ class Normaliser:
         guards = tuple(g for g in scoped.guards if not given.facts.entails(g))
         return [Bound(scoped.binders, guards, value)]
 
-    def _maximum(self, given: Given, alternatives: Sequence[Bound]) -> Sum:
+    def _maximum(self, given: Given, alternatives: Sequence[Bound]) -> SumOfProducts:
         algebra = self._algebra
         found: list[Bound] = []
         for alternative in alternatives:
@@ -210,7 +210,7 @@ class Normaliser:
             return algebra.of_alternatives(tuple(kept)) if kept else single(Maximum(()))
         return self._pulled(given, kept[0])
 
-    def _monotone(self, given: Given, alternatives: Sequence[Bound]) -> Sum | None:
+    def _monotone(self, given: Given, alternatives: Sequence[Bound]) -> SumOfProducts | None:
         """max of f(x) is f(max of x), for f that increases."""
         inner: list[Bound] = []
         names: set[str] = set()
@@ -222,7 +222,7 @@ class Normaliser:
                 return None  # some of the values may be undefined, and the largest not
             (argument,) = factor.arguments
             if bound.value != single(factor):
-                minus: Sum = (Product(-ONE),)
+                minus: SumOfProducts = (Product(-ONE),)
                 if factor.function not in ODD or bound.value != self._algebra.multiply(minus, single(factor)):
                     return None
                 argument = self._algebra.multiply(minus, argument)
@@ -240,7 +240,7 @@ class Normaliser:
             difference = self.simplified(given, difference)
         return self._signs.holds(given, Sign(">=", difference))
 
-    def _pulled(self, given: Given, bound: Bound) -> Sum:
+    def _pulled(self, given: Given, bound: Bound) -> SumOfProducts:
         """max over k of (c * f * g(k) + a) = c * f * max over k of g(k) + a, for c > 0 and f >= 0."""
         names = set(bound.binders)
         free = tuple(p for p in bound.value if not mentioned_by((p,)) & names)
@@ -288,5 +288,5 @@ def _shown(product: Product) -> str:
     return f"{sorted(map(renamed, product.binders))} {factors} {guards}"
 
 
-def _largest(bound: Bound) -> Sum:
+def _largest(bound: Bound) -> SumOfProducts:
     return single(Maximum((bound,))) if bound.binders or bound.guards else bound.value

@@ -27,7 +27,7 @@ from verify.prove.recurrence import apart, in_steps
 from verify.prove.roundings import roundings
 from verify.prove.specialize import resized
 from verify.prove.substitution import Substitution
-from verify.prove.sums import Bound, Sum, quotients_of
+from verify.prove.sums import Bound, SumOfProducts, quotients_of
 from verify.prove.symbolic import Symbolic
 from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
 
@@ -233,8 +233,8 @@ def _same_output(
 
 
 def _residues(
-    sums: Symbolic, names: list[str], guards: Sequence[Guard], sides: tuple[Sum, Sum]
-) -> Iterator[tuple[Sequence[Guard], tuple[Sum, Sum]]]:
+    sums: Symbolic, names: list[str], guards: Sequence[Guard], sides: tuple[SumOfProducts, SumOfProducts]
+) -> Iterator[tuple[Sequence[Guard], tuple[SumOfProducts, SumOfProducts]]]:
     """i = q * s + 0, ..., i = q * s + s - 1 one by one, for an index i of the output that is a stride s apart."""
     found = strided(names, sides[0] + sides[1]) if sums.tabulated else None
     if found is None:

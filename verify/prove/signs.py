@@ -21,7 +21,7 @@ from verify.prove.sums import (
     Product,
     Quantity,
     Repeated,
-    Sum,
+    SumOfProducts,
     number_in,
     single,
 )
@@ -36,7 +36,7 @@ _BETWEEN = {"sigmoid": (0, 1), "tanh": (-1, 1), "erf": (-1, 1)}
 # Equality of two factors, under what is given.
 Same: TypeAlias = Callable[[Given, Factor, Factor], bool]
 # Whether a value is among those of a bound, which has a property everywhere.
-Instance: TypeAlias = Callable[[Given, Bound, Sum], bool]
+Instance: TypeAlias = Callable[[Given, Bound, SumOfProducts], bool]
 
 
 class Signs:
@@ -71,7 +71,7 @@ class Signs:
         """Return True if the given signs are shown to contradict each other."""
         return bool(given.signs) and self._by_solver(given, None)
 
-    def defined(self, given: Given, power: Sum) -> bool:
+    def defined(self, given: Given, power: SumOfProducts) -> bool:
         """Return True if a power is among those that are given as defined."""
         return self._by_definedness(given, Sign(DEFINED, power))
 
@@ -114,7 +114,7 @@ class Signs:
 
     # by form
 
-    def of_sum(self, given: Given, total: Sum) -> str | None:
+    def of_sum(self, given: Given, total: SumOfProducts) -> str | None:
         """ ">" or ">=" where the form shows it."""
         found = [self._of_product(given, p) for p in _nonzero(total)]
         if not found or any(sign is None for sign in found):
@@ -234,7 +234,7 @@ class _Atoms:
         self._given, self._same = given, same
         self.found: list[Product] = []
 
-    def polynomial(self, total: Sum) -> Polynomial:
+    def polynomial(self, total: SumOfProducts) -> Polynomial:
         """The sum over the atoms' numbers."""
         return tuple((p.coefficient, self._unknowns(p)) for p in total)
 
@@ -255,6 +255,6 @@ class _Atoms:
         return len(self.found) - 1
 
 
-def _nonzero(total: Sum) -> Sum:
+def _nonzero(total: SumOfProducts) -> SumOfProducts:
     """Without the products that are only a reminder of a function that must be defined."""
     return tuple(p for p in total if p.coefficient)

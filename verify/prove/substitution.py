@@ -17,8 +17,8 @@ from verify.prove.sums import (
     Product,
     Quantity,
     Repeated,
-    Sum,
     SumAlgebra,
+    SumOfProducts,
 )
 
 __all__ = ["Substitution"]
@@ -55,7 +55,7 @@ class Substitution:
         """Guards with the symbols replaced."""
         return tuple(Guard(g.relation, self.size(g.value)) for g in guards)
 
-    def sum(self, algebra: SumAlgebra, total: Sum) -> Sum:
+    def sum(self, algebra: SumAlgebra, total: SumOfProducts) -> SumOfProducts:
         """A sum with its free symbols replaced."""
         result: list[Product] = []
         for product in total:
@@ -63,7 +63,7 @@ class Substitution:
                 product = algebra.renamed(product)
             factors: list[Factor] = []
             coefficient = product.coefficient
-            spread: list[Sum] = []
+            spread: list[SumOfProducts] = []
             for factor in product.factors:
                 if isinstance(factor, Quantity):
                     moved = algebra.size(self.size(factor.size))
@@ -74,7 +74,7 @@ class Substitution:
                         spread.append(moved)
                 else:
                     factors.append(self.factor(algebra, factor))
-            here: Sum = (Product(coefficient, tuple(factors), product.binders, self.guards(product.guards)),)
+            here: SumOfProducts = (Product(coefficient, tuple(factors), product.binders, self.guards(product.guards)),)
             for moved in spread:
                 here = algebra.multiply(here, moved)
             result.extend(here)

@@ -18,7 +18,7 @@ from superopt.ops.algebra import Guard, Table
 
 __all__ = [
     "ONE", "Access", "Apply", "Bound", "Choice", "Entry", "Factor", "Maximum", "Product", "Quantity", "Real",
-    "Repeated", "Sum", "SumAlgebra", "children", "number_in", "only_factor", "quotients_of", "single",
+    "Repeated", "SumOfProducts", "SumAlgebra", "children", "number_in", "only_factor", "quotients_of", "single",
 ]  # fmt: skip
 
 ONE = Fraction(1)
@@ -65,7 +65,7 @@ class Apply:
     """A function of `verify.diagnose.functions`; `compare` knows some laws about some of them."""
 
     function: str
-    arguments: tuple[Sum, ...]
+    arguments: tuple[SumOfProducts, ...]
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,9 @@ class Choice:
     """`yes` where `value` has the relation to 0, else `no`."""
 
     relation: str
-    value: Sum
-    yes: Sum
-    no: Sum
+    value: SumOfProducts
+    yes: SumOfProducts
+    no: SumOfProducts
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Bound:
 
     binders: tuple[str, ...]
     guards: tuple[Guard, ...]
-    value: Sum
+    value: SumOfProducts
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Product:
         return self._hash
 
 
-Sum: TypeAlias = tuple[Product, ...]
+SumOfProducts: TypeAlias = tuple[Product, ...]
 
 
 class SumAlgebra(Protocol):
@@ -129,22 +129,22 @@ class SumAlgebra(Protocol):
 
     unfolded: bool
 
-    def constant(self, value: Fraction) -> Sum: ...
-    def size(self, value: Size) -> Sum: ...
-    def add(self, *parts: Sum) -> Sum: ...
-    def multiply(self, left: Sum, right: Sum) -> Sum: ...
-    def choose(self, relation: str, value: Sum, yes: Sum, no: Sum) -> Sum: ...
-    def of_alternatives(self, alternatives: tuple[Bound, ...]) -> Sum: ...
+    def constant(self, value: Fraction) -> SumOfProducts: ...
+    def size(self, value: Size) -> SumOfProducts: ...
+    def add(self, *parts: SumOfProducts) -> SumOfProducts: ...
+    def multiply(self, left: SumOfProducts, right: SumOfProducts) -> SumOfProducts: ...
+    def choose(self, relation: str, value: SumOfProducts, yes: SumOfProducts, no: SumOfProducts) -> SumOfProducts: ...
+    def of_alternatives(self, alternatives: tuple[Bound, ...]) -> SumOfProducts: ...
     def renamed(self, product: Product) -> Product: ...
     def renamed_bound(self, bound: Bound) -> Bound: ...
 
 
-def single(factor: Factor) -> Sum:
+def single(factor: Factor) -> SumOfProducts:
     """The factor as a sum."""
     return (Product(ONE, (factor,)),)
 
 
-def children(factor: Factor) -> Iterator[tuple[tuple[str, ...], tuple[Guard, ...], Sum]]:
+def children(factor: Factor) -> Iterator[tuple[tuple[str, ...], tuple[Guard, ...], SumOfProducts]]:
     """The sums inside a factor, each with the bound variables and guards that it stands under."""
     match factor:
         case Apply(_, arguments):
@@ -166,14 +166,14 @@ def quotients_of(value: Size) -> Iterator[Quotient]:
             yield atom
 
 
-def only_factor(total: Sum) -> Factor | None:
+def only_factor(total: SumOfProducts) -> Factor | None:
     """The one factor that the sum is; None where it is anything else."""
     if len(total) == 1 and len(total[0].factors) == 1 and total == single(total[0].factors[0]):
         return total[0].factors[0]
     return None
 
 
-def number_in(total: Sum) -> Fraction | None:
+def number_in(total: SumOfProducts) -> Fraction | None:
     """The value where it is a number."""
     if any(p.factors or p.binders or p.guards for p in total):
         return None

@@ -21,7 +21,7 @@ from verify.prove.sums import (
     Quantity,
     Real,
     Repeated,
-    Sum,
+    SumOfProducts,
     number_in,
     only_factor,
     single,
@@ -56,15 +56,15 @@ class Symbolic:
         """A binder's name that no other binder of this algebra has."""
         return f"k!{next(self._count)}"
 
-    def constant(self, value: Fraction) -> Sum:
+    def constant(self, value: Fraction) -> SumOfProducts:
         if not value and self.careful:
             return single(Real("0"))
         return (Product(value),) if value else ()
 
-    def real(self, name: str) -> Sum:
+    def real(self, name: str) -> SumOfProducts:
         return single(Real(name))
 
-    def size(self, value: Size) -> Sum:
+    def size(self, value: Size) -> SumOfProducts:
         """Each monomial is a product of quantities, so that sizes multiply and add as numbers do."""
         if isinstance(value, int):
             return self.constant(Fraction(value))
@@ -73,19 +73,19 @@ class Symbolic:
             for monomial, coefficient in value.terms
         )
 
-    def access(self, tensor: str, index: Sizes) -> Sum:
+    def access(self, tensor: str, index: Sizes) -> SumOfProducts:
         return single(Access(tensor, index, self._dtypes.get(tensor, "float")))
 
-    def entry(self, table: Table, index: Sizes) -> Sum:
+    def entry(self, table: Table, index: Sizes) -> SumOfProducts:
         place = tuple(k for k in index if isinstance(k, int))
         if len(place) == len(index):
             return self.constant(table[place])
         return single(Entry(table, index))
 
-    def add(self, *parts: Sum) -> Sum:
+    def add(self, *parts: SumOfProducts) -> SumOfProducts:
         return tuple(itertools.chain.from_iterable(parts))
 
-    def multiply(self, left: Sum, right: Sum) -> Sum:
+    def multiply(self, left: SumOfProducts, right: SumOfProducts) -> SumOfProducts:
         """(sum of a) * (sum of b) = sum of all a * b, binders kept apart.
 
         A function that may be undefined is evaluated also where the other side is nothing, or 0 by its guards: a
@@ -123,10 +123,10 @@ class Symbolic:
         env = Substitution({old: symbol(new) for old, new in names.items()})
         return Bound(tuple(names.values()), env.guards(bound.guards), env.sum(self, bound.value))
 
-    def apply(self, function: str, *arguments: Sum) -> Sum:
+    def apply(self, function: str, *arguments: SumOfProducts) -> SumOfProducts:
         return apply(self, function, *arguments)
 
-    def choose(self, relation: str, value: Sum, yes: Sum, no: Sum) -> Sum:
+    def choose(self, relation: str, value: SumOfProducts, yes: SumOfProducts, no: SumOfProducts) -> SumOfProducts:
         """A choice that is open; truth values of a truth value are itself."""
         number = number_in(value)
         if number is not None:
@@ -135,7 +135,7 @@ class Symbolic:
             return yes
         return single(Choice(relation, value, yes, no))
 
-    def maximum(self, parts: Sequence[Sum]) -> Sum:
+    def maximum(self, parts: Sequence[SumOfProducts]) -> SumOfProducts:
         """max(max(a, b), c) = max(a, b, c); of numbers only the largest is kept."""
         alternatives: dict[Bound, None] = {}
         largest: Fraction | None = None
@@ -149,13 +149,15 @@ class Symbolic:
             alternatives[Bound((), (), self.constant(largest))] = None
         return self.of_alternatives(tuple(alternatives))
 
-    def of_alternatives(self, alternatives: tuple[Bound, ...]) -> Sum:
+    def of_alternatives(self, alternatives: tuple[Bound, ...]) -> SumOfProducts:
         """max of all; of one value, that value."""
         if len(alternatives) == 1 and not alternatives[0].binders and not alternatives[0].guards:
             return alternatives[0].value
         return single(Maximum(alternatives))
 
-    def supremum(self, sizes: Sizes, conditions: Callable[..., Sequence[Guard]], body: Callable[..., Sum]) -> Sum:
+    def supremum(
+        self, sizes: Sizes, conditions: Callable[..., Sequence[Guard]], body: Callable[..., SumOfProducts]
+    ) -> SumOfProducts:
         names = [None if size == 1 else self.fresh() for size in sizes]
         place = [0 if name is None else symbol(name) for name in names]
         bounds = [
@@ -165,7 +167,7 @@ class Symbolic:
         value = body(*place)
         return self.of_alternatives(tuple(_flattened(Bound(tuple(n for n in names if n), guards, value))))
 
-    def summation(self, size: Size, body: Callable[[Size], Sum]) -> Sum:
+    def summation(self, size: Size, body: Callable[[Size], SumOfProducts]) -> SumOfProducts:
         """Binds a fresh k with 0 <= k < size; a sum over one value is that value."""
         if size == 1:
             return body(0)
@@ -176,7 +178,7 @@ class Symbolic:
         bounds = (at_least(k, 0), below(k, size))
         return tuple(Product(p.coefficient, p.factors, (name, *p.binders), bounds + p.guards) for p in body(k))
 
-    def product(self, size: Size, body: Callable[[Size], Sum]) -> Sum:
+    def product(self, size: Size, body: Callable[[Size], SumOfProducts]) -> SumOfProducts:
         if size == 1:
             return body(0)
         name = self.fresh()
@@ -190,13 +192,13 @@ class Symbolic:
             )
         return single(Repeated(Bound((name,), (at_least(k, 0), below(k, size)), value)))
 
-    def where(self, conditions: Sequence[Guard], body: Callable[[], Sum]) -> Sum:
+    def where(self, conditions: Sequence[Guard], body: Callable[[], SumOfProducts]) -> SumOfProducts:
         open_ones = tuple(c for c in conditions if c.decided() is None)
         if any(c.decided() is False for c in conditions):
             return ()
         return tuple(Product(p.coefficient, p.factors, p.binders, open_ones + p.guards) for p in body())
 
-    def piecewise(self, pieces: Sequence[Piece], otherwise: Sum | None) -> Sum:
+    def piecewise(self, pieces: Sequence[Piece], otherwise: SumOfProducts | None) -> SumOfProducts:
         """sum of [c_j] * body_j, and otherwise * (1 - sum of [c_j])."""
         bodies = [self.where(conditions, body) for conditions, body in pieces]
         if not otherwise:

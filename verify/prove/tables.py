@@ -17,13 +17,13 @@ from superopt.ir.dim import Size, symbol, symbols_of
 from superopt.ops.algebra import Table, equal
 from verify.prove.bound_variables import limits, mentioned
 from verify.prove.substitution import Substitution
-from verify.prove.sums import Entry, Product, Sum
+from verify.prove.sums import Entry, Product, SumOfProducts
 from verify.prove.symbolic import FEW, Symbolic
 
 __all__ = ["without_tables"]
 
 
-def without_tables(algebra: Symbolic, product: Product) -> Sum | None:
+def without_tables(algebra: Symbolic, product: Product) -> SumOfProducts | None:
     """The same sum with one table less in each product, or one sum over a few values; None where there is neither."""
     entries = [factor for factor in product.factors if isinstance(factor, Entry)]
     if not entries:
@@ -53,7 +53,7 @@ def without_tables(algebra: Symbolic, product: Product) -> Sum | None:
     )
 
 
-def _written_out(algebra: Symbolic, product: Product) -> Sum | None:
+def _written_out(algebra: Symbolic, product: Product) -> SumOfProducts | None:
     """The sum over 0 <= k < n of a small n, one by one."""
     for name in product.binders:
         found = limits(name, product.guards)
@@ -94,7 +94,7 @@ def _summed(name: str, entries: Sequence[Entry]) -> Entry:
     return Entry(Table(tuple(sizes.values()), tuple(values)), tuple(sizes))
 
 
-def _times(product: Product, entry: Entry) -> Sum:
+def _times(product: Product, entry: Entry) -> SumOfProducts:
     if entry.index:
         return (replace(product, factors=(*product.factors, entry)),)
     return (replace(product, coefficient=product.coefficient * entry.table[()]),)

@@ -19,7 +19,7 @@ from superopt.generate.enumeration.enumerator import Enumeration
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.ir.infer import make
 from superopt.ir.term import Term, topological
-from superopt.ops.properties import joins
+from superopt.properties import joins
 
 __all__ = ["conjectures", "joint"]
 

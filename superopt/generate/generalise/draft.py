@@ -11,7 +11,7 @@ from superopt.ir.dim import Dim, symbol
 from superopt.ir.infer import REAL_ATTRS, make
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, Term, map_terms, topological, var
-from superopt.ops.properties import joins
+from superopt.properties import joins
 from superopt.rulebook.variadic import Schema
 
 __all__ = ["NAMES", "REAL", "SIZED", "Draft", "Slot"]

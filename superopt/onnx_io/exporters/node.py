@@ -13,7 +13,7 @@ from onnx import helper
 from superopt.evaluate import numpy_dtype
 from superopt.ir.term import Term
 from superopt.onnx_io.model import Array, ModelError
-from superopt.ops.properties import joins
+from superopt.properties import joins
 
 __all__ = ["Constants", "Exporter", "NodeExport", "front_axes"]
 

@@ -59,7 +59,7 @@ class AnalyticCost:
 
     def cost(self, term: Term) -> float:
         """Return the seconds for the one operator `term`."""
-        if term.weight_only or term.op in ("Var", "Out"):
+        if term.is_constant or term.op in ("Var", "Out"):
             return 0.0
         device = self.device
         if self.sizes:

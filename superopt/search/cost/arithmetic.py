@@ -17,8 +17,8 @@ from superopt.ir.dim import Atom, Dim, NoValue, Quotient, Size, evaluate, symbol
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
 from superopt.ops.meaning import Meaning, NoSemantics
-from superopt.ops.properties import is_product, moves, summand
-from superopt.ops.recorder import Expression, Recorder
+from superopt.properties import is_product, moves, summand
+from superopt.properties.recorder import Expression, Recorder
 
 __all__ = ["Work", "arithmetic"]
 

@@ -8,7 +8,7 @@ has to be split by channels afterwards.
 from __future__ import annotations
 
 from superopt.ir.term import Term
-from superopt.ops.properties import changes_shape_only, joins, rearranges
+from superopt.properties import changes_shape_only, joins, rearranges
 from superopt.search.cost.epilogue_fusion import CONVOLUTIONS, KEEP_LAYOUT
 from superopt.search.cost.work import bytes_of
 

@@ -64,7 +64,7 @@ def time_share(
     first = inputs[0] if inputs else None
     kind = fused_into.get(first, "") if first is not None and uses.get(first) == 1 else ""
     if op == "BatchNormalization":
-        if kind == "Conv" and all(i is not None and i.weight_only for i in inputs[1:]):
+        if kind == "Conv" and all(i is not None and i.is_constant for i in inputs[1:]):
             fused_into[term] = "Conv"
             return 0.0
         return 1.0
@@ -88,11 +88,11 @@ def _share_of_binary(term: Term, a: Term, b: Term, uses: Mapping[Term, int], fus
         kind = fused_into.get(x, "") if uses.get(x) == 1 and x.types == term.types else ""
         if term.op == "Mul" and kind in _PRODUCTS and is_scalar(y):
             return 0.0
-        if kind == "Conv" and y.weight_only and _is_per_channel(y, term):
+        if kind == "Conv" and y.is_constant and _is_per_channel(y, term):
             fused_into[term] = "Conv"
             return 0.0
         if term.op == "Add":
-            if kind == "MatMul" and y.weight_only and len(_shape(y) or (0, 0, 0)) <= 2:
+            if kind == "MatMul" and y.is_constant and len(_shape(y) or (0, 0, 0)) <= 2:
                 fused_into[term] = "Gemm"
                 return BIAS_SHARE
             if kind == "Stacked" and _shape(y) == (_shape(term) or ())[-1:]:

@@ -54,7 +54,7 @@ class GraphCost:
             for used in term.inputs:
                 if used is not None:
                     uses[used] = uses.get(used, 0) + 1
-                    if used.weight_only:
+                    if used.is_constant:
                         weights.add(used)
         for output in outputs:
             uses[output] = uses.get(output, 0) + 1
@@ -109,7 +109,7 @@ class GraphCost:
         found = self._bias_ps.get(gemm)
         if found is None:
             bias = gemm.inputs[2]
-            constant = bias is not None and bias.weight_only
+            constant = bias is not None and bias.is_constant
             found = self._bias_ps[gemm] = int(self._isolated(make("Add", (gemm, bias))) * BIAS_SHARE) if constant else 0
         return found
 
@@ -128,7 +128,7 @@ def _untransposed(term: Term) -> Term:
     matrix would differ by noise.
     """
     weight = term.inputs[1] if term.op == "Gemm" else None
-    if weight is None or not weight.weight_only or not term.attr("transB") or weight.type is None:
+    if weight is None or not weight.is_constant or not term.attr("transB") or weight.type is None:
         return term
     shape = weight.type.shape
     if shape is None:
@@ -141,7 +141,7 @@ def _untransposed(term: Term) -> Term:
 def count_transposed_weights(gemm: Term) -> int:
     """Return the number of constants that the Gemm reads transposed."""
     return sum(
-        operand is not None and operand.weight_only and gemm.attr(name) == 1
+        operand is not None and operand.is_constant and gemm.attr(name) == 1
         for name, operand in zip(("transA", "transB"), gemm.inputs, strict=False)
     )
 
@@ -157,8 +157,8 @@ def append_run_time_terms(order: list[Term], roots: Sequence[Term], known: Conta
         term = stack.pop()
         if term is None:  # all inputs of the last open term are done
             order.append(open_terms.pop())
-        elif not (term.weight_only or term in seen or term.op == "Var" or term in known):
+        elif not (term.is_constant or term in seen or term.op == "Var" or term in known):
             seen.add(term)
             open_terms.append(term)
             stack.append(None)
-            stack.extend([i for i in term.inputs if i is not None and not (i.weight_only or i in seen)])
+            stack.extend([i for i in term.inputs if i is not None and not (i.is_constant or i in seen)])

@@ -36,7 +36,7 @@ class IncrementalCost:
             if absorbed:
                 self._absorbed[term] = absorbed
         self._total_ps = sum(self._times.values())
-        self._weights = {i for term in index.computed for i in term.inputs if i is not None and i.weight_only}
+        self._weights = {i for term in index.computed for i in term.inputs if i is not None and i.is_constant}
         self._before = _Counts()
         self._before.add_operators(index.computed, 1)
         for weight in self._weights:
@@ -97,7 +97,7 @@ class IncrementalCost:
         counts.add_operators(unused, -1)
         outputs: list[Term] | None = None
         for term in touched:
-            if term.weight_only:
+            if term.is_constant:
                 if outputs is None:
                     outputs = [replaced.get(output, output) for output in self.index.outputs]
                 is_read = uses[term] > outputs.count(term)  # by an operator

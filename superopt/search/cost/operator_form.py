@@ -22,7 +22,7 @@ def lookup_key(term: Term) -> tuple[object, ...]:
     """
     positions = {used: position for position, used in reversed(list(enumerate(term.inputs)))}
     operands = [
-        None if i is None else (i.types, i.weight_only, i.op in ("Zeros", "Ones") and i.op, positions[i])
+        None if i is None else (i.types, i.is_constant, i.op in ("Zeros", "Ones") and i.op, positions[i])
         for i in term.inputs
     ]
     return (term.op, term.attrs, *operands)
@@ -38,7 +38,7 @@ def isolated(term: Term, sizes: Mapping[str, int]) -> Term:
     for used in term.inputs:
         if used is not None and used not in leaves:
             type = concrete(used.type, sizes)
-            if not used.weight_only:
+            if not used.is_constant:
                 leaves[used] = var(f"x{len(leaves)}", type)
             elif used.op in ("Zeros", "Ones"):  # the runtime simplifies operators with these
                 leaves[used] = Term.of(used.op, (), {"shape": type.shape or ()}, (type,))
@@ -69,10 +69,10 @@ def _simplest(term: Term) -> Term:
     if term.op not in ("Conv", "Gemm"):
         return term
     inputs = term.inputs
-    if len(inputs) > 2 and (inputs[2] is None or inputs[2].weight_only):
+    if len(inputs) > 2 and (inputs[2] is None or inputs[2].is_constant):
         inputs = inputs[:2]
     weight = inputs[1]
-    if term.op == "Gemm" and len(inputs) == 2 and not term.attr("transA") and weight is not None and weight.weight_only:
+    if term.op == "Gemm" and len(inputs) == 2 and not term.attr("transA") and weight is not None and weight.is_constant:
         if term.attr("transB"):
             weight = make("Transpose", (weight,), {"perm": (1, 0)})
         return make("MatMul", (inputs[0], weight))

@@ -141,4 +141,4 @@ class ModelTimer:
 
 def _weight_bytes(outputs: tuple[Term, ...]) -> int:
     """Return the bytes of the constants in a graph, before anything is computed from them."""
-    return sum(bytes_of(term.type) for term in topological(outputs) if term.weight_only and not term.inputs)
+    return sum(bytes_of(term.type) for term in topological(outputs) if term.is_constant and not term.inputs)

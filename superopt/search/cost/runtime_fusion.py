@@ -115,4 +115,4 @@ def _both_orders(inputs: tuple[Term | None, ...]) -> tuple[tuple[Term, Term], ..
 
 def is_scalar(term: Term) -> bool:
     """Return True for a constant of one element."""
-    return term.weight_only and term.type is not None and term.type.shape in ((), (1,))
+    return term.is_constant and term.type is not None and term.type.shape in ((), (1,))

@@ -14,8 +14,8 @@ from superopt.ir.dim import Size
 from superopt.ir.infer import OPERATORS
 from superopt.ir.term import Term
 from superopt.ir.types import TensorType
-from superopt.ops.properties import changes_shape_only, moves
 from superopt.ops.recurrent import RECURRENT
+from superopt.properties import changes_shape_only, moves
 from superopt.search.cost.arithmetic import Work, arithmetic
 
 __all__ = ["Traffic", "Work", "bytes_of", "elements", "flops", "traffic", "work"]
@@ -89,7 +89,7 @@ def traffic(term: Term) -> Traffic:
     for used in set(term.inputs):
         if used is not None:
             size = bytes_of(used.type)
-            read[used.weight_only] += min(size, written) if selects else size
+            read[used.is_constant] += min(size, written) if selects else size
     return Traffic(written + read[False], read[True])
 
 

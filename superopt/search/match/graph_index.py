@@ -30,7 +30,7 @@ def run_time_terms(outputs: Sequence[Term]) -> set[Term]:
     stack = list(outputs)
     while stack:
         term = stack.pop()
-        if term not in found and not term.weight_only and term.op != "Var":
+        if term not in found and not term.is_constant and term.op != "Var":
             found.add(term)
             stack.extend(i for i in term.inputs if i is not None)
     return found
@@ -55,7 +55,7 @@ class GraphIndex:
             for used in dict.fromkeys(term.inputs):
                 if used is not None:
                     self.users.setdefault(used, []).append(term)
-            if not term.weight_only and term.op != "Var":
+            if not term.is_constant and term.op != "Var":
                 self.computed.append(term)
                 self.by_key.setdefault(index_key(term), []).append(term)
 
@@ -69,7 +69,7 @@ class GraphIndex:
         masks: dict[Term, int] = {}
         for term, position in self.position.items():
             mask = 0
-            if not term.weight_only:
+            if not term.is_constant:
                 mask = 1 << position
                 for used in term.inputs:
                     if used is not None:

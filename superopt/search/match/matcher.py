@@ -149,7 +149,7 @@ class Matcher:
         for variadic, _ in rules:
             shared = variadic.shared_operands(term)
             touched = [] if shared is None else (self._align(variadic.rule.lhs[0], term) or {}).values()
-            run_time = frozenset(t for t in touched if not t.weight_only)
+            run_time = frozenset(t for t in touched if not t.is_constant)
             found.append(None if shared is None else _Sibling(term, shared, run_time))
         self._siblings[term] = found
         return found
@@ -171,7 +171,7 @@ class Matcher:
         if found is not None and not any(
             index.depends(bound, root)
             for bound in found.bindings.terms.values()
-            if not bound.weight_only
+            if not bound.is_constant
             for root in roots
         ):
             yield found

@@ -66,7 +66,7 @@ class Match:
         stack = list(self.results)
         while stack:
             term = stack.pop()
-            if term not in created and term not in bound and not term.weight_only:
+            if term not in created and term not in bound and not term.is_constant:
                 created.add(term)
                 stack.extend(i for i in term.inputs if i is not None)
         return frozenset(created)
@@ -95,7 +95,7 @@ def _differs_in_weights_only(new: Term, old: Term) -> bool:
 
 
 def _run_time_inputs(term: Term) -> list[Term]:
-    return [i for i in term.inputs if i is not None and not i.weight_only]
+    return [i for i in term.inputs if i is not None and not i.is_constant]
 
 
 class Occurrence:
@@ -113,7 +113,7 @@ class Occurrence:
     ) -> None:
         self.compiled, self.roots = compiled, roots
         self._at, self._mismatches = at, mismatches
-        self.touched = frozenset(t for t in at.values() if not t.weight_only)
+        self.touched = frozenset(t for t in at.values() if not t.is_constant)
 
     @cached_property
     def match(self) -> Match | None:
@@ -127,9 +127,9 @@ class Occurrence:
             self._mismatches.add(key)
             return None
         bindings, results = fitting
-        if results == self.roots or any(root.weight_only for root in self.roots):
+        if results == self.roots or any(root.is_constant for root in self.roots):
             return None
-        covered = frozenset(t for pattern, t in self._at.items() if pattern.op != "Var" and not t.weight_only)
+        covered = frozenset(t for pattern, t in self._at.items() if pattern.op != "Var" and not t.is_constant)
         found = Match(self.compiled, bindings, self.roots, results, covered, self.touched)
         if bindings.dtype() == "float16" and (
             self.compiled.is_denormal_rule or moves_factors_across_sums(found.covered, found.created)

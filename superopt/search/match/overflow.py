@@ -11,7 +11,7 @@ from collections.abc import Collection
 from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
-from superopt.ops.properties import adds_up, is_scaling, linear_operands, uses_function
+from superopt.properties import adds_up, is_scaling, linear_operands, uses_function
 
 __all__ = ["adds_exponentials", "may_overflow", "moves_factors_across_sums"]
 

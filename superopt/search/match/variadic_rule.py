@@ -18,7 +18,7 @@ from functools import cached_property
 from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
-from superopt.ops.properties import joins
+from superopt.properties import joins
 from superopt.rulebook.variadic import VariadicForm, schema_of, variadic_forms
 from superopt.search.match.graph_index import index_key, node_of
 

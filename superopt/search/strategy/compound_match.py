@@ -91,6 +91,6 @@ def _are_independent(parts: Sequence[Match], index: GraphIndex) -> bool:
         index.depends(bound, other.roots[0])
         for part in parts
         for bound in part.bindings.terms.values()
-        if not bound.weight_only
+        if not bound.is_constant
         for other in parts
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Mapping, Sequence
 
 from superopt.ir.term import Term
-from superopt.ops.properties import joins, rearranges
+from superopt.properties import joins, rearranges
 from superopt.search.cost.epilogue_fusion import ACTIVATIONS, EPILOGUES
 from superopt.search.cost.runtime_fusion import NORMALIZATIONS, SUMS
 from superopt.search.match.graph_index import node_of
@@ -73,10 +73,10 @@ def _liveness(order: Sequence[Term], outputs: Sequence[Term]) -> tuple[list[int]
     last_use: dict[Term, int] = {}
     for k, term in enumerate(order):
         for used in term.inputs:
-            if used is not None and not used.weight_only and used.op != "Var":
+            if used is not None and not used.is_constant and used.op != "Var":
                 last_use[used] = k
     for output in outputs:
-        if not output.weight_only and output.op != "Var":
+        if not output.is_constant and output.op != "Var":
             last_use[output] = len(order)
     made_at = {term: k for k, term in enumerate(order)}
     change = [0] * (len(order) + 2)

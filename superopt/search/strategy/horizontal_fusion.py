@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from superopt.ir.term import Term, topological
-from superopt.ops.properties import is_matrix_product
+from superopt.properties import is_matrix_product
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.region import Region, extract_region
@@ -40,7 +40,7 @@ def sibling_regions(outputs: Sequence[Term], matcher: Matcher, sharing_values: b
 
 
 def _is_value(term: Term | None) -> bool:
-    return term is not None and not term.weight_only
+    return term is not None and not term.is_constant
 
 
 def _following_operators(roots: Sequence[Term], index: GraphIndex) -> tuple[list[Term], list[Term]]:
@@ -57,7 +57,7 @@ def _following_operators(roots: Sequence[Term], index: GraphIndex) -> tuple[list
             users = index.users.get(value, [])
             if len(users) != 1 or users[0].type is None or value in index.outputs:
                 break
-            others = [i for i in users[0].inputs if i is not None and i is not value and not i.weight_only]
+            others = [i for i in users[0].inputs if i is not None and i is not value and not i.is_constant]
             if any(index.depends(i, other) for i in others for other in roots):
                 break
             piece.update((i, None) for i in others if is_matrix_product(i.op) and len(index.users[i]) == 1)
@@ -87,7 +87,7 @@ def compatible_regions(outputs: Sequence[Term], regions: Sequence[Region]) -> li
         graph: dict[Region | Term, dict[Region | Term, None]] = {}  # dicts, not sets: the order must be reproducible
         for term in topological(outputs):
             here = home.get(term, term)
-            before = [home.get(i, i) for i in term.inputs if i is not None and not i.weight_only]
+            before = [home.get(i, i) for i in term.inputs if i is not None and not i.is_constant]
             graph.setdefault(here, {}).update((node, None) for node in before if node is not here)
         try:
             return [node for node in TopologicalSorter(graph).static_order() if isinstance(node, Region)]

@@ -14,8 +14,8 @@ from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
-from superopt.ops.properties import joins, moves
 from superopt.ops.recurrent import RECURRENT
+from superopt.properties import joins, moves
 from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.commutative import guided_orders
 from superopt.rulebook.variadic import schema_of, variadic_forms
@@ -117,7 +117,7 @@ def _state_likeness(
     """
     if state in cells:
         return 3
-    return 2 * all(term not in outputs_of_cells for term in state) + all(term.weight_only for term in state)
+    return 2 * all(term not in outputs_of_cells for term in state) + all(term.is_constant for term in state)
 
 
 def _is_typed(rule: Rule, bindings: Bindings) -> bool:
@@ -132,7 +132,7 @@ def _is_typed(rule: Rule, bindings: Bindings) -> bool:
 def find_chains(index: GraphIndex, rules: Sequence[ChainRule]) -> Iterator[_Found]:
     """Yield the first chain of steps with the same weights: the rule for so many steps, and its roots."""
     for joining in sorted(rules, key=lambda rule: -len(rule.rule.lhs)):
-        nodes = [term for term in index.position if term.op == joining.first.op and not term.weight_only]
+        nodes = [term for term in index.position if term.op == joining.first.op and not term.is_constant]
         before = {node: joining.predecessor(node) for node in nodes}
         follows = {first: node for node, first in before.items() if first in before}
         for start in nodes:
@@ -200,7 +200,7 @@ def _leaves(rule: Rule, roots: tuple[Term, ...]) -> tuple[tuple[Term, Term], ...
     found: dict[Term, Term] = {}
     for name, term in sorted(bindings.terms.items()):
         if term.op not in CLOSED_FORM:
-            op, attr = ("Const", "hash") if term.weight_only else ("Var", "name")
+            op, attr = ("Const", "hash") if term.is_constant else ("Var", "name")
             found.setdefault(term, Term.of(op, (), {attr: name}, (term.type,)))
     return tuple((leaf, actual) for actual, leaf in found.items())
 

@@ -84,4 +84,4 @@ def has_lost_core(state: SearchState) -> bool:
 
 def neighbourhood(created: frozenset[Term]) -> frozenset[Term]:
     """Return these terms and the run-time terms that they read: a rewrite that touches any of them continues there."""
-    return created | {i for term in created for i in term.inputs if i is not None and not i.weight_only}
+    return created | {i for term in created for i in term.inputs if i is not None and not i.is_constant}

@@ -153,7 +153,7 @@ def test_values_in_closed_form() -> None:
     filled = make("ConstantOfShape", (), {"shape": (2, 2), "value": -0.75})
     steps = make("Range", (), {"delta": -2, "n": 3, "start": 5}, "int64")
     assert [term.type and term.type.dtype for term in (filled, steps)] == ["float", "int64"]
-    assert filled.weight_only
+    assert filled.is_constant
     written = write_model(new_model([filled, steps], opset=9))
     first, second = session(written).run(None, {})
     assert np.array_equal(first, np.full((2, 2), -0.75, np.float32))
@@ -172,7 +172,7 @@ def test_values_that_an_element_type_lacks_are_refused(value: float, dtype: str)
 
 def test_a_constant_of_a_rule_has_the_element_type_of_its_variables() -> None:
     rule = parse_rule("Add(x, x) = Mul(x, ConstantOfShape[shape=[], value=2])")
-    assert not rule.reversed().lhs[0].weight_only
+    assert not rule.reversed().lhs[0].is_constant
     for dtype in ("float", "double", "int32"):
         _, (product,) = rule.instantiate(Signature((("x", (None,)),), dtypes=(("x", dtype),)))
         two = product.inputs[1]

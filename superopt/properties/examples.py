@@ -16,7 +16,7 @@ from superopt.ir.types import TensorType
 from superopt.ops.algebra import Algebra
 from superopt.ops.definition import NoSemantics
 from superopt.ops.meaning import Meaning
-from superopt.ops.recorder import Recorder
+from superopt.properties.recorder import Recorder
 
 __all__ = ["Example", "example"]
 

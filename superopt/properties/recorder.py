@@ -1,6 +1,6 @@
 """The reading of a definition as an expression: the scalar at an index, as it is written down.
 
-Properties of operators (`superopt.ops.properties`) and counts of arithmetic are read off these expressions.
+Properties of operators (`superopt.properties`) and counts of arithmetic are read off these expressions.
 """
 
 from __future__ import annotations

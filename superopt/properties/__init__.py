@@ -1,4 +1,4 @@
-"""Properties of operators, read off their definitions at a small example (`superopt.ops.examples`).
+"""Properties of operators, read off their definitions at a small example (`superopt.properties.examples`).
 
 They hold for the operator in general, not for one use: Einsum counts as the matrix product, Pad as one that pads. No
 proof rests on them; the kernel has `superopt.ops.movement`. An operator that is not registered has none of them.
@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from superopt.ir.dim import Size
-from superopt.ops.examples import Example, example
-from superopt.ops.recorder import Expression, Recorder
+from superopt.properties.examples import Example, example
+from superopt.properties.recorder import Expression, Recorder
 
 __all__ = [
     "adds_up", "changes_shape_only", "contracts", "expression", "is_matrix_product", "is_polynomial", "is_product",

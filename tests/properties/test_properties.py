@@ -8,8 +8,7 @@ import pytest
 
 from superopt.ir.operator import OPERATORS
 from superopt.ops.definition import at_rank
-from superopt.ops.examples import example
-from superopt.ops.properties import (
+from superopt.properties import (
     adds_up,
     changes_shape_only,
     contracts,
@@ -26,7 +25,8 @@ from superopt.ops.properties import (
     rounds_at_most_once,
     uses_function,
 )
-from superopt.ops.recorder import Expression
+from superopt.properties.examples import example
+from superopt.properties.recorder import Expression
 
 CONSTANTS = {"Constant", "ConstantOfShape", "Dirac", "Eye", "Ones", "Zeros"}
 PLACES = {
@@ -58,7 +58,7 @@ def test_sums() -> None:
 
 
 def test_every_operator_has_an_example() -> None:
-    """Else a name in `superopt.ops.examples` lacks a value, and the operator counts as one of no properties."""
+    """Else a name in `superopt.properties.examples` lacks a value, and the operator counts as one of no properties."""
     assert all(example(op) for op in OPERATORS) and example("Unheard") is None
 
 
