@@ -1,1 +1,1 @@
-"""The rules: loading them with their certificates, variadic and chain rules, and operand orders."""
+"""The rules outside the search: loading with certificates, variadic and chain rules, orders of commutative operands."""

@@ -1,6 +1,6 @@
 """Chain rules: a rule that joins two time steps of a recurrent operator, applied to n steps.
 
-In the left side of such a rule one application of an operator takes the state outputs of another one:
+In the left side of a chain rule, one application of an operator reads the state outputs of another application:
 
     (f(q, f(p, s)), f(p, s).1) = (f(Concat(p, q), s), part 0 of Split[split=[1, 1]](f(Concat(p, q), s)))
 

@@ -1,4 +1,4 @@
-"""Commutative operators in patterns and graphs: all reordering of operands for matching is in this file.
+"""Orders of commutative operands in patterns and graphs. Nothing else reorders operands for matching.
 
 `superopt.ir.pattern.match` compares operands in the order in which they stand. Commutativity is added around it:
 
@@ -53,8 +53,8 @@ def has_too_many_orders(rule: Rule) -> bool:
 def guided_orders(rule: Rule, top: Term, term: Term) -> Iterator[tuple[Rule, tuple[Term, ...]]]:
     """Yield the rule in the operand orders in which operators and sharing agree with the graph at `term`.
 
-    `top` is the root of the left side that all other roots are operands of; it is matched with `term`. With each rule
-    come the graph's terms for all roots.
+    `top`, the root of the left side that all other roots are operands of, is matched with `term`. Each rule is paired
+    with the graph's terms for all roots.
     """
     for swapped, aligned in _alignments([(top, term)], {}, frozenset()):
         yield _swap(rule, swapped), tuple(aligned[root] for root in rule.lhs)
@@ -111,9 +111,9 @@ def ordered_operands(term: Term, inputs: tuple[Term | None, ...]) -> Term:
 class OperandOrder:
     """Maps graphs to representatives that are equal if the graphs differ only in the order of commutative operands.
 
-    The search keeps the graph it has, because the kernel replays exact terms, and compares representatives.
-    Representatives are remembered. Operands are ordered by `id`, which needs no digest of each new term; so
-    representatives are valid in this process and as long as this object lives.
+    The search keeps its graphs unchanged, because the kernel replays exact terms, and only compares representatives.
+    Representatives are remembered. Operands are ordered by `id`, which needs no digest of each new term. Therefore
+    representatives are only valid in this process and during the life of this object.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the rules are, and reading them: one equation a line in `rules/*.rules`, with certificates beside them."""
+"""Find and read rule files (`rules/*.rules`, one equation a line) and the certificates kept beside them."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TIMES = "times.json"  # rule id -> seconds of the prover
 
 
 class RulesError(ValueError):
-    """There are no rules at a path, or a line of them cannot be read or used; the message is one line that names the
-    place."""
+    """A path has no rules, or a line of a rule file cannot be read or used. The message is one line with file and line
+    number."""
 
 
 def shipped_rules() -> Path:
-    """The folder of the rules that came with the program: inside the installed package, or at the top of a checkout.
+    """Return the folder of the shipped rules: inside the installed package, or at the top of a checkout.
 
-    Raises RulesError where there is none (a broken installation).
+    Raises RulesError if the folder is missing (a broken installation).
     """
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "rules", package.parent / "rules"):
@@ -38,9 +38,9 @@ def shipped_rules() -> Path:
 
 
 def rule_files(path: Path | None = None) -> list[Path]:
-    """The files to read for `path`: itself, or a folder's `*.rules` by name; None is the shipped folder.
+    """Return the rule files at `path`: the file itself, or a folder's `*.rules`, sorted by name.
 
-    Raises RulesError where there is nothing to read.
+    None stands for the shipped folder. Raises RulesError if there is nothing to read.
     """
     path = shipped_rules() if path is None else path
     if path.is_file():
@@ -54,14 +54,16 @@ def rule_files(path: Path | None = None) -> list[Path]:
 
 
 def load_rules(path: Path | None = None) -> list[Rule]:
-    """The rules of a file or folder (None: the shipped ones), in the order of files and lines, equal ones once, whether
-    they are certified or not: to be looked at. Raises RulesError."""
+    """Return the rules of a file or folder (None: the shipped ones), for inspection: certificates are not checked.
+
+    The order is that of files and lines, and equal rules are returned once. Raises RulesError.
+    """
     return list(dict.fromkeys(listed.rule for file in rule_files(path) for listed in read_rules(file)))
 
 
 @dataclass(frozen=True)
 class Listed:
-    """A rule, and the very line in which it stands."""
+    """A rule with its file, line number, and the text of the line."""
 
     file: Path
     line: int
@@ -75,7 +77,7 @@ class Listed:
 
 
 def read_rules(file: Path) -> Iterator[Listed]:
-    """The rules of one file. Raises RulesError."""
+    """Yield the rules of one file. Raises RulesError."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (UnicodeDecodeError, OSError) as error:
@@ -90,14 +92,17 @@ def read_rules(file: Path) -> Iterator[Listed]:
 
 
 def beside(path: Path | None, name: str) -> Path:
-    """Where what belongs to the rules of `path` is kept: `name` in a folder, `<stem>.name` beside a single file."""
+    """Return the path of a file kept with the rules at `path`: `name` in a folder, `<stem>.name` beside a single file.
+
+    For example, the certificates of `mine.rules` are in `mine.certificates.jsonl`.
+    """
     path = shipped_rules() if path is None else path
     return path / name if path.is_dir() else path.with_name(f"{path.stem}.{name}")
 
 
 @dataclass(frozen=True)
 class _Entry:
-    """A line of a file of certificates, of which only what is needed to compare it with a rule has been read."""
+    """A line of a certificate file. Only the fields that are compared with a rule are parsed."""
 
     number: int
     line: str
@@ -107,14 +112,14 @@ class _Entry:
 
 
 class Certificates(Mapping[Rule, Certificate]):
-    """The certificates of admitted rules (`admit`). Each is read when it is asked for: a model needs a few of them.
+    """The certificates of admitted rules (`admit`), parsed on demand, because a model needs only a few of them.
 
-    A line is found by the rule's id and then compared with the whole rule: by the hash of the line that the rule's two
-    sides were read from. Rules of one id are different keys here unless their sides are the same.
+    A certificate is found by the rule's id, and then compared with the whole rule by the hash of the rule's line. Two
+    rules with the same id but different sides are different keys.
     """
 
     def __init__(self, source: Path) -> None:
-        """Raises RulesError where a line of `source` is no certificate; a file that is missing holds none."""
+        """Index the lines of `source`. A missing file has no certificates. Raises RulesError for a malformed line."""
         self._source = source
         self._entries: dict[str, list[_Entry]] = {}
         self._admitted: dict[Rule, _Entry] = {}
@@ -139,7 +144,10 @@ class Certificates(Mapping[Rule, Certificate]):
             raise self._unreadable(entry.number, error) from error
 
     def __getitem__(self, rule: Rule) -> Certificate:
-        """Raises KeyError for a rule without one, RulesError for one that cannot be read."""
+        """Return the certificate of an admitted rule.
+
+        Raises KeyError if the rule is not admitted, RulesError if its certificate cannot be read.
+        """
         if rule not in self._read:
             self._read[rule] = self._certificate(self._admitted[rule])
         return self._read[rule]
@@ -154,8 +162,10 @@ class Certificates(Mapping[Rule, Certificate]):
         return len(self._admitted)
 
     def admit(self, listed: Listed) -> str | None:
-        """Return why no certificate here certifies the rule as it stands in its file; None where one does, which is
-        from now on the rule's."""
+        """Return the reason why no certificate covers the rule as written in its file, or None if one does.
+
+        If one does, the rule becomes a key of this mapping.
+        """
         rule, text = listed.rule, line_hash(listed.text)
         entries = self._entries.get(rule.id)
         if entries is None:
@@ -172,9 +182,9 @@ class Certificates(Mapping[Rule, Certificate]):
 
 
 def certified_rules(path: Path | None = None) -> tuple[list[Listed], Certificates]:
-    """The rules of a file or folder (None: the shipped ones) for use, and their certificates.
+    """Return the rules of a file or folder (None: the shipped ones) for use, and their certificates.
 
-    Raises RulesError unless this kernel has certified every rule, exactly as it stands there.
+    Raises RulesError unless this version of the kernel has certified every rule exactly as written.
     """
     files, source = rule_files(path), beside(path, CERTIFICATES)
     todo = f"prove it anew: superopt verify --certify {source.parent if path is None else path}"

@@ -7,8 +7,8 @@ If a substitution maps the first of two operands to the second (b to c), the rul
 
 The repeated operands are two neighbouring operands of Concat, Sum, Max or Min, the operands of Add (which is nested),
 the parts of a Split, or the two outputs of the rule. A rule about one part, as Split(Concat(x, y)).1 = y, becomes one
-rule for each part. If only Add is repeated, as in Add(Neg(x), Neg(y)) = Neg(Add(x, y)), nothing is made: applying the
-rule twice gives the same.
+rule for each part. A rule that only repeats Add, as Add(Neg(x), Neg(y)) = Neg(Add(x, y)), has no variadic form:
+applying the rule twice has the same effect.
 
 This file only proposes rules: a rule for n operands is proven like any other before it is used.
 """
@@ -94,7 +94,7 @@ def _neighbouring_operands(term: Term) -> Iterator[tuple[int, Term, Term]]:
 
 
 def _align(p: Term | None, q: Term | None, successor: dict[str, str], numbered: set[str]) -> None:
-    """Add to `successor` the renaming of names in `p` to names in `q`, as far as the two have the same structure.
+    """Add to `successor` the renaming of names in `p` to names in `q`, where both have the same structure.
 
     Attributes that are 0 in `p` and 1 in `q`, and number the operands, are added to `numbered`.
     """
@@ -162,8 +162,8 @@ class VariadicForm:
     def parts(self, n: int) -> range:
         """Return the parts of `n` about which a rule is to be written.
 
-        The rule about one part of a Split is the same for any number of parts, so only the last part is new. Of other
-        rules, the rule about the first operand gives one for all but the last operand.
+        If the rule is about the second part, only the rule about the last of `n` parts is new. If it is about the first
+        part, it gives a rule for each part but the last.
         """
         if 1 in self.single_operands:
             return range(n - 1, n)
@@ -210,7 +210,7 @@ class VariadicForm:
         return Signature(tuple(self._extended(old.shapes, n)), tuple(attrs), tuple(self._extended(old.dtypes, n)))
 
     def _extended(self, items: Collection[tuple[str, Any]], n: int) -> list[tuple[str, Any]]:
-        """Return (name, value) items sorted by name; operands 2, 3, ... get what the second has."""
+        """Return (name, value) items sorted by name; operands 2, 3, ... get copies of the second operand's items."""
         seconds = [(name, value) for name, value in items if self._operand_of(name) == 1]
         further = [(self._name(name, k), value) for name, value in seconds for k in range(2, n)]
         return sorted([*items, *further], key=lambda item: item[0])

@@ -1,7 +1,7 @@
-"""The rewriting engine: carries out rewrites and traces, and keeps account of where each new term comes from.
+"""The rewriting engine: carries out rewrites and traces, and records the rule that made each new term.
 
 Everything outside the kernel that applies a rewrite uses this file. Nothing here is trusted: `verify.replay` carries
-out a trace independently and checks each step, and what is written to a file comes from the replay.
+out a trace independently and checks each step, and the written file is made from the replayed graph.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["AppliedTrace", "apply_trace", "replace_roots", "replacements", "rule
 def replace_roots(
     outputs: Sequence[Term], roots: Sequence[Term], results: Sequence[Term]
 ) -> tuple[tuple[Term, ...], dict[Term, Term]]:
-    """Return the graph with `roots` replaced by `results`, and the new term for each term above that was remade."""
+    """Return the graph with `roots` replaced by `results`, and a map from each term above the roots to its new term."""
     substitution: dict[Term, Term] = {}
 
     def make(old: Term, inputs: tuple[Term | None, ...]) -> Term:
@@ -57,7 +57,7 @@ def _right_side(step: Step) -> tuple[Term, ...]:
 
 
 def rule_origins(rewrite: Rewrite, names: Sequence[str]) -> dict[Term, str]:
-    """Return, for each term of `rewrite.after` that a step created, the name of that step (`names` has one a step)."""
+    """Map each term of `rewrite.after` that a step created to the name of that step. `names` has one name per step."""
     origin: dict[Term, str] = {}
     for applied, name in zip(_apply_steps(rewrite), names, strict=True):
         origin = {applied.substitution.get(term, term): rule for term, rule in origin.items()}
@@ -67,7 +67,7 @@ def rule_origins(rewrite: Rewrite, names: Sequence[str]) -> dict[Term, str]:
 
 
 def step_positions(rewrite: Rewrite) -> list[tuple[Term, ...]]:
-    """Return, for each step, the terms of `rewrite.before` in whose positions its roots stand.
+    """Return, for each step, the terms of `rewrite.before` whose positions the step's roots occupy.
 
     An operator that was remade over rewritten inputs keeps its position. Terms that a step creates have the position
     of the step's first root.
@@ -86,9 +86,9 @@ def step_positions(rewrite: Rewrite) -> list[tuple[Term, ...]]:
 
 
 def replacements(trace: Trace) -> dict[Term, Term]:
-    """Return, for each output of each rewritten region, the model's term and its replacement.
+    """Map the model's term at each output of each rewritten region to its replacement.
 
-    Replacements are over the model's terms outside the region, as they were before the trace.
+    Replacements read the model's terms outside the region, as they were before the trace.
     """
     found: dict[Term, Term] = {}
     for application in trace.applications:
@@ -101,8 +101,8 @@ def replacements(trace: Trace) -> dict[Term, Term]:
 class AppliedTrace:
     """A trace carried out on a graph: the new outputs, and the new term for each term of the old graph.
 
-    `origin` names the rule that made a new term. It is filled from `origin_of`: for each rewrite, the rules that made
-    terms of its `after` (see `rule_origins`).
+    `origin` maps each new term to the rule that made it. It is filled from `origin_of`, which maps each rewrite to the
+    rules that made terms of its `after` (see `rule_origins`).
     """
 
     def __init__(self, outputs: Sequence[Term], trace: Trace, origin_of: Mapping[Rewrite, Mapping[Term, str]]) -> None:

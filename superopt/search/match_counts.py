@@ -1,4 +1,4 @@
-"""Counts the places of a graph where each rule matches and could be applied, whether that pays or not."""
+"""Counts the places of a graph where each rule could be applied, whether or not the rewrite lowers the cost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def count_matches(outputs: Sequence[Term], rules: RuleIndex, check: Check) -> Co
 
     A place is a set of operators that one side covers and for which `check` finds a signature. Other orders of operands
     and the other direction of the rule at the same operators count as the same place. As in the search, weights are
-    leaves, and a side does not match if the other one has another type there or only adds operators.
+    leaves, and a match does not count if the replacement has another type or only adds operators.
     """
     allowed = CheckCache(check)
     # The whole graph, and not regions as in the search: the places that lie across a cut change from pass to pass.

@@ -1,9 +1,8 @@
 """Regions: small graphs cut out of a model, over leaves that stand for any values and weights of their types.
 
-Equal pieces of a model become equal terms, so each distinct region is searched once; no test for graph isomorphism is
-needed, because terms are interned. A weight that is computed from
-other weights (a Transpose that an exporter left in the file) is one leaf like any other weight. Only what is known in
-closed form (zeros, ones) stays visible to the rules.
+Equal pieces of a model become equal terms, so each distinct region is searched once. No test for graph isomorphism is
+needed, because terms are interned. A weight that is computed from other weights (a Transpose that an exporter left in
+the file) is one leaf like any other weight. Only constants in closed form (zeros, ones) stay visible to the rules.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class Region:
 
 
 def operators_in_order(outputs: Sequence[Term], position: Mapping[Term, int]) -> list[Term]:
-    """Return the run-time operators below `outputs` in a topological order, by `position` where there is a choice.
+    """Return the run-time operators below `outputs` in a topological order; ties are broken by `position`.
 
     An operator without a position (made by an earlier pass) comes just before its first user.
     """
@@ -65,7 +64,7 @@ def operators_in_order(outputs: Sequence[Term], position: Mapping[Term, int]) ->
 
 
 def canonical(outputs: Sequence[Term]) -> tuple[Term, ...] | None:
-    """Return the whole graph as the region that it would be if it were cut out of a model; None if that fails."""
+    """Return the outputs of the whole graph as a region (see `extract_region`), or None if that fails."""
     region = extract_region(operators_in_order(outputs, {}), outputs)
     return None if region is None else region.outputs
 
@@ -75,8 +74,8 @@ def extract_region(
 ) -> Region | None:
     """Return the operators `piece` as a region with the outputs `live`.
 
-    The seams of the region are at the values of `earlier_cuts` that the piece computes. Returns None if the region
-    over the model's terms is not the model's own graph, as where the types in the file contradict one another.
+    The seams of the region are at the values of `earlier_cuts` that the piece computes. Returns None if putting the
+    model's terms back for the leaves does not give the model's own graph: types in the file may contradict one another.
     """
     inside = set(piece)
     closed: dict[Term, bool] = {}

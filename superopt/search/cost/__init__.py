@@ -1,1 +1,1 @@
-"""Cost models: seconds of an operator (analytic or measured), and the price of a graph as the runtime will run it."""
+"""Cost models: the time of one operator (analytic or measured), and the price of a graph as the runtime fuses it."""

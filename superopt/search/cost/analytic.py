@@ -24,13 +24,13 @@ class CostModel(Protocol):
 
     @property
     def seconds_per_weight_byte(self) -> float:
-        """Seconds for a byte of constant in addition to `cost`, counted once however many operators read it.
+        """Seconds for each byte of a constant, in addition to `cost`, counted once however many operators read it.
 
-        Operators find constants in the cache, but the constants have to come from memory once a run.
+        `cost` assumes that constants are in the cache, but each run has to fetch them from memory once.
         """
 
     def cost(self, term: Term) -> float:
-        """Return the seconds for the one operator `term`, given its inputs. Constant expressions are free."""
+        """Return the seconds for the operator `term` alone, without its inputs. Constant expressions are free."""
 
 
 _MIN_CHANNEL_BLOCK = 8  # channels that product units take at once, at least
@@ -42,9 +42,9 @@ class AnalyticCost:
         seconds = overhead + max(dense / dense rate + scalar / scalar rate, bytes / bandwidth)
 
     The rates are those of `device`. `threads` (on the CPU) scale arithmetic fully and memory traffic by their square
-    root. Constants are read from the cache here, and once more from memory in `seconds_per_weight_byte`: they stay in
-    the cache from run to run if all constants of the model fit, which one operator cannot tell. `sizes` are values of
-    symbolic sizes; others count as a usual size.
+    root. `cost` reads constants from the cache; `seconds_per_weight_byte` adds one read from memory. The two are
+    separate because constants stay in the cache from run to run only if all constants of the model fit into it.
+    `sizes` has the values of symbolic sizes; an unknown size counts as a usual one.
     """
 
     def __init__(self, device: Device = CPU, threads: int = 1, sizes: Mapping[str, int] | None = None) -> None:
@@ -58,7 +58,7 @@ class AnalyticCost:
         return (1 / self.device.bandwidth - 1 / self.device.byte_rate(0)) / self._bandwidth_factor
 
     def cost(self, term: Term) -> float:
-        """Return the seconds for the one operator `term`."""
+        """Return the seconds for the operator `term` alone."""
         if term.is_constant or term.op in ("Var", "Out"):
             return 0.0
         device = self.device
@@ -85,8 +85,8 @@ def _with_sizes(term: Term, inputs: Iterable[Term | None], sizes: Mapping[str, i
 def _utilization_of_groups(term: Term, device: Device) -> float:
     """Return the share of the product units that a grouped Conv keeps busy.
 
-    With c channels a group in whole blocks (of 8 at least) the share is c / (c + block / 2). Otherwise the runtime has
-    a kernel that is as fast as scalar arithmetic.
+    If a group has c channels, a whole number of blocks (of at least 8), the share is c / (c + block / 2). Otherwise the
+    runtime's kernel is only as fast as scalar arithmetic.
     """
     if term.op not in CONVOLUTIONS or term.attr("group") == 1:
         return 1.0

@@ -1,9 +1,10 @@
-"""The arithmetic of an operator, counted in its definition at the sizes at hand.
+"""Counts the arithmetic of an operator in its definition, at the sizes of its operands.
 
-The definition says how the scalar at one index is computed. A subexpression is the element of an intermediate tensor,
-whose indices are those that occur in it: its operation counts once for each element of that tensor. So the mean in
-LayerNormalization is computed once a row, and the exponentials in Softmax, which occur as x[i] and in a sum over x[k],
-once an element (subexpressions that differ in the names of their indices only are one tensor).
+The definition says how the scalar at one index is computed. Each subexpression is an element of an intermediate tensor
+over the indices that occur in the subexpression, and its operation counts once for each element of that tensor. So the
+mean in LayerNormalization is computed once for each row. Subexpressions that differ only in the names of their indices
+are one tensor: the exponentials in Softmax, exp(x[i]) and those in the sum over exp(x[k]), are computed once for each
+element.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from superopt.properties.recorder import Expression, Recorder
 
 __all__ = ["Work", "arithmetic"]
 
-# Additions, multiplications or comparisons that a function of one number takes: the polynomial that kernels use.
+# Additions, multiplications or comparisons of one call of a function: the terms of the polynomial that kernels use.
 _FUNCTIONS: Mapping[str, int] = {
     "erf": 16, "exp": 8, "log": 10, "power": 18, "reciprocal": 4, "sigmoid": 12, "sqrt": 4, "tanh": 12,
     "truncated_quotient": 4,
@@ -30,7 +31,7 @@ _FUNCTIONS: Mapping[str, int] = {
 
 
 class Work(NamedTuple):
-    """Numbers of additions, multiplications and the like: in sums of products, and in all else."""
+    """Numbers of arithmetic operations: in sums of products (`dense`), and all others (`scalar`)."""
 
     dense: int = 0
     scalar: int = 0
@@ -43,7 +44,7 @@ def arithmetic(
     inputs: tuple[TensorType | None, ...],
     results: tuple[TensorType | None, ...],
 ) -> Work:
-    """Count the arithmetic of an operator whose operands and results have these types, all of known sizes."""
+    """Count the arithmetic of an operator with operands and results of these types, whose sizes must be known."""
     if moves(op):
         return Work()
     operands = [None if type is None else var(str(k), type) for k, type in enumerate(inputs)]
@@ -58,8 +59,8 @@ def arithmetic(
     except (NoSemantics, NoValue):  # the usual sizes that stand for unknown ones may not fit together
         return Work(scalar=elements)
     count = _Count({f"i!{d}": size for d, size in enumerate(shape) if isinstance(size, int)}).of(root)
-    # The definitions write logic and comparisons as arithmetic with 0 and 1. A conversion that changes no number, and
-    # a change of sign that no other operation takes in, are an instruction, too.
+    # Definitions write logic and comparisons as arithmetic with 0 and 1: count one operation for each element. So do
+    # operators without counted arithmetic: a conversion, or a change of sign by itself, is one instruction, too.
     if (result.dtype == "bool" and not count.loops) or not count.dense + count.scalar:
         moved = root.head == "access" and all(type is None or type.dtype == result.dtype for type in inputs)
         return Work() if moved else Work(scalar=elements)
@@ -70,8 +71,8 @@ class _Tensor(NamedTuple):
     """A subexpression as an intermediate tensor."""
 
     form: int  # equal for expressions that differ in the names of their indices only
-    indices: tuple[Atom, ...]  # in the order in which they occur; quotients of indices are indices of their own
-    equations: frozenset[Size]  # that hold where the element is not 0
+    indices: tuple[Atom, ...]  # in the order in which they occur; a quotient of indices counts as an index
+    equations: frozenset[Size]  # sizes that are 0 wherever the element is not 0
 
 
 class _Count:
@@ -81,15 +82,15 @@ class _Count:
         self._sizes = dict(sizes)
         self._forms: dict[Hashable, int] = {}
         self._tensors: dict[int, _Tensor] = {}
-        self._outer: set[int] = set()  # sums of sums: the inner ones add up all terms
-        self._dense: set[int] = set()  # forms of what sums of products multiply
+        self._outer: set[int] = set()  # ids of sums of sums: the additions are counted in the inner sums
+        self._dense: set[int] = set()  # forms of the products inside sums of products
         self._counted: dict[int, tuple[int, bool]] = {}
         self.loops = False
 
     def of(self, root: Expression) -> _Count:
         """Count the expression. Returns self."""
         order = _in_order(root)
-        for node in reversed(order):  # sums before what is in them, for the sizes of their indices
+        for node in reversed(order):  # outer sums first: the sizes of inner sums may mention their indices
             if node.head in ("sum", "product", "supremum"):
                 self._enter(node)
         for node in order:
@@ -124,7 +125,7 @@ class _Count:
             self._outer.add(id(node))
 
     def _mark(self, node: Expression) -> None:
-        """Count the multiplications of a product of operands' elements with the sum that it is in."""
+        """Mark a product inside a sum as dense, with its factors that are products of operands' elements."""
         if is_product(node):
             self._dense.add(self._tensors[id(node)].form)
             for factor in node.args:
@@ -149,39 +150,40 @@ class _Count:
         return _Tensor(form, tuple(indices), equations)
 
     def _elements(self, node: Expression) -> int:
-        """The number of elements that are not 0 by a condition."""
+        """Return the number of elements of a subexpression's tensor that no condition makes 0."""
         tensor = self._tensors[id(node)]
         plain = {atom for atom in tensor.indices if isinstance(atom, str)}
         sizes = {atom: self._sizes.get(atom, 1) for atom in plain}
         total = math.prod(sizes.values())
-        for atom in tensor.indices:  # a quotient of other indices that occur is no index more
+        for atom in tensor.indices:  # a quotient of indices that occur themselves adds no elements
             if isinstance(atom, Quotient) and not _names(atom) <= plain:
                 total *= self._largest(Dim((((atom,), 1),))) + 1
-        for equation in tensor.equations:  # it says what one of its indices is
+        for equation in tensor.equations:  # each equation determines one of its indices
             total //= max((sizes[name] for name in symbols_of(equation) if name in sizes), default=1)
         return total
 
     def _largest(self, size: Size) -> int:
-        """Return the value of a polynomial of indices where all are as large as they get."""
+        """Return the value of a polynomial of indices at the largest value of each index."""
         known: dict[str, Size] = {name: self._sizes.get(name, 1) - 1 for name in symbols_of(size)}
         value = evaluate(size, known)
         return value if isinstance(value, int) else 0
 
     def _operations(self, node: Expression) -> tuple[int, int]:
         """Return the operations for each element, and the number of elements."""
-        if not node.reads:  # numbers are computed when a session is made
+        if not node.reads:  # the runtime computes constants when it loads a model
             return 0, 0
         if node.head in ("add", "maximum"):
             return len(node.args) - 1, self._elements(node)
         if node.head == "multiply":
-            return int(node.args[0].detail not in (1, -1)), self._elements(node)  # a sign goes with what takes it in
+            # A change of sign is part of the operation that uses it.
+            return int(node.args[0].detail not in (1, -1)), self._elements(node)
         if node.head == "apply":
-            wraps = str(node.detail).startswith("to_")  # as integers do by themselves
+            wraps = str(node.detail).startswith("to_")  # machine integers wrap around by themselves
             return 0 if wraps else _FUNCTIONS.get(str(node.detail), 1), self._elements(node)
         if node.head == "choose":
             return 1, self._elements(node)
         if node.head == "sum" and any(isinstance(size, Dim) for _, size in _bound(node)):
-            return 1, self._elements(node)  # up to an index: the sum so far is known
+            return 1, self._elements(node)  # a running sum adds one term to the sum before it
         if node.head in ("sum", "product", "supremum"):
             return int(id(node) not in self._outer), self._elements(node.args[0])
         return 0, 0
@@ -215,7 +217,7 @@ def _bound(node: Expression) -> list[tuple[Size, Size]]:
 
 
 def _sizes_in(node: Expression) -> Iterable[Size]:
-    """Return the indices and the conditions that an expression mentions itself."""
+    """Return the indices and conditions in an expression's own detail, without those of its parts."""
     detail: Any = node.detail
     if node.head in ("access", "entry"):
         return tuple(detail[1])
@@ -239,7 +241,7 @@ def _names(atom: Atom) -> frozenset[str]:
 
 
 def _renamed(node: Expression, place: Mapping[Atom, int]) -> Hashable:
-    """What an expression says itself, its indices as places."""
+    """Return an expression's own detail with each index replaced by its number in `place`."""
 
     def polynomial(size: Size) -> Hashable:
         if isinstance(size, int):

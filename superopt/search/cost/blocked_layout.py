@@ -1,8 +1,8 @@
 """Memory traffic where images leave and enter the runtime's blocked layout.
 
-ONNX Runtime's CPU provider keeps the results of Convs in blocks of channels (NCHW16c). Before an operator that does not
-know the layout the image is reordered, and after it once more. So parallel Convs are not worth merging if the result
-has to be split by channels afterwards.
+ONNX Runtime's CPU provider keeps the results of Convs in blocks of channels (NCHW16c). The image is reordered before
+and after each operator that does not support the layout. So parallel Convs are not worth merging if the result has to
+be split by channels afterwards.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _MAX_STEPS_TO_CONV = 4  # operators to follow back to the Conv that a value come
 
 
 def reordered_bytes(term: Term, block: int) -> int:
-    """Return the bytes read and written to bring images out of blocks of `block` channels for `term`, and back.
+    """Return the bytes moved to bring images out of blocks of `block` channels for `term`, and back.
 
-    Only operators that copy across channels reorder. A Concat of whole blocks works in the layout. A `block` of 1
-    means that the runtime has no layout of its own.
+    Images are only reordered for operators that copy across channels. A Concat of whole blocks works in the layout. A
+    `block` of 1 means that the runtime has no layout of its own.
     """
     if block == 1 or not rearranges(term.op) or changes_shape_only(term.op):
         return 0

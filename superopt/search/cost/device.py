@@ -32,7 +32,7 @@ class Device:
     values take at most `cache_bytes`. `overhead` is the seconds to start an operator. `full` is the number of results
     that keep the whole device busy; with fewer, arithmetic slows down in proportion. `channel_block` is the number of
     channels in a block of the runtime's own image layout (1: it has none). `slower` maps operators whose kernels take
-    longer than these figures say to the factor.
+    longer than these figures predict to the factor.
     """
 
     dense: float
@@ -102,7 +102,7 @@ def shipped_devices() -> list[str]:
 
 
 def find_device(name: str | Path) -> Device:
-    """Return the shipped description with that name, or the one in that file. Raises DeviceError, OSError."""
+    """Return the shipped description called `name`, or the one in the file `name`. Raises DeviceError, OSError."""
     shipped = str(name) in shipped_devices()
     return read_device(_FOLDER / f"{name}.toml" if shipped else name)
 

@@ -1,13 +1,14 @@
-"""The share of its isolated time that an operator takes after ONNX Runtime has fused it into an operator before it.
+"""Epilogue fusion: the share of its isolated time that an operator takes once it is fused into an operator before it.
 
-Modelled here, for a value with one user:
+The following fusions of ONNX Runtime are modelled, for values with one user:
 
 - BatchNormalization, Mul and Add with per-channel constants after a Conv with a constant kernel are folded: free.
-- Relu, Sigmoid and Tanh after a Conv (also after what was folded or added to it), and Relu after a Gemm: free.
-- Add of a Conv, or of a sum with one, and another value: half price, because the Conv writes on top of the value.
+- Relu, Sigmoid and Tanh after a Conv (also if other operators were folded into or added to the Conv), and Relu after a
+  Gemm: free.
+- Add of a Conv (or of a sum with a Conv) and another value: half price, because the Conv accumulates into the value.
 - Add of a constant after a two-dimensional MatMul makes a Gemm: half price, as is a Gemm's constant bias. Add of a
-  vector after a product of an array of known shape and a matrix does so too (onnxruntime/core/optimizer/
-  matmul_add_fusion.cc), with a Reshape before and after that cost nothing.
+  vector after a product of an array of known shape and a matrix also makes a Gemm, between two Reshapes that cost
+  nothing (onnxruntime/core/optimizer/matmul_add_fusion.cc).
 - Mul by a scalar constant, or Div, after a MatMul becomes a factor of the product (matmul_scale_fusion.cc): free.
 
 Identity, Add of zeros and Mul by ones that change no shape are removed by the runtime: free.
@@ -33,7 +34,7 @@ CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 # Operators that add a bias and apply an activation while they write their products, at no cost.
 WITH_EPILOGUE = CONVOLUTIONS | {"FusedGemm", "Gemm"}
 ACTIVATIONS = frozenset({"Relu", "Sigmoid", "Tanh"})
-# These are run in the blocked layout of Conv's result if an input has it.
+# Operators that run in the blocked layout of a Conv's result if an input has that layout.
 KEEP_LAYOUT = ACTIVATIONS | {
     "Add", "AveragePool", "BatchNormalization", "Clip", "HardSigmoid", "LeakyRelu", "MaxPool", "Mul", "Sum",
 }  # fmt: skip

@@ -1,7 +1,8 @@
 """The price of a graph: the sum over its run-time operators, less what the runtime fuses away.
 
-ONNX Runtime rewrites a graph before it runs it, and a rewrite has to be compared with that. `epilogue_fusion` models
-operators that are fused into the one before them, `runtime_fusion` groups of operators that become another kernel.
+ONNX Runtime rewrites each graph before running it, so prices are those of the graph after the runtime's rewrites.
+`epilogue_fusion` models operators that are fused into the operator before them, `runtime_fusion` groups of operators
+that become one kernel.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Price(NamedTuple):
 
     time_ps: int
     nodes: int  # run-time operators
-    # Weights that a Gemm reads transposed: exporters differ here, and rules may be written for the plain form only.
+    # Weights that a Gemm reads transposed: exporters differ in this, and some rules exist for the plain form only.
     transposed: int
     weight_bytes: int  # of the constants that run-time operators read
     weight_terms: int  # operators folded away in those constants
@@ -79,7 +80,7 @@ class GraphCost:
     def time_in_graph(
         self, term: Term, inputs_of: Inputs, uses: Mapping[Term, int], fused_into: dict[Term, str]
     ) -> tuple[int, tuple[Term, ...]]:
-        """Return the picoseconds of `term` in a graph, and the operators below whose work it includes.
+        """Return the picoseconds of `term` in a graph, and the operators below that are fused into its kernel.
 
         `fused_into` must know the inputs of `term` and gets an entry for `term` (see `time_share`).
         """
@@ -95,7 +96,7 @@ class GraphCost:
         return time, ()
 
     def weight_read_ps(self, weight_bytes: int) -> int:
-        """Return the picoseconds of reading so many bytes of constants from memory."""
+        """Return the picoseconds of reading `weight_bytes` bytes of constants from memory."""
         return int(weight_bytes * self.model.seconds_per_weight_byte * 1e12)
 
     def _isolated(self, term: Term) -> int:
@@ -147,9 +148,9 @@ def count_transposed_weights(gemm: Term) -> int:
 
 
 def append_run_time_terms(order: list[Term], roots: Sequence[Term], known: Container[Term], seen: set[Term]) -> None:
-    """Append the run-time terms below `roots` to `order`, inputs first; skip leaves and what is `known` or `seen`.
+    """Append the run-time terms below `roots` to `order`, inputs first; skip leaves and terms in `known` or `seen`.
 
-    Written out for speed: this runs for every rewrite that is priced.
+    The traversal is inlined for speed, because it runs for every priced rewrite.
     """
     stack: list[Term | None] = list(reversed(roots))
     open_terms: list[Term] = []

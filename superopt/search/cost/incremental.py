@@ -1,6 +1,6 @@
 """Incremental cost: prices a rewrite in time proportional to the terms that it touches, however large the graph is.
 
-price(after) = price(before) + operators created - operators that nothing uses any more
+price(after) = price(before) + time of created operators - time of operators that became unused
                + (new time - old time) of operators that the runtime fuses differently afterwards
 """
 
@@ -18,7 +18,7 @@ __all__ = ["IncrementalCost"]
 
 
 class IncrementalCost:
-    """Prices rewrites of one graph. It holds the graph's index and the terms that the graph's price is made of."""
+    """Prices rewrites of one graph. Holds the graph's index and the times of the graph's operators."""
 
     def __init__(self, costs: GraphCost, index: GraphIndex) -> None:
         self.index, self._costs = index, costs
@@ -47,7 +47,7 @@ class IncrementalCost:
         self._roots_here = {op for op in FUSION_ROOTS if {op, REQUIRED_OPERATOR.get(op, op)} <= index.by_key.keys()}
 
     def price(self, roots: tuple[Term, ...], results: tuple[Term, ...]) -> Price:
-        """Return the price of the graph with `roots` replaced by `results`, none of which is computed from a root.
+        """Return the price of the graph with `roots` replaced by `results`. No result may be computed from a root.
 
         The replacement is not carried out: terms above the roots keep their identity. A term that would become equal
         to another one is counted twice, so the price may be too high, never too low.
@@ -58,9 +58,9 @@ class IncrementalCost:
         return self._prices[key]
 
     def exact_price(self, roots: tuple[Term, ...], results: tuple[Term, ...], remade: Collection[Term]) -> Price | None:
-        """Return the price of that replacement if it was computed before and is exact, else None.
+        """Return the price that `price(roots, results)` computed before, if it is exact, else None.
 
-        `remade` are the new terms above the roots. The price is exact if no two of them are equal and none is already
+        `remade` are the new terms above the roots. The price is exact if all of them are different and none is already
         in the graph.
         """
         if len(set(remade)) < len(remade) or not self.index.position.keys().isdisjoint(remade):
@@ -90,7 +90,7 @@ class IncrementalCost:
                     used = replaced.get(used, used)
                     left = uses[used] = uses[used] - 1
                     touched[used] = None
-                    if not left and used in self._times and used not in results:  # a result counts, used or not
+                    if not left and used in self._times and used not in results:  # results stay even if unused
                         stack.append(used)
         counts = self._before.copy()
         counts.add_operators(created, 1)
@@ -137,7 +137,7 @@ class IncrementalCost:
     ) -> int:
         """Return the picoseconds of all operators after the rewrite.
 
-        A worklist holds the operators whose time may have changed: those created, and those above a changed kernel.
+        A worklist holds the operators whose time may have changed: created operators, and users of a changed kernel.
         """
         before, times = self._times, dict[Term, int]()
         fused_into, inputs_of, absorbed_by = self._fused_into.copy(), self._inputs.copy(), self._absorbed.copy()

@@ -21,7 +21,7 @@ from superopt.store import EstimateKey, OperatorKey, ResultStore, Seconds
 
 __all__ = ["MeasuredCost"]
 
-# A measurement reads weights from a warm cache. Models that were tried stream them from memory at 36 to 44 GB/s.
+# Measurements read weights from a warm cache. Whole models were seen to stream weights from memory at 36 to 44 GB/s.
 _SECONDS_PER_WEIGHT_BYTE = 2.5e-11
 # Cost of an operator that the runtime cannot run: more than any rewrite gains.
 _UNRUNNABLE_SECONDS = 1e3
@@ -39,13 +39,14 @@ class _SourceCounts:
 class MeasuredCost:
     """Costs by measurement, and by an analytic model where there is no measurement.
 
-    Operators that no rule can mention are estimated, as are operators that cannot be run alone, and all operators once
-    `budget_s` seconds were spent on measuring. An estimate is scaled by the median ratio of measurement to estimate of
-    the same operator. Estimates made for lack of time are remembered for repetitions of the same run, which `run`
-    names, so that a repetition sees the same costs.
+    Three kinds of operators are estimated: operators outside the rules' language, operators that cannot be run alone,
+    and all operators once `budget_s` seconds were spent on measuring. An estimate is scaled by the median ratio of
+    measurement to estimate for the same kind of operator. Estimates made for lack of time are stored under the name
+    `run`, so that a repetition of the run sees the same costs.
 
-    An operator that the runtime cannot run costs more than anything gains, unless it is one of the operators `present`
-    in the model, which runs. `sizes` are values of symbolic sizes. `counts` tells where costs came from.
+    An operator that the runtime cannot run costs more than any rewrite gains, unless it is one of the operators
+    `present` in the model, because the model runs. `sizes` has the values of symbolic sizes. `counts` tells where costs
+    came from.
     """
 
     seconds_per_weight_byte = _SECONDS_PER_WEIGHT_BYTE
@@ -75,7 +76,7 @@ class MeasuredCost:
         self._ratios: dict[str, list[float]] = {}
 
     def cost(self, term: Term) -> float:
-        """Return the seconds for the one operator `term`."""
+        """Return the seconds for the operator `term` alone."""
         if term.is_constant or term.op in ("Var", "Out"):
             return 0.0
         if term.op not in OPERATORS:

@@ -1,4 +1,4 @@
-"""The conditions of a measurement, as the part of its cache key that does not depend on what is measured."""
+"""The conditions of a measurement (provider, threads, runtime, hardware), as a part of its cache key."""
 
 from __future__ import annotations
 

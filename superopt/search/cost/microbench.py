@@ -81,9 +81,10 @@ def random_array(type: TensorType, seed: int) -> Array:
 
 
 def single_element(value: Term) -> Term:
-    """Return one element of `value`, to be a model's output instead of a tensor that is allocated anew in each run.
+    """Return a term for one element of `value`, to serve as the output of a timed model.
 
-    The Reshape is free and keeps the runtime from computing only the element.
+    A whole tensor as an output would be allocated anew in each run. The Reshape in between is free, and keeps the
+    runtime from computing only that element.
     """
     if value.type is None or not value.type.shape:
         return value

@@ -1,4 +1,4 @@
-"""Operators as they are measured: alone, over leaves of concrete types, in the simplest form of the same cost."""
+"""Normal form of operators for measurement: isolated, over leaves of concrete types, as simple as the cost allows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ _TRANSPOSE_ATTRIBUTES = ("transA", "transB")
 
 
 def lookup_key(term: Term) -> tuple[object, ...]:
-    """Return a key that only operators of one cost share. It takes little time to compute.
+    """Return a key that is cheap to compute, such that operators with equal keys have equal costs.
 
-    It has the operator, its attributes, the types of its operands, which operands are constants and which are equal.
+    The key has the operator, its attributes, the types of its operands, which operands are constants and which are
+    equal.
     """
     positions = {used: position for position, used in reversed(list(enumerate(term.inputs)))}
     operands = [
@@ -31,7 +32,7 @@ def lookup_key(term: Term) -> tuple[object, ...]:
 def isolated(term: Term, sizes: Mapping[str, int]) -> Term:
     """Return the operator over leaves, with symbols replaced by `sizes`, in its simplest form.
 
-    Raises Unmeasurable where a size is not known or the operator does not exist at these sizes.
+    Raises Unmeasurable if a size is not known or the operator does not exist at these sizes.
     """
     term = _simplest(term)
     leaves: dict[Term, Term] = {}
@@ -59,9 +60,9 @@ def describe(alone: Term) -> str:
 
 
 def _simplest(term: Term) -> Term:
-    """Return the simplest operator of the same cost, so that noise does not make one of two equals look cheaper.
+    """Return the simplest operator of the same cost, so that noise does not favour one of two equal operators.
 
-    A constant bias is free. A product with a constant matrix, which the runtime packs when it loads the model, costs
+    A constant bias is free. The runtime packs a constant matrix when it loads the model, so a product with one costs
     the same as MatMul and as Gemm, transposed or not. A FusedMatMul that transposes nothing runs MatMul's kernel.
     """
     if term.op == "FusedMatMul" and not any(term.attr(name) for name in _TRANSPOSE_ATTRIBUTES):
@@ -80,7 +81,7 @@ def _simplest(term: Term) -> Term:
 
 
 def _flattened(alone: Term) -> Term:
-    """Return the product of an array and a matrix as that of two matrices; the runtime computes both alike."""
+    """Return the product of an array and a matrix as a product of two matrices: the runtime runs the same kernel."""
     if alone.op != "MatMul":
         return alone
     a, b = alone.inputs

@@ -1,9 +1,9 @@
 """Measures single operators in ONNX Runtime on the target.
 
-Several copies of an operator stand side by side in one model, so that the cost of a run vanishes, and the time of the
-same model without the operator is subtracted. Constant inputs are constants of the model, because the runtime prepacks
-them. On the CPU each operator is timed against a reference computation, so that times taken while the machine is slow
-compare with times taken while it is fast.
+One model contains several copies of the operator side by side, so that the fixed cost of a run vanishes. The time of
+the same model without the operator is subtracted. Constant inputs are constants of the model, because the runtime
+prepacks constants. On the CPU each operator is timed against a reference computation, so that times taken while the
+machine is slow are comparable with times taken while it is fast.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _SINGLE_COPY_SECONDS = 50e-6  # operators that take longer are measured as one c
 _COPIES = 12
 _MAX_BYTES_OF_COPIES = 1 << 28
 _MAX_BYTES_OF_OPERATOR = 1 << 30  # larger operators would fill the memory
-# Bytes of constants of all copies, each copy having its own. So the constants of a small operator, too, come from the
-# cache level that many operators share. Read again and again from a nearer one, they would make two halves look cheaper
-# than the whole.
+# Bytes of constants of all copies together; each copy has constants of its own. So even small operators read constants
+# from the cache level that many operators share. From a nearer cache, two halves of an operator would look cheaper than
+# the whole.
 _MAX_WEIGHT_BYTES = 1 << 23
-_MIN_OPERATOR_SECONDS = 3e-7  # no operator is started in less
+_MIN_OPERATOR_SECONDS = 3e-7  # the least time to start an operator
 
 
 class OperatorTimer:
     """Measures operators on one target. Reference times are kept in `store`.
 
-    `estimate` is a cost model that says roughly how long an operator takes.
+    `estimate` is a cost model that gives a rough time for an operator.
     """
 
     def __init__(self, target: Target, opset: int, store: ResultStore, estimate: CostModel) -> None:
@@ -90,7 +90,7 @@ class OperatorTimer:
 
     @functools.cached_property
     def _sink_seconds(self) -> float:
-        """Seconds of reading one element of a tensor: the two models differ in how often they do."""
+        """Seconds of reading one element of a tensor; the models with and without the copies read different numbers."""
         key = CalibrationKey(conditions(self.target, self.opset), "sink")
         row = self.store.calibrations.get(key)
         if row is None:
@@ -124,7 +124,7 @@ def _samples(
 ) -> list[tuple[float, float]]:
     """Return samples of (seconds of a call, seconds of the reference at that time).
 
-    Each sample takes a millisecond or more. The caller uses the least of them, because disturbances only add time.
+    Each sample takes a millisecond or more. The caller uses the smallest samples, because disturbances only add time.
     """
     run()
     begun = time.perf_counter()

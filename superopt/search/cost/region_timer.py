@@ -1,4 +1,4 @@
-"""Measures regions before and after a rewrite, as models of their own through the runtime's whole pipeline."""
+"""Measures a region before and after a rewrite: each is run as a model of its own, with the runtime's optimizations."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ __all__ = ["Gain", "ModelTimer", "RegionTimer", "Untimed"]
 # A first timing whose interval holds both a loss and a gain is repeated with this many times the seconds.
 _LOSS_RATIO, _GAIN_RATIO = 0.99, 1.02
 _REPEATED_TIMING_FACTOR = 4.0
-# If the weights of both graphs do not fit into a near cache together, taking turns makes each fetch its weights anew,
-# which a model that runs alone does not. Then samples are longer, as those of whole models are.
+# If the weights of both graphs do not fit into a near cache together, each graph has to fetch its weights anew after
+# the other one ran; a model that runs alone does not. Then samples are longer, as for whole models.
 _NEAR_CACHE_BYTES = 1 << 23
 _SAMPLE_SECONDS, _LONG_SAMPLE_SECONDS = 0.01, 0.05
 
@@ -49,9 +49,9 @@ class ModelTimer:
     `weights` are the model's arrays, `sizes` the values of symbolic sizes. A region gets about `budget_s` seconds, all
     regions together about `total_budget_s`. `spent_s` is the time that measuring has taken.
 
-    Results are kept in `store`. A row holds for every region of the same terms, whatever its weights, so that a
-    repeated run decides the same. That a region was not timed for lack of time is remembered for repetitions of the
-    same run, which `run` names.
+    Results are kept in `store`. A row applies to every region of the same terms, whatever the values of its weights, so
+    that a repeated run takes the same decisions. Regions that were not timed for lack of time are also stored, under
+    the name `run`, for repetitions of the same run.
     """
 
     def __init__(
@@ -80,7 +80,8 @@ class ModelTimer:
             return self._time_within_budget(before, after)
         key = self._key(before, after)
         untimed_key = UntimedRegionKey(self.run, *key)
-        if self.run and self.store.untimed_regions.get(untimed_key) is not None:  # whatever other runs have timed since
+        # An earlier run of this name had no time for the region: decide the same, even if other runs have timed it.
+        if self.run and self.store.untimed_regions.get(untimed_key) is not None:
             raise Untimed
         row = self.store.region_timings.get(key)
         if row is None:
@@ -140,5 +141,5 @@ class ModelTimer:
 
 
 def _weight_bytes(outputs: tuple[Term, ...]) -> int:
-    """Return the bytes of the constants in a graph, before anything is computed from them."""
+    """Return the bytes of the stored constants in a graph, before constant folding."""
     return sum(bytes_of(term.type) for term in topological(outputs) if term.is_constant and not term.inputs)

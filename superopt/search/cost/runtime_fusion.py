@@ -1,4 +1,4 @@
-"""Kernels that ONNX Runtime makes of several operators, where they are more than an epilogue of the first operator.
+"""Fused kernels: groups of operators that ONNX Runtime replaces by another operator (other than epilogues).
 
 A fused kernel may be slower than the operators that it replaces (on a CPU, SkipLayerNormalization is several times
 slower), so the operators are priced as the kernel that they become:
@@ -52,8 +52,8 @@ Inputs = Mapping[Term, tuple[Term | None, ...]]
 def fused_kernel(term: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
     """Return the kernel that `term` and operators below it become, or None if they stay as they are.
 
-    `inputs_of` has the inputs of each operator of the graph, `uses` how often each value is read. The operators below
-    `term` must have one user each.
+    `inputs_of` has the inputs of each operator of the graph, `uses` the number of reads of each value. Each operator
+    below `term` must have one user.
     """
     if term.op == "LayerNormalization":
         return _skip_layer_normalization(term, inputs_of, uses)

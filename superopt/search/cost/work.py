@@ -1,7 +1,7 @@
 """Arithmetic and memory traffic of one operator.
 
-The arithmetic is counted in the operator's definition (`superopt.search.cost.arithmetic`). Sums of products
-(`Work.dense`) run at another rate than the rest (`Work.scalar`), so they are counted apart.
+The arithmetic is counted in the operator's definition (`superopt.search.cost.arithmetic`). Operations in sums of
+products (`Work.dense`) and all others (`Work.scalar`) are counted separately, because they run at different rates.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _WIDTHS = {"double": 8, "int64": 8, "uint64": 8, "complex64": 8, "complex128": 1
 _NARROW = {"float16": 2, "bfloat16": 2, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1, "bool": 1}
 
 _RECURRENT = frozenset({"RNN", *RECURRENT})
-_GATE = 14  # a sum with a bias, and a sigmoid
-# Operators without a definition here that move data: the first only returns a shape, the others read what they write.
+_GATE = 14  # operations of a gate: a sum with a bias, and a sigmoid
+# Operators without a definition that move data: the first set only returns a shape, the second reads what it writes.
 _UNDEFINED_VIEWS = frozenset({"Shape"})
 _UNDEFINED_SELECTIONS = frozenset({"GatherElements", "GatherND"})
 
@@ -41,9 +41,9 @@ class Traffic(NamedTuple):
 
 
 def work(term: Term) -> Work:
-    """Return the arithmetic of the one operator `term`: none for data movement and for unknown operators.
+    """Return the arithmetic of the operator `term` alone: none for data movement and for unknown operators.
 
-    A value whose size is not known counts as one of a usual size.
+    Unknown sizes count as a usual size.
     """
     if term.op in _RECURRENT:
         return _recurrent(term)
@@ -58,9 +58,10 @@ def work(term: Term) -> Work:
 
 
 def _recurrent(term: Term) -> Work:
-    """Return the arithmetic of a recurrent operator in any of ONNX's forms, also those that have no definition here.
+    """Return the arithmetic of a recurrent operator in any of ONNX's forms, including forms without a definition.
 
-    In each step each gate multiplies its rows of W by x, and of R by what the step before gave, and applies a function.
+    In each step, each gate multiplies its rows of W by x and its rows of R by the previous state, and applies a
+    function.
     """
     types = [None if used is None else _sized(used.type) for used in term.inputs[:3]]
     x, w, r = (() if type is None else type.shape or () for type in (*types, None, None, None)[:3])
@@ -71,12 +72,12 @@ def _recurrent(term: Term) -> Work:
 
 
 def flops(term: Term) -> int:
-    """All arithmetic of `work(term)`."""
+    """Return the number of all operations of `work(term)`."""
     return sum(work(term))
 
 
 def traffic(term: Term) -> Traffic:
-    """Return the bytes that the one operator `term` reads and writes. An input that is used twice is read once.
+    """Return the bytes that the operator `term` alone reads and writes. An input that is used twice is read once.
 
     An operator that only changes the shape moves nothing. Other data movement reads no more than it writes.
     """
@@ -94,13 +95,13 @@ def traffic(term: Term) -> Traffic:
 
 
 def elements(value: Term | None) -> int:
-    """Number of elements of a value (of the first output, of an operator)."""
+    """Return the number of elements of a value (for an operator: of its first output)."""
     shape = _shape(value)
     return _UNKNOWN_RANK_ELEMENTS if shape is None else _product(shape)
 
 
 def bytes_of(type: TensorType | None) -> int:
-    """Size in bytes; sizes that are not known count as a usual one."""
+    """Return the size in bytes; unknown dimensions count as a usual size."""
     if type is None or type.shape is None:
         return 4 * _UNKNOWN_RANK_ELEMENTS
     width = _WIDTHS.get(type.dtype) or _NARROW.get(type.dtype, 4)
@@ -117,7 +118,7 @@ def _shape(value: Term | None) -> tuple[Size, ...] | None:
 
 
 def _sized(type: TensorType | None) -> TensorType | None:
-    """Return the type with a usual size for each that is not known, or None where the rank is unknown."""
+    """Return the type with a usual size in place of each unknown one, or None if the rank is unknown."""
     if type is None or type.shape is None:
         return None
     return TensorType(type.dtype, tuple(size if isinstance(size, int) else _UNKNOWN_SIZE for size in type.shape))

@@ -1,1 +1,1 @@
-"""Rule matching: the rules indexed by operator, the graph indexed by operator, and the matches of one in the other."""
+"""Rule matching: an index of the rules, an index of the graph, and a matcher that finds the matches of rules."""

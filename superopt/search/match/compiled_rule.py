@@ -15,14 +15,14 @@ from superopt.search.match.rule_identity import renamed
 
 __all__ = ["CompiledRule", "UpwardStep", "compile_rule", "operand_operators", "operators_in", "pattern_depth"]
 
-# Standard operators that are equal to compositions of others: Sum to nested Adds. Constant stands for algorithms with
-# numbers of their own (Winograd). Introducing one is a choice of kernel, made after the rewrites of the graph.
+# Standard operators that are equal to compositions of others, as Sum is to nested Adds. Constant marks algorithms that
+# bring numbers of their own (Winograd). Introducing one selects a kernel, so it is done after the other rewrites.
 _ALIASES = frozenset({"Constant", "Sum"})
 
 
 @dataclass(frozen=True)
 class UpwardStep:
-    """A step from a term to one of its users: the user's operator, the input that the term is, the output if `Out`."""
+    """A step from a term to one of its users: the user's operator, the term's input position, the output if `Out`."""
 
     op: str
     position: int
@@ -34,12 +34,12 @@ _Path: TypeAlias = tuple[Term, tuple[UpwardStep, ...]]
 
 @dataclass(frozen=True, eq=False)
 class CompiledRule:
-    """A rule as it is matched: left to right, with the operands of its left side in one order.
+    """A rule ready for matching: left to right, with the operands of its left side in one order.
 
     `rule_id` is the id of the rule in the rule files. `paths[k]` leads from a variable that earlier roots bind up to
-    root k; None if root k shares no variable with them. With `is_symmetric`, exchanging the two roots gives the same
-    rule, so only one order of them is tried. `arity` is the number of inputs of the first root, and `operand_ops` has
-    the positions and operators of those inputs that are no variables.
+    root k; it is None if root k shares no variable with earlier roots. If `is_symmetric`, exchanging the two roots
+    gives the same rule, so only one order of the roots is tried. `arity` is the number of inputs of the first root.
+    `operand_ops` has the positions and operators of the inputs of the first root that are not variables.
 
     `introduces_kernel`: the right side has an operator of the runtime's own (FusedGemm), or an alias, that the left
     side lacks. `selects_kernel`: the rule introduces one, is about one, or keeps the operators of the roots.
@@ -56,16 +56,16 @@ class CompiledRule:
 
     @cached_property
     def operators(self) -> tuple[tuple[str, ...], ...]:
-        """The operators of both sides. Rules that differ only in the part they are about have the same ones."""
+        """The operators of both sides. Rules about different parts of one Split have the same operators."""
         return tuple(tuple(t.op for t in topological(side)) for side in (self.rule.lhs, self.rule.rhs))
 
     @cached_property
     def is_denormal_rule(self) -> bool:
-        """True if the gain is in avoiding denormal numbers, so that only a measurement shows it."""
+        """True if the rule's benefit is that it avoids denormal numbers, so that only a measurement shows the gain."""
         return adds_exponentials(self.rule)
 
     def may_match(self, term: Term) -> bool:
-        """Return False if a look at the operand's operators shows that the first root cannot be `term`."""
+        """Quick test: return False if the operators of the operands show that the first root cannot be `term`."""
         inputs = node_of(term).inputs
         if len(inputs) != self.arity:
             return False
@@ -123,7 +123,7 @@ def pattern_depth(side: Term) -> int:
 
 
 def operators_in(terms: tuple[Term, ...]) -> set[str]:
-    """Return the operators of some terms (no leaves)."""
+    """Return the names of the operators in and below `terms`."""
     return {t.op for t in topological(terms) if t.op in OPERATORS}
 
 

@@ -1,7 +1,7 @@
 """The matcher: finds the matches of all rules in a graph.
 
-The occurrences of a rule with one root are a property of the root alone, because terms are interned. They are found
-once and serve every graph of the search that holds the term.
+Because terms are interned, the occurrences of a rule with one root depend on the root alone. They are found once and
+used for every graph of the search that contains the term.
 """
 
 from __future__ import annotations
@@ -185,7 +185,7 @@ class Matcher:
     def _all_roots(
         self, compiled: CompiledRule, roots: tuple[Term, ...], at: dict[Term, Term], index: GraphIndex
     ) -> Iterator[tuple[Term, ...]]:
-        """Extend `roots`, aligned as `at`, to all roots of the rule in every way in which the operators agree."""
+        """Yield every extension of `roots`, aligned as `at`, to all roots of the rule at which the operators agree."""
         lhs = compiled.rule.lhs
         if len(roots) == len(lhs):
             yield roots

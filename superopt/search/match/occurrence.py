@@ -1,8 +1,8 @@
-"""Occurrences of left sides in a graph, and matches: the occurrences at which the right side fits, too.
+"""Occurrences of left sides in a graph, and matches: occurrences where the right side has fitting types.
 
-Matching has two stages. `align` compares operators, outputs and sharing only; this decides most cases and depends on
-nothing else. An `Occurrence` then binds attributes and types (`superopt.ir.pattern.match`, the matcher that the kernel
-trusts) and instantiates the right side, when somebody asks for its `match`.
+Matching has two stages. `align` compares operators, outputs and sharing only, which decides most cases. An `Occurrence`
+then computes its `match` on demand: it binds attributes and types (`superopt.ir.pattern.match`, the matcher that the
+kernel trusts) and instantiates the right side.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Match", "Occurrence", "align"]
 
 
 def align(pattern: Term, term: Term) -> dict[Term, Term] | None:
-    """Return the term for each term of `pattern`, or None if operators, outputs or sharing do not agree at `term`.
+    """Map each term of `pattern` to a term at or below `term`; None if operators, outputs or sharing do not agree.
 
     Attributes other than an output's index are not compared.
     """
@@ -45,10 +45,10 @@ def align(pattern: Term, term: Term) -> dict[Term, Term] | None:
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A rewrite that fits: `roots` may be replaced by `results` if the rule is proven for `bindings`.
+    """A candidate rewrite: `roots` may be replaced by `results` if the rule is proven for `bindings`.
 
-    `covered` has the run-time terms that are operators of the left side, `touched` also those that variables stand
-    for.
+    `covered` has the run-time terms that match operators of the left side. `touched` also has the terms bound to
+    variables.
     """
 
     compiled: CompiledRule
@@ -60,7 +60,7 @@ class Match:
 
     @cached_property
     def created(self) -> frozenset[Term]:
-        """The run-time terms of the results, down to what the variables stand for."""
+        """The run-time terms of the results, above the terms bound to variables."""
         bound = set(self.bindings.terms.values())
         created: set[Term] = set()
         stack = list(self.results)
@@ -78,9 +78,9 @@ class Match:
 
     @property
     def rewrites_only_weights(self) -> bool:
-        """True if the roots keep their operators and run-time inputs, and only their constants are written otherwise.
+        """True if the roots keep their operators and run-time inputs, and only their constants are expressed anew.
 
-        Such rewrites are many. Where one gains nothing it is not a new state, or they would crowd out the others.
+        There are many such rewrites. One that gains nothing is not a new state, or they would crowd out the others.
         """
         return all(_differs_in_weights_only(new, old) for old, new in zip(self.roots, self.results, strict=True))
 
@@ -99,9 +99,10 @@ def _run_time_inputs(term: Term) -> list[Term]:
 
 
 class Occurrence:
-    """Terms at which the operators of a rule's left side occur: `at` maps the terms of the left side to them.
+    """Graph terms whose operators agree with a rule's left side.
 
-    `mismatches` is shared by all occurrences: the attributes and types at which a rule was found not to fit.
+    `at` maps terms of the left side to terms of the graph. `mismatches` is shared by all occurrences. It has the
+    attributes and types at which a rule was found not to fit.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Occurrence:
     @cached_property
     def match(self) -> Match | None:
         """The match, if attributes and types fit as well."""
-        # The answer depends on nothing else, and a model has many occurrences that are alike.
+        # A mismatch depends on attributes and types only, and a model has many occurrences that agree in both.
         key = self.compiled, *[t.types if p.op == "Var" else (t.attrs, t.types) for p, t in self._at.items()]
         if key in self._mismatches:
             return None
@@ -139,7 +140,7 @@ class Occurrence:
         return None if not found.created.isdisjoint(self.roots) else found
 
     def _instantiated(self) -> tuple[Bindings, tuple[Term, ...]] | None:
-        """Return the bindings and the right side, if it has the types of the left side."""
+        """Return the bindings and the instantiated right side, or None if its types are not those of the left side."""
         bindings = match(self.compiled.rule.lhs, self.roots)
         dtype = None if bindings is None else bindings.dtype()
         if bindings is None or dtype is None:

@@ -1,7 +1,7 @@
 """Rules that hold over the real numbers but may overflow in floating point.
 
-Rules are proven over the reals. In some of them only one side has values near the format's largest number. Such rules
-are not applied: tests on random inputs rarely reach the values at which the sides differ.
+Rules are proven over the reals. For some rules, only one side has intermediate values near the format's largest number.
+Such rules are not applied: tests on random inputs rarely reach the values at which the sides differ.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from superopt.properties import adds_up, is_scaling, linear_operands, uses_funct
 
 __all__ = ["adds_exponentials", "may_overflow", "moves_factors_across_sums"]
 
-# The largest power of e in float32 and bfloat16 is e^88. Half of the exponent is left for sums and products.
+# e^88 is the largest power of e in float32 and bfloat16. Half of the exponent is left for sums and products.
 _MAX_SHIFT = 44
 
 
 def adds_exponentials(rule: Rule) -> bool:
     """Return True if the right side has more Exp operators than the left side.
 
-    Operators that are defined by exponentials, as Softmax, do not count: the runtime computes them without large ones.
+    Operators defined by exponentials, such as Softmax, do not count: the runtime avoids large exponentials in them.
     """
     return _count_exponentials(rule.rhs) > _count_exponentials(rule.lhs)
 
@@ -38,8 +38,8 @@ def _is_exponential(term: Term) -> bool:
 def may_overflow(rule: Rule) -> bool:
     """Return True if the right side exponentiates a value that may be large and that the left side does not.
 
-    e^89 is no float32. The difference from a largest value is never large, so its exponential is allowed; float16,
-    where e^12 overflows, is excluded where rules are matched.
+    e^89 exceeds float32. Exponentials of x - max(x) are allowed, because that difference is at most 0. In float16 e^12
+    overflows; the matcher excludes float16 (see `Occurrence.match`).
     """
     if not adds_exponentials(rule):
         return False
@@ -64,14 +64,14 @@ def _is_bounded(exponent: Term | None) -> bool:
 def moves_factors_across_sums(before: Collection[Term], after: Collection[Term]) -> bool:
     """Return True if a rewrite moves factors into or out of the operands of a sum of products.
 
-    This matters in float16, whose largest number is 65504: models scale queries because q k would overflow, and
-    (q s) k does not. Operators that contain the whole sum scale it themselves.
+    This matters in float16, whose largest number is 65504: models scale queries by s because q k would overflow where
+    (q s) k does not.
     """
     return any(adds_up(term.op) for term in after) and _factors_inside(before) != _factors_inside(after)
 
 
 def _factors_inside(terms: Collection[Term]) -> int:
-    """Return the number of these terms that are a Mul or Div below a sum among these terms, directly or not."""
+    """Count the Muls and Divs in `terms` whose value reaches a sum in `terms` through linear operators of `terms`."""
     inside: set[Term] = set()
     stack = [used for term in terms if adds_up(term.op) for used in term.inputs]
     while stack:
@@ -83,9 +83,10 @@ def _factors_inside(terms: Collection[Term]) -> int:
 
 
 def _linear_inputs(term: Term) -> list[Term | None]:
-    """Return the operands to which the term's elements are linear: a factor of one is a factor of the term."""
+    """Return the operands in which the term is linear: a factor of such an operand is a factor of the term."""
     if term.op == "Out":
         return list(term.inputs)
     linear = linear_operands(term.op)
-    variadic = OPERATORS[term.op].inputs[1] is None if term.op in OPERATORS else False  # all operands are alike
+    # A variadic operator is linear in all operands if it is linear in one.
+    variadic = OPERATORS[term.op].inputs[1] is None if term.op in OPERATORS else False
     return [used for k, used in enumerate(term.inputs) if k in linear or (variadic and linear)]

@@ -15,8 +15,8 @@ Sides: TypeAlias = tuple[tuple[Term, ...], tuple[Term, ...]]
 def renamed(lhs: tuple[Term, ...], rhs: tuple[Term, ...]) -> Sides:
     """Return both sides with variables named in the order in which they occur.
 
-    Attribute variables keep their names. If attributes mention sizes of variables, all names are kept. Then two equal
-    rules may count as different, which costs time and nothing else.
+    Attribute variables keep their names. If attributes mention sizes of variables, all names are kept. Two equal rules
+    may then count as different, which only costs time.
     """
     sides = (*lhs, *rhs)
     if any(_mentions_sizes(value) for term in topological(sides) for _, value in term.attrs if term.op != "Var"):

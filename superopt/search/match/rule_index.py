@@ -1,8 +1,8 @@
 """The rules of a search, indexed by the operators at and below the first root of their left sides.
 
-Each rule is used in both directions where both are defined, with the operands of commutative operators in every order,
-and, if it is variadic, for as many operands as the graph has. Rules are compiled when a graph has their operators:
-there are many rules, and most graphs need few of them.
+Each rule is used in both directions if both are defined, and with the operands of commutative operators in every order.
+Variadic rules are written for as many operands as the graph has. Rules are compiled when a graph has their operators,
+because there are many rules and most graphs need few of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from superopt.search.match.variadic_rule import VariadicRule, has_part_roots, op
 
 __all__ = ["RuleIndex"]
 
-# Operators below a root, as often as they stand there.
+# Operators just below a root, sorted, with repetitions.
 _OperandOps: TypeAlias = tuple[str, ...]
 # The number of a rule in the rule set, the rule in one direction, and its id in the rule files.
 _Numbered: TypeAlias = tuple[int, Rule, str]
@@ -43,7 +43,7 @@ class _CompiledGroup:
 
     def __init__(self, rules: Iterable[_Numbered]) -> None:
         self.compiled: list[tuple[int, CompiledRule]] = []  # without rules that merge siblings
-        self.multi_output: list[_NumberedVariadic] = []  # variadic, with several roots; without those of siblings
+        self.multi_output: list[_NumberedVariadic] = []  # variadic rules with several roots that do not merge siblings
         self.sibling: list[_NumberedVariadic] = []
         seen: set[Sides] = set()
         for number, directed, rule_id in rules:
@@ -116,7 +116,7 @@ class RuleIndex:
     def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
         """`available(op)` tells if a rule may introduce the operator `op` into the model."""
         self._available = available
-        # By index key of the left side: the number of a rule, the rule, and True if it is meant right to left.
+        # By index key of the left side: the number of a rule, the rule, and True if it is used right to left.
         self._listed: dict[str, list[tuple[int, Rule, bool]]] = {}
         self._applicable: dict[str, list[_Numbered]] = {}
         self._by_key: dict[str, _RulesOfKey] = {}
@@ -180,7 +180,7 @@ class RuleIndex:
             yield from self._wide[variadic, n]
 
     def sibling_rules(self, keys: Collection[str]) -> list[tuple[str, list[tuple[VariadicRule, str]]]]:
-        """Return the rules that merge siblings, with their ids, for those of `keys` that have some."""
+        """Return, for each of `keys` that has any, the rules that merge siblings, with their ids."""
         found = [(rules, key) for key in self._listed if key in keys and (rules := self._rules_of(key).sibling)]
         found.sort(key=lambda item: item[0][0][0])  # by the number of the first rule
         return [(key, [(variadic, rule_id) for _, variadic, rule_id in rules]) for rules, key in found]

@@ -14,10 +14,10 @@ _MAX_CONTEXT = 4  # operators along a value's only users
 
 
 def sibling_sets(siblings: Sequence[Term], index: GraphIndex) -> Iterator[tuple[Term, ...]]:
-    """Yield the sets of these siblings to merge.
+    """Yield sets of siblings to merge.
 
-    These are all siblings that do not depend on one another, and of those the ones whose values pass through the same
-    operators: for example gates that become operands of one Add.
+    Each set of independent siblings is yielded, and then its subsets whose values pass through the same operators: for
+    example gates that become operands of one Add.
     """
     seen: set[tuple[Term, ...]] = set()
     for independent in _independent_sets(siblings, index):
@@ -35,9 +35,9 @@ def sibling_sets(siblings: Sequence[Term], index: GraphIndex) -> Iterator[tuple[
 
 
 def _independent_sets(siblings: Sequence[Term], index: GraphIndex) -> list[list[Term]]:
-    """Partition the siblings, in the graph's order, into sets without dependences: each goes into the first that fits.
+    """Partition the siblings into sets without dependences, greedily (first fit in the graph's order).
 
-    This is greedy: the sets are large, not the largest possible.
+    The sets are large, but not always the largest possible.
     """
     sets: list[list[Term]] = []
     for term in sorted(siblings, key=index.position.__getitem__):
@@ -51,7 +51,7 @@ def _independent_sets(siblings: Sequence[Term], index: GraphIndex) -> list[list[
 
 
 def _context(term: Term, index: GraphIndex) -> tuple[object, ...]:
-    """Return the operators that a value passes through as long as it has one user, and the operand that it enters."""
+    """Return the chain of single users of a value: each user's operator and the input position that it is read at."""
     found: list[object] = []
     for _ in range(_MAX_CONTEXT):
         users = index.users.get(term, [])

@@ -4,10 +4,10 @@ A rule with two alike outputs,
 
     (f(x, b), f(x, c)) = the parts of f(x, Concat(b, c)),
 
-holds for n outputs as well (`superopt.rulebook.variadic`). Where n sibling operators share x, one match rewrites all
-of them: merging two of twenty time steps does not pay, merging all of them does. Rules with one output that contain a
+holds for n outputs as well (`superopt.rulebook.variadic`). If n sibling operators share x, one match rewrites all of
+them: merging two of twenty time steps does not pay, merging all of them does. Rules with one output that contain a
 Concat or Split are written for as many operands or parts as the graph's operator has. A rule for n operands is proven
-like any other before it is used.
+like any other rule before it is used.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from superopt.search.match.graph_index import index_key, node_of
 
 __all__ = ["VariadicRule", "has_part_roots", "operand_counts", "variadic_rule"]
 
-_SHIPPED_OPERANDS = 2  # the rule files have rules for at most so many operands
+_SHIPPED_OPERANDS = 2  # rules in the rule files have at most this many alike operands
 _MAX_PARTS = 8  # parts of a Split or Concat: the time of a proof grows with a power of their number
 
 
 def operand_counts(term: Term) -> Iterator[int]:
-    """Yield the numbers of operands and parts, where above two, of Concats and Splits at and just below `term`."""
+    """Yield the numbers of operands (Concat) and parts (Split) above two, at `term` and just below it."""
     for node in dict.fromkeys(map(node_of, (term, *(i for i in node_of(term).inputs if i is not None)))):
         sizes = node.attr("split") if node.op == "Split" else node.inputs if joins(node.op) else ()
         assert isinstance(sizes, tuple)
@@ -38,7 +38,7 @@ def operand_counts(term: Term) -> Iterator[int]:
 
 
 def variadic_rule(rule: Rule) -> VariadicRule | None:
-    """Return the rule as a variadic rule, or None if it is not about two alike operands."""
+    """Return the rule as a variadic rule, or None if it does not have two alike operands."""
     if len(rule.lhs) == 2 and not (_same_operators(*rule.lhs) and _same_operators(*rule.rhs)):
         return None  # a quick test; no form would be found
     form = next(variadic_forms(schema_of(rule)), None) if len(rule.lhs) <= 2 else None
@@ -55,15 +55,15 @@ def _same_operators(one: Term | None, other: Term | None) -> bool:
 
 
 def has_part_roots(rule: Rule) -> bool:
-    """Return True if the left side mentions single outputs of operators that have several."""
+    """Return True if the left side has single outputs (`Out`) of operators with several outputs."""
     return any(term.op == "Out" for term in topological(rule.lhs))
 
 
 class VariadicRule:
     """A rule for two alike operands, and the same rule for more.
 
-    `merges_siblings`: the rule's outputs are operators side by side in the graph, with operands of their own and
-    shared operands. Then any operators that agree in the shared operands are siblings and can be merged.
+    `merges_siblings`: the rule's outputs are operators side by side in the graph, each with its own operands and with
+    shared operands. Operators of the graph that agree in the shared operands are siblings, and the rule merges them.
     """
 
     def __init__(self, rule: Rule, form: VariadicForm) -> None:
@@ -82,7 +82,7 @@ class VariadicRule:
         return frozenset(self._form.successor)
 
     def for_operands(self, n: int) -> tuple[Rule, ...]:
-        """Return the rule for `n` operands, or the rules about each of `n` operands if it is about a single one."""
+        """Return the rule for `n` operands; if the rule is about a single operand, the rules about each of `n`."""
         if n not in self._rules:
             form = self._form
             parts = form.parts(n) if form.successor or form.repeats_outputs or not form.single_operands else ()

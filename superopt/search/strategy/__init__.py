@@ -1,1 +1,1 @@
-"""Search strategies: how the space of equal graphs is searched. `driver` has the flow from the model to the result."""
+"""Search strategies: the order in which equal graphs are explored. `driver` has the flow from model to result."""

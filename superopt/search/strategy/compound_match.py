@@ -1,8 +1,8 @@
-"""Compound matches: one kind of rewrite at all users of a value, as one rewrite.
+"""Compound matches: the same kind of rewrite at all users of a value, combined into one rewrite.
 
-A value that several operators read has to be computed until the last of them is rewritten. Three parts of one product,
-computed apart, gain nothing one by one: each is computed in addition to the whole product, which is only removed with
-the third. Such rewrites, each of which alone makes the graph more expensive, are offered together.
+A value that several operators read is computed until the last of these operators is rewritten. For example, let three
+operators read three parts of one product. Computing a part by itself gains nothing as long as the whole product is
+still computed for another part. Each rewrite alone makes the graph more expensive, so the three are offered as one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MAX_PARTS = 8
 
 @dataclass(frozen=True, eq=False)
 class CompoundMatch(Match):
-    """Matches of one root each that are applied one after the other. None touches what another one creates."""
+    """Matches with one root each that are applied one after the other. No match touches terms that another creates."""
 
     parts: tuple[Match, ...]
 
@@ -47,7 +47,7 @@ class CompoundMatch(Match):
 
     @property
     def statistics_key(self) -> str:
-        """A key of its own: the outcomes of one rewrite say little about the same rewrite at all users."""
+        """A key of its own, because outcomes of a single rewrite say little about the same rewrite at all users."""
         return f"{len(self.parts)} x {super().statistics_key}"
 
 
@@ -56,8 +56,9 @@ def compound_matches(
 ) -> Iterator[tuple[Price, Match]]:
     """Yield compound matches with the price of the graph after each.
 
-    `single` are matches with their prices, `now` is the price of the graph. A compound match covers all users of a
-    value with matches that alone are no gain (a gain is taken anyway), and is cheaper than any of them.
+    `single` are matches with their prices, `now` is the price of the graph. A compound match combines matches at all
+    users of a value that are no gain alone (a gain is taken anyway). The graph after it is cheaper than after any of
+    these matches alone.
     """
     sets: dict[tuple[Term, object], dict[Term, tuple[Price, Match]]] = {}
     for single_price, found in single:

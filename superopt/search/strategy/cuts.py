@@ -1,7 +1,7 @@
-"""Cutting a model into regions of a size that can be searched.
+"""Cuts a model into regions that are small enough to search.
 
-The run-time operators are put into one order (the model's own where it has one), and that line is cut where few values
-are live. A piece between two cuts is convex by construction: no path leaves it and comes back.
+The run-time operators are put into one topological order (the model's own order where possible), and the sequence is
+cut where few values are live. A piece between two cuts is convex by construction: no path leaves it and comes back.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ from superopt.search.region import Region, extract_region
 
 __all__ = ["cut_into_regions", "cut_positions"]
 
-# Run-time operators in a region: the number to aim at, in the first pass and in later passes, and the largest number.
-# Later passes see more of the model, because rewrites have made it smaller.
+# Run-time operators in a region: the target in the first pass, the target in later passes, and the maximum.
+# Regions of later passes may cover more of the model, because rewrites have made it smaller.
 _TARGET_OPERATORS, _LATER_TARGET_OPERATORS = 10, 24
 _MAX_OPERATORS = 40
-# A value that lives for more operators than this is an input to all of them. It does not matter where it is cut.
+# A value that is live for more operators than this is not counted: it is an input of every region in between.
 _LONG_LIFE = 100
-# Costs of a cut: for each live value beyond the fewest nearby, before an operator that belongs to the one before it, at
-# a place where an earlier pass has cut.
+# Costs of a cut: for each live value more than at the best place nearby; between two operators that are fused or
+# rewritten together; at a place where an earlier pass has cut.
 _LIVE_VALUE_COST, _SPLIT_FUSION_COST, _EARLIER_CUT_COST = 2.0, 0.5, 3.0
 
 
 def cut_into_regions(
     outputs: Sequence[Term], order: Sequence[Term], operators: Container[str], earlier: Collection[frozenset[Term]] = ()
 ) -> tuple[list[Region], set[frozenset[Term]]]:
-    """Return the regions that hold one of `operators`, in topological order, and the set of live values at each cut.
+    """Return the regions that contain one of `operators`, in topological order, and the set of live values at each cut.
 
-    `order` are the model's operators. `earlier` are the sets of live values at cuts of earlier passes; these places
-    are avoided.
+    `order` lists the model's operators. `earlier` has the sets of live values at cuts of earlier passes; cuts avoid
+    these places.
     """
     live, last_use = _liveness(order, outputs)
     made_at = {term: k for k, term in enumerate(order)}
@@ -66,9 +66,9 @@ def cut_into_regions(
 
 
 def _liveness(order: Sequence[Term], outputs: Sequence[Term]) -> tuple[list[int], dict[Term, int]]:
-    """Return the number of live values before each operator and at the end, and where each value is last used.
+    """Return the number of live values before each operator and at the end, and the position of each value's last use.
 
-    Values that live for long are not counted.
+    Values that are live for long (`_LONG_LIFE`) are not counted.
     """
     last_use: dict[Term, int] = {}
     for k, term in enumerate(order):
@@ -100,16 +100,16 @@ def cut_positions(
     largest: int = _MAX_OPERATORS,
     penalty: Mapping[int, float] | None = None,
 ) -> list[int]:
-    """Return where to cut a line of `len(live) - 1` operators: the ends of the pieces.
+    """Return the end positions of the pieces into which a sequence of `len(live) - 1` operators is cut.
 
-    Pieces hold at most `largest` operators. Cuts prefer places where fewer values are live than nearby, and pieces
+    Pieces have at most `largest` operators. Cuts prefer places where fewer values are live than nearby, and pieces
     near `target`. `penalty` is the additional cost of a place. The cuts of least cost are found by dynamic programming
-    over the line, in O(operators x largest); cut vertices of the graph (networkx) would miss cuts across several
+    over the sequence, in O(operators x largest). Cut vertices of the graph (networkx) would miss cuts across several
     values.
     """
     penalty = penalty or {}
     count = len(live) - 1
-    # Nothing is live at the two ends, which says nothing about the places between.
+    # No value is live at the two ends, so they are left out of the comparison with nearby places.
     inner = live[:-1]
     fewest = [min(inner[max(1, k - largest // 2) : k + largest // 2 + 1], default=0) for k in range(count + 1)]
     size_cost = [(size / target) ** 2 for size in range(largest + 1)]

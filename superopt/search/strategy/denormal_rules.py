@@ -1,8 +1,8 @@
-"""Rules that keep intermediate values out of the denormal numbers, where arithmetic is slow.
+"""Applies denormal rules: rules that avoid denormal intermediate values, on which arithmetic is slow.
 
-The cost of an operator does not depend on its values, so no cost model shows what such a rule gains. Therefore it is no
-rewrite of the search. It is applied wherever it fits in a region, and a timing of the region with the model's own
-weights decides if it stays.
+In the cost models, the cost of an operator does not depend on its values, so they cannot show the gain of such a rule.
+Therefore the search does not use these rules. They are applied wherever they match in a region, and a timing of the
+region with the model's own weights decides if the result is kept.
 """
 
 from __future__ import annotations
@@ -21,13 +21,16 @@ __all__ = ["apply_denormal_rules", "may_apply_denormal_rules", "with_measured_pr
 
 
 def may_apply_denormal_rules(outputs: Sequence[Term], context: SearchContext) -> bool:
-    """Return False if a look at the operators shows that no such rule matches in the graph."""
+    """Quick test: return False if the operators show that no denormal rule matches in the graph."""
     candidates = context.matcher.rules.candidates
     return any(compiled.is_denormal_rule for term in run_time_terms(outputs) for compiled in candidates(term))
 
 
 def apply_denormal_rules(outputs: Sequence[Term], context: SearchContext) -> SearchState:
-    """Apply these rules wherever they match and are proven. Without such a place, return the first state."""
+    """Return the state after applying denormal rules wherever they match and are proven.
+
+    Returns the first state if no denormal rule can be applied.
+    """
     expander = Expander(outputs, context)
     state, before = expander.start, None
     while state is not before:
@@ -42,5 +45,5 @@ def apply_denormal_rules(outputs: Sequence[Term], context: SearchContext) -> Sea
 
 
 def with_measured_price(state: SearchState, gain: Gain) -> SearchState:
-    """Return the state at the price that its measured speed-up gives it."""
+    """Return the state with its price set to the first state's time divided by the measured speed-up."""
     return replace(state, price=state.price._replace(time_ps=round(state.first.price.time_ps / gain.ratio)))

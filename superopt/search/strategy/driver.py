@@ -5,7 +5,7 @@
 3. Pass after pass: the model is cut into regions (`cuts`), each distinct region is searched once (`region_tasks`,
    `region_search`), a result is chosen for it (`result_choice`), and it is applied wherever the region occurs
    (`rewritten_model`). The next pass cuts elsewhere.
-4. Rules that pay by their values alone are applied where a timing says that they pay (`denormal_rules`).
+4. Rules whose gain depends on the values of tensors are applied where a timing confirms the gain (`denormal_rules`).
 """
 
 from __future__ import annotations
@@ -72,12 +72,12 @@ def search(
 
     The search passes through graphs that cost up to `alpha` times the best one. It makes `efforts` efforts (1 to
     `EFFORTS`) and expands at most `max_expansions` graphs in a region. `budget_s` is in seconds of a typical machine.
-    Proofs and measurements do not count: a run that finds both in a cache searches as long as the first one and finds
-    the same (see `EffortBudget`). `measuring_s` returns the seconds that measurements have taken so far.
+    Proofs and measurements do not count: a run that finds them in a cache searches as long as the first run, and finds
+    the same result (see `EffortBudget`). `measuring_s` returns the seconds that measurements have taken so far.
 
-    `region_timer` times a region before and after; results that are not faster are dropped. It gets the model's own
-    weights, other values are variables. `denormal_timer` does the same for rules whose gain no cost model shows
-    (`denormal_rules`). `progress` is told after each region.
+    `region_timer` times a region before and after; results that are not faster are dropped. Graphs are passed to it
+    over the model's own weights and variables for all other values. `denormal_timer` is the timer for rules whose gain
+    no cost model shows (`denormal_rules`). `progress` is called after each search of a region.
     """
     rules = list(rules)
     context = SearchContext(
@@ -122,7 +122,10 @@ class _Driver:
         return self.context.cost.price(outputs).time_ps
 
     def run(self) -> SearchResult:
-        """Run all stages (see above). Gates, which share values, are merged before time steps, which share weights."""
+        """Run all stages of the search (see the module).
+
+        Horizontal fusion first merges gates, which share values, and then time steps, which share weights.
+        """
         budget = self.context.budget
         self._roll_up_recurrent_layers()
         for sharing_values in (True, False):
@@ -171,7 +174,7 @@ class _Driver:
             self.model.apply_traces(steps)
 
     def _fuse_siblings(self, sharing_values: bool) -> None:
-        """Merge sibling operators that share values, else those that share weights only, where that pays."""
+        """Merge sibling operators where that pays: siblings that share values, or those that only share weights."""
         searches = self.pool.searches
         matcher = Matcher(self.context.matcher.rules)
         regions = list(sibling_regions(self.model.outputs, matcher, sharing_values))
@@ -185,8 +188,8 @@ class _Driver:
     def _run_pass(self, number: int) -> bool:
         """Cut the graph, search its regions and apply the results. Return True if the pass changed the graph.
 
-        If all searches of earlier passes came to their end, new searches begin at the seams: what lies between two old
-        cuts was searched already.
+        If all searches of earlier passes have ended by themselves, new searches begin at the seams, because the regions
+        between two old cuts have been searched already.
         """
         budget = self.context.budget
         at_seams = bool(self.cuts) and self.pool.all_exhausted
@@ -217,7 +220,7 @@ class _Driver:
     def _apply(self, regions: Sequence[Region], chosen: Choice, cuts: set[frozenset[Term]]) -> bool:
         """Apply the chosen results wherever their regions occur. Return True if that changed the graph.
 
-        `cuts` has the live values at the cuts of this pass; they are remembered as terms of the new graph.
+        `cuts` has the live values at the cuts of this pass; `self.cuts` gets the corresponding terms of the new graph.
         """
         self.improved |= chosen.keys()
         for state in chosen.values():

@@ -1,7 +1,7 @@
-"""The search's budget, counted in work done rather than in time.
+"""The search's budget, counted in work done rather than in elapsed time.
 
-A run that had rules to prove on its way, or shared the machine, then ends in the same place as a run that did not. The
-clock only ends a search that is much slower than its budget says.
+So the result does not depend on the load of the machine, or on proofs and measurements made during the run. The clock
+only ends a search that takes much longer than its budget.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 __all__ = ["EffortBudget"]
 
-# Seconds of expanding one graph, plus those for each of its terms and each of its rewrites, on a core of about 2020.
+# Seconds to expand a graph: a constant, plus a time for each of its terms and each of its rewrites. On a CPU of 2020.
 _GRAPH_SECONDS, _TERM_SECONDS, _REWRITE_SECONDS = 5e-4, 3e-5, 1.5e-4
 # The search takes at most this many times its budget by the clock.
 _MAX_CLOCK_FACTOR = 2.0

@@ -1,4 +1,4 @@
-"""Expansion of states: the rewrites of a graph with the price that each leads to, and the states they lead to."""
+"""Expansion of states: finds the rewrites of a graph, prices the graph after each, and makes the next states."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from superopt.search.strategy.state import SearchState
 
 __all__ = ["Expander", "PricedMatch"]
 
-# Times of one region that differ by less than this share of it are equal: measurements are no more exact. The time of
-# reading weights does not count, as no rule makes it shorter.
+# Times that differ by less than this share of the region's time are equal, because measurements are no more exact.
+# The region's time is taken without the time of reading weights, which no rule makes shorter.
 _PRICE_RESOLUTION = 0.001
 
 _MAX_REMEMBERED_GRAPHS = 256  # several paths lead to the same graph
@@ -36,9 +36,9 @@ class PricedMatch(NamedTuple):
 
 
 class Expander:
-    """Expands the graphs of one region, beginning with the state `start`. `expanded` counts them.
+    """Expands the graphs of one region, beginning with the state `start`. `expanded` counts the expansions.
 
-    Rules in `excluded_rules`, and those that the statistics call unreliable, are not used. `known_terms` do not count
+    Rules in `excluded_rules`, and rules that the statistics call unreliable, are not used. `known_terms` do not count
     as created when a rewrite makes them again.
     """
 
@@ -89,16 +89,16 @@ class Expander:
         multi_root_only: bool = False,
         select_kernels: bool = False,
     ) -> list[PricedMatch]:
-        """Return the rewrites of a state that lead to at most `max_time_ps`, the cheapest first.
+        """Return the rewrites of a state to graphs of at most `max_time_ps`, in the order of their prices.
 
-        With `near`, only rewrites that touch one of these terms; with `siblings_only`, only those that merge sibling
-        operators; with `multi_root_only`, only those with several roots. With `select_kernels`, only rewrites that
-        select kernels, else none that introduces one.
+        Four options restrict the rewrites. `near`: only rewrites that touch one of these terms. `siblings_only`: only
+        rewrites that merge sibling operators. `multi_root_only`: only rewrites with several roots. `select_kernels`:
+        only rewrites that select kernels; otherwise, rewrites that introduce one are left out.
         """
         self.expanded += 1
         graph = self._graph(state.outputs)
         priced: list[PricedMatch] = []
-        too_expensive: list[PricedMatch] = []  # alone; a compound match may contain them
+        too_expensive: list[PricedMatch] = []  # on their own; a compound match may contain them
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
         statistics = self._context.statistics
 

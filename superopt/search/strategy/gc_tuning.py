@@ -1,4 +1,4 @@
-"""Python's cycle collector, set to run rarely during a search."""
+"""Makes Python's cyclic garbage collector run rarely during a search."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _COLLECTION_THRESHOLD = 100_000  # new objects between collections (Python's def
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Collect cycles rarely inside this context.
+    """Context manager: run the cyclic garbage collector rarely.
 
-    Terms, and all that refers to them, form no cycles: reference counts free them. Many of them live long, and the
-    collector would visit all of them again and again, for up to a quarter of a search's time.
+    Terms and the objects that refer to terms form no cycles, so reference counts free them. The collector would
+    traverse the many long-lived ones again and again, which took up to a quarter of a search's time.
     """
     before = gc.get_threshold()
     if before[0]:  # 0 means that collection is off

@@ -1,7 +1,7 @@
-"""Horizontal fusion across the whole model: sets of sibling operators as regions of their own.
+"""Horizontal fusion across the whole model: makes regions out of sets of sibling operators.
 
 Operators that share a weight (the input projections of all time steps) or an input (experts) may be far apart, so that
-no region between two cuts holds all of them.
+no region between two cuts contains all of them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _MAX_CHAIN = 4  # operators to follow along the only users of a sibling
 def sibling_regions(outputs: Sequence[Term], matcher: Matcher, sharing_values: bool) -> Iterator[Region]:
     """Yield a region for each set of siblings that one rule can merge. Regions may overlap.
 
-    With `sharing_values`, siblings that share a run-time value (the gates of a cell), else siblings that only share
-    weights (the time steps of a layer). Time steps can still be merged after gates have been; gates of merged steps no
-    longer share a value.
+    With `sharing_values`, siblings share a run-time value (the gates of a cell); otherwise they only share weights (the
+    time steps of a layer). Gates have to be merged first: time steps can still be merged afterwards, but the gates of
+    merged steps no longer share a value.
     """
     index = GraphIndex(outputs)
     for match in matcher.sibling_matches(index):
         shared = frozenset.intersection(*(frozenset(term.inputs) for term in match.roots))
         # Only matrix products are merged across the model. The runtime fuses elementwise operators itself. Convs lose
-        # their blocked layout at a Split, so they are timed together with what surrounds them, in regions.
+        # their blocked layout at a Split, so merging is timed in regions, together with the surrounding operators.
         if all(is_matrix_product(term.op) for term in match.covered) and sharing_values == any(map(_is_value, shared)):
             piece, live = _following_operators(match.roots, index)
             region = extract_region(sorted({*match.covered, *piece}, key=index.position.__getitem__), live)
@@ -44,10 +44,10 @@ def _is_value(term: Term | None) -> bool:
 
 
 def _following_operators(roots: Sequence[Term], index: GraphIndex) -> tuple[list[Term], list[Term]]:
-    """Return the operators that may be merged after the roots, and the values that are read beyond them.
+    """Return the operators that may be merged after the roots, and the values that other operators read.
 
-    These operators are the roots' only users, their only users and so on, as long as they need nothing that depends on
-    another root, and the products that they also read.
+    The operators are the roots' only users, then the only users of those, and so on, up to `_MAX_CHAIN` of them, with
+    the products that they also read. A chain ends at an operator that needs a value computed from another root.
     """
     piece: dict[Term, None] = {}
     live: list[Term] = []
@@ -68,13 +68,13 @@ def _following_operators(roots: Sequence[Term], index: GraphIndex) -> tuple[list
 
 
 def compatible_regions(outputs: Sequence[Term], regions: Sequence[Region]) -> list[Region]:
-    """Return those of the regions that can be rewritten together, each after those that it depends on.
+    """Return the regions that can be rewritten together, in topological order.
 
-    `graphlib` gives the order or a cycle in one pass; `networkx` needs two, and takes as long for one (15 ms for 2,100
-    operators).
+    Earlier regions have precedence. No two regions of the result share an operator, and contracting all of them leaves
+    the graph acyclic: each region alone is convex, but two regions may depend on each other.
 
-    Earlier regions have precedence. No two of the result share an operator, and contracting all of them leaves the
-    graph acyclic: each region alone is convex, two together may depend on each other.
+    `graphlib` returns the order or a cycle in one pass. `networkx` needs two passes, and each takes as long as that one
+    (15 ms for 2,100 operators).
     """
     taken: set[Term] = set()
     kept: list[Region] = []

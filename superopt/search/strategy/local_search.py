@@ -1,9 +1,9 @@
 """Local search in one region: greedy descent and local beam search, the building blocks of region search.
 
-*Descent* applies the cheapest rewrites as long as some make the graph cheaper.
+*Descent* applies the cheapest rewrites as long as there are rewrites that make the graph cheaper.
 
-A *local beam search* looks for a gain that lies behind more expensive graphs. It is a beam search of small width and
-depth over the rewrites near the terms that it has created, and ends when a graph is cheaper than the incumbent.
+A *local beam search* looks for a gain that is reached only through more expensive graphs. It is a beam search of small
+width and depth over the rewrites near the terms that it has created. It ends at a graph cheaper than the incumbent.
 """
 
 from __future__ import annotations
@@ -20,15 +20,16 @@ from superopt.search.strategy.state import SearchState, has_lost_core, neighbour
 
 __all__ = ["LocalSearch"]
 
-_MAX_RUNNERS_UP = 32  # different results of a region that are kept, to be timed if the best one disappoints
+_MAX_RUNNERS_UP = 32  # results of a region that are kept, to be timed if the best one is measured to be slower
 _MIN_COST_RATIO_OF_CANDIDATES = 1.02
 
 
 class LocalSearch:
     """Local search in the graphs of one region. It keeps the cheapest graphs that it has reached.
 
-    `alpha` bounds how much more expensive than the incumbent a graph may be on the way to a gain. `stopped` tells when
-    the search of the region is over; `out_of_time` when its time is, which alone ends the selection of kernels.
+    `alpha` is the largest allowed ratio of a graph's cost to the incumbent's on the way to a gain. `stopped()` is True
+    when the search of the region is over (out of time, or stalled), `out_of_time()` when its time is over. Kernel
+    selection only ends when the time is over.
     """
 
     def __init__(
@@ -73,13 +74,13 @@ class LocalSearch:
         return child
 
     def descend(self, state: SearchState, keep_core: bool = False, select_kernels: bool = False) -> SearchState:
-        """Apply the cheapest rewrites as long as some make the graph cheaper.
+        """Return the state after greedy descent: apply the cheapest rewrites as long as they make the graph cheaper.
 
-        Rewrites that fold into constants come first. With `keep_core`, no rewrite may undo the whole core of the state.
-        Kernels are selected until the time is over, even if the search of the region has stalled.
+        Rewrites that fold into constants come first. With `keep_core`, no rewrite may remove the whole core of the
+        state. Kernels are selected until the time is over, even if the search of the region has stalled.
 
-        A rewrite that was no gain is no gain after a rewrite elsewhere. So the first expansion looks at the whole
-        graph, and later ones at what was a gain and what the last rewrites have touched.
+        A rewrite without a gain still has none after a rewrite elsewhere. So the first expansion covers the whole
+        graph, and later expansions cover the rewrites that were a gain and the neighbourhood of the last rewrites.
         """
         near: frozenset[Term] | None = None
         while not (self._out_of_time() if select_kernels else self._stopped()):
@@ -97,10 +98,10 @@ class LocalSearch:
     def _descend_once(
         self, state: SearchState, cheaper: Iterable[PricedMatch], keep_core: bool, select_kernels: bool
     ) -> SearchState:
-        """Apply the first rewrite that can be applied, and the same rule wherever it touches nothing in common.
+        """Apply the first applicable rewrite, and all rewrites by the same rule that touch no common terms.
 
-        The next expansion would find the latter again, so one expansion serves for all of them. Returns `state` if no
-        rewrite can be applied.
+        The next expansions would find the further rewrites again, so applying all of them saves expansions. Returns
+        `state` if no rewrite can be applied.
         """
         best: SearchState | None = None
         chosen: list[Match] = []
@@ -108,13 +109,13 @@ class LocalSearch:
         for price, found in cheaper:
             grows_weights = price.weight_bytes > state.price.weight_bytes
             if not select_kernels and found.rewrites_only_weights and grows_weights:
-                continue  # larger constants of the same operator are a choice of kernels, too
+                continue  # the same operator with larger constants: a selection of kernels, too
             if best is None:
                 child = self.apply(state, found)
                 if child is None or child.price >= state.price or (keep_core and has_lost_core(child)):
                     continue
                 best = child
-                if len(found.roots) > 1:  # together with other rewrites it could make a cycle
+                if len(found.roots) > 1:  # combined with other rewrites it could create a cycle
                     break
             elif len(found.roots) > 1 or found.compiled.rule_id != chosen[0].compiled.rule_id:
                 continue
@@ -137,7 +138,7 @@ class LocalSearch:
     ) -> SearchState:
         """Return the cheapest state of a local beam search that begins at `first`.
 
-        It ends when a state is cheaper than the incumbent. No path continues after more than `max_uphill` states in a
+        The search ends when a state is cheaper than the incumbent. A path ends after more than `max_uphill` states in a
         row that are more expensive than the incumbent.
         """
         cheapest = first
@@ -167,7 +168,7 @@ class LocalSearch:
         return cheapest
 
     def continue_fusion(self, state: SearchState) -> SearchState | None:
-        """Return a state with fewer operators that one rewrite with several roots leads to, whatever its cost.
+        """Return a state with fewer operators after one rewrite with several roots, whatever its cost; None if none.
 
         Rewrites near the inputs come first, so that operands are merged before the operators that join them.
         """

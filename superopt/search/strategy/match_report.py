@@ -1,4 +1,4 @@
-"""A report for the user: where each rule matched, how often it was tried, and what it saved."""
+"""Counts for the user: how often each rule matched, was tried and was used, and the predicted saving of its uses."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ __all__ = ["Attempts", "MatchReport"]
 class Attempts:
     """Counts for one rule, over all distinct regions and the result.
 
-    `matched` counts rewrites that were priced (one rewrite counts once a graph), `tried` graphs that were made by one,
-    `unproven` rewrites that no proof allows. In the result, `used` counts uses and `saved_s` is the seconds that they
-    save by the cost model. Steps to a more expensive graph save less than nothing.
+    `matched` counts priced rewrites (once for each graph), `tried` counts graphs made by such a rewrite, and `unproven`
+    counts rewrites at signatures where the rule is not proven. `used` counts uses in the result, and `saved_s` is the
+    time that these uses save by the cost model. The saving of a step to a more expensive graph is negative.
     """
 
     matched: int = 0

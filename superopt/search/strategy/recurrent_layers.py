@@ -1,7 +1,7 @@
-"""Unrolled recurrent layers: cells become the operator of one step, and chains of steps become one operator.
+"""Rolls up unrolled recurrent layers: a cell becomes the operator for one step, a chain of steps becomes one operator.
 
-The rules for both have large left sides. Each is applied in one rewrite and all over the model: merging two of a
-hundred steps would have to pay on its own, and regions are smaller than a layer.
+The rules for cells and chains have large left sides. They are applied to the whole model and not in regions, because
+regions are smaller than a layer. A chain is merged in one rewrite, because merging two of a hundred steps does not pay.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _Found = tuple[Rule, tuple[Term, ...]]
 
 
 class RecurrentLayers:
-    """The rules that make recurrent operators of unrolled ones."""
+    """Matches the rules that turn unrolled cells and chains of steps into recurrent operators."""
 
     def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
         """`available(op)` tells if the model's operator set has an operator."""
@@ -49,9 +49,9 @@ class RecurrentLayers:
         return [rule for rule in self._rules if _removes_movement(rule)]
 
     def next_trace(self, outputs: Sequence[Term], check: Check) -> Trace | None:
-        """Return the next rewrites of the graph, or None if there are none left.
+        """Return a trace of the next rewrites of the graph, or None if there are none left.
 
-        These are all cells; else all needless data movement; else one chain of steps.
+        The trace rewrites all cells; if there is no cell, all needless data movement; otherwise one chain of steps.
         """
         index = GraphIndex(outputs)
         if not self._cells or self._keys.isdisjoint(index.by_key):
@@ -71,7 +71,7 @@ def _introduced(rule: Rule) -> set[str]:
 
 
 def find_cells(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
-    """Yield the cells of a graph: a rule with its operands in the order that matches, and its roots."""
+    """Yield the cells of a graph: the rule in the operand order that matches, and its roots."""
     taken: set[Term] = set()
     for rule in rules:
         top = max(rule.lhs, key=lambda root: len(list(topological((root,)))))
@@ -97,7 +97,7 @@ def find_cells(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
 
 
 def _state_variable(rule: Rule, root: Term) -> str:
-    """Return the variable that stands, in the previous step, for the output that `root` is; "" if there is none."""
+    """Return the name of the variable for the previous value of the state that `root` computes; "" if there is none."""
     out = next((t for t in topological((root,)) if t.op == "Out" and node_of(t).op in RECURRENT), None)
     node = None if out is None else out.inputs[0]
     if node is None or out is None:
@@ -110,10 +110,10 @@ def _state_variable(rule: Rule, root: Term) -> str:
 def _state_likeness(
     state: tuple[Term, ...], cells: Collection[tuple[Term, ...]], outputs_of_cells: Collection[Term]
 ) -> int:
-    """Return a score for `state` being the previous state: the equation may leave open which of two operands it is.
+    """Return a score for `state` being the previous state of a cell, if the rule matches with several choices of state.
 
-    A state is the outputs of another cell as a whole, or made by no cell (while the input of a layer is made by the
-    layer below) and then perhaps constant.
+    A previous state is all outputs of another cell, or it is computed by no cell and is often constant. The input of a
+    layer, in contrast, is computed by the layer below.
     """
     if state in cells:
         return 3
@@ -121,7 +121,7 @@ def _state_likeness(
 
 
 def _is_typed(rule: Rule, bindings: Bindings) -> bool:
-    """Return True if the right side exists: input and state differ in size, so it does not with the two exchanged."""
+    """Return True if the right side is well-typed. It is not if input and state are exchanged and differ in size."""
     try:
         instantiate(rule.rhs, bindings, bindings.dtype() or "float")
     except IllTyped:
@@ -130,7 +130,7 @@ def _is_typed(rule: Rule, bindings: Bindings) -> bool:
 
 
 def find_chains(index: GraphIndex, rules: Sequence[ChainRule]) -> Iterator[_Found]:
-    """Yield the first chain of steps with the same weights: the rule for so many steps, and its roots."""
+    """Yield the first chain of steps with the same weights: the rule for the chain's length, and its roots."""
     for joining in sorted(rules, key=lambda rule: -len(rule.rule.lhs)):
         nodes = [term for term in index.position if term.op == joining.first.op and not term.is_constant]
         before = {node: joining.predecessor(node) for node in nodes}
@@ -155,7 +155,7 @@ def find_chains(index: GraphIndex, rules: Sequence[ChainRule]) -> Iterator[_Foun
 
 
 def _removes_movement(rule: Rule) -> bool:
-    """Return True for rules that replace data movement by the value it came from, or by that value transposed."""
+    """Return True for rules that replace data movement by its original value, or by a transpose of that value."""
     left, right = rule.lhs[0], rule.rhs[0]
     if joins(left.op) and right.op == "Transpose" and right.inputs[0] is not None:
         right = right.inputs[0]
@@ -164,7 +164,7 @@ def _removes_movement(rule: Rule) -> bool:
 
 
 def _find_needless_movement(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
-    """Yield the places where data is moved and moved back. Rules for two operands are written for n operands."""
+    """Yield the places where data is moved and moved back. Rules for two operands are extended to n operands."""
     by_op: dict[str, list[Rule]] = {}
     for rule in rules:
         by_op.setdefault(rule.lhs[0].op, []).append(rule)
@@ -179,7 +179,7 @@ def _find_needless_movement(index: GraphIndex, rules: Sequence[Rule]) -> Iterato
 
 
 def _trace(found: Iterable[_Found], check: Check) -> Trace:
-    """Return a trace that applies all proven ones of these matches; equal occurrences share one rewrite."""
+    """Return a trace that applies all matches at which the rule is proven; equal occurrences share one rewrite."""
     rewrites: dict[_Found, Rewrite | None] = {}
     applications: list[Application] = []
     for rule, roots in found:
@@ -194,7 +194,7 @@ def _trace(found: Iterable[_Found], check: Check) -> Trace:
 
 
 def _leaves(rule: Rule, roots: tuple[Term, ...]) -> tuple[tuple[Term, Term], ...]:
-    """Return a leaf, with the graph's term, for each term that a variable stands for. Closed forms stay as they are."""
+    """Return (leaf, graph term) for each term bound to a variable; constants in closed form stay as they are."""
     bindings = match(rule.lhs, roots)
     assert bindings is not None
     found: dict[Term, Term] = {}

@@ -1,23 +1,25 @@
-"""The search of one region: descend greedily, then look for gains that lie behind more expensive graphs.
+"""The search of one region: descend greedily, then look for gains that are reached through more expensive graphs.
 
 Rewrites in different places commute, so best-first search would enumerate the orders of independent rewrites. A gain,
-however, is a connected series of rewrites: each touches what an earlier one created, or its neighbourhood. So from the
-best graph so far, each first rewrite within alpha starts a *local beam search*: a few rewrites deep, over the rewrites
-near what it has created, as long as something of the first rewrite's result is there. If it finds a better graph,
-descent starts again from that graph. Rewrites that only pay together are one rewrite (`compound_match`). If earlier
-searches have covered both halves of a region, beam searches begin at the seam between them (`focus`).
+however, is a connected series of rewrites: each rewrite touches terms that an earlier one created, or their
+neighbourhood. So each rewrite of the best graph whose result is within the factor alpha starts a *local beam search*.
+The beam search is a few rewrites deep and only uses rewrites near the terms that it has created. A path ends when
+nothing of the first rewrite's result is left. If the beam search finds a better graph, descent starts again from that
+graph. Rewrites that only pay together are one rewrite (`compound_match`). If earlier searches have covered both halves
+of a region, beam searches begin at the seam between the halves (`focus`).
 
-A *backjump* revises an earlier decision, as in conflict-directed backjumping. From a graph on the path to the best one
-it takes a rewrite that conflicts with the one that was taken: both rewrite a common operator (other rewrites are still
-available later). A local beam search and a descent that keeps its result follow, twice.
+A *backjump* revises an earlier decision, as in conflict-directed backjumping. It goes back to a graph on the path to
+the best one, and applies a rewrite that conflicts with the rewrite that was taken there: both rewrite a common
+operator. (Rewrites without a conflict are still available later.) A local beam search follows, and a descent that keeps
+the result of the beam search. Both are done twice.
 
-Efforts grow: beam searches become wider and deeper, and backjumps revise more decisions.
+Each effort is larger than the last: beam searches become wider and deeper, and backjumps revise more decisions.
 
 Kernels of the runtime's own (FusedGemm, SkipLayerNormalization) hide the standard operators that they replace from all
 other rules. So the search uses standard operators only, and kernels are selected for its final graph, as instructions
-are selected in a compiler (Tang and Zhai): the cheapest first, where that pays. Larger constants of the same operator
-that are faster (the channels of two groups as one) are selected then, too; as a step to something else, local beam
-searches use them.
+are selected in a compiler (Tang and Zhai): the cheapest first, where that pays. Some rewrites only enlarge the
+constants of an operator to make it faster (two groups of channels as one). Descent applies them at kernel selection,
+too; local beam searches may use them as intermediate steps.
 """
 
 from __future__ import annotations
@@ -35,8 +37,12 @@ __all__ = ["EFFORTS", "RegionSearch"]
 
 
 class _Effort(NamedTuple):
-    """Width and depth of local beam searches, and of those after a backjump; the number of more expensive graphs in a
-    row after which both stop; the number of conflicting rewrites to try for each decision."""
+    """The parameters of one effort: widths and depths of local beam searches, and limits.
+
+    There is a width and depth for beam searches from the best graph, and a width and depth for those after a backjump.
+    The limits are the number of more expensive graphs in a row after which a beam search stops, and the number of
+    conflicting rewrites to try for each decision.
+    """
 
     beam: tuple[int, int]
     backjump_beam: tuple[int, int]
@@ -44,8 +50,8 @@ class _Effort(NamedTuple):
     choices: int
 
 
-# Nearly all gains come from descents, narrow beams, and the next best decision. A third step rarely gains if no graph
-# on the way to it was as cheap as the best one.
+# Nearly all gains come from descents, narrow beams, and the next best decision. A third step rarely gains if none of
+# the graphs before it was as cheap as the best one.
 _EFFORT_PLAN = (
     _Effort((2, 3), (3, 3), 2, 1),
     _Effort((4, 4), (4, 4), 4, 1000),
@@ -53,16 +59,17 @@ _EFFORT_PLAN = (
 )
 EFFORTS = len(_EFFORT_PLAN)
 
-# The search of a region stops when this many expansions have not improved its best graph: `stall_limit` (see
-# RuleStatistics) times the number of efforts, or, if that is more, half of the expansions that it took to find the best
-# graph. With the factor below, the search then ends after 1.5 times these expansions.
+# The search of a region stops after a number of expansions without an improvement: `stall_limit` (see RuleStatistics)
+# times the number of efforts, or, if that is more, half of the expansions that it took to find the best graph. With the
+# factor below, the search then ends after 1.5 times the expansions that it took to find the best graph.
 _STALL_FACTOR = 1.5
 
 
 class RegionSearch:
     """The search of one region; each call of `improve` makes the next, larger effort.
 
-    `best` is the best state found, `base` the same before kernels are selected. `effort` is the next effort to make.
+    `base` is the best state found, over standard operators. `best` is `base` after kernels are selected. `effort` is
+    the number of the next effort.
     """
 
     def __init__(
@@ -89,10 +96,10 @@ class RegionSearch:
         self.deadline_s = float("inf")
         self.effort = 0
         self._siblings_only = False
-        # Graphs at which a beam search or backjump has begun and found nothing, by effort.
+        # (effort, graph) pairs: a beam search or backjump that began with this graph has found nothing.
         self._failed: set[tuple[int, tuple[Term, ...]]] = set()
         self._selected: SearchState | None = None  # the base that kernels were last selected for
-        # Numbers of expanded graphs: when the search began (or began again), and when the best state was found.
+        # Values of `expanded` when the search began (or began again), and when the best state was found.
         self._begun_at = self._found_at = 0
 
     @property
@@ -103,7 +110,7 @@ class RegionSearch:
     @property
     def exhausted(self) -> bool:
         """True if there is nothing more to do."""
-        # The time that it took to find the best graph tells how long it may take to find a better one.
+        # A search that took long to find its best graph may take as long to find a better one.
         stall_limit = max(
             self._statistics.stall_limit * self.efforts, round((self._found_at - self._begun_at) * (_STALL_FACTOR - 1))
         )
@@ -130,7 +137,7 @@ class RegionSearch:
     def restart_without_best_rule(self) -> None:
         """Begin again without the rule that contributes most to the predicted saving of the best graph.
 
-        The caller has measured the best graphs and not found the predicted speed-up.
+        Callers use this when measurements of the best graphs did not confirm the predicted speed-up.
         """
         saved: dict[str, int] = {}
         for state in self.best.path():
@@ -148,8 +155,8 @@ class RegionSearch:
     def fuse_siblings(self) -> None:
         """Merge sibling operators where that pays, and then their users; do nothing else.
 
-        Users are merged as far as possible, because the Split of a merged result is no cost once all its parts are read
-        by merged operators.
+        Merging continues along the users, because the Split of a merged result disappears once merged operators read
+        all of its parts.
         """
         self._siblings_only = True
         local = self._local

@@ -1,4 +1,4 @@
-"""The distinct regions of a pass, their searches, and how the budget is shared among them."""
+"""Searches the distinct regions of a pass and divides the budget among them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RegionTask:
 
     @property
     def weight(self) -> float:
-        """The share of the budget that the region gets: its cost, times the root of the number of its occurrences."""
+        """The region's weight in the division of the budget: its cost times the square root of its occurrences."""
         return float(self.search.best.price.time_ps * len(self.occurrences) ** 0.5)
 
     @property
@@ -32,7 +32,7 @@ class RegionTask:
 
 
 class RegionPool:
-    """The searches of all regions, of this and earlier passes. Equal regions have one search."""
+    """The searches of the regions of all passes so far. Equal regions have one search."""
 
     def __init__(self, context: SearchContext, *, alpha: float, efforts: int, max_expansions: int) -> None:
         self._context, self._alpha, self._efforts = context, alpha, efforts
@@ -41,7 +41,7 @@ class RegionPool:
         self._finished: set[tuple[Term, ...]] = set()
 
     def mark_finished(self, outputs: tuple[Term, ...]) -> None:
-        """Leave out this region from now on: it is the result of a search."""
+        """Exclude this region from further tasks, because it is the result of a search."""
         self._finished.add(outputs)
 
     @property
@@ -75,7 +75,7 @@ class RegionPool:
     def improve(self, tasks: Sequence[RegionTask], until_s: float, report: Callable[[int], None]) -> None:
         """Make effort after effort, each for all tasks, until `until_s` seconds of the budget are spent.
 
-        `report` is told after each search how many tasks have completed the current effort.
+        After each search, `report` is called with the number of tasks that have completed the current effort.
         """
         budget = self._context.budget
         for effort in range(self._efforts):

@@ -1,4 +1,4 @@
-"""The choice of a result for each region: the cost model proposes graphs, a timing of the region decides."""
+"""Chooses a result for each region: the search proposes graphs by predicted cost, a timing of the region decides."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ Choice: TypeAlias = Mapping[tuple[Term, ...], SearchState]
 
 
 class ResultChooser:
-    """Chooses the result of each region. Without a `timer`, the cheapest graph by the cost model is taken.
+    """Chooses the result of each region. Without a `timer`, the cheapest graph by the cost model is chosen.
 
-    Decisions are remembered: no rewrite of a region is timed twice.
+    Decisions are remembered, so that no rewrite of a region is timed twice.
     """
 
     def __init__(self, timer: RegionTimer | None, budget: EffortBudget) -> None:
@@ -36,7 +36,7 @@ class ResultChooser:
         self._decisions: dict[tuple[tuple[Term, ...], tuple[Term, ...]], SearchState | None] = {}
 
     def choose(self, tasks: Sequence[RegionTask]) -> dict[tuple[Term, ...], SearchState]:
-        """Return the result for each region that has one; the regions that save most are decided first."""
+        """Map the outputs of each region with a result to that result. Regions that save most are timed first."""
         chosen: dict[tuple[Term, ...], SearchState] = {}
         for task in sorted(tasks, key=lambda task: -task.predicted_saving_ps):
             start, best = task.search.start, task.search.best
@@ -54,7 +54,7 @@ class ResultChooser:
     def _timed(self, task: RegionTask, timer: RegionTimer) -> SearchState | None:
         """Return the first candidate that is measured to be faster.
 
-        If there is none, search once more without the rule that was predicted to save most. If a candidate cannot be
+        If there is none, search once more without the rule with the largest predicted saving. If a candidate cannot be
         timed on its own, the cost model decides.
         """
         search = task.search

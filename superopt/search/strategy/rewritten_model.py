@@ -1,4 +1,4 @@
-"""The model while it is rewritten: its current graph, the traces that led to it, and the account of rules used."""
+"""The model during the search: its current graph, the traces from the original graph to it, and counts of rule uses."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ __all__ = ["RewrittenModel"]
 class RewrittenModel:
     """The model's graph after the rewrites that were applied so far.
 
-    `position` is the original position of each term's node, `origin` the rule that made each new term. `traces` lead
-    from the original graph to `outputs`. `savings_s` are the seconds that one use of a rewrite saves, `uses` count
-    steps by rule id.
+    `position` maps each term to the original position of its node, `origin` each new term to the rule that made it.
+    `traces` lead from the original graph to `outputs`. `savings_s` has the seconds that one use of a rewrite saves,
+    `uses` the number of steps by rule id.
     """
 
     def __init__(self, outputs: tuple[Term, ...], position: Mapping[Term, int], report: MatchReport) -> None:
@@ -34,7 +34,7 @@ class RewrittenModel:
         self._report = report
 
     def apply_choice(self, regions: Iterable[Region], chosen: Choice) -> AppliedTrace | None:
-        """Rewrite each occurrence of the regions that have a chosen result; None if there is none."""
+        """Replace each occurrence of a region by the region's chosen result; return None if no region has one."""
         rewrites = {start: state.rewrite() for start, state in chosen.items()}
         origin_of: dict[Rewrite, dict[Term, str]] = {}
         for start, state in chosen.items():

@@ -1,19 +1,20 @@
-"""Statistics of the rules that searches begin with, learned while the regions of one model are searched.
+"""Rule statistics: the successes and failures of the searches that began with each rule, over a model's regions.
 
-Regions of one model are alike: a rule that leads nowhere in several of them is not worth trying in more.
+The regions of one model are similar: a rule whose searches failed in several regions is not tried in more of them.
 """
 
 from __future__ import annotations
 
 __all__ = ["RuleStatistics"]
 
-# Failed local beam searches that may begin with one rule, in all regions together: this many, and as many more for each
-# one that improved a region.
+# Limit of failed local beam searches that began with one rule, in all regions together. Each search with the rule that
+# improved a region raises the limit by the same number.
 _MAX_FAILED_BEAM_SEARCHES = 3
-# Expansions without improvement after which a region's search stops. The small limit applies once failed beam searches
-# of all regions have expanded more graphs than are credited: this many, and as many more for each that improved.
+# Expansions without improvement after which a region's search stops. The small limit applies while the credit is used
+# up. The credit starts at `_CREDIT_PER_IMPROVEMENT` expansions. Each failed beam search of any region takes its
+# expansions from the credit, and each one that improved a region adds `_CREDIT_PER_IMPROVEMENT`.
 _STALL_LIMIT, _SMALL_STALL_LIMIT, _CREDIT_PER_IMPROVEMENT = 50, 10, 30
-# A rule is unreliable once the speed-up predicted for it was not measured in this many regions.
+# A rule is unreliable once measurements in this many regions did not confirm the speed-up predicted for it.
 _MAX_BROKEN_PREDICTIONS = 2
 
 
@@ -39,7 +40,7 @@ class RuleStatistics:
         self._broken_predictions[rule] = self._broken_predictions.get(rule, 0) + 1
 
     def is_unreliable(self, rule: str) -> bool:
-        """Return True if predictions for the rule were broken in several regions."""
+        """Return True if measurements in several regions did not confirm predictions for the rule."""
         return self._broken_predictions.get(rule, 0) >= _MAX_BROKEN_PREDICTIONS
 
     def has_improved(self, rule: str) -> bool:
@@ -52,7 +53,7 @@ class RuleStatistics:
         return self._failures.get((effort, rule), 0) < limit
 
     def record(self, effort: int, rule: str, improved: bool, expansions: int) -> None:
-        """Record the outcome of a search that began with the rule and expanded so many graphs."""
+        """Record the outcome of a search that began with the rule and took `expansions` expansions."""
         self._credit += _CREDIT_PER_IMPROVEMENT if improved else -expansions
         if improved:
             self._improvements[rule] = self._improvements.get(rule, 0) + 1

@@ -18,7 +18,7 @@ __all__ = ["SearchContext"]
 class SearchContext:
     """Rules, proofs, costs and the budget, with statistics gathered during the search.
 
-    `statistics` count the searches that began with each rule and improved a region; `report` counts, for the user,
+    `statistics` counts successes and failures of the searches that began with each rule. `report` counts, for the user,
     matches, trials and uses of each rule.
     """
 

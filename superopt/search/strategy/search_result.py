@@ -30,12 +30,12 @@ class SearchProgress:
 class SearchResult:
     """The new graph, and the traces that lead to it, to be replayed one after the other.
 
-    Costs are seconds for the whole graph by the cost model; `savings_s` are those that one use of a rewrite saves.
-    `regions_total` and `regions_unique` are those of the first pass, `regions_improved` the distinct ones of all
-    passes. `rule_uses` counts by the id of the rule in the rule files. `origin` names, for each new term of `outputs`,
-    the rule that made it. `match_report` counts the matches, trials and uses of all rules. `states` is the number of
-    expanded graphs. `complete` is True if the search ended by itself and not by its budget; then the same costs give
-    the same result on every machine.
+    `cost_before` and `cost_after` are the seconds of the whole graph by the cost model, `savings_s` the seconds that
+    one use of each rewrite saves. `regions_total` and `regions_unique` count regions of the first pass,
+    `regions_improved` the distinct improved regions of all passes. `rule_uses` counts steps by the id of the rule in
+    the rule files. `origin` maps each new term of `outputs` to the rule that made it. `match_report` counts the
+    matches, trials and uses of all rules. `states` is the number of expanded graphs. `complete` is True if the search
+    ended by itself and not by its budget; then equal costs give equal results on every machine.
     """
 
     outputs: tuple[Term, ...]

@@ -16,11 +16,11 @@ __all__ = ["SearchState", "as_search_root", "has_lost_core", "neighbourhood"]
 
 @dataclass(frozen=True, eq=False)
 class SearchState:
-    """A graph that was reached: its price, and the step and match that led here from `parent`.
+    """A graph that was reached: its price, and the step and match that lead to it from `parent`.
 
-    A local beam search keeps two sets of terms up to date: `created`, the terms that its rewrites have created, and
-    `core`, those that come from its first rewrite. If `focus` is given, beam searches begin with rewrites that touch
-    it. `substitution` maps terms of the parent above the rewritten roots to what they have become.
+    A local beam search maintains two sets of terms: `created`, the terms that its rewrites have created, and `core`,
+    the terms that come from its first rewrite. If `focus` is given, beam searches begin with rewrites that touch it.
+    `substitution` maps terms of the parent above the rewritten roots to their new terms.
     """
 
     outputs: tuple[Term, ...]
@@ -34,11 +34,11 @@ class SearchState:
     substitution: Mapping[Term, Term] = field(default_factory=dict)
 
     def translated(self, terms: Iterable[Term]) -> frozenset[Term]:
-        """Return the terms that terms of the parent have become here."""
+        """Return the terms of this state for `terms` of the parent."""
         return frozenset(self.substitution.get(term, term) for term in terms)
 
     def touched_since(self, ancestor: SearchState, terms: frozenset[Term]) -> frozenset[Term]:
-        """Return what `terms` of the ancestor have become, and the neighbourhood of all terms created since."""
+        """Return the terms of this state for `terms` of the ancestor, with the neighbourhood of terms created since."""
         created: frozenset[Term] = frozenset()
         for state in self.path(ancestor):
             terms, created = state.translated(terms), state.translated(created)
@@ -73,12 +73,12 @@ class SearchState:
 
 
 def as_search_root(state: SearchState) -> SearchState:
-    """Return the state as the beginning of a new local search, which has created nothing yet."""
+    """Return the state with empty `created` and `core`, as the beginning of a new local search."""
     return replace(state, created=frozenset(), core=frozenset())
 
 
 def has_lost_core(state: SearchState) -> bool:
-    """Return True if nothing is left of what the first rewrite of the local search created."""
+    """Return True if no term is left that the first rewrite of the local search created."""
     return state.core.isdisjoint(run_time_terms(state.outputs))
 
 
