@@ -1,1 +1,1 @@
-"""The trusted kernel: semantics of operators, prover, certificates, replay of a trace. See README.md here."""
+"""The trusted kernel: semantics of operators, prover, certificates, replay of a trace. See verify/README.md."""

@@ -1,7 +1,7 @@
 """Books of proofs: which rule is proven at which signature, and where the conditions of the proof hold.
 
-A verdict belongs to a rule's two sides. Terms are interned, so two rules are equal exactly where their sides are the
-same terms; the short `Rule.id`, under which files list a rule, identifies nothing here.
+A verdict belongs to a rule's two sides. Terms are interned, so two rules are equal if and only if their sides are the
+same terms. Files list a rule under the short `Rule.id`; a book never uses that id as a key.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from verify.verdict import NUMERICS, Proved, Unknown, Verdict
 
 __all__ = ["Book", "ProofBook", "both_ways", "prove_at"]
 
-# Attributes that name an element type: what such an operator does depends on which real type "float" stands for.
+# Attributes that name an element type. The result of such an operator depends on the real type that "float" stands for.
 _TYPE_ATTRS = frozenset({"to", "dtype"})
 _OTHER_REALS = FLOAT_DTYPES - {"float"}
 
@@ -37,7 +37,7 @@ def prove_at(
     """
     try:
         left, right = rule.instantiate(signature)
-    except (IllTyped, TypeError, IndexError) as error:  # the latter: a symbol where the operator needs a number
+    except (IllTyped, TypeError, IndexError) as error:  # the last two: a symbol where a number is needed
         return Unknown(f"cannot be typed: {error}")
     try:
         return prove(left, right, observer, refute)
@@ -48,7 +48,8 @@ def prove_at(
 def both_ways(verdict: Verdict | None) -> Proved | None:
     """Return the verdict if it also proves the reversed equation, else None.
 
-    The conditions of a proof cover both sides. Only a proof that assumes its left side to be defined has one direction.
+    The conditions of a proof cover both sides. So a proof holds in both directions, unless it assumes that its left
+    side is defined.
     """
     return verdict if isinstance(verdict, Proved) and not verdict.defined_left else None
 
@@ -56,7 +57,7 @@ def both_ways(verdict: Verdict | None) -> Proved | None:
 class Book(ABC):
     """Decides where a rule may be applied, given the verdict on the rule at a signature.
 
-    `numerics` is the loosest class of proof that allows anything (see `verify.verdict.NUMERICS`).
+    `numerics` is the loosest class of proof that the book accepts (see `verify.verdict.NUMERICS`).
     """
 
     def __init__(self, numerics: str = "real-only") -> None:
@@ -67,11 +68,11 @@ class Book(ABC):
         """Return the verdict on `rule` at `signature`."""
 
     def allows(self, rule: Rule, signature: Signature, bindings: Bindings) -> bool:
-        """Return True if `rule` is proven at `signature`, which covers this match, and every condition holds here."""
+        """Return True if `signature` covers the match, `rule` is proven there, and its conditions hold."""
         if not signature.covers(bindings) or not _sizes_positive(bindings):
             return False
         if _names_a_type(rule) and bindings.dtype() in _OTHER_REALS:
-            return False  # proven for "float", and true of no other real type
+            return False  # the proof is about "float" and holds for no other real type
         verdict = self.verdict(rule, signature)
         if not isinstance(verdict, Proved) or verdict.numerics not in self._classes:
             return False
@@ -88,7 +89,7 @@ class Book(ABC):
 
 @final
 class ProofBook(Book):
-    """Proofs made in this run. No verdict enters this book but the prover's own.
+    """Proofs made in this run. Every verdict in this book comes from the prover.
 
     `refute` looks for counterexamples (see `verify.prove.prover.prove`); it can only keep a rule from being proven.
     """
@@ -102,7 +103,7 @@ class ProofBook(Book):
         raise TypeError("ProofBook has no subclasses: verdicts of other sources belong to a Book of their own")
 
     def known(self, rule: Rule, signature: Signature) -> Verdict | None:
-        """Return the verdict if it has been asked for before, else None. A proof of the reversed equation counts."""
+        """Return an earlier verdict, or an earlier proof of the reversed rule that holds both ways, else None."""
         found = self._verdicts.get((rule, signature))
         return both_ways(self._verdicts.get((rule.reversed(), signature))) if found is None else found
 

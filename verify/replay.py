@@ -1,8 +1,8 @@
-"""Replay of a search's trace: every step checked, the result rebuilt. What this returns is what may be written.
+"""Replay of a search's trace: check every step and rebuild the result. Only a graph returned from here may be written.
 
-Replacing a term by one that is equal for all inputs preserves the graph's outputs (congruence). So it is
-enough that each step of a region's rewrite is an instance of a proven rule whose conditions hold there,
-and that each application names terms that really stand in the graph.
+Replacing a term by one that is equal for all inputs preserves the graph's outputs (congruence). So two checks suffice:
+each step of a region's rewrite is an instance of a proven rule whose conditions hold there, and each application names
+terms that are in the graph.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ __all__ = ["ReplayError", "replay", "replay_rewrite"]
 
 
 class ReplayError(ValueError):
-    """The trace does not show what it claims; the message says where."""
+    """A trace with a step that is not proven or does not fit the graph; the message says where."""
 
 
 def replay(outputs: tuple[Term, ...], trace: Trace, book: Book) -> tuple[Term, ...]:
-    """The outputs after all applications of `trace`. Raises ReplayError unless every step is proven and fits."""
+    """Return the outputs after all applications of `trace`. Raises ReplayError unless every step is proven and fits."""
     checked: set[Rewrite] = set()
     present = set(topological(outputs))
     origin: dict[Term, tuple[Application, int]] = {}
@@ -42,7 +42,7 @@ def replay(outputs: tuple[Term, ...], trace: Trace, book: Book) -> tuple[Term, .
 
 
 def replay_rewrite(rewrite: Rewrite, book: Book) -> None:
-    """Checks one region's steps. Raises ReplayError."""
+    """Check the steps of one region. Raises ReplayError."""
     state = rewrite.before
     for number, step in enumerate(rewrite.steps, 1):
         state = _stepped(state, step, book, number)
@@ -80,7 +80,7 @@ def _placed(terms: tuple[Term, ...], leaves: Mapping[Term, Term]) -> tuple[Term,
 
 
 def _rebuilt(outputs: tuple[Term, ...], origin: Mapping[Term, tuple[Application, int]]) -> tuple[Term, ...]:
-    """One pass over the graph: a rewritten term becomes its region's result over rebuilt leaves. Not recursive."""
+    """Rebuild the graph in one pass, without recursion: a rewritten term becomes its region's result."""
     new: dict[Term, Term] = {}
     results: dict[Application, tuple[Term, ...]] = {}
     waiting: set[Term] = set()

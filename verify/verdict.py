@@ -31,8 +31,9 @@ class Counterexample:
         return f"with {sizes or 'no sizes'}\n    {place}{tensors}"
 
 
-# From the strictest: bit for bit; the same real value of finite inputs, computed in another order; the same real
-# value wherever all intermediate values of both sides are finite (x * 0 is dropped, x / x is 1).
+# Classes of equality, the strictest first: equal bit for bit; equal over the reals for finite inputs, with the same
+# terms summed in another order; equal over the reals wherever all intermediate values of both sides are finite (so
+# x * 0 = 0 and x / x = 1 may be used).
 NUMERICS = ("exact", "reassociating", "real-only")
 
 
@@ -40,28 +41,31 @@ NUMERICS = ("exact", "reassociating", "real-only")
 class Proved:
     """Equal for all sizes that satisfy `conditions` (typing of both sides, and the inferred guards).
 
-    `numerics` is the strictest class that was shown. `roundings` are, for the left and the right side, the numbers of
-    rounded operations that one element passes through at most: to first order, and before any nonlinear function, the
-    sides differ by at most (left + right) * u * (sum of the absolute values of the summands), with u the unit roundoff
-    (Higham, Accuracy and Stability of Numerical Algorithms, section 3.1). None where the class is exact.
-    `defined_left`: the proof assumes that the left side's divisions, roots and logarithms are defined, so it says
-    nothing of the reversed equation.
+    `numerics` is the strictest class that was shown.
+
+    `roundings` holds two upper bounds, for the left and the right side: the number of rounded operations that one
+    element passes through. To first order, and before any nonlinear function, the sides differ by at most
+    (left + right) * u * (sum of the absolute values of the summands), where u is the unit roundoff (Higham, Accuracy
+    and Stability of Numerical Algorithms, section 3.1). It is None if the class is exact.
+
+    `defined_left`: the proof assumes that the left side's divisions, roots and logarithms are defined. So it does not
+    prove the reversed equation.
     """
 
     conditions: tuple[Condition, ...]
-    guards: tuple[Condition, ...]  # those of the conditions that the left side's typing does not imply
+    guards: tuple[Condition, ...]  # the conditions that the left side's typing does not imply
     obligations: int = field(default=0, compare=False)
     numerics: str = "real-only"
     roundings: tuple[Size, Size] | None = None
     defined_left: bool = False
     weakest: bool | None = field(
         default=None, compare=False
-    )  # whether no weaker guards would do, see `verify.diagnose.weakest`
+    )  # True if no weaker guards would do, see `verify.diagnose.weakest`
 
 
 @dataclass(frozen=True)
 class Refuted:
-    """Not equal."""
+    """The sides are not equal, or not of one type; `reason` says which."""
 
     reason: str
     counterexample: Counterexample | None = None
@@ -69,7 +73,7 @@ class Refuted:
 
 @dataclass(frozen=True)
 class Unknown:
-    """Neither shown; never to be used as if proven."""
+    """Neither proven nor refuted. Callers must treat the rule as not proven."""
 
     reason: str
 

@@ -32,7 +32,7 @@ class NoValue(TypeError):
 
 @dataclass(frozen=True)
 class Quotient:
-    """floor(numerator / denominator) with a positive denominator, as an atom: the division is not known to be exact."""
+    """An atom floor(numerator / denominator), with a positive denominator; the division is not known to be exact."""
 
     numerator: Size
     denominator: Size
@@ -180,13 +180,12 @@ def _divide_monomial(
 
 
 def floor_div(numerator: Size, denominator: Size) -> Size:
-    """floor(numerator / denominator) for a positive denominator.
+    """Return floor(numerator / denominator) for a positive denominator.
 
-    The part of the numerator that the denominator divides exactly leaves the floor: floor((q*d + r) / d) = q + floor(r
-    / d).
+    The part of the numerator that the denominator divides is taken out: floor((q*d + r) / d) = q + floor(r / d).
     """
     if not isinstance(numerator, Dim) and not isinstance(denominator, Dim):
-        return numerator // denominator  # of an index of an array reading, too
+        return numerator // denominator  # integers, or arrays of integers when arrays are evaluated
     if denominator == 1:
         return numerator
     divisor = _terms(denominator)
@@ -211,7 +210,7 @@ def _quotient(numerator: Size, denominator: Size) -> Size:
 
 
 def ceil_div(numerator: Size, denominator: Size) -> Size:
-    """ceil(numerator / denominator) for a positive denominator."""
+    """Return ceil(numerator / denominator) for a positive denominator."""
     return floor_div(numerator + denominator - 1, denominator)
 
 

@@ -1,4 +1,4 @@
-"""Make typed terms: infer the types of an operator's outputs from its entry in the registry."""
+"""Construction of typed terms: the types of an operator's outputs are inferred from its registered entry."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def make(
 ) -> Term:
     """Return the term `op[attrs](inputs)` with inferred types (None inside patterns, where inputs are untyped).
 
-    `need(relation, a, b)` is told what symbolic sizes must satisfy for the term to be well-typed. `dtype` is the
-    element type of a closed-form constant. Raises IllTyped if sizes or types contradict.
+    `need(relation, a, b)` is called with each condition that symbolic sizes must satisfy for the term to be well-typed.
+    `dtype` is the element type of a closed-form constant. Raises IllTyped if sizes or types contradict.
     """
     inputs = tuple(inputs)
     attrs = attrs or {}
-    if not REAL_ATTRS.isdisjoint(attrs):  # 1 and 1.0 compare equal, so they are one term, which needs one digest
+    if not REAL_ATTRS.isdisjoint(attrs):  # 1 == 1.0 gives one interned term, so both need one digest
         attrs = {k: float(v) if k in REAL_ATTRS and isinstance(v, int) else v for k, v in attrs.items()}
     if op == "Out":
         node, index = inputs[0], attrs["index"]

@@ -5,9 +5,9 @@
 - Variables are bare names, attributes stand in brackets, several outputs are a parenthesised list.
 - `t.0` is output 0 of an operator with several outputs; `_` is an absent optional input.
 - An attribute that is left out has ONNX's default, if the default does not depend on the rank.
-- After `@` stand the signatures at which the rule is proven, separated by `|`. A signature lists for each variable its
-  sizes (`_` is symbolic, a number is literal; `x:int64[_]` names an element type that is not real) and for each
-  attribute variable its value (`_` is a symbolic integer, `*` a symbolic real).
+- The signatures at which the rule is proven follow `@`, separated by `|`. A signature lists the sizes of each variable
+  (`_` is symbolic, a number is literal; `x:int64[_]` names an element type that is not real) and the value of each
+  attribute variable (`_` is a symbolic integer, `*` a symbolic real).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _TOKEN = re.compile(
 
 
 class Reader:
-    """Reads the notation from left to right, one method for each of its parts."""
+    """A recursive-descent parser of the notation, with one method for each part of the grammar."""
 
     properties: ClassVar[tuple[str, ...]] = ("shape",)  # of a variable, as in x.shape[0]
 
@@ -118,7 +118,7 @@ class Reader:
         return term
 
     def application(self) -> tuple[str, dict[str, Attr], list[Term | None]]:
-        """An operator's name, the attributes that are written, and its operands."""
+        """Read an operator's name, its written attributes and its operands."""
         name = self.take()
         attrs: dict[str, Attr] = {}
         if self.peek() == "[":
@@ -159,13 +159,13 @@ class Reader:
         if self.kind() == "float":
             return float(self.take())
         value = self.size()
-        # A name by itself stands for a whole attribute value; a size of a variable (v.shape[0]) is a number.
+        # A name alone stands for a whole attribute value; a size of a variable (v.shape[0]) is a number.
         if isinstance(value, Dim) and re.fullmatch(r"\w+(\.shape)?", str(value)):
             return AttrVar(str(value))
         return value
 
     def item(self) -> Attr:
-        """One entry of a list."""
+        """Read one entry of a list."""
         return self.attr() if self.kind() in ("string", "float") else self.size()
 
     def size(self) -> Size:

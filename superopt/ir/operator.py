@@ -1,7 +1,7 @@
-"""The registry of operators: what terms, patterns and the notation need to know of each.
+"""The registry of operators: arity, attributes, type rules and definition of each.
 
-`superopt.ops` defines the operators and registers them; importing any part of `superopt` loads it. An operator that is
-not registered is opaque: it is carried through unchanged, never rewritten.
+`superopt.ops` defines the operators and registers them; importing any part of `superopt` loads them. An operator that
+is not registered is opaque: it is copied to the output unchanged, never rewritten.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ __all__ = [
     "OPERATORS", "REAL_ATTRS", "DtypeRule", "IllTyped", "Need", "Operator", "ShapeRule", "fits", "ignore", "register",
 ]  # fmt: skip
 
-# Attributes that are real numbers; they do not bear on shapes. Those with a real default are added by `register`.
+# Attributes that are real numbers, which never affect shapes. `register` adds those with a real default.
 REAL_ATTRS = {"delta", "start"}
 
 
 class IllTyped(ValueError):
-    """Sizes or element types that contradict what an operator needs."""
+    """Sizes or element types contradict the type rules of an operator."""
 
 
 Need: TypeAlias = Callable[[str, Size, Size], None]  # relation ("==" or "<="), left, right
 ShapeRule: TypeAlias = Callable[[Sequence[Any], Mapping[str, Any], Need], tuple[Sizes, ...]]
-# Element type of the outputs, from those of the inputs (None: absent) and the one that a constant would have.
+# (element types of the inputs, attributes, element type of a constant) -> element type of the outputs. None: no input.
 DtypeRule: TypeAlias = Callable[[Sequence["str | None"], Mapping[str, Any], str], str]
 
 
 def ignore(relation: str, left: Size, right: Size) -> None:
-    """Ignore what sizes must satisfy: a `Need` for graphs that are known to be well-typed."""
+    """Ignore a condition on sizes: the `Need` for graphs that are known to be well-typed."""
 
 
 def _one(attrs: Mapping[str, Any]) -> int:
@@ -44,30 +44,30 @@ def _one(attrs: Mapping[str, Any]) -> int:
 class Operator:
     """One operator: arity, attributes in canonical form, type rules, and its meaning.
 
-    A primitive operator has `meaning(algebra, inputs, attributes, output shape, output index)`, the scalar there; every
-    reading of the operator (proof, number, array, count of operations) is this function over another algebra
-    (`superopt.ops.algebra`). A composite operator has `equations` instead, which unfold it into primitive operators
-    (`superopt.ops.equation`); it has no meaning of its own.
+    A primitive operator has `meaning(algebra, inputs, attributes, output shape, output index)`, which returns the
+    scalar at that index. Proofs, numbers, arrays and counts of operations all come from this one function, over
+    different algebras (`superopt.ops.algebra`). A composite operator has no meaning of its own. It has `equations`,
+    which unfold it into primitive operators (`superopt.ops.equation`).
     """
 
     name: str
-    inputs: tuple[int, int | None]  # least and most; None: any number
+    inputs: tuple[int, int | None]  # smallest and largest number; None: no limit
     attrs: tuple[str, ...]
     shape_rule: ShapeRule
     dtype_rule: DtypeRule
     meaning: Callable[..., Any] | None = None
     equations: tuple[str, ...] = ()
-    commutative: bool = False  # the first two operands may change places
+    commutative: bool = False  # the first two operands may be exchanged
     elementwise: bool = False
     outputs: Callable[[Mapping[str, Any]], int] = _one
     defaults: Mapping[str, Any] = field(default_factory=dict)  # ONNX's, for attributes that the notation leaves out
     domain: str = ""
-    # The operation of IEEE 754 that a runtime does for each element, where that alone is done: its result is then the
-    # same everywhere. `meaning` cannot tell, as it is written over the reals and fixes no order of roundings.
+    # The IEEE 754 operation that a runtime performs for each element, if it performs nothing else: then the result is
+    # the same everywhere. `meaning` does not show that: it is written over the reals and fixes no order of roundings.
     ieee: str = ""
-    # All values are in the range of every numeric element type, though the definition computes them.
+    # True if all values are in the range of every numeric element type although the definition computes them.
     in_range: bool = False
-    # Recurrent operators: the operands that are states. Outputs 1, 2, ... are their last values, in the same order.
+    # For recurrent operators: positions of the operands that are states. Outputs 1, 2, ... are their last values.
     states: tuple[int, ...] = ()
 
 
@@ -93,7 +93,7 @@ _RANGES = {
 
 
 def fits(value: float, dtype: str) -> bool:
-    """Return True if an element type holds the number; a real type may round it, but not to 0 or infinity."""
+    """Return True if an element type can hold the number. A real type may round it, but not to 0 or infinity."""
     if not math.isfinite(value):
         return False
     if dtype in FLOAT_DTYPES:

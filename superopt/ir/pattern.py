@@ -1,4 +1,4 @@
-"""Patterns are terms with variables: matching binds them, instantiating fills them in.
+"""Patterns: terms with variables. Matching binds the variables, instantiation fills them in.
 
 A pattern's attributes may be literals, whole-attribute variables (`pads=p`) or integer expressions
 (`pads=[p, p + 1]`, `split=[a.shape[-1], b.shape[-1]]`) over variables and over sizes of matched terms.
@@ -41,7 +41,7 @@ class Bindings:
     def dtype(self) -> str | None:
         """Return the element type of closed-form constants, or None if real variables differ or a type is unknown.
 
-        It is the type that all real variables share; if no variable is real, the one that all share, or "float".
+        It is the type that all real variables share; if no variable is real, the type that all share, or else "float".
         """
         found = {None if term.type is None else term.type.dtype for term in self.terms.values()}
         if None in found:
@@ -128,7 +128,7 @@ def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: li
     if isinstance(wanted, Dim):
         if not isinstance(value, (int, Dim)):
             return False
-        # Symbols of the pattern and symbols of the model may share a name, so they are never in one expression.
+        # A symbol of the pattern and one of the model may share a name: never put both into one expression.
         known = sizes_in(found, symbols_of(wanted))
         unknown = symbols_of(wanted) - known.keys()
         if not unknown:
@@ -144,7 +144,7 @@ def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: li
 
 
 def instantiate(patterns: Iterable[Term], bindings: Bindings, dtype: str, need: Need = ignore) -> tuple[Term, ...]:
-    """Fill in the variables of the patterns and infer types; `need` is told what sizes must satisfy.
+    """Fill in the variables of the patterns and infer types; `need` is called with the conditions on sizes.
 
     Raises IllTyped if the result is not well-typed or an attribute has no value.
     """

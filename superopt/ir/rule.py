@@ -32,7 +32,7 @@ class Condition:
     right: Size
 
     def holds(self, env: Mapping[str, Attr]) -> bool:
-        """Return True if the condition is certain under `env`, for every value of a size that stays symbolic."""
+        """Return True if the condition certainly holds under `env`, for all values of sizes that stay symbolic."""
         sizes = sizes_in(env, symbols_of(self.left) | symbols_of(self.right))
         difference = evaluate(self.right, sizes) - evaluate(self.left, sizes)
         if self.relation == "==":
@@ -60,7 +60,7 @@ class Signature:
 
     shapes: tuple[tuple[str, tuple[int | None, ...]], ...]
     attrs: tuple[tuple[str, SignatureValue], ...] = ()
-    dtypes: tuple[tuple[str, str], ...] = ()  # of variables that are not real; the others are "float"
+    dtypes: tuple[tuple[str, str], ...] = ()  # element types of variables that are not real; the others are "float"
 
     def bindings(self) -> Bindings:
         """Return variables as typed leaves with symbolic sizes `v.shape[k]`, and attributes as literals or symbols."""
@@ -119,7 +119,7 @@ def _covers(name: str, value: SignatureValue, actual: Attr) -> bool:
                 for v, a in zip(value, actual, strict=True)
             )
         )
-    # Symbols of the model mean something else in a proof, so a symbolic literal covers nothing.
+    # A symbol of the model means something else in a proof, so a symbolic literal of a signature covers nothing.
     return not isinstance(value, Dim) and equal_attr(value, actual)
 
 
@@ -133,7 +133,7 @@ class Rule:
 
     @cached_property
     def id(self) -> str:
-        """A short content hash of the equation (12 hexadecimal digits) for people; too short for an identity."""
+        """A short content hash of the equation (12 hexadecimal digits) for display; too short to identify a rule."""
         parts = [*(t.digest for t in self.lhs), "=", *(t.digest for t in self.rhs)]
         return hashlib.blake2b(" ".join(parts).encode(), digest_size=6).hexdigest()
 

@@ -1,4 +1,4 @@
-"""Terms: ONNX operators applied to terms. Terms are immutable and interned, so equality is `is`.
+"""Terms: ONNX operators applied to terms. Terms are immutable and interned, so equal terms are identical (`is`).
 
 An operator with several outputs (Split) is one term, and each output is an `Out[index=i]` term over it. Every other
 operator is its own single output. The leaves are:
@@ -55,8 +55,8 @@ CLOSED_FORM = frozenset({"Constant", "ConstantOfShape", "Dirac", "Eye", "Ones", 
 class Term:
     """An interned operator application; create with `superopt.ir.infer.make`, `var` or `Term.of`.
 
-    `attrs` is sorted by name and complete (defaults filled in). `types` has one entry per output; it is None if the
-    type is not known, as always in the patterns of rules.
+    `attrs` is sorted by name and complete (defaults filled in). `types` has one entry per output, None if the type
+    is not known. In the patterns of rules types are never known.
     """
 
     __slots__ = ("op", "inputs", "attrs", "types", "is_constant", "_digest", "__weakref__")
@@ -71,7 +71,7 @@ class Term:
 
     @staticmethod
     def of(op: str, inputs: Iterable[Term | None], attrs: Mapping[str, Attr], types: Types = (None,)) -> Term:
-        """Return the one term with these parts; `types` is not checked (`superopt.ir.infer.make` infers it)."""
+        """Return the interned term with these parts. `types` is not checked (`superopt.ir.infer.make` infers it)."""
         inputs = tuple(inputs)
         ordered = tuple(sorted(attrs.items())) if attrs else ()
         key = (op, inputs, tuple([(name, _distinct(value)) for name, value in ordered]), types)
@@ -128,7 +128,7 @@ class Term:
 
 
 def _distinct(value: Attr) -> Attr:
-    """Return the value, or a name for -0.0, which compares equal to 0.0."""
+    """Return the value, or the text "-0.0" for -0.0, which would compare equal to 0.0."""
     return "-0.0" if isinstance(value, float) and value == 0 and math.copysign(1, value) < 0 else value
 
 

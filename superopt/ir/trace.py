@@ -26,7 +26,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Rewrite:
-    """A region's outputs before, the steps, and its outputs after."""
+    """The rewrite of a region: its outputs before, the steps, and its outputs after."""
 
     before: tuple[Term, ...]
     steps: tuple[Step, ...]
@@ -35,7 +35,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Application:
-    """One occurrence of a `Rewrite`: each leaf of the region, with the term of the original that it stands for."""
+    """One occurrence of a `Rewrite`: each leaf of the region, with the term of the model that it stands for."""
 
     rewrite: Rewrite
     leaves: tuple[tuple[Term, Term], ...]

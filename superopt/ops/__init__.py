@@ -1,13 +1,14 @@
-"""The definitions of operators: one family a file, one entry an operator.
+"""The definitions of operators: one file for each family, one entry for each operator.
 
 An entry (`superopt.ir.operator.Operator`) has an operator's arity, attributes and type rules. A primitive operator has
-a meaning: the scalar at an index of the output, from the scalars of the inputs, in the notation of the ONNX
-specification (the operator's page is the source of each formula). A composite operator has equations, which unfold it
-into primitive ones (`superopt.ops.equation`). Everything else is a reading of these entries.
+a meaning: a function that returns the scalar at an index of the output, from the scalars of the inputs. Its formula is
+that of the operator's page in the ONNX specification. A composite operator has equations instead, which unfold it into
+primitive operators (`superopt.ops.equation`). Proofs, evaluation, fingerprints and costs are all derived from these
+entries.
 
-Terms hold one canonical form of each operator, whatever the opset of the file: parameters that newer opsets pass as
-constant inputs (Slice's starts, Split's sizes, Pad's pads, axes) are attributes, defaults are filled in, `auto_pad` is
-resolved, and axes count from the end (-1 is the last), so that one rule serves every rank.
+Terms have one canonical form of each operator, for every opset of the file. Parameters that newer opsets pass as
+constant inputs (Slice's starts, Split's sizes, Pad's pads, axes) are attributes, defaults are filled in, and `auto_pad`
+is resolved. Axes count from the end (-1 is the last), so that one rule serves every rank.
 """
 
 import importlib

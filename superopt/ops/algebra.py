@@ -1,6 +1,6 @@
-"""The interface that definitions of operators are written against: scalars and the operations of mathematics.
+"""The interface that definitions of operators are written against: scalars and arithmetic on them.
 
-A definition in `superopt.ops` is one function; each algebra gives it another reading:
+A definition in `superopt.ops` is one function. Each algebra interprets its scalars differently:
     `Symbolic`  sums of guarded products, for proofs over the reals (`verify.prove.symbolic`)
     `Floating`  trees of rounded operations, for proofs of bit-for-bit equality (`verify.prove.floating`)
     `Numeric`   numbers, for tests of the definitions and for counterexamples (`verify.diagnose.numeric`)
@@ -39,7 +39,7 @@ class Guard:
     def decided(self) -> bool | None:
         """Return the truth value if it is the same for all symbols, else None.
 
-        That is so for a number, and for an equation that no integers solve, such as 2 * m == 2 * n + 1.
+        A number is decided, and so is an equation without integer solutions, such as 2 * m == 2 * n + 1.
         """
         if isinstance(self.value, int):
             return self.value == 0 if self.relation == "==" else self.value >= 0
@@ -50,23 +50,23 @@ class Guard:
         return None
 
     def negated(self) -> Guard:
-        """not (0 <= v) is 0 <= -v - 1. Only for inequalities."""
+        """Return the negation of an inequality: not (0 <= v) is 0 <= -v - 1."""
         assert self.relation == "<="
         return Guard("<=", -self.value - 1)
 
 
 def at_least(value: Size, bound: Size) -> Guard:
-    """bound <= value."""
+    """Return the guard bound <= value."""
     return Guard("<=", value - bound)
 
 
 def below(value: Size, bound: Size) -> Guard:
-    """value < bound."""
+    """Return the guard value < bound."""
     return Guard("<=", bound - value - 1)
 
 
 def equal(left: Size, right: Size) -> Guard:
-    """left == right."""
+    """Return the guard left == right."""
     return Guard("==", left - right)
 
 
@@ -93,46 +93,46 @@ Piece = tuple[Sequence[Guard], Callable[[], Any]]
 
 
 class Algebra(Protocol):
-    """Scalars. Truth values are the scalars 0 and 1; integers are scalars too."""
+    """Operations on scalars. Truth values are the scalars 0 and 1; integers are scalars too."""
 
     def constant(self, value: Fraction) -> Any: ...
     def real(self, name: str) -> Any:
-        """A real attribute."""
+        """Return a real attribute as a scalar."""
 
     def size(self, value: Size) -> Any:
-        """A size or an index as a scalar."""
+        """Return a size or an index as a scalar."""
 
     def access(self, tensor: str, index: Sizes) -> Any:
-        """The element of an input tensor at an index."""
+        """Return the element of an input tensor at an index."""
 
     def entry(self, table: Table, index: Sizes) -> Any:
-        """The number of a table at an index."""
+        """Return the number in a table at an index."""
 
     def add(self, *parts: Any) -> Any: ...
     def multiply(self, left: Any, right: Any) -> Any: ...
     def apply(self, function: str, *arguments: Any) -> Any:
-        """A function of `verify.diagnose.functions`, element by element."""
+        """Apply a scalar function (their names are in `verify.diagnose.functions`)."""
 
     def choose(self, relation: str, value: Any, yes: Any, no: Any) -> Any:
-        """`yes` where value > 0, value >= 0 or value == 0 (`relation` is the sign), else `no`."""
+        """Return `yes` if `value` has the relation > >= or == to 0, else `no`."""
 
     def maximum(self, parts: Sequence[Any]) -> Any:
-        """The largest of one or more scalars."""
+        """Return the largest of one or more scalars."""
 
     def summation(self, size: Size, body: Callable[[Size], Any]) -> Any:
-        """sum over 0 <= k < size of body(k)."""
+        """Return the sum of body(k) over 0 <= k < size."""
 
     def product(self, size: Size, body: Callable[[Size], Any]) -> Any:
-        """product over 0 <= k < size of body(k)."""
+        """Return the product of body(k) over 0 <= k < size."""
 
     def supremum(self, sizes: Sizes, conditions: Callable[..., Sequence[Guard]], body: Callable[..., Any]) -> Any:
-        """The largest body(k1, k2, ...) over 0 <= kd < sizes[d] at which the conditions hold (at one at least)."""
+        """Return the largest body(k1, k2, ...) over 0 <= kd < sizes[d] that satisfy the conditions (at least one)."""
 
     def where(self, conditions: Sequence[Guard], body: Callable[[], Any]) -> Any:
-        """body() where every condition holds, else 0."""
+        """Return body() if every condition holds, else 0."""
 
     def piecewise(self, pieces: Sequence[Piece], otherwise: Any | None) -> Any:
-        """The body of the piece whose conditions all hold, else `otherwise`. Pieces exclude each other.
+        """Return the body of the piece whose conditions all hold, else `otherwise`. Pieces exclude each other.
 
-        No arithmetic is meant, as it is with a sum of `where`: the value is moved, not computed.
+        The value is moved, not computed; a sum of `where` would be arithmetic.
         """

@@ -1,4 +1,4 @@
-"""Constants in closed form: tensors that a rule may write down without a weight."""
+"""Constants in closed form: tensors that a rule can express without a weight."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _dirac(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i:
 
 
 def _holds(*names: str) -> DtypeRule:
-    """The element type that is asked for, where it has the values of the attributes."""
+    """Return a rule for the requested element type. It raises IllTyped if the type cannot hold these attributes."""
 
     def rule(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
         for name in names:

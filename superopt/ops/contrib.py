@@ -1,9 +1,9 @@
-"""Fused operators of ONNX Runtime's own domain, com.microsoft: each is an equation over those that it fuses.
+"""Fused operators of ONNX Runtime's domain com.microsoft. Each is defined by equations over the operators it fuses.
 
-`activation_alpha` and `activation_beta` are the parameters of the activation, in this order (0 where it has fewer);
-a `scale` of 0 is the default, 1 / sqrt(size of a head).
+`activation_alpha` and `activation_beta` are the first and second parameter of the activation, or 0 if it has none. A
+`scale` of 0 stands for the default, 1 / sqrt(size of a head).
 
-The source is the operator's page in ONNX Runtime's list of contributed operators.
+The source of each definition is the operator's page in ONNX Runtime's list of contributed operators.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _fused(
 
 
 def _biased(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """The bias is one number for each place of the last axis."""
+    """Check that the bias has one number for each place of the last axis."""
     x = shapes[0]
     if len(shapes) > 1 and shapes[1] is not None:
         if not x:
@@ -206,7 +206,7 @@ def _attention_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Nee
     return ((x[0], x[1], hidden),)
 
 
-# The weights and the bias of query, key and value stand side by side.
+# The weights hold those of query, key and value side by side, and so does the bias.
 _fused(
     "Attention", 3, 3, "num_heads scale=0.0",
     "Attention(x, weights, bias) = MultiHeadAttention[num_heads=num_heads, scale=scale](y.0, y.1, y.2)"

@@ -39,7 +39,7 @@ def _conv_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> t
 
 @operator("Conv", 2, 3, "dilations group=1 pads strides", shape=_conv_type, dtype=floats)
 def _conv(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """sum_(c, k) x[n, group(o) * Cg + c, s*p + d*k - pad] * w[o, c, k] + b[o], x taken as 0 outside its bounds.
+    """sum_(c, k) x[n, group(o) * Cg + c, s*p + d*k - pad] * w[o, c, k] + b[o], with x = 0 outside its bounds.
 
     Cg = w.shape[1] is the number of input channels a group; group(o) = o // (O / group).
     """
@@ -78,7 +78,7 @@ def _conv_transpose_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: 
     for pad in (*pads, *attrs["output_padding"]):
         need_at_most(need, 0, pad)
     for more, stride in zip(attrs["output_padding"], attrs["strides"], strict=True):
-        need_at_most(need, more, stride - 1)  # ONNX says "stride/dilation"; ONNX Runtime refuses the latter
+        need_at_most(need, more, stride - 1)  # ONNX: below the stride or the dilation; ONNX Runtime: below the stride
     channels = w[1] * group
     if len(shapes) > 2 and shapes[2] is not None:
         if len(shapes[2]) != 1:
@@ -102,7 +102,7 @@ def _conv_transpose(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: 
     positions p and the places k of the kernel with s*p + d*k - pad = output position (ConvTranspose-22).
 
     Cg = C / group input channels and Mg = w.shape[1] output channels a group; group(o) = o // Mg. `output_padding`
-    bears on the shape only.
+    changes the shape only.
     """
     x, w, *bias = xs
     n, o, *place = i

@@ -19,7 +19,7 @@ __all__ = [
 
 
 class NoSemantics(ValueError):
-    """The operator has no definition, or none for these attributes."""
+    """An operator has no definition, or none for these attributes."""
 
     def __init__(self, op: str) -> None:
         super().__init__(f"no semantics for {op}")
@@ -35,16 +35,16 @@ class Operand:
 
     @property
     def real(self) -> bool:
-        """True if its elements are real numbers, False for integers and for truth values (0 and 1)."""
+        """True if the elements are real numbers, False for integers and truth values (0 and 1)."""
         return self.dtype in FLOAT_DTYPES
 
 
-# (algebra, inputs with None where absent, attributes, output shape, output index) -> the scalar there.
+# (algebra, inputs, attributes, output shape, output index) -> the scalar at the index; an absent input is None.
 Definition: TypeAlias = Callable[[Algebra, list[Any], Mapping[str, Any], Sizes, Sizes], Any]
 
 
 def number(g: Algebra, value: Any) -> Any:
-    """Return an attribute as a scalar. Constants of equations may also be sizes, and "pi"."""
+    """Return an attribute as a scalar. A constant of an equation may also be a size or "pi"."""
     if isinstance(value, AttrVar):
         return g.real(value.name)
     if isinstance(value, Dim):
@@ -53,17 +53,17 @@ def number(g: Algebra, value: Any) -> Any:
 
 
 def negative(g: Algebra, value: Any) -> Any:
-    """-value."""
+    """Return -value."""
     return g.multiply(g.constant(Fraction(-1)), value)
 
 
 def difference(g: Algebra, left: Any, right: Any) -> Any:
-    """left - right."""
+    """Return left - right."""
     return g.add(left, negative(g, right))
 
 
 def divide(g: Algebra, left: Any, right: Any) -> Any:
-    """left / right, over the reals."""
+    """Return left / right, over the reals."""
     return g.multiply(left, g.apply("reciprocal", right))
 
 
@@ -75,19 +75,19 @@ def broadcast(x: Operand, index: Sizes) -> Any:
 def at_rank(shape: Sizes, index: Sizes) -> Sizes:
     """Return the index at which a broadcast operand of this shape is read.
 
-    These are the last entries of `index`, with 0 along axes of size 1.
+    It has the last entries of `index`, with 0 along axes of size 1.
     """
     own = index[len(index) - len(shape) :]
     return tuple(0 if size == 1 else i for size, i in zip(shape, own, strict=True))
 
 
 def inside(index: Size, start: Size, end: Size) -> list[Guard]:
-    """start <= index < end."""
+    """Return the guards start <= index < end."""
     return [at_least(index, start), below(index, end)]
 
 
 def sum_over(g: Algebra, sizes: Sizes, body: Callable[..., Any]) -> Any:
-    """sum over all 0 <= k_d < sizes[d] of body(k_1, k_2, ...)."""
+    """Return the sum of body(k_1, k_2, ...) over all 0 <= k_d < sizes[d]."""
     if not sizes:
         return body()
     return g.summation(sizes[0], lambda k: sum_over(g, sizes[1:], lambda *rest: body(k, *rest)))

@@ -1,4 +1,4 @@
-"""Operators that work element by element; operands broadcast."""
+"""Elementwise operators on operands that broadcast."""
 
 from __future__ import annotations
 

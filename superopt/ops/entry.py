@@ -1,4 +1,4 @@
-"""Making and registering the entries of operators.
+"""Construction and registration of operator entries.
 
     @operator("Neg", 1, 1, dtype=signed)
     def _neg(g, xs, attrs, shape, i):
@@ -6,7 +6,7 @@
 
     composite("Mish", 1, 1, "", "Mish(x) = Mul(x, Tanh(Softplus(x)))", dtype=floats)
 
-Every module of `superopt.ops` is imported with the package, so an entry anywhere in it is registered.
+The package imports all of its modules, so an entry in any module of `superopt.ops` is registered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def operator(
 
 
 def composite(name: str, least: int, most: int, attrs: str, *equations: str, **facts: Any) -> None:
-    """Register a composite operator. The arguments are those of `entry`, and equations (`superopt.ops.equation`)."""
+    """Register a composite operator by equations (`superopt.ops.equation`). Other arguments are those of `entry`."""
     register([entry(name, least, most, attrs, equations=equations, **facts)])
 
 
@@ -62,9 +62,8 @@ def entry(
 ) -> Operator:
     """Return the entry of an operator with `least` to `most` inputs (None: any number).
 
-    `attrs` lists attribute names, as `name=value` where ONNX has a default that does not depend on the rank. Without
-    `shape` the operator works element by element on operands that broadcast. The other arguments are fields of
-    `Operator`.
+    `attrs` lists attribute names, as `name=value` if ONNX has a default that does not depend on the rank. Without
+    `shape` the operator is elementwise and its operands broadcast. The other arguments are fields of `Operator`.
     """
     names: list[str] = []
     defaults: dict[str, Attr] = {}

@@ -1,19 +1,20 @@
-"""Composite operators: equations in the notation of rules, and the unfolding of a term by them.
+"""Equations of composite operators, in the notation of rules, and the unfolding of terms by them.
 
     HardSwish(x) = Mul(x, HardSigmoid[alpha=1/6, beta=0.5](x))
     LayerNormalization(x, scale, bias) = Add(LayerNormalization[axis=axis, epsilon=epsilon](x, scale), bias)
 
-The left side names the operands. An attribute that it shows must have that value; operands that it leaves out must be
-absent. The first equation of an operator that fits is the one that counts. The right side is a term of other operators,
-or of the same operator with fewer operands or simpler attributes. It has more than the notation of rules:
+The left side names the operands. An attribute written there must have the written value, and an operand left out there
+must be absent. The first equation that fits is used. The right side is a term of other operators, or of the same
+operator with fewer operands or simpler attributes. It extends the notation of rules:
 
-- attributes are known by their names, in attributes (`axis=axis`) and as scalar operands (`Mul(alpha, x)`);
-- a number is a scalar operand, with exactly the value that is written: `2`, `1/6`, `0.044715`, `pi`;
-- `x.rank` is the number of axes of an operand; sizes (`x.shape[0]`) may also be scalar operands;
-- `range(a, b)` is a list of axes or a part of one: a, a + 1, ..., b - 1; `x.shape[2:]` is a part of a list of sizes;
-- `where y = ..., z = ...` at the end names parts.
+- an attribute's name stands for its value, in attributes (`axis=axis`) and as a scalar operand (`Mul(alpha, x)`);
+- a number is a scalar operand with exactly the written value: `2`, `1/6`, `0.044715`, `pi`;
+- `x.rank` is the number of axes of an operand; a size (`x.shape[0]`) may be a scalar operand;
+- in a list, `range(a, b)` stands for a, a + 1, ..., b - 1, and `x.shape[2:]` for the sizes of x from axis 2 on;
+- `where y = ..., z = ...` at the end defines names used in the term.
 
-The attribute `axis` counts from the end in the right side (-1 is the last axis), even where the term's does not.
+In the right side the attribute `axis` counts from the end (-1 is the last axis), even if the term's counts from the
+front.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _NUMBER = "a number of an equation"  # the operator of a scalar constant in the 
 
 @dataclass(frozen=True)
 class _Range:
-    """The integers from `start` to `stop` - 1, in place of an item of a list."""
+    """A list item that stands for the integers from `start` to `stop` - 1."""
 
     start: Size
     stop: Size
@@ -48,7 +49,7 @@ class _Range:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """The sizes of an operand from axis `start` on, in place of an item of a list."""
+    """A list item that stands for the sizes of an operand from axis `start` on."""
 
     name: str
     start: int
@@ -56,7 +57,7 @@ class _Sizes:
 
 @dataclass(frozen=True)
 class Equation:
-    """`operator[attrs](operands) = right`; an operand that is None is absent."""
+    """The equation `operator[attrs](operands) = right`; an operand that is None is absent."""
 
     attrs: Mapping[str, Attr]
     operands: tuple[str | None, ...]
@@ -65,7 +66,7 @@ class Equation:
     def fits(self, attrs: Mapping[str, Attr], inputs: tuple[Term | None, ...]) -> bool:
         """Return True if the equation defines the operator at these attributes and inputs.
 
-        Raises NoSemantics where that depends on the value of a symbolic attribute.
+        Raises NoSemantics if that depends on the value of a symbolic attribute.
         """
         if any(x is not None and name is None for name, x in zip(self.operands, inputs, strict=False)):
             return False
@@ -103,7 +104,7 @@ class _EquationReader(Reader):
         return Equation(attrs, operands, right)
 
     def term(self) -> Term:
-        """A term; a number, a size, or the name of an attribute is a scalar constant."""
+        """Read a term. A number, a size or the name of an attribute is a scalar constant."""
         if self.kind() in ("int", "float"):
             return Term.of(_NUMBER, (), {"value": self._number()})
         if self.peek(1) == "." and self.peek(2) in self.properties:
@@ -111,7 +112,7 @@ class _EquationReader(Reader):
         if self.peek() in self._numbers and self.peek(1) not in ("[", "("):
             return Term.of(_NUMBER, (), {"value": AttrVar(self.take())})
         term = super().term()
-        while self.peek() == "." and self.kind(1) == "int":  # of a part that `where` names
+        while self.peek() == "." and self.kind(1) == "int":  # output of a name that `where` defines
             self.take(".")
             term = term.out(int(self.take()))
         return term
@@ -145,7 +146,7 @@ class _EquationReader(Reader):
         return _Sizes(name, int(start))
 
     def _number(self) -> Any:
-        """A number, exactly; `1/6` is one."""
+        """Read a number or a fraction such as `1/6`, exactly."""
         value = Fraction(self.take())
         if self.peek() == "/":
             self.take()
@@ -155,7 +156,7 @@ class _EquationReader(Reader):
 
 @lru_cache(maxsize=1 << 9)
 def equations_of(name: str) -> tuple[Equation, ...]:
-    """The equations of a composite operator, in the order in which they are tried. Raises NotationError."""
+    """Return the equations of a composite operator, in the order in which they are tried. Raises NotationError."""
     operator = OPERATORS[name]
     found = []
     for text in operator.equations:
@@ -169,9 +170,9 @@ def equations_of(name: str) -> tuple[Equation, ...]:
 
 @lru_cache(maxsize=1 << 12)
 def unfold(term: Term) -> Term:
-    """The right side of the equation of a typed composite term, over the same inputs.
+    """Unfold a typed composite term: return the right side of its equation, over the same inputs.
 
-    Its operators may be composite too. Raises NoSemantics where no equation fits.
+    The operators of the result may be composite too. Raises NoSemantics if no equation fits.
     """
     attrs = dict(term.attrs)
     for equation in equations_of(term.op):
@@ -184,7 +185,7 @@ def unfold(term: Term) -> Term:
 
 
 def _filled(equation: Equation, attrs: Mapping[str, Attr], term: Term) -> Term:
-    """The right side with operands, attributes, ranks and sizes filled in, every term typed."""
+    """Return the right side as typed terms, with operands, attributes, ranks and sizes filled in."""
     if term.type is None:
         raise NoSemantics(f"{term.op} of unknown shape")
     dtype = term.type.dtype
@@ -202,7 +203,7 @@ def _filled(equation: Equation, attrs: Mapping[str, Attr], term: Term) -> Term:
         if pattern.op == "Var":
             return operands[str(pattern.attr("name"))]
         own = {name: _value(value, env) for name, value in pattern.attrs}
-        if pattern.op == _NUMBER:  # whatever the element type can hold: nothing is stored in it
+        if pattern.op == _NUMBER:  # even if the element type lacks the value: it is never stored
             number: dict[str, Attr] = {"shape": (), "value": _as_float(own["value"])}
             return Term.of("ConstantOfShape", (), number, (TensorType(dtype, ()),))
         return make(pattern.op, below, own, dtype)
@@ -211,7 +212,7 @@ def _filled(equation: Equation, attrs: Mapping[str, Attr], term: Term) -> Term:
 
 
 def _value(value: Any, env: Mapping[str, Attr]) -> Attr:
-    """An attribute of the right side at an operator's attributes, ranks and sizes. Raises IllTyped where one lacks."""
+    """Evaluate an attribute of the right side from the term's attributes, ranks and sizes. Raises IllTyped."""
     if isinstance(value, tuple):
         items: list[Attr] = []
         for item in value:
@@ -237,7 +238,7 @@ def _value(value: Any, env: Mapping[str, Attr]) -> Attr:
 
 
 def _as_float(value: Any) -> Attr:
-    """Return a number as a float if that is exact: equal attributes are one term, which has the float elsewhere."""
+    """Return a number as a float if that is exact: other terms hold floats, and equal terms must be one term."""
     exact = isinstance(value, (int, Fraction)) and float(value) == value
     result: Attr = float(value) if exact else value
     return result

@@ -1,4 +1,4 @@
-"""Operators that move, cut and join data."""
+"""Layout operators: concatenate, split, slice, transpose, pad, and add or remove axes."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def _transpose_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Nee
 
 @operator("Transpose", 1, 1, "perm", shape=_transpose_type)
 def _transpose(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """Output axis d is input axis perm[d]."""
+    """x with input axis perm[d] as output axis d."""
     own = list(i)
     for d, p in enumerate(attrs["perm"]):
         own[p] = i[d]
@@ -120,7 +120,7 @@ def _pad(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: S
     x, value, pads = xs[0], attrs["value"], attrs["pads"]
     begins, ends = pads[: len(i)], pads[len(i) :]
     own = tuple(j - begin for j, begin in zip(i, begins, strict=True))
-    # Where an axis is not padded, every index of the output is inside.
+    # Along an axis without padding every output index is inside.
     padded = [d for d, pair in enumerate(zip(begins, ends, strict=True)) if pair != (0, 0)]
     conditions = [guard for d in padded for guard in inside(own[d], 0, x.shape[d])]
     return g.piecewise([(conditions, lambda: x.at(*own))], number(g, value))
@@ -137,7 +137,7 @@ def _unsqueeze_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Nee
 
 @operator("Unsqueeze", 1, 1, "axes", shape=_unsqueeze_type)
 def _unsqueeze(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """The new axes' indices are dropped."""
+    """x at the index without the entries of the new axes."""
     new = {axis % len(shape) for axis in attrs["axes"]}
     return xs[0].at(*(j for d, j in enumerate(i) if d not in new))
 
@@ -152,6 +152,6 @@ def _squeeze_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need)
 
 @operator("Squeeze", 1, 1, "axes", shape=_squeeze_type)
 def _squeeze(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """The removed axes are read at 0."""
+    """x at the index with 0 inserted for each removed axis."""
     removed, rest = {axis % len(xs[0].shape) for axis in attrs["axes"]}, iter(i)
     return xs[0].at(*(0 if d in removed else next(rest) for d in range(len(xs[0].shape))))

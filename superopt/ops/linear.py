@@ -87,10 +87,10 @@ def _einsum_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) 
 
 @operator("Einsum", 1, None, "equation", shape=_einsum_type, dtype=numbers)
 def _einsum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """The sum, over the letters that the output lacks, of the product of the operands (Einsum-12).
+    """The product of the operands, summed over the letters that the output lacks (Einsum-12).
 
-    Each letter stands for one index: "ab,bc->ac" is sum_b x0[a, b] * x1[b, c]; a letter that an operand has twice
-    reads its diagonal.
+    Each letter stands for one index: "ab,bc->ac" is sum_b x0[a, b] * x1[b, c]; a letter twice in
+    one operand selects its diagonal.
     """
     left, _, right = attrs["equation"].partition("->")
     operands = left.split(",")

@@ -17,14 +17,14 @@ __all__ = ["CASTABLE"]
 
 
 def _truths(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """Truth values to a truth value."""
+    """The type rule of operators from truth values to a truth value."""
     if same(dtypes, attrs, "bool") != "bool":
         raise IllTyped("a truth value is needed")
     return "bool"
 
 
 def _selected(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """A truth value, and two inputs of the type of the output."""
+    """The type rule of Where: a truth value, and two inputs of the output's type."""
     _truths(dtypes[:1], attrs, default)
     return same(dtypes[1:], attrs, default)
 
@@ -62,14 +62,14 @@ def _xor(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: S
 
 
 def _compared(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """Numbers or truth values of one type to a truth value; texts are not modelled."""
+    """The type rule of comparisons: two numbers or truth values of one type to a truth value; strings are refused."""
     if "string" in dtypes:
         raise IllTyped("comparison of texts")
     return boolean(dtypes, attrs, default)
 
 
 def _comparison(relation: str, mirrored: bool = False) -> Definition:
-    """1 where a - b (mirrored: b - a) has the relation to 0, else 0.
+    """Return the definition: 1 if a - b (mirrored: b - a) has the relation to 0, else 0.
 
     Equal-19, Less-13, LessOrEqual-16, Greater-13, GreaterOrEqual-16.
     """
@@ -86,7 +86,7 @@ operator("Less", 2, 2, dtype=_compared)(_comparison(">", mirrored=True))
 operator("LessOrEqual", 2, 2, dtype=_compared)(_comparison(">=", mirrored=True))
 operator("Greater", 2, 2, dtype=_compared)(_comparison(">"))
 operator("GreaterOrEqual", 2, 2, dtype=_compared)(_comparison(">="))
-# Element types that Cast is modelled between.
+# Element types between which Cast is defined here.
 CASTABLE = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float double".split()  # noqa: SIM905
 )
@@ -99,7 +99,7 @@ def _cast_type(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: 
     return str(attrs["to"])
 
 
-# Bits of a magnitude that the type holds exactly: an integer's, or those of a float's significand.
+# Bits of the magnitudes that a type holds exactly: of an integer, or of a float's significand.
 _BITS = {
     "int8": 7, "int16": 15, "int32": 31, "int64": 63,
     "uint8": 8, "uint16": 16, "uint32": 32, "uint64": 64,
@@ -109,7 +109,7 @@ _BITS = {
 
 @operator("Cast", 1, 1, "to", dtype=_cast_type)
 def _cast(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x in another element type. To bool: 1 where x is not 0. From real to integer: rounded towards zero. A value that
+    """x in another element type. To bool: 1 if x is not 0. From real to integer: rounded towards zero. A value that
     the new type lacks is rounded (floats) or reduced modulo the type's range (integers). Cast-28.
 
     A real outside the range of an integer type has no defined result.

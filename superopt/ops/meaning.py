@@ -1,6 +1,6 @@
-"""Reading terms in an algebra: the scalar at an index of a term, from the definitions of its operators.
+"""Evaluation of terms in an algebra: the scalar at an index of a term, from the definitions of its operators.
 
-A composite operator means what its unfolding means (`superopt.ops.equation`).
+A composite operator has the meaning of its unfolding (`superopt.ops.equation`).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ __all__ = ["Meaning", "NoSemantics"]
 
 
 class Meaning:
-    """Scalars of typed terms in one algebra, each (term, index) computed once."""
+    """Computes scalars of typed terms in one algebra, once for each (term, index)."""
 
     def __init__(self, algebra: Algebra) -> None:
         self.algebra = algebra
         self._known: dict[tuple[Term, Sizes], Any] = {}
 
     def scalar(self, term: Term, index: Sizes) -> Any:
-        """The scalar of `term` at `index` (one entry an axis). Raises NoSemantics."""
+        """Return the scalar of `term` at `index` (one entry for each axis). Raises NoSemantics."""
         key = (term, index)
         if key not in self._known:
             self._known[key] = self._define(term, index)

@@ -1,7 +1,7 @@
-"""The reading of a definition as data movement: does an output element equal one of the given elements?
+"""Data movement: decide from an operator's definition if its output elements are unchanged input elements.
 
-This reading is part of the kernel. It decides that an integer result needs no reduction to its element type (the
-element was in that range before), and that an operator rounds nothing.
+The kernel depends on this analysis in two places. A moved integer is in the range of its element type already, so the
+result needs no wrapping. An operator that only moves data does not round.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def movement(
 ) -> Movement:
     """Return the origin of the elements of the operator's (first) output, which has this shape.
 
-    Composite operators compute: a runtime may evaluate them in another way than by their equations.
+    A composite operator counts as COMPUTED: a runtime may evaluate it in another way than by its equations.
     """
     if operator.meaning is None:
         return Movement.COMPUTED
@@ -44,18 +44,18 @@ def movement(
 
 
 def wraps(operator: Operator, operands: Sequence[Operand | None], attrs: Mapping[str, Any], shape: Sizes) -> bool:
-    """Return True if an integer result may leave the range of its type, and wraps around.
+    """Return True if an integer result may leave the range of its type and must be wrapped.
 
-    A computed one may: definitions are formulas over all integers.
+    A computed result may leave it, because definitions are formulas over all integers.
     """
     given = (Movement.MOVED, Movement.CHOSEN)
     return not operator.in_range and movement(operator, operands, attrs, shape) not in given
 
 
 def only_moves(term: Term) -> bool:
-    """Return True if each output element of the typed operator is an element of an operand, or a number, unchanged.
+    """Return True if each output element of the typed operator is an unchanged element of an operand, or a number.
 
-    A change of the element type is none: what is computed with the element afterwards rounds otherwise.
+    A change of the element type is no movement: later operations round differently.
     """
     result = term.types[0]
     if term.op not in OPERATORS or result is None or result.shape is None:
@@ -77,9 +77,9 @@ def _nowhere(*index: Size) -> Any:
     raise AssertionError("an operand of which only the shape is asked for")
 
 
-# Any index of an axis.
+# A symbol for an arbitrary index.
 _PLACE = symbol("i!")
-# A fraction is a known number, of which negation gives another one.
+# The origin of a scalar. A known number is kept as a Fraction, because its negation is a known number too.
 _Scalar: TypeAlias = Movement | Fraction
 
 
@@ -96,7 +96,10 @@ def _negated(scalar: _Scalar) -> _Scalar:
 
 
 def _one_of(scalars: Iterable[_Scalar]) -> _Scalar:
-    """One of these scalars, chosen by value: min(x, 1) is -max(-x, -1), so numbers go with either sign."""
+    """Return the origin of one of these scalars, chosen by value.
+
+    Known numbers are compatible with either sign, because min(x, 1) is -max(-x, -1).
+    """
     kinds = {scalar for scalar in scalars if not isinstance(scalar, Fraction)}
     if kinds <= {Movement.MOVED, Movement.CHOSEN}:
         return Movement.CHOSEN
@@ -104,7 +107,7 @@ def _one_of(scalars: Iterable[_Scalar]) -> _Scalar:
 
 
 class _Origins:
-    """Scalars as their origins. Arithmetic is COMPUTED, except the product with -1."""
+    """The algebra of origins. Arithmetic is COMPUTED, except the product with -1."""
 
     def constant(self, value: Fraction) -> _Scalar:
         return value
@@ -128,7 +131,7 @@ class _Origins:
         return _negated(right) if left == Fraction(-1) else Movement.COMPUTED
 
     def apply(self, function: str, *arguments: _Scalar) -> _Scalar:
-        """`to_int8` and the like give elements of that type."""
+        """Return CHOSEN for casts such as `to_int8`, whose results are in range, else COMPUTED."""
         return Movement.CHOSEN if function.startswith(("to_", "from_real_to_")) else Movement.COMPUTED
 
     def choose(self, relation: str, value: _Scalar, yes: _Scalar, no: _Scalar) -> _Scalar:
@@ -152,6 +155,6 @@ class _Origins:
         return Movement.COMPUTED
 
     def piecewise(self, pieces: Sequence[Piece], otherwise: _Scalar | None) -> _Scalar:
-        """Conditions are on the index alone, so the scalar is moved where each piece is."""
+        """Return MOVED if every piece is: the conditions depend on the index alone."""
         parts = [body() for _, body in pieces] + ([] if otherwise is None else [otherwise])
         return Movement.MOVED if all(_kind(part) is Movement.MOVED for part in parts) else _one_of(parts)

@@ -1,4 +1,4 @@
-"""Normalisation."""
+"""Normalization operators and softmax."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _by_channel(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need, l
 
 
 def _channel_axis(vector: str) -> str:
-    """A vector with one entry for each channel, along axis 1 of x."""
+    """Return the term for a vector with one entry for each channel, placed along axis 1 of x."""
     return f"Unsqueeze[axes=range(1, x.rank - 1)]({vector})"
 
 
@@ -64,7 +64,7 @@ composite(
 
 
 def _from_axis(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """Scale and bias broadcast to x, never x to them."""
+    """The shape rule: scale and bias broadcast to x, never x to them."""
     x, *params = shapes
     axis_in(attrs["axis"], len(x))
     for shape in params:
@@ -105,7 +105,7 @@ def _lp_normalization(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: N
     return _along_axis(shapes, attrs, need)
 
 
-# The operator's page has 0 where the norm is 0.
+# The operator's page defines the result as 0 if the norm is 0.
 composite(
     "LpNormalization", 1, 1, "axis=-1 p=2",
     "LpNormalization[p=1](x) = Where(Equal(n, 0), 0, Div(x, n)) where n = ReduceL1[axes=[axis]](x)",

@@ -1,6 +1,6 @@
-"""Pooling.
+"""Pooling operators.
 
-`ceil_mode` is not an attribute here: more padding at the end gives the same windows, and that is the canonical form.
+`ceil_mode` is not an attribute here: in canonical form, more padding at the end gives the same windows.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def _pool(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tupl
     for d, size in enumerate(x[2:]):
         begin, end = pads[d], pads[spatial + d]
         if (begin, end) != (0, 0):
-            # No window may lie in the padding alone: it has no largest element and no average. ONNX Runtime refuses
-            # pads that are not below the kernel's size, and with those a window can only step over all of x.
+            # No window may lie in the padding alone: it would have no largest element and no average. Pads are below
+            # the kernel's size (ONNX Runtime refuses others), so only a dilated window can step over all of x.
             for pad in (begin, end):
                 need_at_most(need, 0, pad)
                 need_at_most(need, pad, kernel[d] - 1)
@@ -41,7 +41,7 @@ def _pool(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tupl
 
 
 class _Windows:
-    """The windows of a pooling: position k of window p is x[s*p + d*k - pad] along each axis."""
+    """The windows of a pooling operator: position k of window p is x[s*p + d*k - pad] along each axis."""
 
     def __init__(self, x: Any, attrs: Mapping[str, Any], place: Sizes) -> None:
         self._sizes, self._attrs, self._place = x.shape[2:], attrs, place
@@ -57,7 +57,7 @@ class _Windows:
         return tuple(p * s + k * d - pad for p, k, s, d, pad in parts)
 
     def bounds(self, window: Sizes) -> list[Guard]:
-        """Return the conditions for the place to be in x. Along an axis without padding there are none."""
+        """Return the conditions for a position of the window to be in x: none along an axis without padding."""
         pads, spatial = self._attrs["pads"], len(self._sizes)
         padded = [(pads[d], pads[spatial + d]) != (0, 0) for d in range(spatial)]
         places = zip(self.source(window), self._sizes, padded, strict=True)
@@ -66,7 +66,7 @@ class _Windows:
 
 @operator("MaxPool", 1, 1, "dilations kernel_shape pads strides", shape=_pool, dtype=numbers)
 def _max_pool(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """max over the window's positions in x (MaxPool since 12; the padding takes no part)."""
+    """max over the window's positions in x (MaxPool since 12; padding is ignored)."""
     (x,), windows = xs, _Windows(xs[0], attrs, i[2:])
     return g.supremum(
         tuple(attrs["kernel_shape"]),
@@ -77,9 +77,9 @@ def _max_pool(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes,
 
 @operator("AveragePool", 1, 1, "count_include_pad=0 dilations kernel_shape pads strides", shape=_pool, dtype=floats)
 def _average_pool(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """(sum over the window of x, taken as 0 outside its bounds) / n (AveragePool since 19).
+    """(sum over the window of x, with x = 0 outside its bounds) / n (AveragePool since 19).
 
-    n is the number of positions in the window; without `count_include_pad`, of those in x.
+    n is the number of positions in the window; without `count_include_pad`, the number of those inside x.
     """
     (x,), windows, kernel = xs, _Windows(xs[0], attrs, i[2:]), tuple(attrs["kernel_shape"])
     zero, one = g.constant(Fraction(0)), g.constant(Fraction(1))

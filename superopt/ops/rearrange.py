@@ -1,9 +1,9 @@
-"""Operators that give the same elements another shape or place.
+"""Operators that rearrange elements: reshape, expand, tile, and move between channels and space.
 
-Reshape keeps the shape that the file gives, 0 (the input's size) and -1 (what is left) included, so that one term
-serves every size. A symbolic size in it is a size: it is at least 1, never one of these two marks.
+Reshape keeps the shape of the file, including the marks 0 (the input's size) and -1 (the remaining size), so that one
+term serves every size. A symbolic size in it is at least 1, never one of the marks.
 
-Each reads one element of the input; a definition says at which index. Sources: the operators' pages of the
+Each output element is one element of the input; a definition gives its index. Sources: the operators' pages of the
 ONNX specification, Reshape-14, Flatten-13, Expand-13, Tile-13, DepthToSpace-13, SpaceToDepth-13.
 """
 
@@ -52,7 +52,7 @@ def _reshape_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need)
         result.append(size)
     if inferred is not None:
         for size in result:
-            need_at_most(need, 1, size)  # nothing says what a size beside 0 is
+            need_at_most(need, 1, size)  # beside a size 0 the inferred size is not determined
         result[inferred] = _left(x, result)
     need_equal(need, math.prod(result), math.prod(x))
     return (tuple(result),)
@@ -63,10 +63,10 @@ def _remainder(value: Size, divisor: Size) -> Size:
 
 
 class _Axes:
-    """A shape whose axes are split into digits from the end: the sizes that remain, and the index along them.
+    """A shape whose axes are split into digits from the end: the remaining sizes, and the index along them.
 
-    `values`: of an index that is taken apart, what its open digits are worth; of one that is put together, the sum
-    so far. `open`: axes that are not used up, in order.
+    `values`: the part of each index that `take` has not used yet, or that `put` has assembled so far. `open`: the axes
+    with digits left, in order.
     """
 
     def __init__(self, shape: Sizes, index: Sizes | None = None) -> None:
@@ -110,8 +110,11 @@ def _common(size: Size, other: Size) -> Size | None:
 
 
 def _group(x: _Axes, y: _Axes) -> tuple[list[int], list[int]]:
-    """Return the fewest open axes, from the end of both shapes, with equal products, or with equal products of the axes
-    before them (the whole products are equal). These are all axes at most."""
+    """Return the shortest ends of the open axes of both shapes that have equal numbers of elements.
+
+    The numbers count as equal if the products of the axes are, or the products of the axes before them: the whole
+    products are equal. The result may be all axes.
+    """
     ends = itertools.product(range(len(x.open) + 1), range(len(y.open) + 1))
     for m, n in sorted(ends, key=sum, reverse=True)[1:]:
         if x.product(x.open[m:]) == y.product(y.open[n:]) or x.product(x.open[:m]) == y.product(y.open[:n]):
@@ -120,14 +123,13 @@ def _group(x: _Axes, y: _Axes) -> tuple[list[int], list[int]]:
 
 
 def reshaped(x_shape: Sizes, y_shape: Sizes, index: Sizes) -> Sizes:
-    """The index into x of the element that reshape(x, y_shape) has at `index`: the one of equal row-major offset.
+    """Return the index into x of the element of reshape(x, y_shape) at `index`: both have the same row-major offset.
 
-    The sizes of both shapes are refined, from the last axis on, to digits that they have in common; (a*b, c) and
-    (a, b*c) have the digits a, b, c. An index of y is taken apart into its digits, an index of x is put together from
-    the same digits, so the offset never has to be written down. Where no common digit is to be seen, as from (2, 6)
-    to (3, 4), the axes up to the next common boundary go by the offset.
+    Both shapes are split, from the last axis on, into common digits: (a*b, c) and (a, b*c) have the digits a, b, c. An
+    index of y is split into its digits, and an index of x is assembled from the same digits, so no offset is needed. If
+    no common digit is found, as from (2, 6) to (3, 4), the axes up to the next common boundary use the offset.
 
-    That both have the same number of elements is for typing to see to; symbolic sizes are at least 1.
+    Typing ensures that both shapes have the same number of elements. Symbolic sizes are at least 1.
     """
     if 0 in x_shape or 0 in y_shape:
         return (0,) * len(x_shape)  # there are no elements
@@ -173,7 +175,7 @@ def _expand_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) 
 
 @operator("Expand", 1, 1, "shape", shape=_expand_type)
 def _expand(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x broadcast to the output's shape, which is that of x and of the attribute broadcast together."""
+    """x broadcast to the output's shape: the shape of x and the attribute, broadcast together."""
     return broadcast(xs[0], i)
 
 

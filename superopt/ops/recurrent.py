@@ -1,8 +1,9 @@
-"""Recurrent layers: in canonical form one direction, forward, with the default activations and all initial states.
+"""Recurrent layers. The canonical form has one direction, forward, the default activations and all initial states.
 
-X [steps, batch, input], W [1, gates hidden, input], R [1, gates hidden, hidden], B [1, 2 gates hidden] (may be absent)
-and the states, initial_h and the like, [1, batch, hidden]; Y [steps, 1, batch, hidden], and the last states [1, batch,
-hidden]. The lengths of sequences, which ONNX has before initial_h, are left out: all are as long as X.
+Operands: X [steps, batch, input], W [1, gates * hidden, input], R [1, gates * hidden, hidden], the optional B [1, 2 *
+gates * hidden], and the initial states (initial_h, and initial_c for LSTM), each [1, batch, hidden]. Outputs: Y [steps,
+1, batch, hidden] and the last states, each [1, batch, hidden]. ONNX's operand `sequence_lens` is left out: all
+sequences are as long as X.
 
 Source: the pages of GRU and LSTM in the ONNX specification, with the default activations and no peepholes.
 """
@@ -26,14 +27,14 @@ __all__ = ["RECURRENT", "Recurrent"]
 
 @dataclass(frozen=True)
 class Recurrent:
-    """The form of a recurrent operator: its number of gates, which have rows in W, R and B, and its states.
+    """The form of a recurrent operator: its number of gates and its states. Each gate has rows in W, R and B.
 
-    The states go from step to step. They are the operands after B and the outputs after Y, in the same order.
+    States are passed from step to step. They are the operands after B and the outputs after Y, in the same order.
     """
 
     gates: int
     states: tuple[str, ...]
-    attrs: str = ""  # of which each is 0 or 1
+    attrs: str = ""  # each of them is 0 or 1
 
     @property
     def places(self) -> range:
@@ -77,13 +78,14 @@ def _recurrent(name: str) -> Callable[[Definition], Definition]:
     )  # fmt: skip
 
 
-_State: TypeAlias = Callable[[int, Size, Size], Any]  # of a step, at a place in the batch and one in the state
+_State: TypeAlias = Callable[[int, Size, Size], Any]  # (step, index in the batch, index in the state) -> scalar
 
 
 @dataclass(frozen=True)
 class _Layer:
-    """X, W, R, B and the initial states; `gates` in the order of their rows in W, R and B. With H the hidden size, G
-    the number of gates, and k that of a gate:
+    """The operands of a recurrent layer, and the names of its gates in the order of their rows in W, R and B.
+
+    With H the hidden size, G the number of gates, and k the position of a gate:
 
         read(k, t)[b, j] = sum_n X[t, b, n] W[0, k H + j, n] + B[0, k H + j]
         kept(k, s)[b, j] = sum_m s[b, m] R[0, k H + j, m] + B[0, (G + k) H + j]
@@ -99,13 +101,13 @@ class _Layer:
         return size
 
     def read(self, gate: str, t: int, batch: Size, j: Size) -> Any:
-        """Return what the input of a step adds to a gate."""
+        """Return the contribution of a step's input to a gate."""
         (x, w, *_), row = self.operands, self._row(gate, j)
         total = self.g.summation(w.shape[2], lambda n: self.g.multiply(x.at(t, batch, n), w.at(0, row, n)))
         return self._biased(total, row)
 
     def kept(self, gate: str, state: Callable[[Size], Any], j: Size) -> Any:
-        """Return what a state adds to a gate."""
+        """Return the contribution of a state to a gate."""
         r, row = self.operands[2], self._row(gate, j)
         total = self.g.summation(self.hidden, lambda m: self.g.multiply(state(m), r.at(0, row, m)))
         return self._biased(total, self.hidden * len(self.gates) + row)
@@ -118,7 +120,7 @@ class _Layer:
         return total if b is None else self.g.add(total, b.at(0, row))
 
     def output(self, states: Sequence[_State], attrs: Mapping[str, Any], i: Sizes) -> Any:
-        """Y = h(0), h(1), ..., or the last of a state (the output's number comes as attribute `index`)."""
+        """Return an element of Y = h(0), h(1), ..., or of a last state. Attribute `index` is the output's number."""
         steps = self.operands[0].shape[0]
         if not isinstance(steps, int):
             raise NoSemantics("a recurrent operator of any number of steps")

@@ -21,7 +21,7 @@ def _reduced(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> t
 
 
 def _named(xs: list[Any], attrs: Mapping[str, Any], i: Sizes) -> tuple[Sizes, Callable[..., Any]]:
-    """The sizes of the named axes, and x at output index i as a function of the indices along those axes."""
+    """Return the sizes of the named axes, and x at output index i as a function of the indices along those axes."""
     x = xs[0]
     axes, keep = {axis % len(x.shape) for axis in attrs["axes"]}, attrs["keepdims"]
     rest = iter(j for d, j in enumerate(i) if not (keep and d in axes))
@@ -53,7 +53,7 @@ def _reduce_prod(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Siz
 
 
 def _reduced_some(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """The shape rule of reductions without a value over no elements, such as the maximum."""
+    """The shape rule of reductions that need at least one element, such as the maximum."""
     (x,) = shapes
     for axis in attrs["axes"]:
         need_at_most(need, 1, x[axis_in(axis, len(x))])
@@ -74,15 +74,15 @@ def _reduce_min(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Size
     return negative(g, g.supremum(sizes, lambda *k: [], lambda *k: negative(g, at(*k))))
 
 
-# Of integers ONNX does not say how a mean, a root or a logarithm is rounded.
+# Real numbers only: ONNX does not define the rounding of a mean, a root or a logarithm of integers.
 @operator("ReduceMean", 1, 1, "axes keepdims=1", shape=_reduced_some, dtype=floats)
 def _reduce_mean(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """(sum x) / n, of n elements."""
+    """(sum x) / n, for n elements."""
     return average(g, *_named(xs, attrs, i))
 
 
 def _composed(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """The shape rule of reductions that apply a function, too. Over no axis they are written as that function."""
+    """The shape rule of reductions that also apply a function. Over no axis, only the function is canonical."""
     if not attrs["axes"]:
         raise IllTyped("a composed reduction over no axis")
     return _reduced_some(shapes, attrs, need)

@@ -1,4 +1,4 @@
-"""Scalar functions, element by element."""
+"""Elementwise scalar functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _literal(g: Algebra, value: int) -> Any:
 
 @operator("Div", 2, 2, dtype=numbers, ieee="division")
 def _div(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """A / B; of integers, rounded towards zero. Div-14."""
+    """A / B; integers are rounded towards zero. Div-14."""
     left, right = (broadcast(x, i) for x in xs)
     return divide(g, left, right) if xs[0].real else g.apply("truncated_quotient", left, right)
 
@@ -29,7 +29,7 @@ _TRUTH_OR_TEXT = frozenset({"bool", "string"})
 
 
 def _power(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """The element type of the base, which is real; the exponent may have another type."""
+    """The type rule of Pow: the real type of the base; the exponent may have another type."""
     if dtypes[1] in _TRUTH_OR_TEXT:
         raise IllTyped(f"exponent of type {dtypes[1]}")
     return floats(dtypes[:1], attrs, default)
@@ -46,8 +46,8 @@ def _minimum(g: Algebra, parts: Sequence[Any]) -> Any:
     return negative(g, g.maximum([negative(g, part) for part in parts]))
 
 
-# Max and Min have no IEEE operation: of two zeros of different signs ONNX Runtime takes the one or the other,
-# depending on their place in the tensor.
+# Max and Min have no IEEE operation: for zeros of different signs ONNX Runtime returns either one, depending on their
+# place in the tensor.
 @operator("Min", 1, None, dtype=numbers, commutative=True)
 def _min(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """min(x0, x1, ...). Min-13."""
@@ -61,7 +61,7 @@ def _max(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: S
 
 
 def _prelu_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """The slope broadcasts to x, and x to nothing."""
+    """The shape rule of PRelu: the slope broadcasts to x, never x to the slope."""
     x, slope = shapes
     if len(slope) > len(x):
         raise IllTyped("PRelu's slope has more axes than its input")
@@ -94,7 +94,7 @@ def _sign(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
 
 @operator("Clip", 1, 1, "bound_high=inf bound_low=-inf", dtype=numbers)
 def _clip(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """min(bound_high, max(x, bound_low)), in this order; infinite bounds are none. Clip-13."""
+    """min(bound_high, max(x, bound_low)), in this order; an infinite bound is no bound. Clip-13."""
     x, low, high = xs[0].at(*i), attrs["bound_low"], attrs["bound_high"]
     if low != -math.inf:
         x = g.maximum([x, number(g, low)])
@@ -102,7 +102,7 @@ def _clip(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
 
 
 def _function(name: str) -> Definition:
-    """A function that stands for itself: Sqrt-13, Reciprocal-13, Exp-13, Log-13, Erf-13, Floor-13, Round-22."""
+    """The definition by one function: Sqrt-13, Reciprocal-13, Exp-13, Log-13, Erf-13, Floor-13, Round-22."""
     return lambda g, xs, attrs, shape, i: g.apply(name, xs[0].at(*i))
 
 
@@ -112,7 +112,7 @@ operator("Exp", 1, 1, dtype=floats)(_function("exp"))
 operator("Log", 1, 1, dtype=floats)(_function("log"))
 operator("Erf", 1, 1, dtype=floats)(_function("erf"))
 
-# Defaults are float32 numbers, which are written in full: 0.01, 0.2, and those of Selu.
+# Defaults are float32 numbers, written in full: those of 0.01, of 0.2, and of Selu's.
 composite("HardSwish", 1, 1, "", "HardSwish(x) = Mul(x, HardSigmoid[alpha=1/6, beta=0.5](x))", dtype=floats)
 composite("Softplus", 1, 1, "", "Softplus(x) = Log(Add(Exp(x), 1))", dtype=floats)
 composite("Mish", 1, 1, "", "Mish(x) = Mul(x, Tanh(Softplus(x)))", dtype=floats)
@@ -135,8 +135,8 @@ composite(
 )  # fmt: skip
 
 
-# Operators whose pieces meet at a condition on the values are primitive. As Where(Greater(x, a), y, z) they would be
-# choices by a truth value that is a choice itself: fewer equations of them are proven term by term.
+# Operators defined in pieces by a condition on the values are primitive. Written with Where and Greater, they would be
+# choices by a truth value that is a choice itself, and fewer of their equations could be proven term by term.
 @operator("Elu", 1, 1, "alpha=1.0", dtype=floats)
 def _elu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x for x >= 0, alpha * (exp(x) - 1) for x < 0. Elu-22."""

@@ -1,7 +1,7 @@
 """Operators that pick elements by position.
 
-Gather has constant indices, a number or a list of them; one that is below 0 counts from the end, and is so written
-only where the size is not known. Resize repeats each element `scales` times along the last axes.
+Gather has constant indices, a number or a list of numbers. A negative index counts from the end; the canonical form has
+one only if the size is not known. Resize repeats each element `scales` times along the last axes.
 
 Sources: the operators' pages of the ONNX specification, Gather-13, Trilu-14, Resize-19, CumSum-14.
 """
@@ -38,9 +38,9 @@ def _from_front(x: Operand, axis: int, place: Size) -> Size:
 
 @operator("Gather", 1, 1, "axis indices", shape=_gather_type)
 def _gather(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x[..., indices[p], ...] at position p of the axis, which a single index does away with.
+    """x[..., indices[p], ...] at position p of the axis; a single index removes the axis.
 
-    Indices in equal steps are read at first + p * step, others case by case.
+    Indices in equal steps become first + p * step, others a case for each position.
     """
     x, indices = xs[0], attrs["indices"]
     axis = attrs["axis"] % len(x.shape)

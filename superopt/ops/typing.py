@@ -1,8 +1,8 @@
 """Type rules that operators share.
 
-A shape rule gives the output shapes from the input shapes, for known and symbolic sizes alike; it reports what it needs
-of symbolic sizes to `need`. Sources are the operators' pages of the ONNX specification and, for `broadcast_shapes`, its
-page "Broadcasting in ONNX" (multidirectional).
+A shape rule computes the output shapes from the input shapes, for known and symbolic sizes alike. It reports the
+conditions on symbolic sizes to `need`. Sources are the operators' pages of the ONNX specification and, for
+`broadcast_shapes`, its page "Broadcasting in ONNX" (multidirectional).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def same(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """Return the one element type of all inputs, which is that of the outputs; without inputs the default."""
+    """Return the element type that all inputs share as that of the outputs; without inputs, the default."""
     known = {dtype for dtype in dtypes if dtype is not None}
     if len(known) > 1:
         raise IllTyped(f"element types {', '.join(sorted(known))} in one operator")
@@ -30,7 +30,7 @@ def same(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -
 
 
 def floats(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """`same`, for operators that take real numbers only."""
+    """Apply `same`, and require real numbers."""
     dtype = same(dtypes, attrs, default)
     if dtype not in FLOAT_DTYPES:
         raise IllTyped(f"element type {dtype} where a real one is needed")
@@ -38,7 +38,7 @@ def floats(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str)
 
 
 def numbers(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """`same`, for operators that take no truth values."""
+    """Apply `same`, and require numbers (no truth values or strings)."""
     dtype = same(dtypes, attrs, default)
     if dtype in ("bool", "string"):
         raise IllTyped(f"element type {dtype} where numbers are needed")
@@ -46,7 +46,7 @@ def numbers(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str
 
 
 def signed(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """`numbers`, for operators that take numbers of both signs."""
+    """Apply `numbers`, and require a type with negative numbers."""
     dtype = numbers(dtypes, attrs, default)
     if dtype.startswith("uint"):
         raise IllTyped(f"element type {dtype} where numbers of both signs are needed")
@@ -54,13 +54,13 @@ def signed(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str)
 
 
 def boolean(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """Inputs of one element type, a truth value as output."""
+    """Require inputs of one element type; the output is a truth value."""
     same(dtypes, attrs, default)
     return "bool"
 
 
 def need_equal(need: Need, left: Size, right: Size) -> None:
-    """left == right; raises IllTyped where both are known and differ."""
+    """Require left == right. Raises IllTyped if both are known and differ."""
     if left == right:
         return
     if isinstance(left, int) and isinstance(right, int):
@@ -69,7 +69,7 @@ def need_equal(need: Need, left: Size, right: Size) -> None:
 
 
 def need_at_most(need: Need, left: Size, right: Size) -> None:
-    """left <= right; raises IllTyped where both are known and it does not hold."""
+    """Require left <= right. Raises IllTyped if both are known and left > right."""
     if isinstance(left, int) and isinstance(right, int):
         if left > right:
             raise IllTyped(f"size {left} is over {right}")
@@ -78,9 +78,9 @@ def need_at_most(need: Need, left: Size, right: Size) -> None:
 
 
 def broadcast_shapes(shapes: Sequence[Sizes], need: Need = ignore) -> Sizes:
-    """Multidirectional broadcasting: aligned at the last axis; sizes are equal, or one of them is 1.
+    """Return the broadcast of the shapes, aligned at the last axis; sizes are equal, or one of them is 1.
 
-    A symbolic size is taken not to be broadcast: where two differ, `need` is told that they are equal.
+    A symbolic size is assumed not to be broadcast: if it differs from another size, `need` is told that they are equal.
     """
     result: list[Size] = []
     for back in range(1, max(map(len, shapes), default=0) + 1):
@@ -96,14 +96,14 @@ def broadcast_shapes(shapes: Sequence[Sizes], need: Need = ignore) -> Sizes:
 
 
 def axis_in(axis: int, rank: int) -> int:
-    """The axis counted from the front. Raises IllTyped outside [-rank, rank)."""
+    """Return the axis counted from the front. Raises IllTyped outside [-rank, rank)."""
     if not -rank <= axis < rank:
         raise IllTyped(f"axis {axis} outside rank {rank}")
     return axis % rank
 
 
 def distinct_axes(axes: Sequence[int], rank: int) -> set[int]:
-    """The axes counted from the front. Raises IllTyped where one is outside, or named twice."""
+    """Return the axes counted from the front. Raises IllTyped if one is out of range or named twice."""
     places = {axis_in(axis, rank) for axis in axes}
     if len(places) != len(axes):
         raise IllTyped(f"axes {list(axes)} name one twice")
@@ -111,5 +111,5 @@ def distinct_axes(axes: Sequence[int], rank: int) -> set[int]:
 
 
 def broadcast_all(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """The shape rule of operators that work element by element on broadcast inputs."""
+    """The shape rule of elementwise operators on broadcast inputs."""
     return (broadcast_shapes([shape for shape in shapes if shape is not None], need),)

@@ -1,4 +1,4 @@
-"""Certificates: proofs kept beside the rules, and what they depend on. They are a cache: no result rests on them."""
+"""Certificates: a cache of proofs, kept beside the rules with hashes of all that each proof depends on."""
 
 from verify.certificates.certificate import (
     Certificate,

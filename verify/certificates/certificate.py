@@ -1,8 +1,8 @@
-"""Certificates, and the book that answers from them.
+"""Certificates, and the book that takes verdicts from them.
 
 A certificate names its rule by id and by the hash of its line, and the kernel by `rule_kernel_hash`. The search
-relies on certificates that fit; what is written rests on proofs of the same run (`verify.proof_book.ProofBook`, which
-reads no certificates).
+relies on certificates that fit. A written result relies only on proofs of the same run
+(`verify.proof_book.ProofBook`, which reads no certificates).
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ __all__ = ["Certificate", "CertifiedBook", "line_hash", "load_certificates", "pr
 
 
 def line_hash(line: str) -> str:
-    """Hash of a rule's line as it stands in its file, signatures included."""
+    """Return the hash of a rule's line in its file, signatures included."""
     return hashlib.blake2b(line.encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The proofs of one rule, which is named by its id and by the hash of its line in a file."""
+    """The proofs of one rule. The rule is named by its id and by the hash of its line in a file."""
 
     rule: str
     text: str  # hash of the line
@@ -43,12 +43,12 @@ class Certificate:
 
     @staticmethod
     def of(rule: Rule, proofs: Iterable[tuple[Signature, Proved]], line: str | None = None) -> Certificate:
-        """The certificate of proofs that this kernel has made; `line` is the rule's, where it is not printed by us."""
+        """Return a certificate of proofs by this kernel; `line` is the rule's text if `show_rule` did not print it."""
         text = line_hash(show_rule(rule) if line is None else line)
         return Certificate(rule.id, text, rule_kernel_hash(rule), solver_version(), tuple(proofs))
 
     def misfit(self, rule: Rule, line: str) -> str | None:
-        """Why this does not certify `rule`, which stands in `line`; None where it does."""
+        """Return the reason why this does not certify `rule`, written as `line`; None if it does."""
         if not rule.signatures:
             return "no signature to be certified at"
         proven = tuple(signature for signature, _ in self.proofs)
@@ -57,7 +57,7 @@ class Certificate:
         return None if self.kernel == rule_kernel_hash(rule) else "certified by another kernel"
 
     def to_json(self) -> str:
-        """One line."""
+        """Return the certificate as one line of JSON."""
         head = {"rule": self.rule, "text": self.text, "kernel": self.kernel, "solver": self.solver}
         proofs = [
             {"signature": show_signature(signature), **proof_to_json(proved)} for signature, proved in self.proofs
@@ -66,14 +66,14 @@ class Certificate:
 
     @staticmethod
     def from_json(line: str) -> Certificate:
-        """Read `to_json` back. Raises ValueError, KeyError or TypeError where the line is not a certificate."""
+        """Read the output of `to_json`. Raises ValueError, KeyError or TypeError if the line is not a certificate."""
         data = json.loads(line)
         proofs = tuple((parse_signature(proof["signature"]), proof_from_json(proof)) for proof in data["proofs"])
         return Certificate(data["rule"], data["text"], data["kernel"], data["solver"], proofs)
 
 
 def proof_to_json(proved: Proved) -> dict[str, Any]:
-    """A proof as JSON data."""
+    """Return a proof as JSON data."""
     return {
         "conditions": [str(c) for c in proved.conditions],
         "guards": [str(c) for c in proved.guards],
@@ -86,7 +86,7 @@ def proof_to_json(proved: Proved) -> dict[str, Any]:
 
 
 def proof_from_json(proof: Mapping[str, Any]) -> Proved:
-    """Read `proof_to_json` back. Raises ValueError, KeyError or TypeError."""
+    """Read the output of `proof_to_json`. Raises ValueError, KeyError or TypeError."""
     if proof["numerics"] not in NUMERICS or not isinstance(proof["defined_left"], bool):
         raise ValueError(f"not a proof: {proof}")
     return Proved(
@@ -110,7 +110,7 @@ def _conditions(texts: Iterable[str]) -> tuple[Condition, ...]:
 
 
 def load_certificates(path: Path) -> list[Certificate]:
-    """The certificates of a JSON-lines file, whether they fit or not. Raises ValueError with the line's number."""
+    """Read all certificates of a JSON-lines file, also outdated ones. Raises ValueError with the line's number."""
     found = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
         try:
@@ -121,10 +121,10 @@ def load_certificates(path: Path) -> list[Certificate]:
 
 
 class CertifiedBook(Book):
-    """Verdicts of certificates, where there are some, else proofs of this run (`own`).
+    """A book that answers from certificates, and proves the rest in this run (`own`).
 
-    `certificates` maps a rule to its certificate: the reader has compared the rule's line with it
-    (`superopt.rulebook.loading`). A certificate that another kernel has made does not count.
+    `certificates` maps a rule to its certificate. The loader of the rules has checked that the certificate fits the
+    rule's line (`superopt.rulebook.loading`). A certificate by another kernel is ignored.
     """
 
     def __init__(
@@ -136,12 +136,12 @@ class CertifiedBook(Book):
         self._proofs: dict[Rule, Mapping[Signature, Proved]] = {}
 
     def certified(self, rule: Rule, signature: Signature) -> Proved | None:
-        """The proof that a certificate holds of the rule, or of the reversed equation where that is enough."""
+        """Return the certified proof of the rule, or of the reversed equation if it holds both ways, else None."""
         here = self._of(rule).get(signature)
         return both_ways(self._of(rule.reversed()).get(signature)) if here is None else here
 
     def verdict(self, rule: Rule, signature: Signature) -> Verdict:
-        """Return the verdict of a certificate, else the prover's."""
+        """Return the certified verdict if there is one, else the prover's."""
         return self.certified(rule, signature) or self.own.verdict(rule, signature)
 
     def _of(self, rule: Rule) -> Mapping[Signature, Proved]:

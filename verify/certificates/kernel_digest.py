@@ -1,4 +1,4 @@
-"""Hashes of the kernel: of all its source, of its core, and of all that the proof of one rule depends on."""
+"""Hashes of the kernel: of its whole source, of its core, and of the parts that the proof of one rule depends on."""
 
 from __future__ import annotations
 
@@ -24,17 +24,22 @@ _IMPORTED_OPS = re.compile(r"^\s*(?:from|import) superopt\.ops\.(\w+)|^\s*from s
 
 @cache
 def kernel_hash() -> str:
-    """Hash of all source that a verdict may depend on, of all operators and of the search for counterexamples: names a
-    build of the kernel in reports. Certificates use `rule_kernel_hash`."""
+    """Return a hash of the whole kernel: prover, diagnosis, terms and all operators. It names a build in reports.
+
+    Certificates use `rule_kernel_hash` instead.
+    """
     return _source_hash(file for folder in (_VERIFY, _IR, _OPS) for file in folder.rglob("*.py"))
 
 
 @cache
 def core_hash() -> str:
-    """Hash of the source that every proof depends on: `verify` without `verify.diagnose`, `superopt.ir`, and those
-    modules of `superopt.ops` that these import. Entries of operators are not among it (see `rule_kernel_hash`)."""
+    """Return a hash of the source that every proof depends on.
+
+    It covers `verify` without `verify.diagnose`, `superopt.ir`, and the modules of `superopt.ops` that they import. It
+    does not cover the entries of operators (see `rule_kernel_hash`).
+    """
     files = [*_IR.rglob("*.py"), *(f for f in _VERIFY.rglob("*.py") if "diagnose" not in f.relative_to(_VERIFY).parts)]
-    for file in files:  # grows on the way
+    for file in files:  # the list grows during the loop
         files += [module for module in _ops_modules(file) if module not in files]
     return _source_hash(files)
 
@@ -60,7 +65,7 @@ def _place(file: Path) -> str:
 
 @lru_cache(maxsize=1 << 14)
 def rule_kernel_hash(rule: Rule) -> str:
-    """Hash of the kernel as far as a proof of `rule` depends on it: its core, and the operators of the rule."""
+    """Return a hash of the parts of the kernel that a proof of `rule` depends on: the core and the rule's operators."""
     operators = {term.op for term in topological((*rule.lhs, *rule.rhs))}
     if any(map(is_recurrent, operators)):
         operators.update(INTRODUCED)

@@ -1,10 +1,10 @@
-"""Digests of operators: the source text and the values that the definition of an operator depends on.
+"""Digests of operators: hashes of the source text and the values that the definition of an operator depends on.
 
 The digest starts at the operator's registered entry. It covers every value of the entry, the source lines of every
-function there, the values of its closure and defaults, and every global name that those lines mention, transitively
-through all modules of `superopt.ops`. An operator that is defined through others (by a term, or by naming them in its
-source) depends on their digests as well. In doubt more is covered than is needed: a digest that changes without need
-costs one proof, a digest that does not change would keep a proof that is none.
+function in it, the values of the function's closure and defaults, and every global name that those lines mention.
+Global names are followed through all modules of `superopt.ops`. An operator may be defined through others, by a term or
+by naming them in its source; then its digest covers theirs as well. In doubt the digest covers too much: a needless
+change costs one new proof, but a missed change would keep a proof that no longer holds.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = ["operator_digest"]
 _OPS = superopt.ops.__name__
 _OURS = ("superopt", "verify")
 _ATOMS = (type(None), bool, int, float, complex, str, bytes, Fraction)
-# An operator named inside a text: the whole text, or as in "Mul(x, y)" and "Concat[axis=0](x, y)".
+# An operator's name in a text: the whole text is the name, or ( or [ follows it: "Mul(x, y)", "Concat[axis=0](x, y)".
 _NAMED = re.compile(r"\A\w+\Z|\b[A-Z]\w*(?=[(\[])")
 
 
 @cache
 def operator_digest(name: str) -> str:
-    """Hash of what the operator called `name` means, its type rules included; "" for no operator."""
+    """Return the hash of the definition of operator `name`, type rules included; "" if there is no such operator."""
     if name not in OPERATORS:
         return ""
     state = hashlib.blake2b(digest_size=16)
@@ -48,7 +48,7 @@ def operator_digest(name: str) -> str:
 
 
 def _closure(name: str) -> set[str]:
-    """The operator itself and those that its definition uses."""
+    """Return the operator and all operators that its definition uses, transitively."""
     found, todo = set[str](), [name]
     while todo:
         here = todo.pop()
@@ -60,7 +60,7 @@ def _closure(name: str) -> set[str]:
 
 @cache
 def _own(name: str) -> tuple[str, frozenset[str]]:
-    """Hash of one entry and of all that it reaches; and the operators that are named there."""
+    """Return a hash of one entry with all that it reaches, and the operators named on the way."""
     entry = _Text()
     entry.value(OPERATORS[name])
     pieces = {("", ""): entry.text()}
@@ -86,16 +86,16 @@ def _global(module: str, variable: str) -> _Text:
 
 
 class _Text:
-    """A value as text that is the same in every process; the global names and operators met on the way."""
+    """Writes values as text that is the same in every process, and collects the global names and operators in them."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
-        self._inside: list[int] = []  # ids of what is being written: a closure may hold itself
+        self._inside: list[int] = []  # ids of the values being written: a closure may contain itself
         self.globals: dict[tuple[str, str], None] = {}
         self.operators: set[str] = set()
 
     def text(self) -> str:
-        """All that was written so far."""
+        """Return the text written so far."""
         return "\0".join(self._parts)
 
     def value(self, value: Any) -> None:
@@ -114,9 +114,9 @@ class _Text:
     def _compound(self, value: Any) -> None:
         self._parts.append(type(value).__qualname__)
         if isinstance(value, Operator) and value.equations:
-            self.operators.add("ConstantOfShape")  # numbers in equations are such terms
+            self.operators.add("ConstantOfShape")  # a number in an equation becomes a ConstantOfShape term
         if isinstance(value, Operator) and len(self._inside) > 1 and OPERATORS.get(value.name) is value:
-            self._parts.append(value.name)  # met inside another entry
+            self._parts.append(value.name)  # inside another entry the name suffices
             self.operators.add(value.name)
         elif isinstance(value, types.BuiltinFunctionType):
             self._parts.append(value.__qualname__)
@@ -145,8 +145,8 @@ class _Text:
         elif callable(getattr(value, "__wrapped__", None)):  # functools.cache
             self.value(value.__wrapped__)
         elif type(value).__module__ == "typing" or isinstance(value, types.GenericAlias | types.UnionType):
-            self._parts.append(repr(value))  # a type alias: annotations mention it
-        else:  # nothing is known of its state, but that the operators' modules made it
+            self._parts.append(repr(value))  # a type alias, as annotations mention them
+        else:  # an object of unknown state, made by the operators' modules: cover all of their source
             self._parts += map(_read, sorted(Path(str(superopt.ops.__file__)).parent.rglob("*.py")))
 
     def _all(self, values: Any) -> None:
@@ -155,7 +155,8 @@ class _Text:
             self.value(value)
 
     def _function(self, function: types.FunctionType) -> None:
-        code, module = function.__code__, str(function.__globals__.get("__name__"))  # not what functools.wraps says
+        # Not `__module__`: functools.wraps sets it to the wrapped function's.
+        code, module = function.__code__, str(function.__globals__.get("__name__"))
         self._parts.append(f"{module}.{function.__qualname__}")
         self._all([cell.cell_contents for cell in function.__closure__ or () if _filled(cell)])
         self._all((function.__defaults__ or (), function.__kwdefaults__ or {}))
@@ -187,7 +188,7 @@ class _Text:
 
 @dataclasses.dataclass(frozen=True)
 class _Mentions:
-    """Lines of source, and the global names and the operators that they mention."""
+    """Lines of source with the global names and the operators that they mention."""
 
     text: str
     globals: dict[tuple[str, str], None]
@@ -196,7 +197,7 @@ class _Mentions:
 
 @cache
 def _mentions(module: str, place: int | str | None) -> _Mentions:
-    """The functions that start in a line (all, where a line has several), the class of a name, or the module."""
+    """Return the source at `place`: the functions starting in a line, the class of a name, or (None) the module."""
     known, nodes = vars(sys.modules[module]), _definitions(module).get(place) or [_tree(module)]
     globals_, operators = dict[tuple[str, str], None](), set[str]()
     for node in nodes:
@@ -220,7 +221,7 @@ def _mentions(module: str, place: int | str | None) -> _Mentions:
 
 
 def _is_table(value: Any) -> bool:
-    """True for a mapping from the names of operators to their entries, as the registry has them."""
+    """Return True for a mapping from operator names to their registered entries."""
     return isinstance(value, Mapping) and all(OPERATORS.get(name) is each for name, each in value.items())
 
 
@@ -229,7 +230,7 @@ def _operators_in(text: str) -> set[str]:
 
 
 def _followed(module: str) -> bool:
-    """True for the modules of `superopt.ops`; what is defined elsewhere is the kernel's core, or Python's own."""
+    """Return True for the modules of `superopt.ops`. All other modules are the kernel's core or Python's library."""
     return module == _OPS or module.startswith(f"{_OPS}.")
 
 
@@ -253,7 +254,7 @@ def _definitions(module: str) -> dict[int | str | None, list[ast.AST]]:
 
 
 def _first_line(node: Any) -> int:
-    """The line of a definition's first decorator, or its own."""
+    """Return the line of a definition's first decorator, or of the definition if it has none."""
     lines: list[int] = [decorator.lineno for decorator in getattr(node, "decorator_list", ())]
     return min([getattr(node, "lineno", 1), *lines])
 

@@ -1,1 +1,1 @@
-"""Diagnostics without a say in what is proven: counterexamples, weakest guards, a second solver."""
+"""Diagnostics, which never decide what is proven: counterexamples, weakest guards, a second solver."""

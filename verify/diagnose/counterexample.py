@@ -1,4 +1,4 @@
-"""Counterexamples: small sizes that satisfy the facts, random integers in the tensors, both sides evaluated."""
+"""Search for counterexamples: evaluate both sides on random tensors, at small sizes that satisfy the facts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from verify.verdict import Counterexample
 
 __all__ = ["differ", "find_counterexample"]
 
-# (largest, smallest) size, and whether sizes are drawn at random: a solver's own choice is often the same for all.
+# (largest size, smallest size, draw at random): left to itself the solver often gives all sizes the same value.
 _TRIES = ((4, 2, False), (4, 1, False), (5, 2, True), (5, 2, True), (4, 1, True), (9, 2, False))
 _MOST_ELEMENTS = 400
 
-# Ways to fill tensors. Whole numbers first, where both sides are exact; then what shows rounding, range and domain.
+# Ways to fill tensors: first whole numbers, for which both sides are exact; then values that show rounding, range and
+# domain.
 _REALS: tuple[Callable[[random.Random], float], ...] = (
     lambda rng: float(rng.randint(1, 5)),
     lambda rng: float(rng.randint(-3, 5)),
@@ -42,9 +43,9 @@ _INTEGERS: tuple[Callable[[random.Random], float], ...] = (
 def find_counterexample(
     left: tuple[Term, ...], right: tuple[Term, ...], env: Mapping[str, Size], model_of: FindModel, seed: int = 0
 ) -> Counterexample | None:
-    """Sizes and values at which the sides differ, or None where a few tries find none.
+    """Return sizes and values at which the sides differ, or None if a few tries find none.
 
-    A `verify.prove.prover.Refuter`.
+    This is a `verify.prove.prover.Refuter`.
     """
     rng = random.Random(seed)
 
@@ -59,7 +60,7 @@ def find_counterexample(
         for style in range(len(_REALS)):
             try:
                 found = differ(left, right, {n: s for n, s in sizes.items() if isinstance(s, int)}, style, rng)
-            except IllTyped:  # a size of the right side is left open: nothing to compare
+            except IllTyped:  # the left side does not determine a size of the right side: nothing to compare
                 return None
             if found is not None:
                 return found
@@ -69,8 +70,10 @@ def find_counterexample(
 def differ(
     left: tuple[Term, ...], right: tuple[Term, ...], sizes: dict[str, int], style: int, rng: random.Random
 ) -> Counterexample | None:
-    """A difference between the sides at given sizes, tensors filled in the `style`-th way. Raises IllTyped where a size
-    is left open."""
+    """Return the largest difference of the sides at given sizes, with tensors filled in style `style`, or None.
+
+    Raises IllTyped if a size is not determined.
+    """
     left = resized(left, sizes)
     try:
         right = resized(right, sizes)
@@ -90,7 +93,7 @@ def differ(
             if isinstance(value, AttrVar):
                 reals.setdefault(value.name, rng.choice([0.5, 1.5, 2.0, 3.0] if style < 2 else [-2.0, -0.5, 0.0, 1.5]))
     meaning = Meaning(Numeric({name: values.__getitem__ for name, values in tensors.items()}, reals))
-    # Where casts round, a real sum rounded later or earlier is no difference that a rule could be blamed for.
+    # Under a cast, a sum that is rounded earlier or later may differ a little; that does not refute a rule.
     tolerance = 1e-6 if any(t.op == "Cast" for t in topological(left + right)) else 1e-9
     worst, found = tolerance, None
     for output, (a, b) in enumerate(zip(left, right, strict=True)):
@@ -103,7 +106,7 @@ def differ(
         for place in places if len(places) <= _MOST_ELEMENTS else rng.sample(places, _MOST_ELEMENTS):
             x, y = meaning.scalar(a, place), meaning.scalar(b, place)
             if math.isnan(x):
-                return None  # the left side is undefined: nothing is claimed
+                return None  # the left side is undefined: the rule claims nothing here
             distance = _distance(x, y)
             if distance > worst:
                 nested = {name: _nested(values) for name, values in tensors.items()}
@@ -113,8 +116,10 @@ def differ(
 
 
 def _distance(left: float, right: float) -> float:
-    """The difference relative to the larger side. Nothing is claimed where a side is too large for a float; where the
-    right side is undefined they differ."""
+    """Return the difference relative to the larger side.
+
+    It is 0 if a side is too large for a float (the rule claims nothing there), infinite if the right side is undefined.
+    """
     if isinstance(left, int) and isinstance(right, int):
         return math.inf if left != right else 0.0
     if math.isinf(left) or math.isinf(right):
@@ -140,7 +145,7 @@ def _shape(term: Term) -> tuple[int, ...]:
 
 
 def _nested(values: dict[tuple[int, ...], float]) -> object:
-    """Values by index as nested lists."""
+    """Return values by index as nested lists."""
     if () in values:
         return values[()]
     groups: dict[int, dict[tuple[int, ...], float]] = {}

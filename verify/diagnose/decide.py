@@ -1,4 +1,4 @@
-"""Verdicts with their reasons: proofs, counterexamples where there is no proof, and which guards are the weakest."""
+"""Verdicts with diagnosis: counterexamples where a proof fails, and tests whether guards are the weakest."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["certify", "decide", "with_weakest"]
 
 
 def decide(rule: Rule, signature: Signature, observer: Observer | None = None) -> Verdict:
-    """The verdict on `rule` at `signature`, Refuted where a counterexample is found."""
+    """Return the verdict on `rule` at `signature`: Refuted if a counterexample is found."""
     return prove_at(rule, signature, observer, find_counterexample)
 
 
 def with_weakest(rule: Rule, signature: Signature, verdict: Verdict) -> Verdict:
-    """A proof with the answer whether its guards are the weakest; other verdicts as they are."""
+    """Add to a proof the answer whether its guards are the weakest. Other verdicts are returned unchanged."""
     if not isinstance(verdict, Proved):
         return verdict
     left, right = rule.instantiate(signature)
@@ -29,7 +29,7 @@ def with_weakest(rule: Rule, signature: Signature, verdict: Verdict) -> Verdict:
 
 
 def certify(rule: Rule) -> tuple[Certificate | None, list[tuple[Signature, Verdict]]]:
-    """All verdicts on `rule` at its signatures, and the certificate if every one (and at least one) is Proved."""
+    """Return a certificate (None unless all verdicts, and at least one, are Proved) and the verdicts on `rule`."""
     verdicts = [(s, with_weakest(rule, s, decide(rule, s))) for s in rule.signatures]
     proofs = tuple((signature, v) for signature, v in verdicts if isinstance(v, Proved))
     if not proofs or len(proofs) < len(verdicts):

@@ -1,4 +1,4 @@
-"""Scalar functions that the definitions may apply, as numbers. What the prover knows about them is in `symbolic`."""
+"""Numeric values of the scalar functions in definitions. Their laws are in `verify.prove.application` and `laws`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["FUNCTIONS"]
 
 
 def _within(bound: float, function: Callable[[float], float]) -> Callable[[float], float]:
-    """The function where a float tells its values apart from what it tends to; beyond, infinity: nothing is claimed."""
+    """Return `function` up to |x| = bound, and infinity beyond: there a float cannot tell its value from its limit."""
     return lambda x: function(x) if abs(x) <= bound else math.inf
 
 
@@ -36,7 +36,7 @@ def _power(x: float, y: float) -> float:
 
 
 def _truncated_quotient(x: float, y: float) -> float:
-    """Integer division as ONNX defines it from opset 14 on: rounded towards zero."""
+    """Divide integers and round towards zero, as ONNX does from opset 14 on."""
     if not y:
         return math.nan
     quotient = abs(int(x)) // abs(int(y))
@@ -52,12 +52,12 @@ def _floor(x: float) -> float:
 
 
 def _round(x: float) -> float:
-    """Halves to the even neighbour, as Python rounds."""
+    """Round to the nearest integer, halves to even."""
     return float(round(x)) if math.isfinite(x) else math.nan
 
 
 def _from_real(bits: int, signed: bool) -> Callable[[float], float]:
-    """Rounded towards zero; NaN where the type does not hold it, as ONNX leaves that open."""
+    """Return a rounding towards zero; NaN for values outside the type, which ONNX leaves undefined."""
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
     def convert(x: float) -> float:
@@ -88,7 +88,7 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "floor": _floor,
     "round": _round,  # to the nearest integer, halves to even
     "truncated_quotient": _truncated_quotient,
-    # Casts that lose: rounding to a narrower float, wrapping to a narrower integer.
+    # Lossy casts: rounding to a narrower float, wrapping to a narrower integer.
     **ROUNDINGS,
     "to_int64": _wrapped(64, True),
     "to_int32": _wrapped(32, True),

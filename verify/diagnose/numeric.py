@@ -1,4 +1,4 @@
-"""Scalars as numbers, at known sizes: for tests of the definitions and for counterexamples."""
+"""The algebra of numbers, at known sizes: for tests of the definitions and for counterexamples."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ __all__ = ["Numeric"]
 
 
 def _spoilt(parts: Sequence[float]) -> float | None:
-    """NaN or infinity where one of the parts is."""
+    """Return NaN or infinity if one of the parts is NaN or infinite, else None."""
     if all(isinstance(part, int) or math.isfinite(part) for part in parts):
         return None
     return math.nan if any(map(math.isnan, parts)) else math.inf
 
 
 class Numeric:
-    """NaN stands for what is undefined, an infinity for what a float cannot hold, of which nothing is claimed.
+    """Scalars as numbers: NaN for an undefined value, infinity for a value too large for a float.
 
-    Integers stay integers, so that integer arithmetic is exact.
-
-    `tensors` maps a name to a lookup from index to value, `reals` an attribute to its value."""
+    Integers stay integers, so that integer arithmetic is exact. `tensors` maps a name to a function from index to
+    value, `reals` an attribute to its value.
+    """
 
     def __init__(self, tensors: Mapping[str, Callable[[tuple[int, ...]], float]], reals: Mapping[str, float]) -> None:
         self._tensors, self._reals = tensors, reals

@@ -1,6 +1,6 @@
-"""A second opinion on Z3's answers: each query that a proof relied on, put to cvc5 as SMT-LIB 2 text.
+"""A second opinion on Z3: every query that a proof relied on is put to cvc5 as SMT-LIB 2 text.
 
-Nothing here bears on what counts as proven. It is a check on the one part of the kernel that is not ours.
+The answers do not change what counts as proven. They check Z3, the one trusted part that this project did not write.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from verify.prove.facts import Query, SolverQuery
 
 __all__ = ["Opinion", "SecondSolverMissing", "ask_cvc5", "cvc5_version", "script", "second_opinion"]
 
-# Tried in this order until one decides. Products of unknowns: no one strategy settles all of them.
+# Options of cvc5, tried in this order until one decides. No single strategy decides all queries with products of
+# unknowns.
 _STRATEGIES: tuple[dict[str, str], ...] = (
     {},
     {"decision": "justification"},
@@ -23,7 +24,7 @@ _STRATEGIES: tuple[dict[str, str], ...] = (
     {"nl-ext-tplanes": "true", "decision": "justification"},
 )
 
-# cvc5's own count of work for one strategy, not a clock: the same answers on a slow machine and on a busy one.
+# Limit of cvc5's own count of work for one strategy. A clock would give other answers on a slow or busy machine.
 _RESOURCES = 1_000_000
 
 
@@ -33,8 +34,7 @@ class SecondSolverMissing(RuntimeError):
 
 @dataclass(frozen=True)
 class Opinion:
-    """Counts of queries: all, those on which the second solver agrees, and those without an answer; and the scripts of
-    those that it finds satisfiable."""
+    """Answers of the second solver: counts of all queries, of `unsat`, of no answer; the scripts that are `sat`."""
 
     queries: int
     agreed: int
@@ -43,7 +43,7 @@ class Opinion:
 
 
 def cvc5_version() -> str:
-    """Name and version of the second solver. Raises SecondSolverMissing."""
+    """Return the name and version of the second solver. Raises SecondSolverMissing."""
     try:
         import cvc5
     except ImportError as error:
@@ -52,7 +52,7 @@ def cvc5_version() -> str:
 
 
 def ask_cvc5(script: str) -> str:
-    """cvc5's answer to one script: `sat`, `unsat` or `unknown`. Raises RuntimeError where it cannot read the script."""
+    """Return cvc5's answer to a script: sat, unsat or unknown. Raises RuntimeError if it cannot read the script."""
     answer = "unknown"
     for strategy in _STRATEGIES:
         answer = _ask(script, strategy)
@@ -62,7 +62,7 @@ def ask_cvc5(script: str) -> str:
 
 
 def script(query: SolverQuery) -> str:
-    """The query as a self-contained SMT-LIB 2 script, as it was put to Z3."""
+    """Return the query that was put to Z3 as a self-contained SMT-LIB 2 script."""
     context = z3.Context()
     solver = z3.Solver(ctx=context)
     if isinstance(query, Query):
@@ -74,7 +74,7 @@ def script(query: SolverQuery) -> str:
 
 
 def second_opinion(queries: Iterable[SolverQuery], ask: Callable[[str], str] = ask_cvc5) -> Opinion:
-    """Put queries that Z3 found unsatisfiable to `ask`; equal ones once."""
+    """Put queries that Z3 found unsatisfiable to `ask`. Equal queries are asked once."""
     scripts = [script(query) for query in dict.fromkeys(queries)]
     answers = [ask(script) for script in scripts]
     return Opinion(

@@ -1,7 +1,7 @@
-"""Tests whether a proof's guards are the weakest, at sizes where one guard fails and all other conditions hold.
+"""Test whether a proof's guards are the weakest, at sizes where one guard fails and all other conditions hold.
 
-A guard is what the right side's typing needs, so where it fails the sides should not both be typed and equal. The
-answer rests on examples; no rewrite depends on it.
+The typing of the right side needs the guard. So where the guard fails, the sides should not be both typed and equal.
+The answer rests on examples, and no rewrite depends on it.
 """
 
 from __future__ import annotations
@@ -25,13 +25,15 @@ _MOST = 6  # the largest size of an example
 
 
 def _wish(name: str) -> tuple[int, ...]:
-    """Values in the order in which they are tried: the answer must not depend on which model a solver finds first."""
+    """Return the values to try for a symbol, in order: the answer must not depend on the model that Z3 finds first."""
     return (2, 3, 1, 4, 5, 6) if ".shape" in name else (1, 0, 2, 3, 4, 5, 6)
 
 
 def weakest(left: Terms, right: Terms, proved: Proved) -> bool | None:
-    """True: at every example where one guard fails the sides differ. False: at one they agree, so a weaker guard would
-    do. None: no example was found for some guard."""
+    """Return True if the sides differ at every example where one guard fails.
+
+    False: the sides agree at one example, so a weaker guard would do. None: no example was found for some guard.
+    """
     found = {agrees for guard in proved.guards for agrees in [_needless(left, right, proved, guard)]}
     if True in found:
         return False
@@ -39,7 +41,7 @@ def weakest(left: Terms, right: Terms, proved: Proved) -> bool | None:
 
 
 def _needless(left: Terms, right: Terms, proved: Proved, guard: Condition) -> bool | None:
-    """Return True if the sides agree at some sizes where only `guard` fails; None where there are no such sizes."""
+    """Return True if the sides agree at some sizes where only `guard` fails; None if no such sizes are found."""
     sizes = {s for t in topological(left) if t.op == "Var" and t.type and t.type.shape for s in t.type.shape}
     base = [at_least(size, 1) for size in sorted(sizes, key=str)]
     base += [Guard(c.relation, c.right - c.left) for c in proved.conditions if c != guard]
@@ -52,7 +54,7 @@ def _needless(left: Terms, right: Terms, proved: Proved, guard: Condition) -> bo
 
 
 def _failing(guard: Condition) -> Iterator[list[Guard]]:
-    """Ways in which the guard fails: by much, and where one of the sizes is 1 (which ONNX would broadcast)."""
+    """Yield guards under which `guard` fails: its negations, alone and with one size equal to 1 (which broadcasts)."""
     value = guard.right - guard.left
     contraries = [Guard("<=", -value - 1)] + ([Guard("<=", value - 1)] if guard.relation == "==" else [])
     ones = [equal(Dim((((name,), 1),)), 1) for name in sorted(symbols_of(value)) if ".shape" in name]

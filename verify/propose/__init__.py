@@ -1,1 +1,1 @@
-"""Guesses that the prover checks: a bad guess costs a proof, never soundness. Nothing here needs trust."""
+"""Guesses that the prover checks. A bad guess may lose a proof, never make a false one: nothing here needs trust."""

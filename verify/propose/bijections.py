@@ -1,6 +1,6 @@
-"""A map between the bound variables of two sides, read off the index expressions of what should be equal.
+"""Proposals of a map between the bound variables of two sides, from the index expressions of paired factors.
 
-Whether it is a bijection, and whether the sides agree under it, is checked by `verify.prove.matching`.
+`verify.prove.matching` checks that the map is a bijection and that the sides agree under it.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["propose"]
 
 
 def propose(pairing: Sequence[tuple[Any, Any]], left: Sequence[str], right: Sequence[str]) -> dict[str, Size] | None:
-    """Values for the right side's bound variables, in terms of the left side's, that make the indices equal.
+    """Return values for the right side's bound variables, in terms of the left side's, that make the indices equal.
 
-    The pairs are of factors, or of sums.
+    `pairing` pairs factors, or sums. Returns None if the indices do not determine every variable.
     """
     if not right:
         return {}
     equations = list(itertools.chain.from_iterable(_equations(a, b) for a, b in pairing))
-    # At last elements of the same tensor, wherever they stand.
+    # Last: pairs of elements of one tensor, wherever they occur.
     for a, b in pairing:
         theirs = list(_elements(b))
         for one in _elements(a):
@@ -47,8 +47,8 @@ def propose(pairing: Sequence[tuple[Any, Any]], left: Sequence[str], right: Sequ
 
 
 def _equations(a: Any, b: Any) -> Iterator[tuple[Size, Size]]:
-    """Indices that should be equal."""
-    if isinstance(a, tuple):  # sums: products of the same factors
+    """Yield pairs of indices that should be equal."""
+    if isinstance(a, tuple):  # sums: pair products with factors of the same kinds
         rest = list(b)
         for product in a:
             kinds = sorted(map(kind, product.factors))
@@ -69,7 +69,7 @@ def _equations(a: Any, b: Any) -> Iterator[tuple[Size, Size]]:
 
 
 def _elements(part: Any) -> Iterator[Access]:
-    """All elements of tensors in a sum or a factor."""
+    """Yield all tensor elements in a sum or a factor."""
     if isinstance(part, tuple):
         for product in part:
             for factor in product.factors:

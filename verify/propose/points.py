@@ -1,4 +1,4 @@
-"""Points at which guards may hold. Whether they hold there is checked by `verify.prove.bounds.satisfies`."""
+"""Proposals of points at which guards may hold. `verify.prove.bounds.satisfies` checks them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ __all__ = ["completed", "simple_points"]
 
 
 def simple_points(names: Iterable[str], guards: Sequence[Guard], least: int, most: int) -> Iterator[Witness]:
-    """Points at which guards often hold: all sizes alike, and where a product of some has to be a number (c x y = n),
-    these its factors. Sizes are between `least` and `most`, all else is 1 if no product."""
+    """Yield points at which guards often hold: all sizes equal to 2, 4 or 6, and all other symbols 1.
+
+    If a guard fixes a product of symbols (c x y = n), a second point gives these symbols factors of the number. Only
+    points with sizes from `least` to `most` are yielded.
+    """
     names = list(names)
     factors = {name: size for guard in guards for name, size in _factors(guard, most)}
     for size in (2, 4, 6):
@@ -24,7 +27,7 @@ def simple_points(names: Iterable[str], guards: Sequence[Guard], least: int, mos
 
 
 def _factors(guard: Guard, most: int) -> Iterator[tuple[str, int]]:
-    """Similar values for symbols whose product the guard fixes; nothing where a prime factor is above `most`."""
+    """Yield similar values for the symbols whose product the guard fixes; nothing if a prime factor exceeds `most`."""
     terms = dict(guard.value.terms) if guard.relation == "==" and isinstance(guard.value, Dim) else {}
     number = -terms.pop((), 0)
     if len(terms) != 1:
@@ -46,11 +49,11 @@ def _factors(guard: Guard, most: int) -> Iterator[tuple[str, int]]:
 
 
 def completed(point: Witness, guards: Sequence[Guard]) -> Witness:
-    """The point with values for the symbols that only `guards` mention: each the least that its own guards allow."""
+    """Add values for the symbols of `guards` that the point lacks: the least that each symbol's lower bounds allow."""
     result = dict(point)
     for guard in guards:
         for name in sorted(symbols_of(guard.value) - result.keys()):
-            # 0 <= k + rest, with k alone on the left of each low
+            # a lower bound of k is a guard 0 <= k + rest: k is at least -rest
             rests = [value_at(other.value, {**result, name: 0}) for other in guards if other.relation == "<="]
             result[name] = max([0, *(-rest for rest in rests if rest is not None and rest < 0)])
     return result

@@ -1,4 +1,4 @@
-"""Signatures at which a rule might be proven for a match; the book of proofs checks that they cover the match."""
+"""Proposals of signatures at which to prove a rule for a match. `verify.proof_book` checks that they cover it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["literal_signatures"]
 
 
 def literal_signatures(rule: Rule, bindings: Bindings) -> Iterator[Signature]:
-    """Yield the signatures of a match, the most general first: all sizes symbolic, then sizes of 1 as literals.
+    """Yield signatures of a match, the most general first: all sizes symbolic, then sizes of 1 as literals.
 
-    Real attributes and `group` stay symbolic, all other attributes are literals.
+    A last signature has literals for the sizes that typing fixes. Real attributes and `group` stay symbolic; all other
+    attributes are literals.
     """
     kept = _symbolic_attrs(rule)
     attrs = tuple((name, kept.get(name, value)) for name, value in sorted(bindings.attrs.items()))
@@ -43,7 +44,7 @@ def literal_signatures(rule: Rule, bindings: Bindings) -> Iterator[Signature]:
 
 @lru_cache(maxsize=1 << 12)
 def _symbolic_attrs(rule: Rule) -> dict[str, SignatureValue]:
-    """Attributes that a proof may leave open: real ones, and `group`."""
+    """Return the attributes that a proof may keep symbolic: real ones, and `group`."""
     names: dict[str, SignatureValue] = {}
     for term in topological((*rule.lhs, *rule.rhs)):
         for name, value in term.attrs:
@@ -54,7 +55,7 @@ def _symbolic_attrs(rule: Rule) -> dict[str, SignatureValue]:
 
 @lru_cache(maxsize=1 << 14)
 def _fixed(rule: Rule, general: Signature) -> tuple[tuple[str, tuple[int | None, ...]], ...]:
-    """Return the shapes with literals for sizes that typing forces to be a number."""
+    """Return the shapes with literals for sizes that typing fixes to a number; () if there are none."""
     numbers: dict[str, int] = {}
 
     def need(relation: str, left: Size, right: Size) -> None:

@@ -1,6 +1,6 @@
-"""Laws of functions that hold for all arguments.
+"""Laws of functions that hold for all arguments, and the simplification of applications by them.
 
-Laws that rest on the application being defined are in `verify.prove.laws`.
+Laws that need the application to be defined are in `verify.prove.laws`.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from verify.prove.sums import (
 
 __all__ = ["ODD", "apply", "is_partial"]
 
-# Wrapping to an integer type: bits, least and greatest value.
+# Functions that wrap to an integer type: its bits, least and greatest value.
 INTEGERS: Mapping[str, tuple[int, int, int]] = {
     **{f"to_int{n}": (n, -(1 << (n - 1)), (1 << (n - 1)) - 1) for n in (8, 16, 32, 64)},
     **{f"to_uint{n}": (n, 0, (1 << n) - 1) for n in (8, 16, 32, 64)},
 }
-# Rounding to a real type: the element types that it leaves as they are.
+# Functions that round to a real type: the element types whose values they leave unchanged.
 REPRESENTS: Mapping[str, frozenset[str]] = {
     "to_float16": frozenset({"float16", "bool", "int8", "uint8"}),
     "to_float": frozenset({"float", "float16", "bfloat16", "bool", "int8", "uint8", "int16", "uint16"}),
@@ -44,11 +44,11 @@ REPRESENTS: Mapping[str, frozenset[str]] = {
         {"double", "float", "float16", "bfloat16", "bool", "int8", "uint8", "int16", "uint16", "int32", "uint32"}
     ),
 }
-# From a real to an integer type. What the type does not hold has no defined result.
+# Functions from a real to an integer type, undefined for values outside the type; the wrapping to the same type.
 FROM_REAL: Mapping[str, str] = {name.replace("to_", "from_real_to_"): name for name in INTEGERS}
 # f(-x) = -f(x)
 ODD = frozenset({"tanh", "erf"})
-# Functions with whole values.
+# Functions whose values are integers.
 _WHOLE = frozenset({"floor", "round", "truncate", "truncated_quotient", *INTEGERS, *FROM_REAL})
 # Functions that are not defined for all reals.
 _PARTIAL = frozenset({"reciprocal", "log", "sqrt", "power", "truncated_quotient"})
@@ -56,7 +56,7 @@ _INVERSE = {"log": "exp"}  # f(g(x)) = x for all x
 
 
 def _root(value: Fraction) -> Fraction | None:
-    """The rational square root, where there is one."""
+    """Return the square root if it is rational, else None."""
     if value < 0:
         return None
     root = Fraction(math.isqrt(value.numerator), math.isqrt(value.denominator))
@@ -71,7 +71,7 @@ _AT_ZERO = {
     "tanh": Fraction(0),  # tanh(0) = 0
     "erf": Fraction(0),  # erf(0) = 0
 }
-# f(c) for other numbers c; None where it is no rational number, or is not worked out.
+# f(c) for other numbers c; None if the value is not rational or not known here.
 _OF_NUMBER: Mapping[str, Callable[[Fraction], Fraction | None]] = {
     "sqrt": _root,  # sqrt(4/9) = 2/3
     "log": lambda c: Fraction(0) if c == 1 else None,  # log(1) = 0
@@ -81,7 +81,7 @@ _OF_NUMBER: Mapping[str, Callable[[Fraction], Fraction | None]] = {
 
 
 def apply(g: SumAlgebra, function: str, *arguments: SumOfProducts) -> SumOfProducts:
-    """f(arguments), simplified by laws that hold for all arguments."""
+    """Return f(arguments), simplified by laws that hold for all arguments."""
     if function == "power":
         return _power(g, *arguments)
     if function == "truncated_quotient" and number_in(arguments[1]) == 1:
@@ -120,7 +120,7 @@ def apply(g: SumAlgebra, function: str, *arguments: SumOfProducts) -> SumOfProdu
 
 
 def _of_one(g: SumAlgebra, function: str, only: Product) -> SumOfProducts | None:
-    """f(c * factors) where that is another sum."""
+    """Return f(c * factors) if a law turns it into another sum, else None."""
     if not only.factors:
         value = _OF_NUMBER[function](only.coefficient) if function in _OF_NUMBER else None
         return None if value is None else g.constant(value)
@@ -142,7 +142,7 @@ def _by_exp(g: SumAlgebra, function: str, x: SumOfProducts) -> SumOfProducts:
 
 
 def _power(g: SumAlgebra, base: SumOfProducts, exponent: SumOfProducts) -> SumOfProducts:
-    """x**n by multiplication for small n, x**(n/2) by roots; any other exponent is left open."""
+    """x**n by multiplication for small n, x**(n/2) by roots; other exponents stay as `power`."""
     number = number_in(exponent)
     if number is None or (2 * number).denominator != 1 or abs(number) > 4:
         return single(Apply("power", (base, exponent)))
@@ -158,7 +158,7 @@ def _power(g: SumAlgebra, base: SumOfProducts, exponent: SumOfProducts) -> SumOf
 def _wrapped(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfProducts:
     """wrap(wrap(a) * b + c) = wrap(a * b + c): sums and products may be taken first, and wrapped at the end.
 
-    An element of a tensor of the type, and a number of it, is what it is.
+    An element of a tensor of the type, and a number in its range, are unchanged.
     """
     bits, low, high = INTEGERS[function]
     if any(p.coefficient.denominator != 1 for p in argument):
@@ -166,7 +166,7 @@ def _wrapped(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfProd
     opened: SumOfProducts = ()
     for product in argument:
         parts: SumOfProducts = (replace(product, factors=()),)
-        whole = _whole((product,))  # half of what wraps is not what half of it wraps to
+        whole = _whole((product,))  # wrap(a) / 2 is not wrap(a / 2)
         for factor in product.factors:
             opens = whole and isinstance(factor, Apply) and _bits(factor.function) >= bits
             parts = g.multiply(parts, factor.arguments[0] if opens and isinstance(factor, Apply) else single(factor))
@@ -180,7 +180,7 @@ def _wrapped(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfProd
 
 
 def _from_real(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfProducts:
-    """An element of an integer type that the new one holds, or such a number, is what it is."""
+    """Cast a real to an integer: values that the new type holds are unchanged, numbers are truncated."""
     _, low, high = INTEGERS[FROM_REAL[function]]
     number = number_in(argument)
     if number is not None and low <= math.trunc(number) <= high:
@@ -191,7 +191,7 @@ def _from_real(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfPr
 
 
 def _rounded(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfProducts:
-    """Rounding to a real type: x, where x has the type;  round(-x) = -round(x);  round(max(x, y)) =
+    """Round to a real type: x, if x has the type;  round(-x) = -round(x);  round(max(x, y)) =
     max(round(x), round(y)), as rounding is monotone."""
     number = number_in(argument)
     if number is not None and Fraction(ROUNDINGS[function](float(number))) == number:
@@ -244,7 +244,7 @@ def _held_within(total: SumOfProducts, low: int, high: int) -> bool:
 
 
 def _held(factor: Factor) -> tuple[int, int] | None:
-    """The least and the greatest value, where they are those of an integer type."""
+    """Return the least and the greatest value of the factor's integer type, or None if it has none."""
     if isinstance(factor, Access):
         if factor.truth:
             return 0, 1

@@ -12,33 +12,36 @@ from verify.prove.sums import Access, Apply, Bound, Choice, SumOfProducts, child
 
 __all__ = ["DEFINED", "Everywhere", "Given", "Sign", "partial_applications"]
 
-# For an application that is defined only there: an argument stands in this relation to 0.
+# The application is defined where the argument at this position has this relation to 0.
 _DEFINED_WHERE = {"reciprocal": (0, "!="), "log": (0, ">"), "sqrt": (0, ">="), "truncated_quotient": (1, "!=")}
-# Where a power is defined is no such relation: it may only be where the same power is.
+# A power has no such relation: it counts as defined only if an equal power is given as defined.
 DEFINED = "defined"
 
 
 @dataclass(frozen=True)
 class Sign:
-    """`value relation 0`, the relation one of > >= == !=."""
+    """The statement `value relation 0`, where the relation is one of > >= == !=."""
 
     relation: str
     value: SumOfProducts
 
     def negated(self) -> Sign:
-        """Its contrary."""
+        """Return the negated statement."""
         if self.relation in ("==", "!="):
             return Sign("!=" if self.relation == "==" else "==", self.value)
         from_zero = tuple(replace(p, coefficient=-p.coefficient) for p in self.value)
         return Sign(">=" if self.relation == ">" else ">", from_zero)
 
 
-Everywhere: TypeAlias = tuple[str, Bound]  # relation, and the values that have it
+Everywhere: TypeAlias = tuple[str, Bound]  # a relation to 0, and the values that all have it
 
 
 @dataclass(frozen=True)
 class Given:
-    """`signs` hold here; `defined`: every value of a bound has a relation to 0; `values`: what some elements are."""
+    """Assumptions: facts about indices, signs of scalars, relations to 0 and values of elements.
+
+    `defined` holds the relations to 0 that follow from the left side being defined.
+    """
 
     facts: Facts
     signs: tuple[Sign, ...] = ()
@@ -46,12 +49,12 @@ class Given:
     values: tuple[tuple[Access, SumOfProducts], ...] = ()
 
     def extended(self, guards: Iterable[Guard]) -> Given:
-        """Under more conditions on indices."""
+        """Return these assumptions with more conditions on indices."""
         facts = self.facts.extended(guards)
         return self if facts is self.facts else replace(self, facts=facts)
 
     def assuming(self, sign: Sign) -> Given:
-        """With one more sign; where it gives an element a value, with that."""
+        """Return these assumptions with one more sign, and with the value of an element if the sign determines it."""
         if sign in self.signs:
             return self
         solved = _solved(sign.value) if sign.relation == "==" else None
@@ -64,8 +67,8 @@ def partial_applications(
 ) -> Iterator[Everywhere]:
     """Yield the relations to 0 under which every function in `total` is defined.
 
-    `branches`: in the branches of a choice as well. A machine computes both branches and drops one, defined or not. So
-    a branch says nothing where definedness is assumed, and it counts where definedness is to be shown.
+    `branches`: include the branches of a choice. A runtime computes both and drops one, which may be undefined. So
+    branches are left out where definedness is assumed, and included where it is to be shown.
     """
     for product in total:
         inner, conditions = binders + product.binders, guards + product.guards
@@ -87,7 +90,7 @@ def partial_applications(
 
 
 def _solved(value: SumOfProducts) -> tuple[Access, SumOfProducts] | None:
-    """c * x + rest = 0 as x = -rest / c, for an element x that the rest does not depend on."""
+    """Solve c * x + rest = 0 as x = -rest / c, for an element x that the rest does not depend on."""
     if any(p.binders or p.guards for p in value):
         return None
     for product in value:

@@ -17,7 +17,7 @@ POINTWISE = "pointwise"
 
 
 def kind(factor: Factor) -> str:
-    """Factors can be equal only if they are of one kind."""
+    """Return the kind of a factor. Factors of different kinds are never equal."""
     match factor:
         case Access(tensor, index, _):
             return f"{tensor}[{len(index)}]"
@@ -35,13 +35,13 @@ def kind(factor: Factor) -> str:
 
 
 def kinds(factors: Sequence[Factor]) -> list[str]:
-    """The kinds of all factors, with that of choices and maxima once: their product may be written in several ways."""
+    """Return the kinds of all factors. Choices and maxima count once: their product may be written in several ways."""
     found = sorted(map(kind, factors))
     return [name for k, name in enumerate(found) if name != POINTWISE or name not in found[:k]]
 
 
 def pairings(left: tuple[Factor, ...], right: tuple[Factor, ...]) -> Iterator[list[tuple[Factor, Factor]]]:
-    """All ways to pair factors of the same kind (choices and maxima as far as there are partners)."""
+    """Yield all pairings of factors of the same kind. Choices and maxima may be left without a partner."""
     groups = []
     for name in sorted(set(map(kind, left))):
         own = [f for f in left if kind(f) == name]
@@ -80,5 +80,5 @@ def _determinant(matrix: list[list[int]]) -> int:
 
 
 def moved_factor(algebra: Symbolic, factor: Factor, mapping: Mapping[str, Size]) -> Factor:
-    """The factor with index symbols replaced."""
+    """Return the factor with its index symbols replaced."""
     return Substitution(mapping).factor(algebra, factor) if mapping else factor

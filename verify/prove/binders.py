@@ -1,7 +1,9 @@
-"""The same sum, or the same set of values, with fewer bound variables, where some facts are given.
+"""Elimination of bound variables from a sum, or from a set of values, under given facts.
 
-A variable with one value is replaced by it, one that is divided becomes two digits, one that nothing depends on becomes
-a size, and of two that matter through their sum only one is left.
+- A variable with a single value is replaced by the value.
+- A variable that is divided is split into quotient and remainder.
+- A variable that the summand does not depend on becomes a factor, the size of its range.
+- Two variables that occur only as their sum become one.
 """
 
 from __future__ import annotations
@@ -34,9 +36,9 @@ __all__ = ["fewer", "narrowed", "without_idle"]
 def fewer(
     algebra: Symbolic, given: Given, binders: Sequence[str], guards: Sequence[Guard], value: SumOfProducts
 ) -> Bound | None:
-    """The same points with fewer bound variables; None where there are none."""
+    """Return the same values over fewer bound variables, or None if the guards have no solution."""
     binders, guards = tuple(binders), tuple(guards)
-    # What is bound here is neither what the facts speak of nor what is bound again inside.
+    # Rename variables that the facts mention or that are bound again inside.
     if set(binders) & (given.facts.names | bound_inside(value)):
         opened = algebra.renamed_bound(Bound(binders, guards, value))
         binders, guards, value = opened.binders, opened.guards, opened.value
@@ -53,7 +55,7 @@ def fewer(
             gone = vanishing(given.facts.extended(guards), quotients)
             if gone:
                 env = Substitution({}, gone)
-                # The guards that show a quotient to be 0 may themselves be rewritten: say it in other words too.
+                # The substitution may rewrite the guards that show a quotient to be 0: keep that fact as new guards.
                 kept = [g for q in gone for g in within(env.size(q.numerator), env.size(q.denominator))]
                 guards = tuple(g for g in (*env.guards(guards), *kept) if g.decided() is not True)
                 value = env.sum(algebra, value)
@@ -73,7 +75,7 @@ def fewer(
 
 
 def without_idle(algebra: Symbolic, given: Given, product: Product) -> SumOfProducts | None:
-    """sum over low <= k < high of c = (high - low) * c, where c does not depend on k."""
+    """Apply sum over low <= k < high of c = (high - low) * c, for c that does not depend on k; None if no k is idle."""
     used = mentioned(product.factors)
     for name in product.binders:
         if name in used:
@@ -82,13 +84,13 @@ def without_idle(algebra: Symbolic, given: Given, product: Product) -> SumOfProd
         others = [g for g in product.guards if name not in symbols_of(g.value)]
         if found.others or not found.lowers or not found.uppers:
             continue
-        # What the guards on k itself say (low < high, at a k that there is) must not be used to show them idle.
+        # The guards on k imply low < high at every k in range. They must not be used here: the range may be empty.
         facts = given.facts.extended(others)
         low = next((a for a in found.lowers if all(facts.entails(at_least(a, b)) for b in found.lowers)), None)
         high = next((a for a in found.uppers if all(facts.entails(at_least(b, a)) for b in found.uppers)), None)
         if low is None or high is None:
             continue
-        # What is undefined may stand under a sum over nothing, but not outside of it.
+        # Under a sum over an empty range a factor may be undefined, but not outside of the sum.
         least = below(low, high) if any(map(is_partial, product.factors)) else at_least(high, low)
         if not facts.entails(least):
             continue
@@ -99,8 +101,10 @@ def without_idle(algebra: Symbolic, given: Given, product: Product) -> SumOfProd
 
 
 def narrowed(algebra: Symbolic, given: Given, bound: Bound) -> Bound:
-    """The same set of values with fewer bound variables: those that the value does not depend on, and one of two
-    that it depends on through their sum only."""
+    """Return the same set of values over fewer bound variables.
+
+    Variables that the value does not depend on are projected away; two that occur only as their sum become one.
+    """
     binders, guards, value = bound.binders, bound.guards, bound.value
     while True:
         used = mentioned_by(value)
@@ -124,7 +128,7 @@ def narrowed(algebra: Symbolic, given: Given, bound: Bound) -> Bound:
 
 
 def _joined(binders: Sequence[str], value: SumOfProducts) -> tuple[str, str] | None:
-    """Two bound variables that an index adds up."""
+    """Return two bound variables whose sum occurs in an index, or None."""
     names = set(binders)
     for product in value:
         for factor in product.factors:

@@ -1,4 +1,4 @@
-"""Bound variables: solving for them, splitting them into digits, and doing without them.
+"""Bound variables: solving for them, splitting them into digits, and eliminating them.
 
 All steps keep the set of points: a variable with one value is replaced by it, an index that is divided becomes
 quotient and remainder (mixed radix), and a variable that only guards mention is projected away.
@@ -23,8 +23,10 @@ __all__ = [
 
 
 def solve(value: Size, names: Sequence[str]) -> Iterator[tuple[str, Size]]:
-    """(k, e) with value == 0 exactly where k == e, for a k of `names` that stands alone with factor 1 or -1 (once a
-    factor of all of `value` is taken out)."""
+    """Yield (k, e) such that value == 0 if and only if k == e, for each k of `names` that can be solved for.
+
+    After division by the common factor of `value`, k must occur in one term only, with coefficient 1 or -1.
+    """
     if isinstance(value, Dim):
         value = floor_div(value, math.gcd(*(coefficient for _, coefficient in value.terms)))
     if isinstance(value, Dim):
@@ -37,14 +39,14 @@ def solve(value: Size, names: Sequence[str]) -> Iterator[tuple[str, Size]]:
 
 
 def _tightened(value: Size) -> Size:
-    """0 <= g * v + c holds exactly where 0 <= v + floor(c / g)."""
+    """Tighten 0 <= g * v + c to the equivalent 0 <= v + floor(c / g)."""
     if not isinstance(value, Dim):
         return value
     return floor_div(value, math.gcd(*(coefficient for monomial, coefficient in value.terms if monomial)))
 
 
 def strided(names: Sequence[str], total: SumOfProducts) -> tuple[str, int] | None:
-    """An index of `names` and a stride: some guard says k * stride + ... == index, of a bound variable k."""
+    """Return an index of `names` and a stride if some guard is k * stride + ... == index, for a bound variable k."""
     for product in total:
         for guard in product.guards:
             value = guard.value
@@ -57,7 +59,7 @@ def strided(names: Sequence[str], total: SumOfProducts) -> tuple[str, int] | Non
 
 
 def one_point(binders: Sequence[str], guards: Sequence[Guard]) -> tuple[str, Size] | None:
-    """A bound variable that the guards give one value: v == 0, or both 0 <= v and 0 <= -v."""
+    """Return a bound variable and the one value that the guards allow: v == 0, or both 0 <= v and 0 <= -v."""
     lows = {_tightened(g.value) for g in guards if g.relation == "<="}
     for guard in guards:
         value = guard.value if guard.relation == "==" else _tightened(guard.value)
@@ -70,7 +72,7 @@ def one_point(binders: Sequence[str], guards: Sequence[Guard]) -> tuple[str, Siz
 
 @dataclass(frozen=True)
 class Limits:
-    """The guards that mention k: lowers <= k < uppers where k stands alone, and the others."""
+    """The guards that mention k: bounds lowers <= k < uppers if k has coefficient 1 or -1, and the other guards."""
 
     lowers: tuple[Size, ...]
     uppers: tuple[Size, ...]
@@ -78,7 +80,7 @@ class Limits:
 
 
 def limits(name: str, guards: Iterable[Guard]) -> Limits:
-    """The guards on the bound variable `name`."""
+    """Return the guards on the bound variable `name` as bounds."""
     lowers: list[Size] = []
     uppers: list[Size] = []
     others: list[Guard] = []
@@ -97,7 +99,7 @@ def limits(name: str, guards: Iterable[Guard]) -> Limits:
 
 
 def _coefficient(value: Size, name: str) -> int | None:
-    """1 or -1 where the symbol stands alone with that factor, and nowhere else."""
+    """Return the symbol's coefficient if it is 1 or -1 and the symbol occurs in no other term, else None."""
     for monomial, coefficient in value.terms if isinstance(value, Dim) else ():
         if monomial == (name,) and abs(coefficient) == 1 and name not in symbols_of(value - coefficient * symbol(name)):
             return coefficient
@@ -105,9 +107,9 @@ def _coefficient(value: Size, name: str) -> int | None:
 
 
 def projected(name: str, guards: Sequence[Guard]) -> tuple[Guard, ...] | None:
-    """Guards that hold exactly where some integer k satisfies `guards` (Fourier-Motzkin; exact, as k has factor 1).
+    """Return guards that hold if and only if some integer k satisfies `guards` (Fourier-Motzkin elimination).
 
-    None where k does not stand alone.
+    The elimination is exact over the integers because k has coefficient 1 or -1; None if it has not.
     """
     found = limits(name, guards)
     if found.others or not found.lowers or not found.uppers:
@@ -128,7 +130,7 @@ def inhabited(facts: Facts, binders: Sequence[str], guards: Sequence[Guard]) -> 
 
 
 def mentioned(factors: Iterable[Factor]) -> frozenset[str]:
-    """Index symbols in factors."""
+    """Return the index symbols in factors."""
     found: set[str] = set()
     for factor in factors:
         if isinstance(factor, (Access, Entry)):
@@ -142,7 +144,7 @@ def mentioned(factors: Iterable[Factor]) -> frozenset[str]:
 
 
 def mentioned_by(total: SumOfProducts) -> frozenset[str]:
-    """Index symbols in a sum."""
+    """Return the index symbols in a sum."""
     found: set[str] = set()
     for product in total:
         found |= mentioned(product.factors)
@@ -151,7 +153,7 @@ def mentioned_by(total: SumOfProducts) -> frozenset[str]:
 
 
 def free(total: SumOfProducts) -> frozenset[str]:
-    """Index symbols in a sum that it does not bind."""
+    """Return the free index symbols of a sum."""
     found: set[str] = set()
     for product in total:
         inner = set().union(*(symbols_of(g.value) for g in product.guards))
@@ -168,7 +170,7 @@ def free(total: SumOfProducts) -> frozenset[str]:
 
 
 def quotients_in(total: SumOfProducts, guards: Iterable[Guard] = ()) -> Iterator[Quotient]:
-    """All quotients of sizes and indices, innermost first."""
+    """Yield all quotients of sizes and indices, innermost first."""
     for guard in guards:
         yield from quotients_of(guard.value)
     for product in total:
@@ -186,7 +188,7 @@ def quotients_in(total: SumOfProducts, guards: Iterable[Guard] = ()) -> Iterator
 
 @dataclass(frozen=True)
 class Digits:
-    """k = quotient * d + remainder - rest, with 0 <= remainder < d."""
+    """The split k = quotient * d + remainder - rest of a bound variable k, with 0 <= remainder < d."""
 
     name: str
     quotient: str
@@ -196,7 +198,7 @@ class Digits:
     rest: Size
 
     def guards(self, guards: Iterable[Guard]) -> tuple[Guard, ...]:
-        """The guards in terms of the digits: lows and highs that d divides speak of the quotient alone."""
+        """Return the guards in terms of the digits. A bound that d divides becomes a bound of the quotient alone."""
         q, r = symbol(self.quotient), symbol(self.remainder)
         found = [at_least(r, 0), below(r, self.denominator)]
         for guard in guards:
@@ -216,7 +218,7 @@ class Digits:
 
 
 def digits(names: Sequence[str], quotients: Iterable[Quotient], fresh: Callable[[], str]) -> Digits | None:
-    """For a quotient floor((k + rest) / d) with k one of `names`: k as quotient * d + remainder - rest."""
+    """Return the split of a k of `names` that occurs in a quotient floor((k + rest) / d), or None."""
     for found in quotients:
         inner = symbols_of(found.denominator)
         for name in names:
@@ -230,7 +232,7 @@ def digits(names: Sequence[str], quotients: Iterable[Quotient], fresh: Callable[
 
 
 def vanishing(facts: Facts, quotients: Iterable[Quotient]) -> dict[Quotient, Size]:
-    """Quotients that are shown to be 0: 0 <= n < d."""
+    """Return the quotients floor(n / d) that are shown to be 0, because 0 <= n < d."""
     found: dict[Quotient, Size] = {}
     for quotient in dict.fromkeys(quotients):
         n, d = quotient.numerator, quotient.denominator
@@ -240,12 +242,12 @@ def vanishing(facts: Facts, quotients: Iterable[Quotient]) -> dict[Quotient, Siz
 
 
 def within(numerator: Size, denominator: Size) -> tuple[Guard, Guard]:
-    """0 <= n < d: floor(n / d) is 0."""
+    """Return the guards 0 <= n < d, under which floor(n / d) is 0."""
     return at_least(numerator, 0), below(numerator, denominator)
 
 
 def bound_inside(total: SumOfProducts) -> frozenset[str]:
-    """Names that are bound somewhere in a sum."""
+    """Return the names that are bound somewhere in a sum."""
     found: set[str] = set()
     for product in total:
         found.update(product.binders)

@@ -1,6 +1,7 @@
-"""Guards decided without a solver: refuted at points where the facts hold, entailed by the ranges of single symbols.
+"""Decide guards without a solver, by points and by intervals.
 
-A point can only show that a guard does not follow. A range is an interval argument.
+A point at which the facts hold can show that a guard does not follow from them. Intervals of single symbols can show
+that it does.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from superopt.ops.algebra import Guard
 
 __all__ = ["Ranges", "Witness", "satisfies", "value_at"]
 
-# Values of symbols at which some guards hold.
+# A point: values of symbols at which some guards hold.
 Witness: TypeAlias = Mapping[str, int]
 
 
@@ -45,15 +46,18 @@ class Ranges:
         return below and (guard.relation == "<=" or self._not_negative(-guard.value))
 
     def ends(self, names: Collection[str], guards: Sequence[Guard]) -> list[Witness]:
-        """Points at the ends of the ranges of all `names`, where `guards` hold there."""
+        """Return the points at the ends of the ranges of all `names` that satisfy `guards`."""
         if not all(name in self._lower or name in self._upper for name in names):
             return []
         points = {**self._upper, **self._lower}, {**self._lower, **self._upper}
         return [point for point in points if satisfies(point, guards)]
 
     def _not_negative(self, value: Size) -> bool:
-        """0 <= value because every symbol is at its lower bound plus something, and no coefficient is negative; or
-        because each symbol of a linear value is at the end of its range that makes the value smallest, or better."""
+        """Return True if 0 <= value follows from the ranges, by one of two arguments.
+
+        In terms of (symbol - lower bound) no coefficient is negative; or the value is linear, and at least 0 with each
+        symbol at the end of its range that makes the value smallest.
+        """
         if not isinstance(value, Dim) or any(isinstance(atom, Quotient) for atom in value.atoms()):
             return False
         names = symbols_of(value)
@@ -75,7 +79,7 @@ class Ranges:
 
 
 def satisfies(point: Witness, guards: Iterable[Guard]) -> bool:
-    """Return True if all guards hold at a point. False where the point lacks a symbol, or a divisor is less than 1."""
+    """Return True if all guards hold at a point. False if the point lacks a symbol, or a divisor is less than 1."""
     for guard in guards:
         value = value_at(guard.value, point)
         if value is None or not (value == 0 if guard.relation == "==" else value >= 0):
@@ -84,7 +88,7 @@ def satisfies(point: Witness, guards: Iterable[Guard]) -> bool:
 
 
 def value_at(value: Size, point: Witness) -> int | None:
-    """The value of a size at a point; None where the point lacks a symbol of it, or where it divides by less than 1."""
+    """Return the value of a size at a point; None if the point lacks a symbol, or a divisor is less than 1."""
     if isinstance(value, int):
         return value
     total = 0

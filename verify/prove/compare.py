@@ -1,12 +1,13 @@
 """Equality of two sums, for all sizes and indices that satisfy the facts.
 
-    1. split into cases on guards that mention no bound variable,
-    2. bring both sides into normal form,
-    3. match the products: equal factors, and a bijection of the bound variables under which the guards are equivalent;
-       the coefficients of what matches must agree; a range that lies in another is cut out of it,
-    4. where that fails, split on a truth value, a choice or a maximum that mentions no bound variable; without such a
-       split ask whether the difference is 0 by the signs of the cases; at last multiply by a denominator.
-Every proposal is checked: a bad one costs an `Unknown`, never a wrong `Proved`.
+    1. Split into cases on guards that mention no bound variable.
+    2. Bring both sides into normal form.
+    3. Match the products: equal factors, and a bijection of the bound variables under which the guards are equivalent.
+       The coefficients of matching products must agree. A range inside another range is cut out of it.
+    4. If that fails, split on a truth value, a choice or a maximum that mentions no bound variable. Without such a
+       split, ask Z3 if the signs of the cases make the difference 0. Last, multiply by a denominator.
+
+Every proposal is checked: a bad proposal may end in `Unknown`, never in a wrong `Proved`.
 """
 
 from __future__ import annotations
@@ -47,20 +48,20 @@ from verify.prove.symbolic import Symbolic
 
 __all__ = ["Comparison"]
 
-_MOST_SIGNS = 12  # cases within cases
-_DEEPEST = 30  # comparisons within comparisons
-_MANY = 8  # guards: more are split in halves
+_MOST_SIGNS = 12  # nested case splits
+_DEEPEST = 30  # nested comparisons
+_MANY = 8  # guards; a longer list is split in halves
 
 
 @dataclass(frozen=True)
 class _Split:
-    """Cases, of which one holds at every point."""
+    """Exhaustive cases: at every point at least one of them holds."""
 
     cases: tuple[Sign, ...]
 
 
 class Comparison:
-    """Compares sums that were made by one `Symbolic` algebra. Raises Effort after `limit` steps."""
+    """Compares sums of one `Symbolic` algebra. Raises Effort after `limit` steps."""
 
     def __init__(self, algebra: Symbolic, limit: int = 6000) -> None:
         self._algebra = algebra
@@ -72,21 +73,21 @@ class Comparison:
         self._instances: dict[tuple[object, ...], Bound] = {}
         self._depth = 0
         self.cases = 0
-        self.defined_left = False  # the proof uses that the left side is defined
+        self.defined_left = False  # True once the proof assumes that the left side is defined
 
     def equal_outputs(
         self, facts: Facts, left: SumOfProducts, right: SumOfProducts, defined: Iterable[Everywhere]
     ) -> bool:
         """Return True if left = right, and the right side is defined, wherever the left side is defined.
 
-        `defined` holds if all elements of all outputs are. It is not used in careful mode: there an element must be
-        equal whatever the others are.
+        `defined` follows from all elements of all left outputs being defined. Careful mode does not use it: there each
+        element must be equal whatever the other elements are.
         """
         self._shared = facts.shared
         own = dict.fromkeys(partial_applications(left, branches=False))
         needed = dict.fromkeys(partial_applications(right, branches=True))
         given = Given(facts, (), tuple(own) if self._algebra.careful else (*own, *defined))
-        # In the branches too: there nothing is assumed, but laws are used that hold of what is defined.
+        # Branches count too: they yield no assumptions, but laws for defined functions are used in them.
         self.defined_left = self.defined_left or bool(needed) or any(partial_applications(left, branches=True))
         if any(need not in own and not self._is_defined(given, *need) for need in needed):
             return False
@@ -118,11 +119,11 @@ class Comparison:
             self._depth -= 1
 
     def _equal(self, given: Given, left: SumOfProducts, right: SumOfProducts) -> bool:
-        if self._algebra.tabulated:  # written out, sums have too many guards for cases, and the same ones on both sides
+        if self._algebra.tabulated:  # written-out sums have too many guards to split on; both sides have the same
             minus: SumOfProducts = (Product(-ONE),)
             return not self._normal.simplified(given, left + self._algebra.multiply(minus, right))
         free = _free_guards(left + right)
-        if len(free) > _MANY:  # halves, each without the other's products: n cases lie log n deep, not n
+        if len(free) > _MANY:  # split between halves, so that n cases nest log n deep, not n
             left, right = self._normal.simplified(given, left), self._normal.simplified(given, right)
             free = _free_guards(left + right)
             free = free[len(free) // 2 :] + free[: len(free) // 2]
@@ -138,7 +139,7 @@ class Comparison:
         left, right = self._normal.simplified(given, left), self._normal.simplified(given, right)
         undecided = (g for g in _free_guards(left + right) if not given.facts.entails(g))
         if any(not given.facts.refutes(g) for g in undecided):
-            return self.equal(given, left, right)  # elimination of bound variables freed a guard
+            return self.equal(given, left, right)  # eliminating a bound variable left a guard without any
         return self._matching.matched(given, left, right) or self.by_cases(given, left, right)
 
     def same_factor(self, given: Given, left: Factor, right: Factor) -> bool:
@@ -205,7 +206,7 @@ class Comparison:
     def _instance(self, given: Given, everywhere: Bound, value: SumOfProducts) -> bool:
         """Return True if `value` is one of the values of a bound."""
         self._step()
-        less = replace(given, defined=())  # what is being asked must not be an answer
+        less = replace(given, defined=())  # the statement in question must not prove itself
         key = (given.facts, given.signs, everywhere)
         if key not in self._instances:
             over = self._algebra.renamed_bound(everywhere)
@@ -226,7 +227,7 @@ class Comparison:
     # cases
 
     def by_cases(self, given: Given, left: SumOfProducts, right: SumOfProducts) -> bool:
-        """Return True if left = right in every case of some split, or by the signs that are given."""
+        """Return True if left = right in every case of some split, or by the given signs."""
         self._step()
         split = next(_splits(self._algebra, left + right), None)
         if split is not None and len(given.signs) < _MOST_SIGNS:
@@ -251,10 +252,10 @@ class Comparison:
         return not self._algebra.careful and self._by_denominator(given, left, right)
 
     def _by_denominator(self, given: Given, left: SumOfProducts, right: SumOfProducts) -> bool:
-        """Return True if left * f = right * f for a denominator f of either side, which is not 0 there."""
+        """Return True if left * f = right * f, for a denominator f of either side (f is not 0, as 1/f is defined)."""
         for product in left + right:
             if not inhabited(given.facts, product.binders, product.guards):
-                continue  # under a sum over nothing it need not be defined
+                continue  # under a sum over an empty range 1/f may be undefined
             for factor in product.factors:
                 if isinstance(factor, Apply) and factor.function == "reciprocal":
                     if set(product.binders) & mentioned((factor,)):
@@ -286,7 +287,7 @@ class Comparison:
 
 
 def _without_idle(bound: Bound) -> Bound:
-    """The same values without the bound variables that they do not depend on."""
+    """Remove the bound variables that the values do not depend on."""
     used = mentioned_by(bound.value)
     for name in bound.binders:
         guards = projected(name, bound.guards) if name not in used else None
@@ -296,7 +297,7 @@ def _without_idle(bound: Bound) -> Bound:
 
 
 def _free_guards(total: SumOfProducts, bound: frozenset[str] = frozenset()) -> list[Guard]:
-    """Undecided guards, those inside factors too, that mention no bound variable."""
+    """Return the undecided guards that mention no bound variable, also those inside factors."""
     found: dict[Guard, None] = {}
 
     def visit(
@@ -316,7 +317,7 @@ def _free_guards(total: SumOfProducts, bound: frozenset[str] = frozenset()) -> l
 
 
 def _splits(algebra: Symbolic, total: SumOfProducts, bound: frozenset[str] = frozenset()) -> Iterator[_Split]:
-    """Truth values, choices and maxima that depend on no bound variable, innermost first."""
+    """Yield case splits on truth values, choices and maxima that mention no bound variable, innermost first."""
     for product in total:
         inner = bound | set(product.binders)
         for factor in product.factors:

@@ -1,4 +1,4 @@
-"""Deciding integer facts about sizes and indices: cheap checks first (`verify.prove.bounds`), then Z3.
+"""Decide integer facts about sizes and indices: cheap checks first (`verify.prove.bounds`), then Z3.
 
 Only this module and `verify.prove.real_queries` talk to Z3. Every answer "entailed" is a Z3 `unsat` or follows from an
 interval argument; giving up is never an answer.
@@ -22,19 +22,19 @@ from verify.prove.real_queries import RealQuery
 __all__ = ["Effort", "Facts", "FindModel", "Observer", "Query", "SolverQuery", "encoded_query", "solver_version"]
 
 _MOST_WITNESSES = 6
-# Z3's own count of work, not a clock: the same answers on a slow machine and on a busy one.
+# Limit of Z3's own count of work. A clock would give other answers on a slow or busy machine.
 _RESOURCES = 1_000_000
-_NONLINEAR = 100_000  # what products of symbols may cost: such questions are many, and few have an answer
+_NONLINEAR = 100_000  # the limit with products of symbols: Z3 seldom decides such queries, and there are many
 
 
 def solver_version() -> str:
-    """Name and version of the solver, for certificates."""
+    """Return the name and version of the solver, for certificates."""
     return f"z3 {z3.get_version_string()}"
 
 
 @dataclass(frozen=True)
 class Query:
-    """Is there a point where `facts` hold and `goal` fails (None: where `facts` hold)? Z3 found that there is none."""
+    """A query that Z3 found unsatisfiable: `facts` and not `goal` (`facts` alone if `goal` is None)."""
 
     facts: tuple[Guard, ...]
     goal: Guard | None
@@ -42,36 +42,36 @@ class Query:
 
 
 class Effort(Exception):
-    """A proof took more steps than are allowed, or went too deep."""
+    """A proof exceeds its limit of steps or of nesting."""
 
 
-# The values that a symbol should have, best first.
+# The preferred values of a symbol, best first.
 Wish: TypeAlias = Callable[[str], Iterable[int]]
 
 
 class FindModel(Protocol):
-    """`Facts.model` of some facts."""
+    """The type of the method `Facts.model`."""
 
     def __call__(self, most: int, least: int, wish: Wish | None = None) -> dict[str, int] | None: ...
 
 
-# A query of either kind.
+# A query about integers or about reals.
 SolverQuery: TypeAlias = Query | RealQuery
-# Hears each query that a proof relies on: those that Z3 found unsatisfiable, and no others.
+# Called with each query that a proof relies on: those that Z3 found unsatisfiable, and no others.
 Observer: TypeAlias = Callable[[SolverQuery], None]
 
 
 class Facts:
-    """A set of guards taken as true, with the questions that can be asked of it. Immutable.
+    """A set of guards taken as true, and the queries about it. The guards never change.
 
-    Points that satisfy the guards are kept as witnesses: they spare the solver the questions whose answer is "not
-    shown", and have no say in the others.
+    Points that satisfy the guards are kept as witnesses. A witness can answer a query with "not shown" without the
+    solver; it never answers "shown".
     """
 
     def __init__(
         self, guards: Iterable[Guard], shared: Shared | None = None, witnesses: Iterable[Witness] = ()
     ) -> None:
-        # A context of its own for each proof: in a shared one Z3's answers depend on what was asked before.
+        # Each proof has its own context: in a shared one, Z3's answers depend on earlier queries.
         self.shared = shared or Shared()
         self.guards = tuple(dict.fromkeys(g for g in guards if g.decided() is not True))
         self._known = frozenset(self.guards)
@@ -84,7 +84,7 @@ class Facts:
         self._children: dict[tuple[Guard, ...], Facts] = {}
 
     def extended(self, guards: Iterable[Guard]) -> Facts:
-        """These facts and some more."""
+        """Return these facts together with more guards."""
         more = tuple(g for g in guards if g not in self._known and g.decided() is not True)
         if not more:
             return self
@@ -94,11 +94,11 @@ class Facts:
         return self._children[more]
 
     def rebuilt(self, guards: Iterable[Guard]) -> Facts:
-        """Other facts of the same proof."""
+        """Return other facts that share the state of this proof."""
         return Facts(guards, self.shared)
 
     def easily_entails(self, guard: Guard) -> bool:
-        """`entails`, by no more than products of symbols as unknowns of their own."""
+        """Return True if the linear query shows `entails`: each product of symbols is an unknown of its own."""
         if self.false or guard in self._known:
             return True
         decided = guard.decided()
@@ -152,10 +152,10 @@ class Facts:
         return found is not None
 
     def model(self, most: int, least: int, wish: Wish | None = None) -> dict[str, int] | None:
-        """Values of all symbols that satisfy the facts, sizes between `least` and `most`; None where none is found.
+        """Return values of all symbols that satisfy the facts, sizes from `least` to `most`; None if none are found.
 
-        Of the values that `wish` names for a symbol, the first that the facts and the wishes before it allow is taken.
-        Where there is none, Z3 chooses, and its choice differs from process to process.
+        `wish` lists preferred values for a symbol; the first that is consistent with the facts and the symbols before
+        is taken. If none is, Z3 chooses, and its choice differs from process to process.
         """
         solver = z3.Solver(ctx=self.shared.context)
         solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
@@ -203,9 +203,10 @@ class Facts:
         return self._ranges.ends(self.names, self.guards)
 
     def _refuted(self, goal: Guard | None, ways: tuple[bool, ...] = (False, True)) -> bool:
-        """unsat(facts and not goal): first with products of symbols as unknowns of their own, then exactly.
+        """Return True if Z3 answers unsat for (facts and not goal).
 
-        Raises Effort where no question is left.
+        The first query has an unknown for each product of symbols, the second the products themselves. Raises Effort if
+        no query is left.
         """
         self.shared.spend()
         for exact in ways:
@@ -235,7 +236,7 @@ class Facts:
             self._witnesses.append(point)
 
     def _prepared(self, exact: bool) -> tuple[z3.Solver, bool]:
-        """A solver that holds the facts, and whether it holds them only in a weakened form."""
+        """Return a solver with the facts asserted, and True if the assertions are weaker than the facts."""
         if exact not in self._solvers:
             solver = z3.SimpleSolver(ctx=self.shared.context)
             solver.set("ctrl_c", False)  # else an interrupt is answered by "unknown", and goes unheard
@@ -250,19 +251,19 @@ class Facts:
 
 
 class Shared:
-    """Shared state of all facts of one proof: Z3's context, guards in Z3's terms, and the observer of queries."""
+    """Shared state of all facts of one proof: Z3's context, encoded guards, the limit and the observer of queries."""
 
     def __init__(self, observer: Observer | None = None) -> None:
         self.observer = observer
-        self._left: int | None = None  # questions; None: as many as it takes
+        self._left: int | None = None  # queries left; None: no limit
         self._encoded: dict[tuple[Guard, bool], tuple[z3.BoolRef, list[z3.BoolRef], bool]] = {}
 
     def allow(self, questions: int | None) -> None:
-        """From now on so many questions may be put to the solver: a count, as time would differ from run to run."""
+        """Allow so many more queries (None: no limit). A count, because times differ from run to run."""
         self._left = questions
 
     def spend(self) -> None:
-        """One question is asked. Raises Effort where none is left."""
+        """Count one query. Raises Effort if none is left."""
         if self._left is not None:
             if not self._left:
                 raise Effort("questions")
@@ -270,11 +271,11 @@ class Shared:
 
     @cached_property
     def context(self) -> z3.Context:
-        """Made when the first question is asked: many proofs ask none."""
+        """The Z3 context, made at the first query: many proofs need none."""
         return z3.Context()
 
     def encoded(self, guard: Guard, exact: bool) -> tuple[z3.BoolRef, list[z3.BoolRef], bool]:
-        """The guard, the definitions of its quotients, and whether it is weakened."""
+        """Return the encoded guard, the definitions of its quotients, and True if the encoding is weaker."""
         key = (guard, exact)
         if key not in self._encoded:
             encoder = _Encoder(exact, self.context)
@@ -284,7 +285,7 @@ class Shared:
 
 
 def encoded_query(query: Query, context: z3.Context) -> list[z3.BoolRef]:
-    """The query in Z3's terms, encoded anew: a solver simplifies what it holds while it answers (down to `false`)."""
+    """Encode the query anew: a solver that has answered it holds simplified assertions (at times only `false`)."""
     encoder = _Encoder(query.exact, context)
     found = [encoder.guard(guard) for guard in query.facts]
     if query.goal is not None:
@@ -293,7 +294,7 @@ def encoded_query(query: Query, context: z3.Context) -> list[z3.BoolRef]:
 
 
 class _Encoder:
-    """Sizes as Z3 integers. Not `exact`: each product of symbols is an unknown of its own (a sound weakening)."""
+    """Encodes sizes as Z3 integers. Unless `exact`, each product of symbols is a fresh unknown (a sound weakening)."""
 
     def __init__(self, exact: bool, context: z3.Context) -> None:
         self.exact, self.weakened, self.context = exact, False, context
@@ -331,7 +332,7 @@ class _Encoder:
         return self._quotients[atom]
 
     def definitions(self) -> list[z3.BoolRef]:
-        """q = floor(n / d): d*q <= n < d*q + d and 0 < d, for every quotient met."""
+        """Return d*q <= n < d*q + d and 0 < d for every encoded quotient q = floor(n / d)."""
         result: list[z3.BoolRef] = []
         done: set[Quotient] = set()
         while len(done) < len(self._quotients):

@@ -1,8 +1,9 @@
-"""Scalars as trees of rounded operations: what is equal here is equal bit for bit in IEEE arithmetic.
+"""Scalars as trees of rounded operations: equal trees are equal bit for bit in IEEE arithmetic.
 
-Only operators that move data, or whose result IEEE 754 determines (one correctly rounded operation, a comparison, a
-sign), may occur: nothing is assumed of how a runtime evaluates the others. No law of arithmetic is used but that sums
-and products of two commute. Data that is moved is what `piecewise` and `access` say, as in proofs over the reals.
+Only two kinds of operators may occur: those that move data, and those whose result IEEE 754 determines (one correctly
+rounded operation, a comparison, a sign). Nothing is assumed about the evaluation of other operators. The only law of
+arithmetic used is that addition and multiplication of two numbers commute. Moved data is expressed by `piecewise` and
+`access`, as in proofs over the reals.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from verify.prove.symbolic import Symbolic
 
 __all__ = ["COMMUTATIVE", "Floating", "Inexact", "rounds_exactly"]
 
-# IEEE operations (`Operator.ieee`) that definitions write with `maximum`.
+# The IEEE operations (`Operator.ieee`) that definitions express by `maximum`.
 _MAXIMA = frozenset({"abs", "maximum"})
 
 
@@ -30,13 +31,13 @@ COMMUTATIVE = frozenset({"plus", "times"})
 
 
 class Inexact(Exception):
-    """A sum of several products: its order is not fixed."""
+    """A scalar that IEEE 754 does not determine, such as a sum of several products in no fixed order."""
 
 
 def rounds_exactly(terms: Iterable[Term]) -> bool:
     """Return True if IEEE 754 determines the result of every operator in `terms`.
 
-    What Relu and Abs make of a zero they do not make alike, though both are defined by `maximum`: only one may occur.
+    Relu and Abs are both defined by `maximum` but treat a negative zero differently, so only one of them may occur.
     """
     found = list(topological(terms))
     operations = {OPERATORS[term.op].ieee for term in found if term.op in OPERATORS}
@@ -50,14 +51,14 @@ def _has_one_result(term: Term) -> bool:
 
 
 def _is_negative_zero(value: object) -> bool:
-    """-0.0, which as a number is 0."""
+    """Return True for -0.0, which compares equal to 0."""
     return isinstance(value, float) and value == 0 and math.copysign(1, value) < 0
 
 
 class Floating:
-    """Each operation is a function that nothing is known about, but for the order of two summands or factors.
+    """The algebra of rounded operations: each is an uninterpreted function; two summands or two factors commute.
 
-    The scalars are sums of `self.sums`: one product of one factor, in pieces where data comes from several places.
+    A scalar is a sum of the algebra `sums`: one product of one factor, or several guarded ones for data in pieces.
     """
 
     def __init__(self, dtypes: Mapping[str, str]) -> None:
@@ -93,7 +94,7 @@ class Floating:
         return _tree(f"choose {relation}", value, yes, no)
 
     def maximum(self, parts: Sequence[SumOfProducts]) -> SumOfProducts:
-        """max(max(x, c), c) is max(x, c), whatever is done about NaN and about zeros of two signs."""
+        """max(max(x, c), c) = max(x, c), however the runtime treats NaN and zeros of different signs."""
         first, *rest = parts
         inner = only_factor(first)
         if isinstance(inner, Apply) and inner.function == "maximum" and inner.arguments[1:] == tuple(rest):
@@ -115,14 +116,14 @@ class Floating:
         raise Inexact
 
     def piecewise(self, pieces: Sequence[Piece], otherwise: SumOfProducts | None) -> SumOfProducts:
-        """The pieces side by side, each under its conditions; `otherwise` under the contrary of each in turn."""
+        """Return the sum of the pieces under their conditions, and of `otherwise` where no piece applies."""
         found: list[Product] = []
         rest: list[tuple[Guard, ...]] = [()]
         for conditions, body in pieces:
             open_ones = tuple(c for c in conditions if c.decided() is not True)
             if all(c.decided() is not False for c in open_ones):
                 found += [Product(p.coefficient, p.factors, p.binders, open_ones + p.guards) for p in body()]
-            if otherwise:  # there are as many as two to the power of the pieces
+            if otherwise:  # their number is exponential in the number of pieces
                 rest = [(*done, *more) for done in rest for more in _contraries(open_ones)]
         found += [
             Product(p.coefficient, p.factors, p.binders, done + p.guards) for done in rest for p in otherwise or ()
@@ -135,7 +136,7 @@ def _tree(name: str, *arguments: SumOfProducts) -> SumOfProducts:
 
 
 def _contraries(conditions: Sequence[Guard]) -> list[tuple[Guard, ...]]:
-    """Exclusive cases that together are the contrary of all conditions holding."""
+    """Return disjoint cases whose union is the negation of the conjunction of `conditions`."""
     cases: list[tuple[Guard, ...]] = []
     before: tuple[Guard, ...] = ()
     for guard in conditions:

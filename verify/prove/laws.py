@@ -1,7 +1,7 @@
 """Laws of functions of one real number that hold where the functions are defined.
 
-Each law holds where the applications that it starts from are defined: so does f * 1/f = 1, as f cannot be 0 there. On
-the left side that is assumed; on the right side it is an obligation of its own (`verify.prove.compare`).
+Each law holds where the applications on its left are defined: f * 1/f = 1, because f is not 0 where 1/f is defined. For
+the left side of a rule that is assumed; for the right side it is an obligation of its own (`verify.prove.compare`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _inverse(f: SumOfProducts) -> Factor:
 
 
 def _squared(f: SumOfProducts) -> SumOfProducts | None:
-    """h, where f is sqrt(h)."""
+    """Return h if f is sqrt(h), else None."""
     root = only_factor(f)
     return None if root is None else _argument(root, "sqrt")
 
@@ -46,7 +46,8 @@ def _square_of_root(f: SumOfProducts) -> Factor | None:
     return None if square is None else only_factor(square)
 
 
-# Laws of two factors, the first that applies counts. A factor function(f), the factor beside it, and their product.
+# Laws of two factors; the first that applies is used. Each entry: the function of a factor function(f), the other
+# factor, and their product.
 _PAIRS: tuple[
     tuple[str, Callable[[SumOfProducts], Factor | None], Callable[[Symbolic, SumOfProducts], SumOfProducts]], ...
 ] = (
@@ -64,13 +65,13 @@ _PAIRS: tuple[
 
 
 class Laws:
-    """Rewrites products and applications of one algebra towards a normal form."""
+    """Simplifies products and applications of one algebra by laws of functions."""
 
     def __init__(self, algebra: Symbolic, signs: Signs) -> None:
         self._algebra, self._signs = algebra, signs
 
     def product(self, product: Product) -> SumOfProducts:
-        """Apply one law that makes the product simpler; return the product itself where none applies."""
+        """Apply one law that makes the product simpler; return the product itself if none applies."""
         algebra = self._algebra
         exponents = [f for f in product.factors if isinstance(f, Apply) and f.function == "exp"]
         if len(exponents) > 1:  # exp(a) * exp(b) = exp(a + b)
@@ -140,7 +141,7 @@ class Laws:
         return single(Apply("exp", (argument,)))
 
     def _outside(self, product: Product) -> tuple[list[Factor], list[Factor]]:
-        """The factors that do not depend on the product's bound variables, and those that do; exp(a + f(k)) is both."""
+        """Separate the factors that do not depend on the bound variables from those that do; exp(a + f(k)) is split."""
         bound = set(product.binders)
         outside: list[Factor] = []
         inside: list[Factor] = []
@@ -227,7 +228,7 @@ class Laws:
         return self._algebra.multiply(result, single(Apply("sqrt", ((left,),))))
 
     def _log(self, given: Given, only: Product) -> SumOfProducts:
-        """log(c * f * g) = log c + log f + log g where all but one are positive;  log(1/f) = -log f for f > 0;
+        """log(c * f * g) = log c + log f + log g if all but one are positive;  log(1/f) = -log f for f > 0;
         log(exp a) = a;  log(sum over k of f * g(k)) = log f + log(sum of g(k)) for f > 0."""
         algebra = self._algebra
         outside, inside = self._outside(only)
@@ -259,7 +260,7 @@ class Laws:
 
 
 def _argument(factor: Factor, function: str) -> SumOfProducts | None:
-    """g where the factor is f(g)."""
+    """Return g if the factor is function(g), else None."""
     return factor.arguments[0] if isinstance(factor, Apply) and factor.function == function else None
 
 

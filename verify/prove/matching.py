@@ -1,7 +1,7 @@
-"""Matching products one to one: equal factors, and a bijection of the bound variables.
+"""Match products one to one: equal factors, and a bijection of the bound variables.
 
-The bijection is read off the index expressions (a proposal, `verify.prove.bijection`); that it is one, that guards
-agree and that indices are equal is then checked. A range that lies in another is cut out of it.
+The map of bound variables is proposed from the index expressions (`verify.propose.bijections`). Then it is checked to
+be a bijection under which guards and indices agree. A range inside another range is cut out of it.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from verify.prove.symbolic import Symbolic
 
 __all__ = ["Matching"]
 
-# Coefficients of what matches: positive and negative ones of the left side, and of the right side.
+# Sums of coefficients of matching products: positive and negative of the left side, then of the right side.
 Count = tuple[Fraction, Fraction, Fraction, Fraction]
 
 
 class Comparing(Protocol):
-    """Equality of factors, which may need a comparison of its own (`verify.prove.compare.Comparison`)."""
+    """Decides equality of factors, which may need a nested comparison (`verify.prove.compare.Comparison`)."""
 
     def same_factor(self, given: Given, left: Factor, right: Factor) -> bool: ...
     def structurally(self, given: Given, left: Factor, right: Factor) -> bool: ...
@@ -85,13 +85,13 @@ class Matching:
         return more + less == other_more + other_less
 
     def _cut(self, given: Given, whole: Product, part: Product) -> list[Product] | None:
-        """`whole` without `part`, where `part` has the same factors over a smaller range."""
+        """Return `whole` minus `part` if `part` has the same factors over a smaller range, else None."""
         if not whole.binders or len(whole.binders) != len(part.binders):
             return None
         whole, part = self._opened(given, whole), self._opened(given, part)
         for mapping, pairing in self._mappings(whole, part):
             inside = given.extended(part.guards)
-            # The bijection maps the bound variables of `whole` to those of `part`: `whole` in terms of the latter.
+            # Rewrite `whole` in terms of the bound variables of `part`.
             env = Substitution(mapping)
             moved_guards = env.guards(whole.guards)
             if not all(inside.facts.entails(g) for g in moved_guards):
@@ -112,7 +112,7 @@ class Matching:
         return None
 
     def _mappings(self, of: Product, over: Product) -> Iterator[tuple[dict[str, Size], list[tuple[Factor, Factor]]]]:
-        """Bijections that give the bound variables of one product in terms of the other's, with the factors paired."""
+        """Yield bijections that give the bound variables of `of` in terms of those of `over`, with paired factors."""
         if set(of.binders) & set(over.binders):
             return
         if kinds(of.factors) != kinds(over.factors):
@@ -124,7 +124,7 @@ class Matching:
                 yield mapping, pairing
 
     def same(self, given: Given, left: Product, right: Product) -> bool:
-        """Return True if left = right but for their coefficients, by a bijection of bound variables."""
+        """Return True if left = right up to coefficients, by a bijection of bound variables."""
         self._step()
         if len(left.binders) != len(right.binders):
             return False
@@ -147,7 +147,7 @@ class Matching:
         return False
 
     def _opened(self, given: Given, product: Product) -> Product:
-        """The product over bound variables that the facts do not speak of."""
+        """Rename bound variables that the facts mention."""
         return self._algebra.renamed(product) if set(product.binders) & given.facts.names else product
 
     def guards_agree(self, given: Given, left: tuple[Guard, ...], right: tuple[Guard, ...]) -> bool:
@@ -164,9 +164,8 @@ class Matching:
     ) -> bool:
         """Return True if the factors are equal.
 
-        `pairing` pairs those of `left` with those of `before`; `right` is `before` after substitution.
-
-        Choices and maxima are compared together, as one product.
+        `pairing` pairs factors of `left` with factors of `before`; `right` is `before` after substitution. If choices
+        and maxima differ one by one, their products are compared.
         """
         moved = dict(zip(map(id, before), right, strict=True))
         plain = [(a, moved[id(b)]) for a, b in pairing if kind(a) != POINTWISE]
@@ -186,7 +185,7 @@ def _sum(one: Count, other: Count) -> Count:
 
 
 def _scaled(count: Count, by: Fraction) -> Count:
-    """The counts of c * product; a negative c makes positive coefficients negative."""
+    """Return the coefficients times `by`; a negative factor exchanges positive and negative ones."""
     a, b, c, d = (abs(by) * x for x in count)
     return (a, b, c, d) if by > 0 else (-b, -a, -d, -c)
 

@@ -1,9 +1,11 @@
-"""The normal form of a sum, where some facts and signs are given.
+"""The normal form of a sum under given facts and signs.
 
-products whose guards contradict the facts go, and bound variables that there need not be (`verify.prove.binders`)
-choices and maxima that are decided are replaced by what they are; maxima are taken over as few values as can be
-like products are added
-f * 1/f = 1, exp(a) * exp(b) = exp(a + b), sqrt(f) * sqrt(f) = f, ... where they hold (`verify.prove.laws`)
+- Products whose guards contradict the facts are dropped; needless bound variables are eliminated
+  (`verify.prove.binders`).
+- Decided choices and maxima are replaced by their value; alternatives of a maximum that cannot be largest are dropped.
+- Like products are added.
+- Laws of functions are applied where they hold: f * 1/f = 1, exp(a) * exp(b) = exp(a + b), sqrt(f) * sqrt(f) = f, ...
+  (`verify.prove.laws`).
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ __all__ = ["Normaliser"]
 
 ONE = Fraction(1)
 _NAME = re.compile(r"k!\d+")
-_DEEPEST = 60  # normal forms within normal forms
+_DEEPEST = 60  # nested normal forms
 _INCREASING = frozenset({"erf", "exp", "floor", "log", "round", "sigmoid", "sqrt", "tanh"})
 
 
@@ -55,7 +57,7 @@ class Normaliser:
         self._depth = 0
 
     def simplified(self, given: Given, total: SumOfProducts) -> SumOfProducts:
-        """The normal form; equal to `total` wherever `given` holds."""
+        """Return the normal form of `total`, which is equal to it wherever `given` holds."""
         result: dict[object, Product] = {}
         for product in total:
             for reduced in self._reduced(given, product):
@@ -112,7 +114,7 @@ class Normaliser:
         return [p for part in result for p in self._reduced(given, part)]
 
     def _factor(self, given: Given, factor: Factor) -> SumOfProducts:
-        """The factor simplified; sums inside it too."""
+        """Simplify a factor and the sums inside it."""
         algebra = self._algebra
         match factor:
             case Apply(function, arguments):
@@ -146,7 +148,7 @@ class Normaliser:
         return single(factor)
 
     def _repeated(self, bound: Bound) -> SumOfProducts:
-        """prod over k of f(k) * g(k), each factor by itself;  prod of exp(f(k)) = exp(sum of f(k))."""
+        """prod of f(k) * g(k) = (prod of f(k)) * (prod of g(k));  prod of exp(f(k)) = exp(sum of f(k))."""
         if not bound.binders and not bound.guards:
             return bound.value
         value = bound.value
@@ -165,7 +167,7 @@ class Normaliser:
         return result
 
     def _pieces(self, given: Given, bound: Bound) -> list[Bound]:
-        """The same values, split where a guard inside the value depends on the bound variables."""
+        """Split a set of values into pieces in which no guard inside the value depends on the bound variables."""
         scoped = fewer(self._algebra, given, bound.binders, bound.guards, bound.value)
         if scoped is None:
             return []
@@ -211,7 +213,7 @@ class Normaliser:
         return self._pulled(given, kept[0])
 
     def _monotone(self, given: Given, alternatives: Sequence[Bound]) -> SumOfProducts | None:
-        """max of f(x) is f(max of x), for f that increases."""
+        """max of f(x) = f(max of x) for increasing f; None if there is no such f."""
         inner: list[Bound] = []
         names: set[str] = set()
         for bound in alternatives:
@@ -219,7 +221,7 @@ class Normaliser:
             if not isinstance(factor, Apply) or factor.function not in _INCREASING:
                 return None
             if self._algebra.careful and factor.function in ("log", "sqrt"):
-                return None  # some of the values may be undefined, and the largest not
+                return None  # a smaller value may be undefined when the largest is not
             (argument,) = factor.arguments
             if bound.value != single(factor):
                 minus: SumOfProducts = (Product(-ONE),)
@@ -270,7 +272,7 @@ def _less(factors: Sequence[Factor], fewer: Sequence[Factor]) -> tuple[Factor, .
 
 
 def _shown(product: Product) -> str:
-    """A text that only products have in common which differ by the names of variables bound inside, and by order."""
+    """Return a text that only products share which are equal up to bound names and the order of factors."""
     outside = free((product,))
     numbers: dict[str, int] = {}
 

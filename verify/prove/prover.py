@@ -1,7 +1,7 @@
-"""The prover: two tuples of typed terms with symbolic sizes -> Proved, Refuted or Unknown.
+"""The prover: decides if two tuples of typed terms with symbolic sizes are equal (Proved, Refuted or Unknown).
 
-Obligation: left side well-typed, and guards  =>  right side well-typed, same shapes, same values.
-Conditions that the right side's typing needs, and that the left side's does not imply, become guards.
+Obligation: left side well-typed and defined, and guards  =>  right side well-typed and defined, same shapes and values.
+Conditions of the right side's typing that the left side's typing does not imply become guards.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ __all__ = ["Proved", "Refuted", "Refuter", "Unknown", "Verdict", "prove"]
 
 Terms = tuple[Term, ...]
 _FRAMES = 10_000
-_QUESTIONS = 2_000  # put to the solver in one reading; the longest proof known asks 1,432
+_QUESTIONS = 2_000  # queries to the solver in one reading; the longest known proof needs 1,432
 
 
-# Looks for sizes and values at which the sides differ, given the sides, the sizes that others determine, and a source
-# of sizes at which all conditions hold. It has a veto only: it can keep a rule from being proven.
+# Searches for sizes and values at which the sides differ. Its arguments: both sides, the sizes that other sizes
+# determine, and a source of sizes at which all conditions hold. It can keep a rule from being proven, nothing else.
 Refuter: TypeAlias = Callable[[Terms, Terms, Mapping[str, Size], FindModel], Counterexample | None]
 
 
 def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: Refuter | None = None) -> Verdict:
-    """Prove `left` and `right` equal for all sizes. Both are typed terms over the same `Var` leaves, one an output.
+    """Prove `left` and `right` equal for all sizes. Both have one typed term an output, over the same `Var` leaves.
 
-    Symbols of sizes range over all integers from 1; symbols of integer attributes over what typing allows.
-    `observer` hears the queries behind the verdict, see `verify.prove.facts.Observer`; it has no say in it. `refute`
-    is asked for a counterexample where the usual readings show nothing, before the costlier one is tried.
+    Symbols of sizes range over all integers from 1, symbols of integer attributes over the values that typing allows.
+    `observer` is called with the queries behind the verdict (`verify.prove.facts.Observer`) and cannot change it. If
+    the usual readings show nothing, `refute` searches for a counterexample before the most expensive reading is tried.
     """
     if any(_unbounded(term) for term in topological(left + right)):
         return Unknown("a real attribute is no finite number (a symbolic one is `*`)")
@@ -95,14 +95,14 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: R
     return Unknown(reason) if proof is None else replace(proof, conditions=conditions, guards=tuple(guards))
 
 
-# A class of numerics, the algebra of its proofs, and the one of the sums that are compared.
+# A reading of the terms: a class of numerics, the algebra of its proofs, and the algebra of the compared sums.
 Reading: TypeAlias = tuple[str, Algebra, Symbolic]
 
 
 def _readings(terms: Terms, whole: Terms) -> list[Reading]:
-    """From the strictest class of numerics on, as far as the operators of `whole` have one result."""
+    """Return the readings to try, strictest class first; "exact" only if IEEE 754 determines every operator."""
     dtypes = _dtypes(terms)
-    if any(term.op == "Constant" for term in topological(whole)):  # what its numbers add up to is known place by place
+    if any(term.op == "Constant" for term in topological(whole)):  # known numbers: sums over them are computed
         tabulated = Symbolic(dtypes, tabulated=True)
         return [("real-only", tabulated, tabulated)]
     careful, symbolic, floating = Symbolic(dtypes, careful=True), Symbolic(dtypes), Floating(dtypes)
@@ -113,7 +113,7 @@ def _readings(terms: Terms, whole: Terms) -> list[Reading]:
 
 
 def _unfolded(terms: Terms) -> Reading:
-    """The last reading: functions by their definitions through exp, short sums written out."""
+    """Return the last reading: Sigmoid and Tanh expressed by exp, short sums written out."""
     algebra = Symbolic(_dtypes(terms), unfolded=True)
     return "real-only", algebra, algebra
 
@@ -127,8 +127,8 @@ def _dtypes(terms: Terms) -> dict[str, str]:
 
 
 def _first(left: Terms, right: Terms, facts: Facts, readings: Iterable[Reading]) -> tuple[Proved | None, str]:
-    """The first proof that succeeds, or the reason why none does."""
-    # The comparison has limits of its own, which count: where Python gives up depends on who calls.
+    """Return the first proof that succeeds, or None and the reason why none does."""
+    # Only the comparison's own limits may stop a proof: Python's recursion limit depends on the caller's depth.
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:
@@ -163,13 +163,13 @@ def _first_of(left: Terms, right: Terms, facts: Facts, readings: Iterable[Readin
 def _where_left_is_typed(
     left: Terms, right: Terms, env: Mapping[str, Size], refute: Refuter | None
 ) -> Counterexample | None:
-    """Sizes at which the left side is well-typed, and what the right side is there."""
+    """Return a counterexample at sizes where the left side is well-typed, or None."""
     typed = resized(left, env)
     return refute and refute(left, right, env, _facts(_needs(typed), typed, None).model)
 
 
 def _unbounded(term: Term) -> bool:
-    """Return True if a real attribute is infinite, NaN, or a size. Clip may have infinite bounds: they are none."""
+    """Return True if a real attribute is infinite, NaN or a size. Clip may have infinite bounds: they mean no bound."""
     floats = [v for _, v in term.attrs if isinstance(v, float)]
     infinite = any(map(math.isinf, floats)) and term.op != "Clip"
     return (
@@ -182,13 +182,13 @@ def _unbounded(term: Term) -> bool:
 def _only_at_special_sizes(
     left: Terms, right: Terms, env: Mapping[str, Size], left_facts: Facts, refute: Refuter | None
 ) -> Verdict:
-    """The verdict on an equation whose guards pin a size to a number: it does not hold for all sizes."""
+    """Return the verdict on an equation whose guards fix a size to a number, so that it does not hold for all sizes."""
     shown = refute and refute(left, right, env, left_facts.model)
     return Refuted("the sides agree in shape at special sizes only", shown) if shown else Unknown("vacuous guards")
 
 
 def _defined(algebra: Algebra, sums: Symbolic, left: Terms) -> list[Everywhere]:
-    """The relations to 0 that hold if every element of every output of `left` is defined."""
+    """Return the relations to 0 that hold if every element of every output of `left` is defined."""
     found: list[Everywhere] = []
     for term in left:
         assert term.type is not None and term.type.shape is not None
@@ -235,7 +235,7 @@ def _same_output(
 def _residues(
     sums: Symbolic, names: list[str], guards: Sequence[Guard], sides: tuple[SumOfProducts, SumOfProducts]
 ) -> Iterator[tuple[Sequence[Guard], tuple[SumOfProducts, SumOfProducts]]]:
-    """i = q * s + 0, ..., i = q * s + s - 1 one by one, for an index i of the output that is a stride s apart."""
+    """Yield the cases i = q * s + 0, ..., i = q * s + s - 1 of an output index i that a guard relates to a stride s."""
     found = strided(names, sides[0] + sides[1]) if sums.tabulated else None
     if found is None:
         yield guards, sides
@@ -249,7 +249,7 @@ def _residues(
 
 
 def _needs(terms: Terms) -> list[Condition]:
-    """The conditions on symbolic sizes under which `terms` are well-typed. Raises IllTyped or NoSemantics."""
+    """Return the conditions on symbolic sizes under which `terms` are well-typed. Raises IllTyped or NoSemantics."""
     found: dict[Condition, None] = {}
 
     def need(relation: str, left: Size, right: Size) -> None:
@@ -264,7 +264,7 @@ def _needs(terms: Terms) -> list[Condition]:
 
 
 def _missing(facts: Facts, left: Terms, right: Terms) -> list[Condition]:
-    """Conditions of the right side's typing, and of equal shapes, that `facts` do not imply."""
+    """Return the conditions of the right side's typing and of equal shapes that `facts` do not imply."""
     wanted = _needs(right)
     for a, b in zip(left, right, strict=True):
         if a.type is None or a.type.shape is None or b.type is None or b.type.shape is None:
@@ -284,9 +284,9 @@ def _missing(facts: Facts, left: Terms, right: Terms) -> list[Condition]:
 
 
 def _positive(left: Terms, right: Terms, facts: Facts) -> list[Condition]:
-    """The conditions that denominators of sizes and indices are at least 1, as far as the facts do not imply them.
+    """Return the conditions that denominators are at least 1, for those denominators where the facts do not imply it.
 
-    A fact about a quotient is used once its denominator is known to be at least 1: before that the quotient has no
+    A fact about a quotient is used only after its denominator is known to be at least 1: otherwise the quotient has no
     meaning.
     """
     meaning = Meaning(Symbolic(_dtypes(left + right)))
@@ -311,7 +311,7 @@ def _positive(left: Terms, right: Terms, facts: Facts) -> list[Condition]:
 
 
 def _place(term: Term) -> tuple[Size, ...]:
-    """An index of the output: i!0, i!1, ..., and 0 where there is no other."""
+    """Return the symbolic index of an output: i!0, i!1, ..., and 0 along axes of size 1."""
     assert term.type is not None and term.type.shape is not None
     return tuple(0 if size == 1 else symbol(f"i!{d}") for d, size in enumerate(term.type.shape))
 
@@ -321,7 +321,7 @@ def _guard(condition: Condition) -> Guard:
 
 
 def _facts(conditions: Iterable[Condition], terms: Terms, observer: Observer | None) -> Facts:
-    """The conditions, and that every size is at least 1."""
+    """Return the facts: the conditions, and that every size is at least 1."""
     guards = [_guard(condition) for condition in conditions]
     sizes = dict.fromkeys(
         size for t in topological(terms) if t.op == "Var" and t.type and t.type.shape for size in t.type.shape
@@ -330,7 +330,7 @@ def _facts(conditions: Iterable[Condition], terms: Terms, observer: Observer | N
 
 
 def _solved(conditions: Iterable[Condition]) -> dict[str, Size]:
-    """A substitution that makes as many of the equations as possible hold by construction."""
+    """Solve the equations among the conditions, as far as possible, for one symbol each."""
     env: dict[str, Size] = {}
     for condition in conditions:
         if condition.relation != "==":

@@ -1,6 +1,6 @@
-"""Deciding facts about real numbers: polynomials in unknowns that nothing else is known about, by Z3.
+"""Decide facts about real numbers by Z3: polynomial constraints on otherwise unconstrained unknowns.
 
-`unsat` is the only answer that counts, as in `verify.prove.facts`.
+Only the answer `unsat` counts, as in `verify.prove.facts`.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ __all__ = ["Constraint", "Polynomial", "RealQuery", "encoded_query", "refuted"]
 
 _RESOURCES = 1_000_000
 
-# A polynomial: coefficient and unknowns of each monomial.
+# A polynomial: the coefficient and the unknowns of each monomial.
 Polynomial: TypeAlias = tuple[tuple[Fraction, tuple[int, ...]], ...]
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """`polynomial relation 0`, the relation one of > >= == !=; "truth": the one unknown is 0 or 1."""
+    """The constraint `polynomial relation 0`: one of > >= == !=, or "truth" for an unknown that is 0 or 1."""
 
     relation: str
     polynomial: Polynomial
 
     def negated(self) -> Constraint:
-        """Its contrary."""
+        """Return the negated constraint."""
         match self.relation:
             case ">" | ">=":
                 minus = tuple((-coefficient, unknowns) for coefficient, unknowns in self.polynomial)
@@ -39,13 +39,13 @@ class Constraint:
 
 @dataclass(frozen=True)
 class RealQuery:
-    """Is there a point at which all constraints hold? Z3 found that there is none."""
+    """Constraints that Z3 is asked to refute: no point satisfies all of them."""
 
     constraints: tuple[Constraint, ...]
 
 
 def encoded_query(query: RealQuery, context: z3.Context) -> list[z3.BoolRef]:
-    """The constraints in Z3's terms."""
+    """Return the constraints as Z3 expressions."""
     return [_encoded(c, context) for c in query.constraints]
 
 

@@ -1,4 +1,4 @@
-"""Rounding to real element types: which number of the type stands for a number."""
+"""Rounding to the real element types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["ROUNDINGS"]
 
 
 def _packed(code: str) -> Callable[[float], float]:
-    """Rounding by `struct`'s format of that code; infinity beyond the largest number of the type."""
+    """Return the rounding by `struct`'s format `code`; infinity beyond the largest number of the type."""
 
     def rounded(x: float) -> float:
         try:
@@ -21,9 +21,9 @@ def _packed(code: str) -> Callable[[float], float]:
     return rounded
 
 
-# The functions that definitions call by these names.
+# The rounding functions by their names in definitions.
 ROUNDINGS: Mapping[str, Callable[[float], float]] = {
     "to_float16": _packed("<e"),
     "to_float": _packed("<f"),
-    "to_double": float,  # of integers with more than 53 bits
+    "to_double": float,  # rounds integers with more than 53 bits
 }

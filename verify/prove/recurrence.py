@@ -1,14 +1,14 @@
-"""Recurrent operators as functions: over a sequence in parts, and of equal operands.
+"""Recurrent operators as uninterpreted functions, split along the sequence.
 
-Of each all that is used here is that its states go from step to step, whatever the step is. For one of two states:
+The only property used is that states are passed from step to step, whatever a step computes. For LSTM, with two states:
 
     Y, Y_h, Y_c = LSTM(Concat[axis=0](x1, x2), s)    is    y1, s1 = LSTM(x1, s);  y2, s2 = LSTM(x2, s1);
                                                            Y = Concat[axis=0](y1, y2);  Y_h, Y_c = s2
-    and over one step Y = Y_h, with one axis more.
+    and over one step, Y is Y_h with one more axis.
 
-It holds of parts of any length, which is all that is known of sequences of symbolic length. An application that is
-found on both sides has one value, so in its place may stand a variable: what is proven of all its values is true of it.
-That keeps proofs as long as a step, where the definition written out grows with a power of the steps.
+The equation holds for parts of any length, so it covers sequences of symbolic length. An application that occurs on
+both sides has the same value there, so a variable may replace it: an equation for all values of the variable holds for
+this value. So proofs stay as long as one step, while the expanded definition grows with a power of the number of steps.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from superopt.ir.term import Term, map_terms, topological, var
 
 __all__ = ["INTRODUCED", "apart", "in_steps", "is_recurrent"]
 
-# Operators that a proof about recurrent ones may rest on, though the rule does not mention them.
+# Operators that a proof about recurrent ones may depend on, though the rule does not mention them.
 INTRODUCED = ("Concat", "Unsqueeze")
 
-_TIME = 0  # the axis of steps, of X and of Y
+_TIME = 0  # the axis of steps in X and in Y
 
 Terms = tuple[Term, ...]
 
 
 def is_recurrent(op: str) -> bool:
-    """Return True for operators with states that go from step to step."""
+    """Return True for operators that pass states from step to step."""
     return op in OPERATORS and bool(OPERATORS[op].states)
 
 
 def in_steps(terms: Terms) -> Terms:
-    """Equal typed terms, in which no recurrent operator reads a Concat along time."""
+    """Return equal typed terms in which no recurrent operator reads a Concat along time."""
 
     def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
         if old.op == "Out" and (node := inputs[0]) is not None and is_recurrent(node.op):
@@ -43,7 +43,7 @@ def in_steps(terms: Terms) -> Terms:
 
 
 def _output(node: Term, index: int) -> Term:
-    """An output of a recurrent operator, in steps."""
+    """Return an output of a recurrent operator, split at the Concat that is its sequence."""
     x = node.inputs[0]
     assert x is not None and x.type is not None and x.type.shape is not None
     if x.op != "Concat" or int(str(x.attr("axis"))) % len(x.type.shape) != _TIME:
@@ -64,7 +64,7 @@ def _output(node: Term, index: int) -> Term:
 
 
 def apart(left: Terms, right: Terms) -> tuple[Terms, Terms]:
-    """Both sides with a variable for each output of a recurrent operator that is found on both."""
+    """Replace each output of a recurrent operator that occurs on both sides by a variable."""
     common = set(_outputs(left)) & set(_outputs(right))
     new = {out: var(f"{out.op}!{k}", out.type) for k, out in enumerate(sorted(common))}
     return replace(left, new), replace(right, new)

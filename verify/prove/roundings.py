@@ -1,4 +1,4 @@
-"""Counts of the rounded operations that one element of a result passes through: the factor in a rule's error bound."""
+"""Count the rounded operations that one element of a result passes through: the factor in a rule's error bound."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["roundings"]
 
 
 def roundings(terms: Sequence[Term]) -> Size:
-    """The largest count over all elements of all outputs, or an upper bound of it."""
+    """Return the largest count over all elements of all outputs, or an upper bound of it."""
     meaning = Meaning(_Count())
     total: Size = 0
     for term in terms:
@@ -26,7 +26,7 @@ def roundings(terms: Sequence[Term]) -> Size:
 
 
 def _larger(left: Size, right: Size) -> Size:
-    """The larger of two counts where that is the same for all sizes (from 1 up), else their sum."""
+    """Return the larger of two counts if it is the same one for all sizes (from 1 up), else their sum."""
     difference = right - left
     if isinstance(difference, int):
         return right if difference >= 0 else left
@@ -43,19 +43,19 @@ def _larger(left: Size, right: Size) -> Size:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A sum of `terms` summands, each of which has passed through `each` roundings."""
+    """A sum of `terms` summands that have passed through `each` roundings each."""
 
     terms: Size = 1
     each: Size = 0
 
     @property
     def total(self) -> Size:
-        """n summands take n - 1 additions, in whatever order, and the first passes through all of them."""
+        """The roundings of the sum: n summands take n - 1 additions in any order; one may pass through all of them."""
         return self.each + self.terms - 1
 
 
 class _Count:
-    """Scalars as counts of roundings on the longest path to them."""
+    """The algebra of counts: the number of roundings on the longest path to a scalar."""
 
     def constant(self, value: Fraction) -> _Sum:
         return _Sum()
@@ -73,7 +73,7 @@ class _Count:
         return _Sum()
 
     def add(self, *parts: _Sum) -> _Sum:
-        """One sum of all summands: a runtime may take them in any order."""
+        """Join the summands into one sum: a runtime may add them in any order."""
         terms: Size = 0
         for part in parts:
             terms = terms + part.terms

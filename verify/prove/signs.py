@@ -1,4 +1,4 @@
-"""Signs of scalars (positive, not negative, zero, not zero): by their form, by assumptions, or by Z3."""
+"""Decide signs of scalars (> 0, >= 0, == 0, != 0): by their form, by assumptions, or by Z3."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from verify.prove.sums import (
 __all__ = ["Signs"]
 
 ONE = Fraction(1)
-# Functions with all values above 0, and those with all values strictly between two bounds.
+# Functions with positive values only, and functions with values strictly between two bounds.
 _POSITIVE = frozenset({"exp", "sigmoid", "pi"})
 _BETWEEN = {"sigmoid": (0, 1), "tanh": (-1, 1), "erf": (-1, 1)}
 
-# Equality of two factors, under what is given.
+# Decides equality of two factors under assumptions.
 Same: TypeAlias = Callable[[Given, Factor, Factor], bool]
-# Whether a value is among those of a bound, which has a property everywhere.
+# Decides if a value is one of the values of a bound.
 Instance: TypeAlias = Callable[[Given, Bound, SumOfProducts], bool]
 
 
 class Signs:
-    """Decides signs, and keeps the answers. `observe` hears the queries that Z3 found unsatisfiable."""
+    """Decides signs and keeps the answers. `observe` is called with the queries that Z3 found unsatisfiable."""
 
     def __init__(self, same: Same, instance: Instance, observe: Callable[[RealQuery], None]) -> None:
         self.same, self._instance, self._observe = same, instance, observe
@@ -72,7 +72,7 @@ class Signs:
         return bool(given.signs) and self._by_solver(given, None)
 
     def defined(self, given: Given, power: SumOfProducts) -> bool:
-        """Return True if a power is among those that are given as defined."""
+        """Return True if an equal power is given as defined."""
         return self._by_definedness(given, Sign(DEFINED, power))
 
     def _is_given(self, given: Given, sign: Sign) -> bool:
@@ -89,7 +89,7 @@ class Signs:
         )
 
     def _by_parts(self, given: Given, sign: Sign) -> bool:
-        """A product is positive, or not zero, if its factors are;  sqrt(f) > 0 for f > 0;  1/f is never 0."""
+        """Decide by factors: a product is positive, or not 0, if its factors are;  sqrt(f) > 0 for f > 0;  1/f != 0."""
         if len(sign.value) != 1 or sign.relation == "==" or sign.value[0].binders or sign.value[0].guards:
             return False
         (product,) = sign.value
@@ -115,7 +115,7 @@ class Signs:
     # by form
 
     def of_sum(self, given: Given, total: SumOfProducts) -> str | None:
-        """ ">" or ">=" where the form shows it."""
+        """Return the sign of a sum, ">" or ">=", if its form shows it, else None."""
         found = [self._of_product(given, p) for p in _nonzero(total)]
         if not found or any(sign is None for sign in found):
             return None if found else ">="
@@ -138,7 +138,7 @@ class Signs:
         return ">"
 
     def of_factor(self, given: Given, factor: Factor) -> str | None:
-        """The same for a factor."""
+        """Return the sign of a factor, ">" or ">=", if its form shows it, else None."""
         match factor:
             case Apply(function, _) if function in _POSITIVE:
                 return ">"
@@ -160,7 +160,7 @@ class Signs:
                 if free:
                     return ">" if ">" in free else ">=" if ">=" in free else None
                 if not any(inhabited(given.facts, a.binders, a.guards) for a in alternatives):
-                    return None  # nothing at all may be smaller than everything
+                    return None  # the maximum of no values has no lower bound
                 every = {self.of_sum(given.extended(a.guards), a.value) for a in alternatives}
                 return None if None in every else ">=" if ">=" in every else ">"
             case Repeated(over):
@@ -170,7 +170,10 @@ class Signs:
     # by solver
 
     def _by_solver(self, given: Given, sign: Sign | None) -> bool:
-        """unsat(given signs and not sign), over atoms that are factors, or whole products over bound variables."""
+        """Return True if Z3 answers unsat for (given signs and not sign).
+
+        Its unknowns are factors, and whole products over bound variables.
+        """
         atoms = _Atoms(given, self.same)
         constraints = [Constraint(s.relation, atoms.polynomial(s.value)) for s in given.signs]
         constraints += [
@@ -181,7 +184,7 @@ class Signs:
         if sign is not None:
             constraints.append(Constraint(sign.relation, atoms.polynomial(sign.value)).negated())
         number = 0
-        while number < len(atoms.found):  # more may be found on the way
+        while number < len(atoms.found):  # `_about` may add atoms
             constraints += self._about(given, atoms, number)
             number += 1
         query = RealQuery(tuple(constraints))
@@ -191,7 +194,7 @@ class Signs:
         return answer
 
     def _about(self, given: Given, atoms: _Atoms, number: int) -> list[Constraint]:
-        """Constraints on an atom that follow from its form."""
+        """Return the constraints on an atom that follow from its form."""
         unknown: Polynomial = ((ONE, (number,)),)
         atom = atoms.found[number]
         factor = atom.factors[0] if len(atom.factors) == 1 and not (atom.binders or atom.guards) else None
@@ -210,7 +213,7 @@ class Signs:
             found.append(Constraint(">=", ((ONE, ()), (-ONE, (number,)), *((c, (*names, number)) for c, names in x))))
         if isinstance(factor, Apply) and factor.function in ("reciprocal", "sqrt"):
             relation = "!=" if factor.function == "reciprocal" else ">="
-            # Somewhere it stands; whether it is defined here is another question.
+            # The factor occurs in the proof, but that does not make it defined here.
             if self._is_given(given, Sign(relation, factor.arguments[0])):
                 x = atoms.polynomial(factor.arguments[0])
                 if relation == "!=":  # x * 1/x = 1
@@ -228,14 +231,14 @@ class Signs:
 
 
 class _Atoms:
-    """Numbers for what a solver sees as unknowns; equal ones get the same number."""
+    """Numbers the atoms that become the solver's unknowns; equal atoms get the same number."""
 
     def __init__(self, given: Given, same: Same) -> None:
         self._given, self._same = given, same
         self.found: list[Product] = []
 
     def polynomial(self, total: SumOfProducts) -> Polynomial:
-        """The sum over the atoms' numbers."""
+        """Return the sum as a polynomial in the atoms' numbers."""
         return tuple((p.coefficient, self._unknowns(p)) for p in total)
 
     def _unknowns(self, product: Product) -> tuple[int, ...]:
@@ -256,5 +259,5 @@ class _Atoms:
 
 
 def _nonzero(total: SumOfProducts) -> SumOfProducts:
-    """Without the products that are only a reminder of a function that must be defined."""
+    """Drop products with coefficient 0, which only record that a function must be defined."""
     return tuple(p for p in total if p.coefficient)

@@ -1,4 +1,4 @@
-"""Typed terms with their size symbols replaced."""
+"""Substitution of sizes in typed terms."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["resized"]
 
 
 def resized(terms: tuple[Term, ...], env: Mapping[str, Size]) -> tuple[Term, ...]:
-    """`terms` with size symbols replaced, in the types of leaves and in attributes.
+    """Replace the size symbols of `terms`, in the types of leaves and in attributes.
 
-    Raises IllTyped where the new sizes contradict each other, NoSemantics for an operator that is not in the table.
+    Raises IllTyped if the new sizes contradict each other, NoSemantics for an operator that is not registered.
     """
 
     def build(term: Term, inputs: tuple[Term | None, ...]) -> Term:

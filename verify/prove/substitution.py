@@ -25,7 +25,7 @@ __all__ = ["Substitution"]
 
 
 class Substitution:
-    """A substitution of index symbols, and of whole quotients, in sums; binders that would capture are renamed."""
+    """A capture-avoiding substitution of index symbols, and of whole quotients, in sums."""
 
     def __init__(self, env: Mapping[str, Size], quotients: Mapping[Quotient, Size] | None = None) -> None:
         self._env, self._quotients = env, quotients or {}
@@ -35,7 +35,7 @@ class Substitution:
                 self._reached |= symbols_of(size)
 
     def size(self, value: Size) -> Size:
-        """`value` with the symbols and quotients replaced."""
+        """Return `value` with the symbols and quotients replaced."""
         if not self._quotients or isinstance(value, int):
             return evaluate(value, self._env)
         total: Size = 0
@@ -52,11 +52,11 @@ class Substitution:
         return total
 
     def guards(self, guards: Sequence[Guard]) -> tuple[Guard, ...]:
-        """Guards with the symbols replaced."""
+        """Return the guards with the symbols replaced."""
         return tuple(Guard(g.relation, self.size(g.value)) for g in guards)
 
     def sum(self, algebra: SumAlgebra, total: SumOfProducts) -> SumOfProducts:
-        """A sum with its free symbols replaced."""
+        """Return the sum with its free symbols replaced."""
         result: list[Product] = []
         for product in total:
             if self._reached & set(product.binders):
@@ -81,7 +81,7 @@ class Substitution:
         return tuple(result)
 
     def factor(self, algebra: SumAlgebra, factor: Factor) -> Factor:
-        """A factor with its free symbols replaced."""
+        """Return the factor with its free symbols replaced."""
         match factor:
             case Access(tensor, index, dtype):
                 return Access(tensor, tuple(map(self.size, index)), dtype)
@@ -100,7 +100,7 @@ class Substitution:
         return factor
 
     def bound(self, algebra: SumAlgebra, bound: Bound) -> Bound:
-        """The same for values over bound variables."""
+        """Return the bound with its free symbols replaced."""
         if self._reached & set(bound.binders):
             bound = algebra.renamed_bound(bound)
         return Bound(bound.binders, self.guards(bound.guards), self.sum(algebra, bound.value))

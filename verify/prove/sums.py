@@ -1,8 +1,8 @@
-"""Sums of guarded products: what scalars are in proofs over the reals.
+"""Sums of guarded products: the form of scalars in proofs over the reals.
 
 A scalar is a sum of products  coefficient * factor * factor * ...,  each summed over all integer values of its bound
-variables at which its guards hold. What is not polynomial is a factor: a function of sums, a choice by sign, a maximum
-over bound variables, a product over one.
+variables at which its guards hold. Every operation other than addition and multiplication is a factor: a function of
+sums, a choice by sign, a maximum over bound variables, a product over a bound variable.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Entry:
-    """The number of a table at an index inside of it; a normal form over the reals has none (`verify.prove.tables`)."""
+    """The number in a table at an index inside its shape. Normal forms contain none (`verify.prove.tables`)."""
 
     table: Table
     index: Sizes
@@ -48,21 +48,21 @@ class Entry:
 
 @dataclass(frozen=True)
 class Real:
-    """A symbolic real attribute (or another number that nothing is known about)."""
+    """A symbolic real attribute (or another unknown number)."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Quantity:
-    """A size or index as a real number; in normal form, one symbol or quotient of it."""
+    """A size or index as a real number; in normal form, a single symbol or quotient."""
 
     size: Size
 
 
 @dataclass(frozen=True)
 class Apply:
-    """A function of `verify.diagnose.functions`; `compare` knows some laws about some of them."""
+    """An application of a function (`verify.diagnose.functions`); laws are in `application.py` and `laws.py`."""
 
     function: str
     arguments: tuple[SumOfProducts, ...]
@@ -70,7 +70,7 @@ class Apply:
 
 @dataclass(frozen=True)
 class Choice:
-    """`yes` where `value` has the relation to 0, else `no`."""
+    """The scalar `yes` if `value` has the relation to 0, else `no`."""
 
     relation: str
     value: SumOfProducts
@@ -80,7 +80,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Bound:
-    """`value` at every value of the bound variables at which the guards hold."""
+    """A set of values: `value` for all values of the bound variables at which the guards hold."""
 
     binders: tuple[str, ...]
     guards: tuple[Guard, ...]
@@ -89,14 +89,14 @@ class Bound:
 
 @dataclass(frozen=True)
 class Maximum:
-    """The largest of all values."""
+    """The largest of all values of all alternatives."""
 
     alternatives: tuple[Bound, ...]
 
 
 @dataclass(frozen=True)
 class Repeated:
-    """The product of all values."""
+    """The product of all values of `over`."""
 
     over: Bound
 
@@ -106,7 +106,7 @@ Factor: TypeAlias = Union[Access, Entry, Real, Quantity, Apply, Choice, Maximum,
 
 @dataclass(frozen=True)
 class Product:
-    """coefficient * factors, summed over all integer values of `binders` at which every guard holds."""
+    """The sum of coefficient * factors over all integer values of `binders` at which every guard holds."""
 
     coefficient: Fraction
     factors: tuple[Factor, ...] = ()
@@ -140,12 +140,12 @@ class SumAlgebra(Protocol):
 
 
 def single(factor: Factor) -> SumOfProducts:
-    """The factor as a sum."""
+    """Return the factor as a sum."""
     return (Product(ONE, (factor,)),)
 
 
 def children(factor: Factor) -> Iterator[tuple[tuple[str, ...], tuple[Guard, ...], SumOfProducts]]:
-    """The sums inside a factor, each with the bound variables and guards that it stands under."""
+    """Yield the sums inside a factor, each with the bound variables and guards over it."""
     match factor:
         case Apply(_, arguments):
             yield from (((), (), a) for a in arguments)
@@ -158,7 +158,7 @@ def children(factor: Factor) -> Iterator[tuple[tuple[str, ...], tuple[Guard, ...
 
 
 def quotients_of(value: Size) -> Iterator[Quotient]:
-    """The quotients in a size, innermost first."""
+    """Yield the quotients in a size, innermost first."""
     for atom in value.atoms() if isinstance(value, Dim) else ():
         if isinstance(atom, Quotient):
             yield from quotients_of(atom.numerator)
@@ -167,14 +167,14 @@ def quotients_of(value: Size) -> Iterator[Quotient]:
 
 
 def only_factor(total: SumOfProducts) -> Factor | None:
-    """The one factor that the sum is; None where it is anything else."""
+    """Return the factor f if the sum is just f, else None."""
     if len(total) == 1 and len(total[0].factors) == 1 and total == single(total[0].factors[0]):
         return total[0].factors[0]
     return None
 
 
 def number_in(total: SumOfProducts) -> Fraction | None:
-    """The value where it is a number."""
+    """Return the value of the sum if it is a number, else None."""
     if any(p.factors or p.binders or p.guards for p in total):
         return None
     return sum((p.coefficient for p in total), Fraction(0))

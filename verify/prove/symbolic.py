@@ -29,16 +29,16 @@ from verify.prove.sums import (
 
 __all__ = ["FEW", "Symbolic"]
 
-FEW = 4  # values, that a sum over them is written out
+FEW = 4  # values: sums over at most this many are written out
 
 
 class Symbolic:
-    """`dtypes` names the tensors that are not "float", with their element types.
+    """The algebra of sums. `dtypes` has the element types of the tensors that are not "float".
 
-    `careful`: zero is a number that nothing is known about, so that no proof rests on x * 0 = 0; what is proven then
-    holds term by term, in another order (`verify.verdict.NUMERICS`).
-    `unfolded`: Sigmoid and Tanh by their definitions through exp, and sums over a few values written out.
-    `tabulated`: there are tables of numbers; sums over a few values are written out once no table is left.
+    `careful`: zero is an unknown number, so that no proof uses x * 0 = 0. Such a proof holds term by term, in another
+    order of summation (class "reassociating" of `verify.verdict.NUMERICS`).
+    `unfolded`: Sigmoid and Tanh are expressed by exp, and sums over a few values are written out.
+    `tabulated`: tables of numbers occur; sums over a few values are written out once no table is left.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Symbolic:
         self.careful, self.unfolded, self.tabulated = careful, unfolded, tabulated
 
     def fresh(self) -> str:
-        """A binder's name that no other binder of this algebra has."""
+        """Return a new name for a bound variable."""
         return f"k!{next(self._count)}"
 
     def constant(self, value: Fraction) -> SumOfProducts:
@@ -65,7 +65,7 @@ class Symbolic:
         return single(Real(name))
 
     def size(self, value: Size) -> SumOfProducts:
-        """Each monomial is a product of quantities, so that sizes multiply and add as numbers do."""
+        """Return a size as a sum. A monomial is a product of quantities, so that sizes add and multiply as numbers."""
         if isinstance(value, int):
             return self.constant(Fraction(value))
         return tuple(
@@ -86,10 +86,10 @@ class Symbolic:
         return tuple(itertools.chain.from_iterable(parts))
 
     def multiply(self, left: SumOfProducts, right: SumOfProducts) -> SumOfProducts:
-        """(sum of a) * (sum of b) = sum of all a * b, binders kept apart.
+        """(sum of a) * (sum of b) = sum of all a * b, with distinct binders.
 
-        A function that may be undefined is evaluated also where the other side is nothing, or 0 by its guards: a
-        product with coefficient 0 is a reminder of that.
+        A partial function is evaluated even where the other side is an empty sum, or 0 by its guards. A product with
+        coefficient 0 records it, so that the function's definedness is still required.
         """
         products = [self._product(a, b) for a in left for b in right]
         reminders: dict[Product, None] = {}
@@ -107,7 +107,7 @@ class Symbolic:
         return Product(a.coefficient * b.coefficient, a.factors + b.factors, a.binders + b.binders, a.guards + b.guards)
 
     def renamed(self, product: Product) -> Product:
-        """The same sum over fresh binders."""
+        """Return the product with fresh bound variables."""
         names = {binder: self.fresh() for binder in product.binders}
         env = Substitution({old: symbol(new) for old, new in names.items()})
         return Product(
@@ -118,7 +118,7 @@ class Symbolic:
         )
 
     def renamed_bound(self, bound: Bound) -> Bound:
-        """The same values over fresh binders."""
+        """Return the bound with fresh bound variables."""
         names = {binder: self.fresh() for binder in bound.binders}
         env = Substitution({old: symbol(new) for old, new in names.items()})
         return Bound(tuple(names.values()), env.guards(bound.guards), env.sum(self, bound.value))
@@ -127,7 +127,7 @@ class Symbolic:
         return apply(self, function, *arguments)
 
     def choose(self, relation: str, value: SumOfProducts, yes: SumOfProducts, no: SumOfProducts) -> SumOfProducts:
-        """A choice that is open; truth values of a truth value are itself."""
+        """Return the branch if the choice is decided or both branches are equal, else a `Choice`."""
         number = number_in(value)
         if number is not None:
             return yes if holds(relation, number) else no
@@ -136,7 +136,7 @@ class Symbolic:
         return single(Choice(relation, value, yes, no))
 
     def maximum(self, parts: Sequence[SumOfProducts]) -> SumOfProducts:
-        """max(max(a, b), c) = max(a, b, c); of numbers only the largest is kept."""
+        """max(max(a, b), c) = max(a, b, c); only the largest of several numbers is kept."""
         alternatives: dict[Bound, None] = {}
         largest: Fraction | None = None
         for part in parts:
@@ -150,7 +150,7 @@ class Symbolic:
         return self.of_alternatives(tuple(alternatives))
 
     def of_alternatives(self, alternatives: tuple[Bound, ...]) -> SumOfProducts:
-        """max of all; of one value, that value."""
+        """Return the maximum of the alternatives; a single value is its own maximum."""
         if len(alternatives) == 1 and not alternatives[0].binders and not alternatives[0].guards:
             return alternatives[0].value
         return single(Maximum(alternatives))
@@ -168,7 +168,7 @@ class Symbolic:
         return self.of_alternatives(tuple(_flattened(Bound(tuple(n for n in names if n), guards, value))))
 
     def summation(self, size: Size, body: Callable[[Size], SumOfProducts]) -> SumOfProducts:
-        """Binds a fresh k with 0 <= k < size; a sum over one value is that value."""
+        """Return the sum over a fresh k with 0 <= k < size; a sum over one value is that value."""
         if size == 1:
             return body(0)
         if self.unfolded and isinstance(size, int) and size <= FEW:
@@ -199,7 +199,7 @@ class Symbolic:
         return tuple(Product(p.coefficient, p.factors, p.binders, open_ones + p.guards) for p in body())
 
     def piecewise(self, pieces: Sequence[Piece], otherwise: SumOfProducts | None) -> SumOfProducts:
-        """sum of [c_j] * body_j, and otherwise * (1 - sum of [c_j])."""
+        """Return the sum of [c_j] * body_j, plus otherwise * (1 - sum of [c_j]), where [c] is 1 if c holds, else 0."""
         bodies = [self.where(conditions, body) for conditions, body in pieces]
         if not otherwise:
             return self.add(*bodies)
@@ -210,7 +210,7 @@ class Symbolic:
 
 
 def _flattened(bound: Bound) -> Iterator[Bound]:
-    """max over k of max over j is max over k and j."""
+    """max over k of (max over j) = max over k and j."""
     inner = only_factor(bound.value)
     if isinstance(inner, Maximum):
         for alternative in inner.alternatives:

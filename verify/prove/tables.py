@@ -1,8 +1,8 @@
-"""Tables of numbers in products: sums over them are sums of numbers.
+"""Elimination of tables of numbers from products: sums over table entries are computed.
 
     sum over 0 <= k < n of  s[k, i] * t[k, j] * f   =   u[i, j] * f,   u[i, j] = sum over k of s[k, i] * t[k, j]
 
-where f does not depend on k. What is left of a table, t[i], is the sum of its numbers, each where i is its place.
+where f does not depend on k. A remaining entry t[i] becomes the sum over all places p of t[p] * [i = p].
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["without_tables"]
 
 
 def without_tables(algebra: Symbolic, product: Product) -> SumOfProducts | None:
-    """The same sum with one table less in each product, or one sum over a few values; None where there is neither."""
+    """Eliminate one table, or write out one sum over a few values; None if there is neither."""
     entries = [factor for factor in product.factors if isinstance(factor, Entry)]
     if not entries:
         return _written_out(algebra, product)
@@ -54,7 +54,7 @@ def without_tables(algebra: Symbolic, product: Product) -> SumOfProducts | None:
 
 
 def _written_out(algebra: Symbolic, product: Product) -> SumOfProducts | None:
-    """The sum over 0 <= k < n of a small n, one by one."""
+    """Write out a sum over 0 <= k < n for a small n; None if there is none."""
     for name in product.binders:
         found = limits(name, product.guards)
         few = min((n for n in found.uppers if isinstance(n, int)), default=FEW + 1)
@@ -73,7 +73,7 @@ def _over_all(name: str, product: Product, entries: Sequence[Entry]) -> bool:
 
 
 def _summed(name: str, entries: Sequence[Entry]) -> Entry:
-    """The product of the entries, summed over k."""
+    """Return the table entry that is the sum over k of the product of the entries."""
     k = symbol(name)
     sizes: dict[Size, int] = {}
     for entry in entries:
