@@ -1,11 +1,12 @@
 """Measure the generator: the fingerprint stage by itself, and whole runs over TASO's operators.
 
-    python scripts/bench_generate.py                 fingerprints, and a run of 3 operators a side
-    python scripts/bench_generate.py --operators 4   the same with 4
+    python scripts/bench_generate.py                 the fingerprint stage, and a run with 3 operators a side
+    python scripts/bench_generate.py --operators 4   the fingerprint stage, and a run with 4 operators a side
 
-The fingerprint stage is every graph of 3 operators over 4x4 matrices (MatMul, Add, Mul, Mul by a scalar, Relu,
-Transpose, Concat), without leaving out graphs that smaller rules rewrite; CPU time of one core. A run is
-`superopt generate --family taso` in a process of its own, proofs included: wall time, CPU time, and its peak memory.
+The fingerprint stage computes the fingerprint of every graph of 3 operators over 4x4 matrices (MatMul, Add, Mul, Mul by
+a scalar, Relu, Transpose, Concat), including graphs that smaller rules rewrite. Its time is CPU time on one core. A run
+is `superopt generate --family taso` in a process of its own, with proofs. Wall time, CPU time and peak memory are
+printed.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def whole_run(operators: int, jobs: int) -> None:
 
 
 def main() -> None:
-    """Command line."""
+    """Parse the command line, and print both measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--operators", type=int, default=3, help="operators a side of the whole run (default 3)")
     parser.add_argument("--repeats", type=int, default=5, help="repetitions of the fingerprint stage (default 5)")

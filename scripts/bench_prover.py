@@ -1,4 +1,4 @@
-"""Measure the prover: rules a second of CPU time on one core, and the rules that it leaves undecided.
+"""Measure the prover: rules per second of CPU time on one core, and the rules with verdict Unknown.
 
 python scripts/bench_prover.py                     the rules of other systems in tests/prover/foreign
 python scripts/bench_prover.py rules/ mine.rules   others
@@ -20,7 +20,7 @@ FOREIGN = Path(__file__).resolve().parent.parent / "tests" / "prover" / "foreign
 
 
 def main(paths: list[str]) -> None:
-    """Prove every rule of the files at every signature and prints a summary."""
+    """Prove every rule of the files at every signature, and print a summary."""
     verdicts: Counter[str] = Counter()
     undecided: list[str] = []
     times: list[tuple[float, str]] = []

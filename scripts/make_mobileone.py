@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Build MobileOne-S0 in its training form as an ONNX file: a real architecture whose parallel branches are to be
-merged. 43 blocks of parallel Conv + BatchNormalization branches, 224 x 224 images, opset 17, about 5.3 million
-weights drawn from a seed with the spread that training starts from.
+"""Build MobileOne-S0 in its training form as an ONNX file, a real architecture whose parallel branches can be merged.
+
+The model has 43 blocks of parallel Conv + BatchNormalization branches, for images of 224 x 224, in opset 17. Its about
+5.3 million weights are random, from a seed, with the variances of a usual initialisation.
 
 Vasu, Gabriel, Zhu, Tuzel, Ranjan: "MobileOne: An Improved One Millisecond Mobile Backbone", CVPR 2023.
 
@@ -41,7 +42,7 @@ class Builder:
         return f"{name}.out"
 
     def batch_norm(self, x: str, channels: int, mean: float, variance: float, share: int, name: str) -> str:
-        """Normalises to about 1/share of a unit variance, with statistics scattered around the given ones."""
+        """Add a BatchNormalization to a variance of about 1/share, with statistics scattered around the given ones."""
         rng = self.rng
         inputs = [
             x,
@@ -67,15 +68,19 @@ class Builder:
         )
 
     def block(self, x: str, into: int, out: int, kernel: int, stride: int, group: int, branches: int, name: str) -> str:
-        """Sum of the branches: identity (where shapes allow), 1 x 1 (beside larger kernels), and the block's own."""
+        """Add the Relu of the sum of all branches.
+
+        The branches are an identity (if shapes allow), a 1 x 1 Conv (beside larger kernels), and Convs with the block's
+        own kernel.
+        """
         first = name == "stage0"
-        # Of the input: images are normalised; later it is Relu of about a unit normal.
+        # Mean and mean square of the input: images are normalised, later inputs are Relu of about a unit normal.
         mean, square = (0.0, 1.0) if first else (1 / math.sqrt(2 * math.pi), 0.5)
         identity, point = into == out and stride == 1, kernel > 1
         share = branches + identity + point
         parts: list[str] = []
         if identity:
-            # Over a unit variance: channels far from the mean would otherwise grow from block to block.
+            # Variance 1 instead of the input's: channels far from the mean would otherwise grow from block to block.
             parts.append(self.batch_norm(x, into, mean, 1.0, share, f"{name}.identity"))
         if point:
             y = self.conv(x, into, out, 1, stride, group, f"{name}.scale.conv")
@@ -90,7 +95,7 @@ class Builder:
 
 
 def mobileone_s0(seed: int = 0, classes: int = 1000) -> onnx.ModelProto:
-    """The model; input `image` float[1, 3, 224, 224], output `scores` float[1, classes]."""
+    """Return the model, with input `image` float[1, 3, 224, 224] and output `scores` float[1, classes]."""
     b = Builder(seed)
     x = b.block("image", 3, WIDTHS[0], 3, 2, 1, 1, "stage0")
     channels = WIDTHS[0]

@@ -5,14 +5,14 @@
     superopt bench FOLDER/*.onnx --svg bench.svg
 
     lora_mlp      four layers Relu(W x + b + 2 B A x) of width 1024, rank 16, batch 8
-    lstm_2x20     an LSTM of 2 layers and width 256, unrolled over 20 steps, every gate by itself
-    lstm_10x100   the same with 10 layers and 100 steps: 25,000 operators
+    lstm_2x20     an LSTM of 2 layers and width 256, unrolled over 20 steps, with separate products for each gate
+    lstm_10x100   an LSTM like lstm_2x20 with 10 layers and 100 steps: 25,000 operators
     mmoe          multi-gate mixture of 8 experts for 2 tasks
-    nasrnn        5 steps of the recurrent cell that neural architecture search found, width 512
+    nasrnn        5 steps of the recurrent cell found by neural architecture search, width 512
     squeezenet    SqueezeNet 1.1, 224 x 224 images
-    resnet50      ResNet-50 as it is trained: Conv and BatchNormalization apart
-    resnext50     ResNeXt-50 (32 x 4d), likewise
-    mobileone     MobileOne-S0 as it is trained (make_mobileone.py)
+    resnet50      ResNet-50 in training form: BatchNormalization is not folded into Conv
+    resnext50     ResNeXt-50 (32 x 4d) in training form
+    mobileone     MobileOne-S0 in training form (make_mobileone.py)
 
 Hu et al.: "LoRA", ICLR 2022. Hochreiter & Schmidhuber: "Long Short-Term Memory", 1997. Ma et al.: "Modeling Task
 Relationships in Multi-task Learning with Multi-gate Mixture-of-Experts", KDD 2018. Zoph & Le: "Neural Architecture
@@ -36,14 +36,14 @@ IMAGE = (1, 3, 224, 224)
 
 
 class Layers(Builder):
-    """Nodes and weights as in make_mobileone.py, and the layers that these models share."""
+    """A `Builder` with the layers that these models share."""
 
     def integers(self, name: str, values: int | list[int]) -> str:
         self.weights.append(numpy_helper.from_array(np.array(values, np.int64), name))
         return name
 
     def random(self, name: str, *shape: int, fan: int) -> str:
-        """Weights that keep the variance of what they multiply; `fan` values are summed."""
+        """Add random weights that preserve the variance of values in sums of `fan` products."""
         return self.weight(name, self.rng.normal(0.0, 1 / math.sqrt(fan), shape))
 
     def dense(self, x: str, into: int, out: int, name: str) -> str:
@@ -67,7 +67,7 @@ class Layers(Builder):
         return self.node("MaxPool", [x], name, kernel_shape=[3, 3], strides=[2, 2], **attributes)
 
     def finish(self, name: str, inputs: dict[str, Sequence[int]], outputs: dict[str, Sequence[int]]) -> onnx.ModelProto:
-        """The model, checked; shapes as given."""
+        """Return the checked model with inputs and outputs of these shapes."""
         values = [
             [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n, shape in side.items()]
             for side in (inputs, outputs)
@@ -91,7 +91,10 @@ def lora_mlp(seed: int, batch: int = 8, width: int = 1024, rank: int = 16) -> on
 
 
 def lstm(seed: int, layers: int, steps: int, width: int = 256) -> onnx.ModelProto:
-    """Four gates a cell, i f g o: c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c')."""
+    """Return an unrolled LSTM with four gates i f g o in each cell.
+
+    c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c').
+    """
     b = Layers(seed)
     zero = b.weight("zero", np.zeros((1, width)))
     state = [(zero, zero)] * layers
@@ -142,7 +145,7 @@ def mmoe(seed: int, batch: int = 1, experts: int = 8, tasks: int = 2) -> onnx.Mo
 
 
 def nasrnn(seed: int, steps: int = 5, width: int = 512) -> onnx.ModelProto:
-    """Eight sums x W + h U, combined in pairs by a fixed tree."""
+    """Return an unrolled NAS cell: eight sums x W + h U, combined in pairs by a fixed tree."""
     b = Layers(seed)
     h = b.weight("h0", np.zeros((1, width)))
     for step in range(steps):
@@ -181,7 +184,10 @@ def squeezenet(seed: int, classes: int = 1000) -> onnx.ModelProto:
 
 
 def resnet(seed: int, group: int, width: int, classes: int = 1000) -> onnx.ModelProto:
-    """Bottlenecks of 1x1, 3x3 (in `group` groups), 1x1; the inner channels are `width` in the first stage."""
+    """Return a ResNet of bottleneck blocks 1x1, 3x3 (in `group` groups), 1x1.
+
+    The first stage has `width` inner channels.
+    """
     b = Layers(seed)
     x = b.node("Relu", [b.normed_conv("x", 3, 64, 7, "stem", stride=2)], "stem.relu")
     x, channels = b.max_pool(x, "pool", pads=[1, 1, 1, 1]), 64

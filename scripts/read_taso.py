@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Read a list of TASO's substitutions, as TENSAT prints them, and write them as rules in our notation.
+"""Translate a list of TASO's substitutions, as TENSAT prints them, into rules in our notation.
 
     (conv2d 1 1 0 2 ?input_7 ?input_13)=>(relu (conv2d 1 1 0 0 ?input_7 ?input_13))
 
@@ -7,9 +7,9 @@ Jia, Padon, Thomas, Warszawski, Zaharia, Aiken: "TASO: Optimizing Deep Learning 
 Generation of Graph Substitutions", SOSP 2019. Yang, Phothilimthana, Wang, Willsey, Roy, Pienaar: "Equality Saturation
 for Tensor Graph Superoptimization", MLSys 2021 (TENSAT).
 
-What an operator of TASO becomes is the table at `Reader`. Outputs that both sides have alike in our notation say
-nothing and are left out; so are rules of nothing else, rules that came before (up to names of variables, the order of
-the outputs, and the sides), and lines that cannot be expressed: stderr has the reasons.
+The table at `Reader` shows the translation of each operator. Outputs whose two sides are the same graph in our notation
+are left out. Rules are left out if no output remains, if they repeat an earlier rule (up to names of variables, the
+order of outputs, and the order of sides), or if they cannot be expressed; stderr has the counts and the reasons.
 
     read_taso.py converted.txt > taso.rules
     read_taso.py converted_multi.txt --outputs 2 > taso_multi.rules
@@ -37,7 +37,7 @@ from superopt.ir.types import tensor
 Expression: TypeAlias = Union[str, tuple["Expression", ...]]
 Shape: TypeAlias = tuple[Size, ...]
 
-# TASO's generator numbers its inputs: the first number of a kind, their names here, and the sizes that a rule fixes.
+# TASO's generator numbers its inputs. For each kind of input: its first number, our names, and sizes that rules fix.
 INPUTS: tuple[tuple[int, str, tuple[int | None, ...]], ...] = (
     (1, "abcdef", (None, None)),
     (7, "xyz", (None, None, None, None)),
@@ -53,7 +53,7 @@ SAME = 0
 
 
 class Inexpressible(ValueError):
-    """Our notation has no such thing; the message says what."""
+    """The substitution cannot be expressed in our notation; the message gives the reason."""
 
 
 class Nothing(Exception):
@@ -61,7 +61,7 @@ class Nothing(Exception):
 
 
 def read(text: str) -> Expression:
-    """One s-expression. Raises Inexpressible where it is none."""
+    """Parse one s-expression. Raises Inexpressible for malformed text."""
     tokens: list[str] = re.findall(r"[()]|[^\s()]+", text)
 
     def expression() -> Expression:
@@ -85,7 +85,7 @@ def read(text: str) -> Expression:
 
 
 class Reader:
-    """Builds terms, typed with symbolic sizes; `shapes` collects the inputs that were met.
+    """Translates expressions to terms with symbolic sizes; `shapes` collects the shapes of the inputs.
 
     ewadd, ewmul, matmul, relu, transpose, concat        Add, Mul, MatMul, Relu, Transpose[1, 0], Concat
     smul x s                                             Mul(x, s), s a scalar
@@ -104,7 +104,7 @@ class Reader:
         self.shapes: dict[str, tuple[int | None, ...]] = {}
 
     def term(self, e: Expression, like: Shape | None = None) -> Term:
-        """The term of an expression; constants take their sizes from `like`. Raises Inexpressible, IllTyped."""
+        """Return the term for an expression. Constants get the shape `like`. Raises Inexpressible, IllTyped."""
         if isinstance(e, str):
             return self.input(e) if e.startswith("?input_") else self.constant(e, (), like)
         operator, *operands = e
@@ -118,7 +118,7 @@ class Reader:
         return build(like, *operands)
 
     def input(self, text: str) -> Term:
-        """A variable, typed by its number."""
+        """Return the variable for an input; the number of the input determines its type."""
         number = _number(text.removeprefix("?input_"))
         first, names, shape = [kind for kind in INPUTS if kind[0] <= number][-1]
         if number - first >= len(names):
@@ -131,7 +131,7 @@ class Reader:
         return var(name, tensor(*sizes))
 
     def constant(self, kind: str, kernel: tuple[int, ...], like: Shape | None) -> Term:
-        """A constant that fits where something of shape `like` stood."""
+        """Return a constant with a shape that fits beside or in place of a value of shape `like`."""
         if like is None:
             raise Inexpressible(f"nothing says how large {kind} is")
         if kind == "Imatmul":
@@ -150,7 +150,7 @@ class Reader:
         return make("Div", (make("Mul", (ones, eye)), area))
 
     def pair(self, op: str, a: Expression, b: Expression, like: Shape | None, attrs: dict[str, Attr]) -> Term:
-        """An operator on two operands of about one shape: each gives it to a constant that is the other."""
+        """Return an operator on two operands of similar shapes; a constant operand gets its shape from the other."""
         first, second = ((self.term(e, like) if like or not _is_constant(e) else None) for e in (a, b))
         one = first or self.term(a, _square(second, op))
         two = second or self.term(b, _square(first, op))
@@ -172,7 +172,7 @@ class Reader:
         return make("Transpose", (self.term(a, like and like[::-1]),), {"perm": (1, 0)})
 
     def _concat(self, like: Shape | None, axis: Expression, *operands: Expression) -> Term:
-        a, b = operands[-2:]  # the number of dimensions may stand before them
+        a, b = operands[-2:]  # the number of dimensions may come before the operands
         rank = len(_shape(self.term(b if _is_constant(a) else a)))
         return self.pair("Concat", a, b, None, {"axis": _number(axis) - rank})
 
@@ -229,7 +229,7 @@ class Reader:
 
     def _part(self, split: Expression, index: int) -> Term:
         if not isinstance(split, tuple) or len(split) != 3 or split[0] != "split":
-            raise Inexpressible("a part of something else than a split")
+            raise Inexpressible("split_0 or split_1 of an operator other than split")
         whole = self.term(split[2])
         axis = _number(split[1])
         attrs: dict[str, Attr] = {"axis": axis - len(_shape(whole)), "split": _joined(whole, axis)}
@@ -237,7 +237,7 @@ class Reader:
 
 
 def _joined(term: Term, axis: int) -> tuple[Size, Size]:
-    """The two sizes that the last Concat joined along this axis."""
+    """Return the sizes of the two operands of the last Concat along this axis."""
     inputs = [i for i in term.inputs if i is not None]
     if term.op == "Concat" and term.attr("axis") == axis - len(_shape(term)):
         one, two = (_shape(i)[axis] for i in inputs)
@@ -249,19 +249,19 @@ def _joined(term: Term, axis: int) -> tuple[Size, Size]:
     if (term.op, axis) == ("Conv", 1):
         return _joined(inputs[1], 0)
     if not inputs:
-        raise Inexpressible("a split of what no Concat joined")
+        raise Inexpressible("a split of a value that no Concat made")
     return _joined(inputs[0], axis)
 
 
 def _is_constant(e: Expression) -> bool:
-    """Return True if its sizes follow from its surroundings: its only input may be the scalar."""
+    """Return True if the expression has no sizes of its own: it consists of constants and at most the scalar input."""
     if isinstance(e, str):
         return not e.startswith("?input_") or e == "?input_20"
     return all(map(_is_constant, e))
 
 
 def _square(sibling: Term | None, op: str) -> Shape:
-    """The shape a constant has beside `sibling`; one that is joined to a kernel has as many channels out as in."""
+    """Return the shape of a constant beside `sibling`; a constant joined to a kernel has as many channels out as in."""
     if sibling is None:
         raise Inexpressible("an operator on constants alone")
     shape = _shape(sibling)
@@ -297,7 +297,7 @@ def _pads(kernel: Sequence[Size], strides: Sequence[int], padding: int) -> tuple
 
 
 def rule_of(lines: Iterable[str], depthwise: bool = False, count_padding: bool = True) -> Rule:
-    """The rule of these lines, an output each. Raises Inexpressible, IllTyped, Nothing."""
+    """Return the rule of these lines, one output per line. Raises Inexpressible, IllTyped, Nothing."""
     reader = Reader(depthwise, count_padding)
     outputs = []
     for line in lines:
@@ -335,7 +335,7 @@ def key(rule: Rule) -> str:
 def rules(
     lines: Sequence[str], outputs: int, depthwise: bool, count_padding: bool, note: Callable[[str, str], None]
 ) -> Iterator[Rule]:
-    """The rules of a list, each once; `note(kind, message)` hears of what is left out."""
+    """Yield the rules of a list, each once; `note(kind, message)` is called for each rule that is left out."""
     seen: dict[str, int] = {}
     for number in range(0, len(lines), outputs):
         place = f"line {number + 1}"
@@ -355,13 +355,13 @@ def rules(
 
 
 def main() -> None:
-    """The command line."""
+    """Parse the command line, print the rules to stdout, and counts and reasons to stderr."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path, help="the list, one left=>right a line")
     parser.add_argument("--outputs", type=int, default=1, help="lines that make one rule (default: 1)")
     parser.add_argument("--depthwise", action="store_true", help="Cpool and input_19 with one channel a group")
-    parser.add_argument("--exclude-padding", action="store_true", help="averages leave the padding out, as ONNX does")
-    parser.add_argument("-v", "--verbose", action="store_true", help="also name what is left out as saying nothing new")
+    parser.add_argument("--exclude-padding", action="store_true", help="averages do not count padding, ONNX's default")
+    parser.add_argument("-v", "--verbose", action="store_true", help="also list trivial and repeated rules")
     options = parser.parse_args()
     counts: Counter[str] = Counter()
 

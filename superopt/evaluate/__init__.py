@@ -1,7 +1,8 @@
-"""Terms to NumPy: the values of terms, and the folding of subterms that depend on weights only.
+"""Evaluates terms as NumPy arrays, and folds subterms that depend on weights only.
 
-Real element types are computed in float64 and integers in their own type: the definitions of `superopt.ops`, read as
-arrays (`floats`; by hand in `fast` where that is too slow). The same reading modulo a prime is `modular`.
+The definitions of `superopt.ops` are evaluated for all indices of an output at once, as arrays. Real element types are
+computed in float64, integers in their own type (`floats`). `fast` has handwritten kernels for operators whose
+definition is too slow. `modular` evaluates the same definitions modulo a prime.
 """
 
 from __future__ import annotations
@@ -25,17 +26,19 @@ __all__ = ["can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded
 
 
 def dtype_name(element_type: int) -> str:
-    """The terms' name ("float", "int64", ...) of a TensorProto data type. Raises ValueError for an unknown one."""
+    """Return the name ("float", "int64", ...) of a TensorProto data type. Raises ValueError for an unknown type."""
     name: str = onnx.TensorProto.DataType.Name(element_type).lower()
     return name
 
 
 def constant(array: Array, dtype: str, weights: MutableMapping[str, Array]) -> Term:
-    """The leaf that stands for `array`: Zeros or Ones where every element is exactly +0.0 or 1, else a Const,
-    whose array is added to `weights` under the hash of its type, shape and bytes."""
+    """Return the leaf for `array`: Zeros or Ones if every element is exactly +0.0 or 1, otherwise a Const.
+
+    The array of a Const is added to `weights` under the hash of its type, shape and bytes.
+    """
     type = TensorType(dtype, tuple(int(size) for size in array.shape))
     if dtype in FLOAT_DTYPES and array.size:
-        first = array.reshape(-1)[:1]  # spares big weights the comparison of every element
+        first = array.reshape(-1)[:1]  # compared first, so that most big weights need no full comparison
         for op, bits in (("Zeros", 0), ("Ones", 1)):
             same = np.array(bits, array.dtype).tobytes()
             if first.tobytes() == same and array.tobytes() == same * array.size:
@@ -54,8 +57,11 @@ def _literal(value: Attr) -> bool:
 
 
 def can_evaluate(term: Term) -> bool:
-    """Return True if the operator (its inputs aside) has a definition, attributes without symbols, and no absent
-    inputs but where its type says that they may be. A Const counts, a Var does not."""
+    """Return True if the term can be evaluated when its inputs can be evaluated.
+
+    The operator must have a definition and attributes without symbols. If an input is absent, the types of the outputs
+    must be known. A Const can be evaluated, a Var cannot.
+    """
     if term.op in ("Const", "Out"):
         return True
     present = None not in term.inputs or all(type is not None and type.shape is not None for type in term.types)
@@ -65,9 +71,9 @@ def can_evaluate(term: Term) -> bool:
 def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mapping[str, Array]) -> list[Array]:
     """Return the values of `outputs`.
 
-    `env` gives values of terms (inputs, or anything in between) and `weights` those of Const terms by hash. Real
+    `env` gives values of terms (inputs, or intermediate values), `weights` the arrays of Const terms by hash. Real
     element types are computed and returned in float64, others in their own type. The value of a term with several
-    outputs is that of its first.
+    outputs is the value of its first output.
 
     Raises KeyError for a term that has no definition and no value in `env`.
     """
@@ -90,7 +96,7 @@ def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mappin
 
 
 def _computed(term: Term, index: int, values: Mapping[Term, Array]) -> Array:
-    """Return an output of a term, whose inputs have values."""
+    """Return the value of output `index` of a term whose inputs are in `values`."""
     operator = OPERATORS[term.op]
     attrs = {**dict(term.attrs), "index": index}
     inputs = [None if i is None else values[i] for i in term.inputs]
@@ -114,7 +120,7 @@ def _dtype(term: Term, value: Array) -> str:
 
 
 def _needed(outputs: Sequence[Term], env: Mapping[Term, Array]) -> list[Term]:
-    """Terms below `outputs`, inputs first, not looking below those whose value is given."""
+    """Return the terms that are needed for `outputs`, inputs first. Terms below a term in `env` are not needed."""
     done: dict[Term, None] = {}
     stack = list(reversed(outputs))
     while stack:
@@ -137,7 +143,7 @@ def _narrow(array: Array, term: Term) -> Array:
 
 
 def _is_exact(term: Term) -> bool:
-    """Whether `term` moves elements only, or computes with no real numbers."""
+    """Return True if `term` only moves elements, or computes with no real numbers."""
     types = [type for part in (term, *term.inputs) if part is not None for type in part.types]
     return _moves(term) or all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)
 
@@ -152,16 +158,19 @@ def _real(term: Term | None) -> bool:
 
 
 def _before_jumps(order: Sequence[Term]) -> set[Term]:
-    """The functions of weights that jump, and the terms below on whose rounding it depends where they are: the floor of
-    0.7 / 0.1 is 7 to a runtime that computes in float32, and 6 here. `order` has inputs before users."""
-    same: set[Term | None] = {None}  # what is bit for bit what any runtime has: its rounding is not a question
+    """Return the terms that may not be folded, because the runtime's rounding decides on which side of a jump they are.
+
+    These are discontinuous functions of weights, and the operands whose rounding matters: the floor of 0.7 / 0.1 is 7
+    in a runtime that computes in float32, and 6 in float64. `order` has inputs before users.
+    """
+    same: set[Term | None] = {None}  # terms without rounding: every runtime has the same bits
     for term in order:
         moved = term.op == "Const" or _moves(term) or term.op == "Cast"
         if not _real(term) or (moved and same.issuperset(term.inputs)):
             same.add(term)
     found: set[Term] = set()
     for term in reversed(order):
-        # So do functions that give something else than real numbers: comparisons, conversions.
+        # Functions from real numbers to other types (comparisons, conversions) are discontinuous, too.
         discontinuous = jumps(term.op) or (not _real(term) and any(map(_real, term.inputs)))
         asked = term.inputs if not uses_function(term.op, "power") or term in found else term.inputs[1:]
         rounded = [i for i in asked if i is not None and i not in same]
@@ -171,15 +180,18 @@ def _before_jumps(order: Sequence[Term]) -> set[Term]:
 
 
 def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: bool = False) -> dict[Term, Term]:
-    """For every maximal subterm that is made of weights and known operators only, the constant that it equals,
-    computed in float64 and rounded once to its element type; arrays are added to `weights`. Leaves are left alone, and
-    so is what a discontinuous function of computed numbers depends on: the runtime's own rounding decides there.
+    """Map every maximal subterm made of weights and known operators to the constant that it equals.
 
-    `exact`: only where no rounding can occur, so that the constant is what any runtime computes, bit for bit.
+    Constants are computed in float64 and rounded once to their element type. Their arrays are added to `weights`.
+    Leaves are not folded. Neither are discontinuous functions of computed numbers, with the operands that they depend
+    on: there the result depends on the runtime's own rounding (see `_before_jumps`).
+
+    With `exact`, only subterms without any rounding are folded, so that the constant has the bits that every runtime
+    computes.
     """
     outputs = tuple(outputs)
     foldable: set[Term] = set()
-    users: dict[Term, bool] = dict.fromkeys(outputs, False)  # whether all users fold too
+    users: dict[Term, bool] = dict.fromkeys(outputs, False)  # True if all users of the term are folded, too
     order = list(topological(outputs))
     left = _before_jumps(order)
     for term in order:
@@ -192,7 +204,7 @@ def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: 
             if i is not None:
                 users[i] = users.get(i, True) and inside
     found: dict[Term, Term] = {}
-    values: dict[Term, Array] = {}  # of folded terms that others are made of; the rest may go at once
+    values: dict[Term, Array] = {}  # of folded terms that other folded terms read; other values are freed at once
     read_again = {i for term in foldable for i in term.inputs}
     for term in order:
         leaf = term.op == "Const" or term.op in CLOSED_FORM
@@ -206,6 +218,6 @@ def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: 
 
 
 def fold(outputs: Iterable[Term], weights: MutableMapping[str, Array]) -> tuple[Term, ...]:
-    """`outputs` with `folded` subterms exchanged for constants. Closed-form constants stay as they are."""
+    """Return `outputs` with the subterms of `folded` replaced by constants. Closed-form constants are kept."""
     outputs = tuple(outputs)
     return replace(outputs, folded(outputs, weights))

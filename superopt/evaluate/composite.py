@@ -1,4 +1,4 @@
-"""Composite operators, computed step by step along their equations."""
+"""Evaluates composite operators by evaluating the primitive operators of their equations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from superopt.ops.equation import unfold
 
 __all__ = ["Step", "along_equations", "is_composite"]
 
-# The operator, its attributes, its operands as terms and as values, and the type of its value.
+# Evaluates one operator: its name, its attributes, its operands as terms and as values, and the type of its value.
 Step: TypeAlias = Callable[[str, Mapping[str, Any], Sequence["Term | None"], Sequence[Any], TensorType], Any]
 
 
@@ -27,7 +27,7 @@ def is_composite(op: str) -> bool:
 def _unfolded(
     op: str, types: tuple[TensorType | None, ...], attrs: tuple[tuple[str, Attr], ...]
 ) -> tuple[tuple[Term, ...], tuple[Term | None, ...]]:
-    """Return the operators that a composite operator unfolds to, in order, and the leaves for its operands."""
+    """Return the operators of a composite operator's equation, in order, and the leaves that stand for its operands."""
     leaves = tuple(None if type is None else var(f"x{k}", type) for k, type in enumerate(types))
     (result,) = (unfold(make(op, leaves, dict(attrs))),)
     return tuple(topological((result,))), leaves
@@ -36,7 +36,10 @@ def _unfolded(
 def along_equations(
     op: str, types: Sequence[TensorType | None], attrs: Mapping[str, Any], values: Sequence[Any], step: Step
 ) -> Any:
-    """Return the value of a composite operator, whose operands have these types and values, by `step` after `step`."""
+    """Return the value of a composite operator; `step` evaluates each operator of its equation.
+
+    `types` and `values` are those of the operands.
+    """
     own = tuple((name, attrs[name]) for name in OPERATORS[op].attrs)
     order, leaves = _unfolded(op, tuple(types), own)
     known: dict[Term | None, Any] = {None: None, **dict(zip(leaves, values, strict=True))}

@@ -1,6 +1,6 @@
-"""Operators in floating point by hand, where the reading of the definition is too slow or may lose a number.
+"""Handwritten floating-point kernels, for operators whose definition is too slow or cannot express infinities and -0.
 
-A kernel gets real inputs in float64 and others in their own type (None: absent), and the attributes.
+A kernel gets the inputs (real ones in float64, others in their own type, None for an absent one) and the attributes.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from superopt.evaluate.indices import Array
+from superopt.evaluate.indices import Array, on_last_axes
 
-__all__ = ["KERNELS", "Kernel"]
+__all__ = ["KERNELS", "Kernel", "sigmoid"]
 
 Attrs: TypeAlias = Mapping[str, Any]
 Kernel: TypeAlias = Callable[[Sequence[Any], Attrs], Array]
@@ -24,7 +24,7 @@ def _given(inputs: Sequence[Any], place: int) -> Any:
     return inputs[place] if len(inputs) > place else None
 
 
-# Products: matrix products of NumPy's, instead of an array with every factor.
+# Products: by NumPy's matrix product, because the definition would build an array of all products of factors.
 
 
 def _gemm(inputs: Sequence[Any], attrs: Attrs) -> Array:
@@ -37,7 +37,7 @@ def _gemm(inputs: Sequence[Any], attrs: Attrs) -> Array:
 
 
 def _conv(inputs: Sequence[Any], attrs: Attrs) -> Array:
-    """Cross-correlation by `im2col`: every window of x as a row, times the kernels as a matrix, group by group."""
+    """Compute the cross-correlation by im2col: windows of x as rows, times the kernels as a matrix, for each group."""
     x, w, bias = inputs[0], inputs[1], _given(inputs, 2)
     spatial, group, pads = x.ndim - 2, attrs["group"], attrs["pads"]
     x = np.pad(x, [(0, 0), (0, 0), *zip(pads[:spatial], pads[spatial:], strict=True)])
@@ -56,7 +56,7 @@ def _conv(inputs: Sequence[Any], attrs: Attrs) -> Array:
 
 
 def _conv_transpose(inputs: Sequence[Any], attrs: Attrs) -> Array:
-    """Every place of the kernel adds its product with all of x, `stride` apart; then the pads are cut off."""
+    """Add up, for each position of the kernel, its product with all of x, placed `stride` apart; cut off the pads."""
     x, w, bias = inputs[0], inputs[1], _given(inputs, 2)
     spatial, group, strides, pads = x.ndim - 2, attrs["group"], attrs["strides"], attrs["pads"]
     dilations, more = attrs["dilations"], attrs["output_padding"]
@@ -68,19 +68,14 @@ def _conv_transpose(inputs: Sequence[Any], attrs: Attrs) -> Array:
     for place in itertools.product(*map(range, w.shape[3:])):
         starts = [k * d for k, d in zip(place, dilations, strict=True)]
         reached = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(starts, x.shape[3:], strides, strict=True)]
-        result[_last(*reached)] += np.einsum("ngc...,gcm->ngm...", x, w[_last(*place)])
+        result[on_last_axes(*reached)] += np.einsum("ngc...,gcm->ngm...", x, w[on_last_axes(*place)])
     result = result.reshape(x.shape[0], group * w.shape[2], *size)
     kept = [slice(begin, n - end) for begin, n, end in zip(pads[:spatial], size, pads[spatial:], strict=True)]
-    result = result[_last(*kept)]
+    result = result[on_last_axes(*kept)]
     return np.asarray(result if bias is None else result + bias.reshape(-1, *(1,) * spatial))
 
 
-def _last(*places: Any) -> Any:
-    """Return the index of a place, or of a range of places, on the last axes."""
-    return (..., *places)
-
-
-# Recurrences: one step after the other, instead of a bound variable for every step.
+# Recurrences: computed step by step. The definitions nest one bound variable for every step.
 
 
 def _cumsum(inputs: Sequence[Any], attrs: Attrs) -> Array:
@@ -92,36 +87,40 @@ def _cumsum(inputs: Sequence[Any], attrs: Attrs) -> Array:
     return np.moveaxis(total[order], 0, attrs["axis"])
 
 
-def _sigmoid(x: Array) -> Array:
+def sigmoid(x: Array) -> Array:
+    """Return 1 / (1 + exp(-x)) as exp(-log(1 + exp(-x))), which does not overflow."""
     return np.asarray(np.exp(-np.logaddexp(0, -x)))
 
 
 def _lstm(read: Array, states: Sequence[Array], r: Array, b: Array, attrs: Attrs) -> list[Array]:
-    """With i, o, f, g the quarters of x W^T + Wb + h R^T + Rb:
+    """Return the states after a step of LSTM. With i, o, f, g the quarters of x W^T + Wb + h R^T + Rb:
 
     c = sigmoid(f) c + sigmoid(i) tanh(g);  h = sigmoid(o) tanh(c)
     """
     h, c = states
     i, o, f, g = np.split(read + h @ r.T + b, 4, axis=-1)
-    c = _sigmoid(f) * c + _sigmoid(i) * np.tanh(g)
-    return [_sigmoid(o) * np.tanh(c), c]
+    c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+    return [sigmoid(o) * np.tanh(c), c]
 
 
 def _gru(read: Array, states: Sequence[Array], r: Array, b: Array, attrs: Attrs) -> list[Array]:
-    """With xz, xr, xn the thirds of x W^T + Wb, and R, Rb likewise:
+    """Return the state after a step of GRU. With xz, xr, xn the thirds of x W^T + Wb, and R, Rb split likewise:
 
     z = sigmoid(xz + h Rz^T + Rbz);  r = sigmoid(xr + h Rr^T + Rbr);  h = (1 - z) n + z h
-    n = tanh(xn + (r h) Rn^T + Rbn), or where linear_before_reset is 1: n = tanh(xn + r (h Rn^T + Rbn))
+    n = tanh(xn + (r h) Rn^T + Rbn), or if linear_before_reset is 1: n = tanh(xn + r (h Rn^T + Rbn))
     """
     (h,) = states
     (xz, xr, xn), (rz, rr, rn), (bz, br, bn) = (np.split(a, 3, axis=k) for a, k in ((read, -1), (r, 0), (b, 0)))
-    z, reset = _sigmoid(xz + h @ rz.T + bz), _sigmoid(xr + h @ rr.T + br)
+    z, reset = sigmoid(xz + h @ rz.T + bz), sigmoid(xr + h @ rr.T + br)
     kept = reset * (h @ rn.T + bn) if attrs["linear_before_reset"] else (reset * h) @ rn.T + bn
     return [(1 - z) * np.tanh(xn + kept) + z * h]
 
 
 def _recurrent(step: Callable[..., list[Array]]) -> Kernel:
-    """The output that the attribute `index` names; `step` makes the states after a step from those before it."""
+    """Return the kernel of a recurrent operator. `step` maps the states before a time step to those after it.
+
+    The kernel returns the output that the attribute `index` selects.
+    """
 
     def kernel(inputs: Sequence[Any], attrs: Attrs) -> Array:
         x, (w,), (r,), b, *initial = inputs
@@ -135,7 +134,7 @@ def _recurrent(step: Callable[..., list[Array]]) -> Kernel:
     return kernel
 
 
-# Numbers that no fraction stands for: infinities, and -0.
+# Attributes that may be infinite or -0. The definitions only have fractions.
 
 
 def _pad(inputs: Sequence[Any], attrs: Attrs) -> Array:

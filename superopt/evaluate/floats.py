@@ -1,7 +1,7 @@
-"""The array reading in float64, and of integers in int64: what folds constants.
+"""Evaluates operators in floating point, by reading their definitions as arrays (see `reading`); folds constants.
 
-Integers are computed in int64, those of type uint64 as Python's, and wrap around where they get their own type again.
-Truth values are 0 and 1.
+Real numbers are computed in float64. Integers are computed in int64 (those of type uint64 as Python integers) and wrap
+around when they are converted back to their own type. Truth values are 0 and 1.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import onnx
 from onnx import helper
 
 from superopt.evaluate.composite import along_equations, is_composite
-from superopt.evaluate.fast import KERNELS
+from superopt.evaluate.fast import KERNELS, sigmoid
 from superopt.evaluate.indices import Array
 from superopt.evaluate.reading import Exponential, Inverse, Reading
 from superopt.ir.term import Term
@@ -34,7 +34,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 def typed(x: Array, dtype: str) -> Array:
     """Return `x` in the element type in which values of type `dtype` are kept; integers wrap around.
 
-    Symbolic sizes, which are objects in the place of integers, stay as they are.
+    Arrays of objects (symbolic sizes in the place of integers) are returned unchanged.
     """
     own = np.dtype(np.float64) if dtype in FLOAT_DTYPES else numpy_dtype(dtype)
     if x.dtype == object and own.kind in "iu":
@@ -48,11 +48,6 @@ def _erf(x: Array) -> Array:
     return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
 
 
-def _sigmoid(x: Array) -> Array:
-    """exp(-log(1 + exp(-x))), which does not overflow."""
-    return np.asarray(np.exp(-np.logaddexp(0, -x)))
-
-
 def _power(x: Array, y: Any) -> Array:
     return np.asarray(np.power(x, np.asarray(y, np.float64)))
 
@@ -62,12 +57,12 @@ def _truncated_quotient(x: Array, y: Array) -> Array:
 
 
 def _log_sum(x: Array) -> Array:
-    """log(sum exp(x)) along the first axis."""
+    """Return log(sum exp(x)) along the first axis."""
     return np.asarray(np.logaddexp.reduce(x, axis=0))
 
 
 def _rounded(dtype: str) -> Callable[[Array], Array]:
-    """Conversion to an element type; floats stay float64, with the digits of the type."""
+    """Return the conversion to an element type. Floats are rounded to the type, but kept in float64."""
     return lambda x: typed(typed(np.asarray(x), dtype).astype(numpy_dtype(dtype)), dtype)
 
 
@@ -78,7 +73,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "log": np.log,
     "log_sum": _log_sum,
     "power": _power,
-    "sigmoid": _sigmoid,
+    "sigmoid": sigmoid,
     "tanh": np.tanh,
     "erf": _erf,
     "pi": lambda: math.pi,
@@ -98,7 +93,7 @@ def _wide(x: Any) -> Any:
 
 
 class Floats(Reading):
-    """Scalars in float64, int64 or their own type (of data that is only moved or compared)."""
+    """The reading in floating point: scalars in float64, int64, or their own type if only moved or compared."""
 
     minus_one = -1
 
@@ -156,7 +151,7 @@ class Floats(Reading):
         return _FUNCTIONS[name](*arguments)
 
     def scalars(self, x: Any, shape: Sequence[int], dtype: str) -> Operand:
-        """Return an operand of a definition whose elements are given by a scalar."""
+        """Return an operand of a definition whose elements are `x`, a scalar of this reading."""
         if isinstance(x, Exponential):
             exponent = self.operand(x.x, shape, dtype)
             return Operand(tuple(shape), dtype, lambda *index: Exponential(exponent.at(*index)))
@@ -164,7 +159,7 @@ class Floats(Reading):
             return Operand(tuple(shape), dtype, lambda *index: x)
         return self.operand(x, shape, dtype)
 
-    # Exponentials stay exponents: sums of them by `logaddexp`, what is left of 1 by `expm1`.
+    # Exponentials are kept as their exponents: exp(a) + exp(b) by `logaddexp`, exp(a) - 1 by `expm1`.
 
     def add(self, *parts: Any) -> Any:
         if any(isinstance(part, Exponential) for part in parts):
@@ -198,9 +193,9 @@ class Floats(Reading):
 def compute(
     op: str, types: Sequence[TensorType | None], attrs: Mapping[str, Any], xs: Sequence[Any], out: TensorType
 ) -> Array:
-    """Return the value of an operator of operands with these types (None: absent), all of known sizes.
+    """Return the value of an operator on the operands `xs` with these types (None: absent), all of known sizes.
 
-    The attribute `index` says which output, where there are several.
+    The attribute `index` selects one of several outputs.
     """
     shape = out.concrete()
     assert shape is not None
@@ -212,7 +207,10 @@ def compute(
 def by_definition(
     op: str, types: Sequence[TensorType | None], attrs: Mapping[str, Any], xs: Sequence[Any], out: TensorType
 ) -> Any:
-    """Return the same from the definition of the operator, as a scalar; operands may be such scalars, too."""
+    """Return the value of an operator, like `compute`, but always by its definition.
+
+    The result is a scalar of the reading. Operands may be arrays or such scalars.
+    """
     if is_composite(op):
         return along_equations(op, types, attrs, xs, _step)
     shape = out.concrete()
@@ -229,7 +227,7 @@ def by_definition(
 def _step(
     op: str, attrs: Mapping[str, Any], operands: Sequence[Term | None], xs: Sequence[Any], out: TensorType
 ) -> Any:
-    """Compute one operator of an equation. Numbers stay numbers, and exponentials stay exponents."""
+    """Compute one operator of an equation. Numbers are not made arrays, and exponentials are kept as exponents."""
     shape, types = out.concrete(), [None if x is None else x.type for x in operands]
     assert shape is not None
     if op in KERNELS and xs:
@@ -245,6 +243,6 @@ def _step(
 
 
 def _kept(x: Any, shape: tuple[int, ...], dtype: str) -> Array:
-    """Return a scalar of a reading as an array of this shape and element type."""
+    """Return a scalar of the reading as an array of this shape and element type."""
     found = typed(Floats(shape).array(x), dtype)
     return found if found.shape == shape else np.broadcast_to(found, shape)

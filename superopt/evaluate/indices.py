@@ -1,7 +1,7 @@
-"""Indices of a grid, and the reading of an operand at every index at once, as a strided view where that is possible.
+"""Indices of a grid, and access to an operand at all indices at once, as a strided view if possible.
 
-An affine function of the grid's variables into a strided array is a strided array again, so transposing, slicing,
-broadcasting, reshaping and the windows of a pooling copy nothing.
+Reading a strided array at an index that is affine in the grid's variables gives a strided array again. So Transpose,
+Slice, broadcasting, Reshape and the windows of a pooling copy nothing.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, Union
 
 import numpy as np
 
-__all__ = ["Array", "Index", "OutOfBounds", "Quotient", "Variable", "index_of", "read"]
+__all__ = ["Array", "FloorQuotient", "GridVariable", "Index", "OutOfBounds", "index_of", "on_last_axes", "read"]
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -20,8 +20,8 @@ class OutOfBounds(IndexError):
     """A definition reads an operand outside of its bounds."""
 
 
-class Variable:
-    """An index that runs over `low` <= i < `high` along the axis of the grid at `position`, counted from the end."""
+class GridVariable:
+    """A variable with `low` <= i < `high` along one axis of the grid: number `position`, counted from the end."""
 
     __slots__ = ("high", "low", "position")
 
@@ -37,8 +37,8 @@ class Variable:
         return np.arange(self.low, self.high).reshape(-1, *(1,) * (self.position - 1))
 
 
-class Quotient:
-    """floor(numerator / denominator) where the division is not exact."""
+class FloorQuotient:
+    """floor(numerator / denominator) of an index, for a division that is not exact."""
 
     __slots__ = ("denominator", "numerator")
 
@@ -49,7 +49,7 @@ class Quotient:
         return hash((self.numerator.offset, self.denominator))
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Quotient) or self.denominator != other.denominator:
+        if not isinstance(other, FloorQuotient) or self.denominator != other.denominator:
             return False
         return self.numerator.offset == other.numerator.offset and self.numerator.terms == other.numerator.terms
 
@@ -63,11 +63,14 @@ class Quotient:
         return np.asarray(self.numerator.numbers() // self.denominator)
 
 
-Atom: TypeAlias = Union[Variable, Quotient]
+Atom: TypeAlias = Union[GridVariable, FloorQuotient]
 
 
 class Index:
-    """offset + sum of coefficient * atom: an index of the grid, in the arithmetic that definitions use on sizes."""
+    """offset + sum of coefficient * atom: an index over the grid. It has the arithmetic that definitions use on sizes.
+
+    Atoms are variables of the grid and quotients of indices.
+    """
 
     __slots__ = ("offset", "terms")
 
@@ -101,7 +104,7 @@ class Index:
         return -self + other
 
     def __floordiv__(self, divisor: int) -> int | Index:
-        """Return floor(self / divisor): what the divisor divides exactly is taken out of the floor."""
+        """Return floor(self / divisor). Terms that the divisor divides exactly are moved out of the floor."""
         if divisor == 1:
             return self
         exact = {atom: c // divisor for atom, c in self.terms.items() if c % divisor == 0}
@@ -112,7 +115,7 @@ class Index:
         low, high = rest.bounds()
         if low // divisor == high // divisor:
             return whole + low // divisor
-        return whole + Index(0, {Quotient(rest, divisor): 1})
+        return whole + Index(0, {FloorQuotient(rest, divisor): 1})
 
     def bounds(self) -> tuple[int, int]:
         """Return a lower and an upper bound over the grid."""
@@ -135,21 +138,27 @@ def _built(offset: int, terms: Mapping[Atom, int]) -> int | Index:
     return Index(offset, kept) if kept else offset
 
 
-def index_of(variable: Variable) -> Index:
-    """Return the index that runs with a variable."""
+def on_last_axes(*places: Any) -> Any:
+    """Return the array index with these positions or ranges on the last axes: `x[..., *places]`."""
+    return (..., *places)
+
+
+def index_of(variable: GridVariable) -> Index:
+    """Return the index that is a single variable."""
     return Index(0, {variable: 1})
 
 
 def read(x: Array, shape: Sequence[int], index: Sequence[int | Index], rank: int, stacked: int, masked: bool) -> Array:
-    """Return the scalar at `index` of an operand of this shape, whose stacked axes come first.
+    """Return the element at `index` of an operand of this shape, as an array over the grid.
 
-    `rank`: the output's. `stacked`: the number of stacked axes of the grid. `masked`: only a part of the grid will be
-    used; elsewhere, indices out of bounds read any element. Raises OutOfBounds.
+    The stacked axes of `x` come before its tensor axes. `rank` is the rank of the output, `stacked` the number of
+    stacked axes of the grid. With `masked`, only a part of the grid will be used, and indices out of bounds read any
+    element. Raises OutOfBounds.
     """
     tensor = x.ndim - len(shape)
     place: Any = sum((step * own for own, step in zip(index, x.strides[tensor:], strict=True)), 0)
-    if not isinstance(place, int) and any(isinstance(atom, Quotient) for atom in place.terms):
-        if not x.flags.c_contiguous:  # in row-major order, the digits of a reshaping add up again
+    if not isinstance(place, int) and any(isinstance(atom, FloorQuotient) for atom in place.terms):
+        if not x.flags.c_contiguous:  # in row-major order, the quotients of a reshaping may cancel
             return read(np.ascontiguousarray(x), shape, index, rank, stacked, masked)
         return _gathered(x, shape, index, rank, stacked, masked)
     ends = [step * (size - 1) for step, size in zip(x.strides[tensor:], shape, strict=True)]
@@ -158,7 +167,7 @@ def read(x: Array, shape: Sequence[int], index: Sequence[int | Index], rank: int
         if masked:
             return _gathered(x, shape, index, rank, stacked, masked)
         if not isinstance(place, int) and any(atom.bounds()[0] > atom.bounds()[1] for atom in place.terms):
-            return _view(x, tensor, place, rank, stacked)  # of no element
+            return _view(x, tensor, place, rank, stacked)  # an empty view
         raise OutOfBounds(f"an index of shape {tuple(shape)}")
     return _view(x, tensor, place, rank, stacked)
 
@@ -180,7 +189,7 @@ def _view(x: Array, tensor: int, place: int | Index, rank: int, stacked: int) ->
 
 
 class _Memory:
-    """A piece of an array's memory, in NumPy's array interface."""
+    """A strided piece of an array's memory, as an object with NumPy's array interface."""
 
     def __init__(self, x: Array, start: int, sizes: Sequence[int], steps: Sequence[int]) -> None:
         known = x.__array_interface__
@@ -201,7 +210,7 @@ def _strided(x: Array, start: int, sizes: Sequence[int], steps: Sequence[int]) -
 def _gathered(
     x: Array, shape: Sequence[int], index: Sequence[int | Index], rank: int, stacked: int, masked: bool
 ) -> Array:
-    """Return the elements one by one."""
+    """Return the element at `index`, by gathering elements (advanced indexing) instead of a view."""
     tensor, place = x.ndim - len(shape), np.zeros((), np.int64)
     for own, size in zip(index, shape, strict=True):
         numbers = np.asarray(own) if isinstance(own, int) else own.numbers()

@@ -1,20 +1,21 @@
-"""The array reading modulo P = 2^31 - 1, of stacks of tensors: one call computes thousands of graphs.
+"""Evaluates operators modulo P = 2^31 - 1, on stacks of tensors: one call computes thousands of graphs.
 
-A value is a `uint64` array whose last axes are the tensor's; all axes before are stacked graphs and samples, and
-broadcast against each other. The meaning of the operators there, and hence the equations that hold:
+A value is a `uint64` array whose last axes are the tensor's axes. All axes before them are stacked graphs and samples,
+which broadcast against each other. Operators have the following meaning modulo P, which determines the equations that
+hold:
 
-polynomials         exact: sums, products, moves of data. Two polynomials that differ agree on a random sample with
+polynomials         exact: sums, products, data movement. Two polynomials that differ agree on a random sample with
                     probability at most degree / P (Schwartz-Zippel)
 quotients           1/x is the inverse in the field, 0 for 0; 1/n of means likewise. Fractions with small denominators
                     are exact, other real attributes pseudo-random numbers (`residue`)
 order               residues are numbers between -P/2 and P/2: Relu, Max, Clip, MaxPool, Abs, Less and so on compare
                     them. Sums of small variables (`small_residues`) do not wrap, so that Max(x + z, y + z) is
-                    Max(x, y) + z; products wrap, and equations of their signs are lost
+                    Max(x, y) + z. Products wrap, so equations about the signs of products are not found
 Exp, Log, Sqrt      powers of a primitive root, their exponents, and powers with exponent (P + 1) / 4
                     (`residue_functions`)
 Sigmoid, Tanh, Erf  random increasing functions with f(-x) = -f(x), and 1 - f(x) for Sigmoid: they commute with Max
-Floor, Ceil, Round  of a number that counts thirds, so that they are no identities
-all others          their definitions, read with these; `modular_fast` has the exceptions
+Floor, Ceil, Round  of residue / 3, because on whole numbers they would be the identity
+all others          their definitions, with the functions above; `modular_fast` has the exceptions
 """
 
 from __future__ import annotations
@@ -53,12 +54,12 @@ _P, _HALF, _ZERO = np.uint64(P), np.uint64(HALF), np.uint64(0)
 
 
 def _array(x: Any) -> Any:
-    """Return a constant as a residue of NumPy's."""
+    """Return a constant as a NumPy residue."""
     return np.uint64(x) if isinstance(x, int) else x
 
 
 class Residues(Reading):
-    """Scalars modulo P; constants are Python's integers."""
+    """The reading modulo P: scalars are `uint64` arrays of residues, constants are Python integers."""
 
     minus_one = P - 1
 
@@ -66,7 +67,7 @@ class Residues(Reading):
         return residue(float(value))
 
     def whole(self, value: Array) -> Array:
-        return np.asarray(value % P).astype(np.uint64)  # of negative ones, too
+        return np.asarray(value % P).astype(np.uint64)  # reduced before the conversion: values may be negative
 
     def plus(self, left: Any, right: Any) -> Any:
         return added(_array(left), _array(right))
@@ -121,16 +122,16 @@ class Residues(Reading):
 
 
 def compute(op: str, xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out: Shape) -> Array:
-    """Return the value of an operator of stacked operands, None where one is absent, of these shapes.
+    """Return the value of an operator on stacked operands of these shapes (None: absent).
 
-    The attribute `index` says which output, where there are several. Raises KeyError for an operator without a value.
+    The attribute `index` selects one of several outputs. Raises KeyError for an operator that cannot be evaluated.
     """
     kernel = _KERNELS.get(op)
     return by_definition(op, xs, shapes, attrs, out) if kernel is None else kernel(xs, shapes, attrs, out)
 
 
 def by_definition(op: str, xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out: Shape) -> Array:
-    """Return the same from the definition of the operator."""
+    """Return the value of an operator, like `compute`, but always by its definition."""
     if is_composite(op):
         types = [None if shape is None else TensorType("float", shape) for shape in shapes]
         return np.asarray(along_equations(op, types, attrs, xs, _step))

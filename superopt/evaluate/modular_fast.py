@@ -1,11 +1,11 @@
-"""Operators modulo P by hand: exceptions from their definitions, and products that the reading is too slow for.
+"""Handwritten kernels modulo P: exceptions from the definitions, and products for which the definition is too slow.
 
-The exceptions, each for the equations that the generator is to find:
-    HardSigmoid   Clip to 0 ... 1 leaves two values of almost any sample, so all graphs would look alike: another
-                  increasing function stands in the place of Clip
-    Elu, Celu     exp(x) - 1 is a function of negative values, lest Relu(Elu(x)) = Relu(x) be lost
-    Gelu          its factors, such as sqrt(2 / pi), are real numbers, and only their values are residues
-    LogSoftmax    is the logarithm of Softmax: exponents are equal modulo P - 1, not modulo P
+The exceptions. Each one preserves equations that the generator should find:
+    HardSigmoid   Clip to 0 ... 1 maps almost any sample to 0 or 1, so all graphs would look alike. Another increasing
+                  function is used in place of Clip
+    Elu, Celu     exp(x) - 1 is replaced by a function with negative values, so that Relu(Elu(x)) = Relu(x) holds
+    Gelu          its factors, such as sqrt(2 / pi), are irrational, and are read as residues of their values
+    LogSoftmax    is computed as the logarithm of Softmax: exponents are equal modulo P - 1, not modulo P
 
 A kernel gets stacked operands (None: absent), their shapes, the attributes and the shape of the output.
 """
@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from superopt.evaluate.indices import on_last_axes
 from superopt.evaluate.residue_functions import below_zero, erf, exp, hard, log, sigmoid, tanh
 from superopt.evaluate.residues import HALF, Array, P, Shape, added, inverse, negative, reduced, residue, scaled
 
@@ -41,18 +42,18 @@ def _hard_sigmoid(x: Array, alpha: float, beta: float) -> Array:
 
 
 def _elu(x: Array, alpha: int, inner: int = 1) -> Array:
-    """x for x >= 0, alpha * curve(inner * x) for x < 0."""
+    """Return x for x >= 0, alpha * curve(inner * x) for x < 0."""
     return np.where(x <= HALF, x, scaled(below_zero(scaled(x, inner), "Elu"), alpha))
 
 
 def _celu(x: Array, attrs: Attrs) -> Array:
-    """x for x >= 0, alpha * curve(x / alpha) for x < 0: how ONNX's formula reads for alpha > 0."""
+    """Return x for x >= 0, alpha * curve(x / alpha) for x < 0. This is ONNX's formula for alpha > 0."""
     alpha = residue(attrs["alpha"])
     return _elu(x, alpha, pow(alpha, P - 2, P))
 
 
 def _gelu(x: Array, attrs: Attrs) -> Array:
-    """x * (1 + erf(x / sqrt(2))) / 2, or x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2."""
+    """Return x * (1 + erf(x / sqrt(2))) / 2, or x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) / 2."""
     if attrs["approximate"] == "tanh":
         cubic = scaled(_times(_times(x, x), x), residue(0.044715))
         curve = tanh(scaled(added(x, cubic), residue(math.sqrt(2 / math.pi))))
@@ -71,7 +72,7 @@ def _log_softmax(xs: Sequence[Array], shapes: Sequence[Shape], attrs: Attrs, out
 
 
 def product(a: Array, b: Array) -> Array:
-    """Return the matrix product of the last two axes, the axes before broadcast."""
+    """Return the matrix product over the last two axes; the axes before them are broadcast."""
     if not a.shape[-1]:
         stacked = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         return np.zeros((*stacked, a.shape[-2], b.shape[-1]), dtype=np.uint64)
@@ -100,33 +101,30 @@ def _matmul(xs: Sequence[Array], shapes: Sequence[Shape], attrs: Attrs, out: Sha
 
 
 def _place(x: Array, d: int, spatial: int, place: Any) -> Array:
-    """Return a place or a range of axis d of the `spatial` last ones."""
+    """Return `x` at a position or range on axis `d` of its last `spatial` axes."""
     result: Array = x[(..., place, *[slice(None)] * (spatial - 1 - d))]
     return result
 
 
-def _last(*places: Any) -> Any:
-    """Return the index of a place, or of a range of places, on the last axes."""
-    return (..., *places)
-
-
-def _lead(xs: Sequence[Array], shapes: Sequence[Shape]) -> Shape:
-    """Return the stacked axes of all operands, broadcast."""
+def _stacked_shape(xs: Sequence[Array], shapes: Sequence[Shape]) -> Shape:
+    """Return the shape of the stacked axes of all operands after broadcasting."""
     return np.broadcast_shapes(*(x.shape[: x.ndim - len(s)] for x, s in zip(xs, shapes, strict=True)))
 
 
 def _conv(xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out: Shape) -> Array:
-    """Every place of the kernel in turn, each over all windows at once."""
+    """Add up the products at each position of the kernel, for all windows at once."""
     (batch, channels, *sizes), (features, width, *window) = shapes[0], shapes[1]
     groups, spatial, pads = attrs["group"], len(out) - 2, tuple(attrs["pads"])
     stacked = xs[0].shape[: xs[0].ndim - len(out)]
     full = tuple(begin + n + end for begin, n, end in zip(pads[:spatial], sizes, pads[spatial:], strict=True))
     x = np.zeros((*stacked, batch, groups, 1, width, *full), dtype=np.uint64)
     inner = tuple(slice(begin, begin + n) for begin, n in zip(pads[:spatial], sizes, strict=True))
-    x[_last(*inner)] = xs[0].reshape((*stacked, batch, groups, 1, width, *sizes))
+    x[on_last_axes(*inner)] = xs[0].reshape((*stacked, batch, groups, 1, width, *sizes))
     assert channels == groups * width
     w = xs[1].reshape((*xs[1].shape[: xs[1].ndim - len(shapes[1])], 1, groups, features // groups, width, *window))
-    result = np.zeros((*_lead(xs[:2], shapes[:2]), batch, groups, features // groups, *out[2:]), dtype=np.uint64)
+    result = np.zeros(
+        (*_stacked_shape(xs[:2], shapes[:2]), batch, groups, features // groups, *out[2:]), dtype=np.uint64
+    )
     for c in range(width):
         channel = np.take(x, c, axis=-1 - spatial)
         for place in np.ndindex(*window):
@@ -141,14 +139,14 @@ def _conv(xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out: Shape) ->
 
 
 def _conv_transpose(xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out: Shape) -> Array:
-    """Every place of the kernel adds its product with all of x, `stride` apart; then the pads are cut off."""
+    """Add up, for each position of the kernel, its product with all of x, placed `stride` apart; cut off the pads."""
     (batch, channels, *sizes), (_, width, *window) = shapes[0], shapes[1]
     groups, spatial, pads, strides = attrs["group"], len(out) - 2, attrs["pads"], attrs["strides"]
     own = channels // groups
     x = xs[0].reshape((*xs[0].shape[: xs[0].ndim - len(out)], batch, groups, own, 1, *sizes))
     w = xs[1].reshape((*xs[1].shape[: xs[1].ndim - len(out)], 1, groups, own, width, *window))
     full = tuple(n + pads[d] + pads[spatial + d] for d, n in enumerate(out[2:]))
-    result = np.zeros((*_lead(xs[:2], shapes[:2]), batch, groups, width, *full), dtype=np.uint64)
+    result = np.zeros((*_stacked_shape(xs[:2], shapes[:2]), batch, groups, width, *full), dtype=np.uint64)
     for c in range(own):
         channel = np.take(x, c, axis=-2 - spatial)
         for place in np.ndindex(*window):
@@ -173,7 +171,7 @@ def _biased(x: Array, xs: Sequence[Any], spatial: int) -> Array:
     return result
 
 
-# Recurrent layers, step by step: the definition has a bound variable for every step.
+# Recurrent layers, computed step by step. The definitions nest one bound variable for every step.
 
 
 def _lstm(read: Array, states: Sequence[Array], r: Array, b: Any, attrs: Attrs) -> list[Array]:
@@ -196,7 +194,10 @@ def _gru(read: Array, states: Sequence[Array], r: Array, b: Any, attrs: Attrs) -
 
 
 def _recurrent(step: Callable[..., list[Array]]) -> Kernel:
-    """The output that the attribute `index` names."""
+    """Return the kernel of a recurrent operator. `step` maps the states before a time step to those after it.
+
+    The kernel returns the output that the attribute `index` selects.
+    """
 
     def kernel(xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out: Shape) -> Array:
         x, w, r, b, *initial = xs

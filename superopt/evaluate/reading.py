@@ -1,11 +1,12 @@
-"""The array reading of the operators' definitions: every scalar of an output at once.
+"""Array readings: evaluate an operator's definition at all indices of its output at once.
 
-`Reading` is an algebra (`superopt.ops.algebra`) whose scalars are arrays over the grid of an output's indices (see
-`grid`), for any system of numbers; `floats` and `modular` are the two that there are.
+A definition says how the scalar at one index is computed, in terms of an algebra (`superopt.ops.algebra`). `Reading` is
+an algebra whose scalars are arrays over the grid of all indices (see `grid`). Its two number systems are `floats` and
+`modular`.
 
-Four forms of scalars stay unevaluated until a number is needed, so that definitions keep the accuracy and the speed of
-the operation that they mean: -x (so that max(-a, -b) is a minimum), a - b (so that its sign is a comparison, whatever
-overflows), 1 / x (so that a * (1 / b) is rounded once), and exp(x) (so that log(exp(a) + exp(b)) does not overflow).
+Four forms of scalars are evaluated lazily, so that a definition is as accurate and fast as the operation that it spells
+out: -x (so that max(-a, -b) is a minimum), a - b (so that its sign is a comparison, even if it overflows), 1 / x (so
+that a * (1 / b) is rounded once), and exp(x) (so that log(exp(a) + exp(b)) does not overflow).
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ from superopt.ir.operator import OPERATORS
 from superopt.ops.algebra import Guard, Piece, Table
 from superopt.ops.definition import Operand
 
-__all__ = ["Difference", "Exponential", "Inverse", "Negative", "Reading"]
+__all__ = ["Exponential", "Inverse", "Negative", "Reading", "Subtraction"]
 
 
 @dataclass(frozen=True, eq=False)
 class Negative:
-    """-x."""
+    """-x, unevaluated."""
 
     x: Any
 
 
 @dataclass(frozen=True, eq=False)
-class Difference:
-    """left - right."""
+class Subtraction:
+    """left - right, unevaluated."""
 
     left: Any
     right: Any
@@ -44,22 +45,22 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Inverse:
-    """1 / x."""
+    """1 / x, unevaluated."""
 
     x: Any
 
 
 @dataclass(frozen=True, eq=False)
 class Exponential:
-    """exp(x)."""
+    """exp(x), unevaluated."""
 
     x: Any
 
 
 class Reading(Grid, ABC):
-    """The scalars of one output, in one system of numbers."""
+    """The scalars of one output as arrays, in one number system."""
 
-    minus_one: int  # as `constant` gives it
+    minus_one: int  # the constant -1, as `constant` returns it
 
     def scalar(self, op: str, operands: Sequence[Operand | None], attrs: Mapping[str, Any]) -> Any:
         """Return the output of a primitive operator as a scalar."""
@@ -76,7 +77,7 @@ class Reading(Grid, ABC):
         found, axes = self.value(scalar), self.rank + self.stacked
         return np.asarray(found) if np.ndim(found) <= axes else found.reshape(found.shape[np.ndim(found) - axes :])
 
-    # Numbers: what the two systems have of their own. Operands are arrays, or Python's numbers for constants.
+    # The operations of a number system. Operands are arrays, or Python numbers for constants.
 
     @abstractmethod
     def constant(self, value: Fraction) -> Any: ...
@@ -94,19 +95,19 @@ class Reading(Grid, ABC):
     def over(self, left: Any, right: Any) -> Any: ...
     @abstractmethod
     def opposite(self, x: Any) -> Any:
-        """-x."""
+        """Return -x."""
 
     @abstractmethod
     def total(self, x: Array) -> Any:
-        """Return the sum along the first axis; `settled` gets it before it is used."""
+        """Return the sum along the first axis; the caller passes sums of such sums through `settled`."""
 
     @abstractmethod
     def settled(self, x: Any) -> Any:
-        """Return a sum of sums."""
+        """Return a sum of `total`s in its final form (modulo P: reduced)."""
 
     @abstractmethod
     def widened(self, x: Any) -> Any:
-        """Return `x` in an element type in which it may be summed."""
+        """Return `x` in an element type in which sums do not overflow."""
 
     @abstractmethod
     def larger(self, left: Any, right: Any) -> Any: ...
@@ -118,11 +119,11 @@ class Reading(Grid, ABC):
 
     @abstractmethod
     def size_of(self, x: Any) -> Any:
-        """|x|."""
+        """Return |x|."""
 
     @abstractmethod
     def related(self, relation: str, left: Any, right: Any) -> Any:
-        """left > right, left >= right or left == right."""
+        """Return left > right, left >= right or left == right."""
 
     @abstractmethod
     def extreme(self, dtype: np.dtype[Any], largest: bool) -> Any:
@@ -134,10 +135,10 @@ class Reading(Grid, ABC):
     # The algebra.
 
     def value(self, scalar: Any) -> Any:
-        """Return a scalar as an array, or as Python's number."""
+        """Return a scalar, evaluated, as an array or a Python number."""
         if isinstance(scalar, Negative):
             return self.opposite(scalar.x)
-        if isinstance(scalar, Difference):
+        if isinstance(scalar, Subtraction):
             return self.minus(scalar.left, scalar.right)
         if isinstance(scalar, Inverse):
             return self.over(1, self.value(scalar.x))
@@ -164,7 +165,7 @@ class Reading(Grid, ABC):
 
     def add(self, *parts: Any) -> Any:
         if len(parts) == 2 and isinstance(parts[1], Negative) and not isinstance(parts[0], Exponential):
-            return Difference(self.value(parts[0]), parts[1].x)
+            return Subtraction(self.value(parts[0]), parts[1].x)
         total = self.value(parts[0])
         for part in parts[1:]:
             total = self.plus(total, self.value(part))
@@ -188,7 +189,7 @@ class Reading(Grid, ABC):
         return self.function(function, *map(self.value, arguments))
 
     def choose(self, relation: str, value: Any, yes: Any, no: Any) -> Any:
-        if isinstance(value, Difference):
+        if isinstance(value, Subtraction):
             holds = self.related(relation, value.left, value.right)
         elif isinstance(value, Negative):
             holds = self.related(relation, 0, value.x)
@@ -200,7 +201,7 @@ class Reading(Grid, ABC):
         return np.where(holds, yes, no)
 
     def _number(self, value: Any) -> Any:
-        """Return a constant as NumPy's number."""
+        """Return a constant as a NumPy number."""
         return self.whole(np.asarray(value)) if isinstance(value, int) else value
 
     def maximum(self, parts: Sequence[Any]) -> Any:
@@ -218,7 +219,7 @@ class Reading(Grid, ABC):
         return largest
 
     def summation(self, size: Any, body: Callable[[Any], Any]) -> Any:
-        if isinstance(size, Index):  # as many terms as the index says
+        if isinstance(size, Index):  # the number of summands depends on the output's index
             most = size.bounds()[1]
             return self.summation(most, lambda k: self.where([Guard("<=", size - k - 1)], lambda: body(k)))
         total: Any = None
@@ -229,7 +230,7 @@ class Reading(Grid, ABC):
         return total if isinstance(total, Exponential) else self.settled(total)
 
     def _joined(self, total: Any, part: Any, owned: bool) -> Any:
-        """Return the sum of two sums. `owned`: the first one may be overwritten."""
+        """Return the sum of two partial sums. With `owned`, the first one may be overwritten."""
         if isinstance(total, Exponential) and isinstance(part, Exponential):
             return self.add(total, part)
         total, part = self.value(total), self.value(part)
@@ -238,7 +239,7 @@ class Reading(Grid, ABC):
         return total + part
 
     def _terms(self, size: int, body: Callable[[Any], Any]) -> Iterator[Any]:
-        """Sums of a few values of `body` each, which together are all of them."""
+        """Yield partial sums, one for each block of the bound variable."""
         for block, length in self.blocks(size):
             part = body(block)
             axes = self.rank + self.stacked + self.bound

@@ -1,9 +1,9 @@
-"""Functions of one number, in the field.
+"""Functions of one number modulo P: exp, log, sqrt, powers, rounding, and random increasing functions such as tanh.
 
 Exp is a power of a primitive root and Log the discrete logarithm, so that Exp and Log are inverse to each other and
 Exp(x + y) = Exp(x) * Exp(y) where the sum does not wrap. Sqrt is the power with exponent (P + 1) / 4: it is a square
 root of every square, up to sign, and Sqrt(x * y) = Sqrt(x) * Sqrt(y). Sigmoid, Tanh, Erf and the curve of HardSigmoid
-are increasing functions chosen at random, with their symmetries: nothing else holds of them.
+are random increasing functions with the same symmetries; no other equations hold for them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ _P = np.uint64(P)
 _HALF = np.uint64(HALF)
 _ORDER = P - 1  # 2 * 3^2 * 7 * 11 * 31 * 151 * 331
 _PARTS = (2 * 9 * 7 * 11 * 31, 151 * 331)  # coprime; their product is the order
-_UNIT = 3  # floor and round take a number for so many parts of 1; odd, so that there are no halves to round
-_HALVES = 64  # x^y takes y = n/2 for a half up to this n
-_BLOCK, _TAIL = 16, 12  # bits of an argument that do not bear on the order, and bits that they become
+_UNIT = 3  # floor and round read the residue k as the number k / 3; odd, so that no number is halfway between integers
+_HALVES = 64  # largest n for which x^y reads y as the fraction n/2
+_BLOCK, _TAIL = 16, 12  # low bits of an argument that do not affect the order, and random bits that replace them
 
 
 def pseudo_random(x: Array, name: str) -> Array:
-    """A fixed pseudo-random function for each name (the finaliser of splitmix64)."""
+    """Return a fixed pseudo-random function of `x`, a different one for each name (the finaliser of splitmix64)."""
     x = x + np.uint64(0x9E3779B97F4A7C15 * (zlib.crc32(name.encode()) + 1) % 2**64)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -41,40 +41,45 @@ def pseudo_random(x: Array, name: str) -> Array:
 
 @cache
 def _steps(name: str) -> Array:
-    """A random strictly increasing table of numbers below 2^16."""
+    """Return a random strictly increasing table of numbers below 2^16."""
     blocks = np.arange(1 << (31 - _BLOCK), dtype=np.uint64)
     more: Array = np.cumsum(pseudo_random(blocks, name) & np.uint64(1), dtype=np.uint64)
     return blocks + more
 
 
 def _increasing(place: Array, name: str) -> Array:
-    """A random function of 0 ... P to 1 ... 2^28 that is increasing for arguments that differ by 2^16 or more; among
-    closer ones it is pseudo-random, lest it confuse x and x + 1."""
+    """Return a random function from 0 ... P to 1 ... 2^28, increasing for arguments that differ by 2^16 or more.
+
+    For closer arguments it is pseudo-random, so that x and x + 1 have different values.
+    """
     tail = pseudo_random(place, name) & np.uint64((1 << _TAIL) - 1)
     result: Array = (_steps(name)[place >> np.uint64(_BLOCK)] << np.uint64(_TAIL)) + tail + np.uint64(1)
     return result
 
 
 def _odd(x: Array, name: str) -> Array:
-    """A random increasing function with f(-x) = -f(x)."""
+    """Return a random increasing function with f(-x) = -f(x)."""
     below = x > _HALF
     found = _increasing(np.where(below, _P - x, x) << np.uint64(1), name)
     return np.where(x == 0, np.uint64(0), np.where(below, _P - found, found))
 
 
 def tanh(x: Array) -> Array:
-    """Increasing and odd."""
+    """Return a random increasing and odd function, in place of tanh."""
     return _odd(x, "Tanh")
 
 
 def erf(x: Array) -> Array:
-    """Increasing and odd."""
+    """Return a random increasing and odd function, in place of erf."""
     return _odd(x, "Erf")
 
 
 def sigmoid(x: Array) -> Array:
-    """Increasing, with sigmoid(-x) = 1 - sigmoid(x): (f(x) + 1) / 2 for an increasing and odd function f with values
-    2k + 1, so that signed numbers are kept."""
+    """Return a random increasing function with sigmoid(-x) = 1 - sigmoid(x).
+
+    It is (f(x) + 1) / 2 for an increasing and odd function f with odd values 2k + 1, so that the result is a whole
+    signed number.
+    """
     found = _odd(x, "Sigmoid")
     result: Array = np.where(x > _HALF, (found + np.uint64(1)) % _P, found)
     result[x == 0] = (P + 1) // 2
@@ -82,23 +87,26 @@ def sigmoid(x: Array) -> Array:
 
 
 def hard(x: Array) -> Array:
-    """min(1, max(0, x)) by its name only: increasing and positive. Two values would tell no graphs apart."""
+    """Return a random increasing and positive function, in place of min(1, max(0, x)).
+
+    The exact function has only two values on nearly all samples, which would not tell graphs apart.
+    """
     return _increasing(rank(x), "HardSigmoid")
 
 
 def sqrt(x: Array) -> Array:
-    """x^((P + 1) / 4), whose square is x or -x."""
+    """Return x^((P + 1) / 4), whose square is x or -x."""
     return power(x, (P + 1) // 4)
 
 
 @cache
 def _powers() -> tuple[Array, Array]:
-    """g^k and g^(2^16 * k) for k below 2^16."""
+    """Return tables of g^k and g^(2^16 * k) for k below 2^16."""
     return _table(PRIMITIVE_ROOT, 1 << 16), _table(pow(PRIMITIVE_ROOT, 1 << 16, P), 1 << 16)
 
 
 def _table(base: int, count: int) -> Array:
-    """base^k for k below count."""
+    """Return base^k for k below `count`."""
     powers = np.ones(1, dtype=np.uint64)
     while len(powers) < count:
         powers = np.concatenate([powers, powers * np.uint64(pow(base, len(powers), P)) % _P])
@@ -106,7 +114,7 @@ def _table(base: int, count: int) -> Array:
 
 
 def exp(x: Array) -> Array:
-    """g^x for the signed number x; g^-1 is the inverse of g."""
+    """Return g^x for the signed number x; g^-1 is the inverse of g."""
     exponent = x - (x > _HALF)  # x - P is x - 1 modulo P - 1
     low, high = _powers()
     result: Array = high[exponent >> np.uint64(16)] * low[exponent & np.uint64(0xFFFF)] % _P
@@ -115,14 +123,16 @@ def exp(x: Array) -> Array:
 
 @cache
 def _logarithms(order: int) -> tuple[Array, npt.NDArray[np.int64]]:
-    """The elements of the subgroup of this order, sorted, and their logarithms to the base g^((P - 1) / order)."""
+    """Return the elements of the subgroup of this order, sorted, and their logarithms to base g^((P - 1) / order)."""
     elements = _table(pow(PRIMITIVE_ROOT, _ORDER // order, P), order)
     places = np.argsort(elements)
     return elements[places], places
 
 
 def log(x: Array) -> Array:
-    """The signed number e with g^e = x, by Pohlig and Hellman: e modulo two coprime parts of P - 1. 0 has some value.
+    """Return the signed number e with g^e = x, by Pohlig and Hellman: e modulo two coprime parts of P - 1.
+
+    The logarithm of 0 is an arbitrary number.
 
     S. Pohlig, M. Hellman, "An improved algorithm for computing logarithms over GF(p)", 1978.
     """
@@ -137,12 +147,12 @@ def log(x: Array) -> Array:
 
 
 def below_zero(x: Array, name: str) -> Array:
-    """A pseudo-random function with negative values, -2^28 at the least."""
+    """Return a pseudo-random function with negative values, none below -2^28."""
     return negative(pseudo_random(x, name) >> np.uint64(3))
 
 
 def _signed(x: Array) -> npt.NDArray[np.int64]:
-    """The signed numbers."""
+    """Return residues as signed numbers between -P/2 and P/2."""
     whole = x.astype(np.int64)
     return np.where(x > HALF, whole - P, whole)
 
@@ -156,7 +166,7 @@ def _round(x: Array) -> Array:
 
 
 def _integer_power(x: Array, exponent: npt.NDArray[np.int64]) -> Array:
-    """x^exponent by squaring, the inverse for negative exponents; x^0 = 1."""
+    """Return x^exponent by squaring; negative exponents use the inverse of x, and x^0 = 1."""
     base = np.where(exponent < 0, inverse(x), x) if (exponent < 0).any() else x
     left = np.abs(exponent)
     result = np.ones(np.broadcast_shapes(x.shape, exponent.shape), dtype=np.uint64)
@@ -168,7 +178,7 @@ def _integer_power(x: Array, exponent: npt.NDArray[np.int64]) -> Array:
 
 
 def _power(x: Array, y: Array) -> Array:
-    """x^y for whole y, x^((n - 1) / 2) * sqrt(x) for y = n/2 with small odd n; other fractions are read as if whole."""
+    """Return x^y for whole y, x^((n - 1) / 2) * sqrt(x) for y = n/2 with small odd n. Other y are read as integers."""
     twice = _signed(scaled(y, 2))
     halved = (np.abs(twice) <= _HALVES) & (twice % 2 == 1)
     if not halved.any():

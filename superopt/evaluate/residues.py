@@ -1,6 +1,6 @@
-"""Integers modulo P = 2^31 - 1 as `uint64` arrays: reading numbers into the field, products, inverses, signed order.
+"""Integers modulo P = 2^31 - 1 as `uint64` arrays: conversion of real numbers, arithmetic, and an order by sign.
 
-Products of two residues are below 2^62, and every sum is reduced before it could reach 2^64.
+Products of two residues are below 2^62, and every sum is reduced before it can reach 2^64.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Shape: TypeAlias = tuple[int, ...]
 _P = np.uint64(P)
 _HALF = np.uint64(HALF)
 _SHIFT = np.uint64(31)
-_FEW = 1 << 9  # elements of an array of which one division is faster than several cheap operations
+_FEW = 1 << 9  # arrays up to this size: one modulo operation is faster than several cheap operations
 _SMALL = 2**28  # sums of four such numbers do not wrap
 _DENOMINATOR, _NUMERATOR = 64, 4096  # fractions up to these are read exactly
 
@@ -33,7 +33,7 @@ def residue(value: float | Fraction) -> int:
     """Return a real attribute as a residue.
 
     Integers and simple fractions p/q (also rounded to float32) are exact, p * q^(P-2). Any other value is a fixed
-    pseudo-random residue; that of -x is minus that of x.
+    pseudo-random residue, and the residue of -x is minus the residue of x.
     """
     number = float(value)
     if number.is_integer():
@@ -49,12 +49,12 @@ def residue(value: float | Fraction) -> int:
 
 
 def random_residues(rng: np.random.Generator, shape: Shape) -> Array:
-    """Uniform residues."""
+    """Return uniformly distributed residues."""
     return rng.integers(0, P, size=shape, dtype=np.uint64)
 
 
 def small_residues(rng: np.random.Generator, shape: Shape) -> Array:
-    """Uniform numbers from -2^28 to 2^28: sums of up to four of them have the sign that they have in the integers."""
+    """Return uniform numbers from -2^28 to 2^28. Sums of up to four of them have the same sign as in the integers."""
     result: Array = (rng.integers(-_SMALL, _SMALL, size=shape, endpoint=True) % P).astype(np.uint64)
     return result
 
@@ -69,37 +69,37 @@ def reduced(x: Any) -> Any:
 
 
 def _once(x: Array, space: Array) -> Array:
-    """Return the residues of numbers up to 2 P in the place of `x`: below P, x - P is huge without a sign."""
+    """Reduce numbers up to 2 P, in place of `x`: if x < P, the unsigned x - P is huge, and the minimum is x."""
     np.subtract(x, _P, out=space)
     np.minimum(x, space, out=x)
     return x
 
 
 def added(x: Any, y: Any) -> Any:
-    """x + y."""
+    """Return x + y."""
     total = x + y
     return np.asarray(total % _P) if np.size(total) < _FEW else _once(total, np.empty_like(total))
 
 
 def negative(x: Array) -> Array:
-    """-x."""
+    """Return -x."""
     result: Array = reduced(_P - x)
     return result
 
 
 def absolute(x: Array) -> Array:
-    """|x| of the signed number."""
+    """Return |x| of the signed number."""
     result: Array = np.minimum(x, _P - x)
     return result
 
 
 def scaled(x: Array, factor: int) -> Array:
-    """x times a residue."""
+    """Return x times a residue."""
     return x if factor == 1 else np.asarray(reduced(x * np.uint64(factor)))
 
 
 def power(x: Array, exponent: int) -> Array:
-    """x^exponent, for exponent >= 1, by squaring."""
+    """Return x^exponent, for exponent >= 1, by squaring."""
     result = x
     for bit in bin(exponent)[3:]:
         result = reduced(result * result)
@@ -109,9 +109,9 @@ def power(x: Array, exponent: int) -> Array:
 
 
 def inverse(x: Array) -> Array:
-    """1/x, and 0 for 0.
+    """Return 1/x, and 0 for x = 0.
 
-    Of two numbers at once: 1/a = b * 1/(ab), so that halves of the array share their inversions down to a few.
+    Elements are inverted in pairs: 1/a = b * 1/(ab) and 1/b = a * 1/(ab). This halves the array until few are left.
     """
     flat = np.ascontiguousarray(x).reshape(-1)
     found = _inverse(np.where(flat == 0, np.uint64(1), flat))
@@ -121,7 +121,7 @@ def inverse(x: Array) -> Array:
 
 def _inverse(x: Array) -> Array:
     if len(x) < 16:
-        return power(x, P - 2)  # Fermat
+        return power(x, P - 2)  # Fermat's little theorem
     half = len(x) // 2
     a, b, rest = x[:half], x[half : 2 * half], x[2 * half :]
     both = _inverse(np.concatenate([a * b % _P, rest]))
@@ -129,12 +129,12 @@ def _inverse(x: Array) -> Array:
 
 
 def rank(x: Array) -> Array:
-    """The place of x among all residues in the order of signed numbers, from 0."""
+    """Return the position of x among all residues in the order of signed numbers, counted from 0."""
     result: Array = added(x, _HALF)
     return result
 
 
 def unrank(place: Array) -> Array:
-    """The residue at a place of the order of signed numbers."""
+    """Return the residue at a position in the order of signed numbers: the inverse of `rank`."""
     result: Array = added(place, _P - _HALF)
     return result

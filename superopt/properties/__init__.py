@@ -1,7 +1,8 @@
 """Properties of operators, read off their definitions at a small example (`superopt.properties.examples`).
 
-They hold for the operator in general, not for one use: Einsum counts as the matrix product, Pad as one that pads. No
-proof rests on them; the kernel has `superopt.ops.movement`. An operator that is not registered has none of them.
+A property belongs to the operator, not to one use of it: Einsum counts as a matrix product, and Pad as an operator that
+fills in constants, even where its pads are 0. No proof depends on these properties; the kernel has
+`superopt.ops.movement`. An unregistered operator has none of the properties.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def expression(op: str) -> Expression | None:
     return None if found is None else found[0]
 
 
-def _all(root: Expression) -> Iterator[Expression]:
+def _nodes(root: Expression) -> Iterator[Expression]:
     """Yield each subexpression once."""
     seen: set[int] = set()
     stack = [root]
@@ -54,23 +55,24 @@ def _operand(access: Expression) -> int:
 
 @cache
 def moves(op: str) -> bool:
-    """Return True if each element is an element of an operand or a constant, by its place or by a mask of truth values.
+    """Return True if each element is an element of an operand or a constant, selected by its index or by a bool mask.
 
-    There is no arithmetic, so that this is exact in each element type. A conversion between types is no movement.
+    Such an operator has no arithmetic, so it is exact in each element type. A type conversion does not count.
     """
     found = _recorded(op)
     if found is None:
         return False
     root, at = found
-    moved = all(node.head in _LEAVES | {"piecewise"} or _is_mask(node, at) for node in _all(root))
+    moved = all(node.head in _LEAVES | {"piecewise"} or _is_mask(node, at) for node in _nodes(root))
     return moved and all(at.dtype == at.dtypes[_operand(n)] for n in _data(root, at) if n.head == "access")
 
 
 @cache
 def rearranges(op: str) -> bool:
-    """Return True if each element is an element of an operand, by its place: no constant is filled in, as Pad does."""
+    """Return True if each element is an element of an operand, selected by its index. Pad, which adds constants, is not
+    such an operator."""
     root = expression(op)
-    return root is not None and moves(op) and all(node.head in ("access", "piecewise") for node in _all(root))
+    return root is not None and moves(op) and all(node.head in ("access", "piecewise") for node in _nodes(root))
 
 
 @cache
@@ -80,12 +82,12 @@ def joins(op: str) -> bool:
 
 
 def _is_mask(node: Expression, at: Example) -> bool:
-    """A choice by an element of truth values."""
+    """Return True for a choice by an element of a bool operand."""
     return node.head == "choose" and node.args[0].head == "access" and at.dtypes[_operand(node.args[0])] == "bool"
 
 
 def _data(root: Expression, at: Example) -> Iterator[Expression]:
-    """Yield the subexpressions that are no masks."""
+    """Yield all subexpressions except masks."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -95,7 +97,7 @@ def _data(root: Expression, at: Example) -> Iterator[Expression]:
 
 @cache
 def changes_shape_only(op: str) -> bool:
-    """Return True if each element keeps its place in row-major order, as in Reshape: such an operator is a view."""
+    """Return True if each element keeps its position in row-major order, as in Reshape. Such an operator is a view."""
     found = _recorded(op)
     if found is None or found[0].head != "access":
         return False
@@ -113,7 +115,7 @@ def _offset(shape: tuple[Size, ...], index: tuple[Size, ...]) -> Size:
 
 @cache
 def linear_operands(op: str) -> frozenset[int]:
-    """Return the operands to whose elements the result is linear or affine, the other operands being fixed.
+    """Return the operands in which the result is linear or affine when the other operands are fixed.
 
     x / y is linear in x, LayerNormalization in its scale and its bias.
     """
@@ -125,7 +127,7 @@ def linear_operands(op: str) -> frozenset[int]:
 
 
 def _degree(root: Expression, at: Example, operand: int) -> int | None:
-    """Return the degree of the expression as a polynomial in an operand's elements, or None where it is none."""
+    """Return the degree of the expression as a polynomial in an operand's elements, or None if it is no polynomial."""
     known: dict[int, int | None] = {}
 
     def of(node: Expression) -> int | None:
@@ -155,22 +157,22 @@ def _degree(root: Expression, at: Example, operand: int) -> int | None:
 def is_polynomial(op: str) -> bool:
     """Return True if the elements are sums of products of the operands' elements, with whole coefficients.
 
-    So they are where the operands hold polynomials, as computed shapes do.
+    If the operands hold polynomials (as computed shapes do), so does the result.
     """
     found = _recorded(op)
     if found is None:
         return False
     heads = _LEAVES - {"real"} | {"add", "multiply", "sum", "product", "piecewise"}
-    numbers = (n.detail for n in _all(found[0]) if n.head == "constant")
+    numbers = (n.detail for n in _nodes(found[0]) if n.head == "constant")
     whole = all(getattr(value, "denominator", 1) == 1 for value in numbers)
-    return whole and found[1].dtype != "bool" and all(node.head in heads for node in _all(found[0]))
+    return whole and found[1].dtype != "bool" and all(node.head in heads for node in _nodes(found[0]))
 
 
 @cache
 def adds_up(op: str) -> bool:
     """Return True if the result is a sum along some axis, linear in each operand: products of matrices, means."""
     found = _recorded(op)
-    summed = found is not None and any(node.head == "sum" for node in _all(found[0]))
+    summed = found is not None and any(node.head == "sum" for node in _nodes(found[0]))
     return found is not None and summed and len(linear_operands(op)) == len(found[1].shapes)
 
 
@@ -178,23 +180,23 @@ def adds_up(op: str) -> bool:
 def reduces(op: str) -> bool:
     """Return True if an element is a sum, product or maximum along some axis."""
     root = expression(op)
-    return root is not None and any(node.head in ("sum", "product", "supremum") for node in _all(root))
+    return root is not None and any(node.head in ("sum", "product", "supremum") for node in _nodes(root))
 
 
 @cache
 def contracts(op: str) -> bool:
-    """Return True if the operator has sums of products of two different elements, as Conv and MatMul have."""
+    """Return True if the operator sums products of two different elements, as Conv and MatMul do."""
     root = expression(op)
-    return root is not None and any(node.head == "sum" and is_product(summand(node)) for node in _all(root))
+    return root is not None and any(node.head == "sum" and is_product(summand(node)) for node in _nodes(root))
 
 
 def is_product(node: Expression) -> bool:
-    """Return True for a product of two different factors that both depend on operands: a square is none."""
+    """Return True for a product of two different factors that both depend on operands. Squares do not count."""
     return node.head == "multiply" and all(arg.reads for arg in node.args) and node.args[0] is not node.args[1]
 
 
 def summand(node: Expression) -> Expression:
-    """Return what a sum, or a sum of sums, adds up."""
+    """Return the expression inside a sum, or inside the innermost of nested sums."""
     while node.head in ("sum", "where"):
         (node,) = node.args
     return node
@@ -202,9 +204,9 @@ def summand(node: Expression) -> Expression:
 
 @cache
 def is_matrix_product(op: str) -> bool:
-    """Return True for sums of products along one axis, linear in each operand: MatMul, and not Conv."""
+    """Return True for sums of products along one axis that are linear in each operand: for MatMul, but not for Conv."""
     root = expression(op)
-    return root is not None and contracts(op) and adds_up(op) and sum(node.head == "sum" for node in _all(root)) == 1
+    return root is not None and contracts(op) and adds_up(op) and sum(node.head == "sum" for node in _nodes(root)) == 1
 
 
 @cache
@@ -216,7 +218,7 @@ def is_scaling(op: str) -> bool:
 
 @cache
 def uses_function(op: str, function: str) -> bool:
-    """Return True if the operator is that function of its operands, and no more."""
+    """Return True if the operator is `function` applied to its operands, and nothing else."""
     root = expression(op)
     applied = root is not None and (root.head, root.detail) == ("apply", function)
     return root is not None and applied and all(arg.head == "access" for arg in root.args)
@@ -228,14 +230,17 @@ _WITHOUT_ROUNDING = ("floor", "from_real_to_", "round", "to_")
 
 @cache
 def rounds_at_most_once(op: str) -> bool:
-    """Return True if the result is the same in each runtime: movement, comparisons, rounding to integers, or what
-    `Operator.ieee` says. Largest elements are left out, for zeros of two signs."""
+    """Return True if the result has the same bits in each runtime.
+
+    This holds for data movement, comparisons, rounding to integers, and operators with `Operator.ieee`. Maximum and
+    minimum do not count, because runtimes may return 0 or -0.
+    """
     found = _recorded(op)
     return found is not None and (bool(found[1].operator.ieee) or _is_unrounded(found[0]))
 
 
 def _is_unrounded(node: Expression) -> bool:
-    if node.head == "choose":  # a difference that is only compared with 0 has the sign of the exact one
+    if node.head == "choose":  # a rounded difference has the sign of the exact difference
         value, *sides = node.args
         return all(map(_is_unrounded, (*(value.args if value.head == "add" else (value,)), *sides)))
     sign = node.head == "multiply" and node.args[0].is_minus_one
@@ -243,15 +248,16 @@ def _is_unrounded(node: Expression) -> bool:
     return (node.head in _LEAVES | {"piecewise"} or sign or known) and all(map(_is_unrounded, node.args))
 
 
-# Functions that jump; a power of a negative number is real where the exponent is whole, and only there.
+# Discontinuous functions. A power of a negative number is only real if the exponent is whole.
 _JUMPING = frozenset({"floor", "round", "power", "truncated_quotient"})
 
 
 @cache
 def jumps(op: str) -> bool:
-    """Return True for a discontinuous function of real numbers: small differences of operands do not stay small."""
+    """Return True for a discontinuous function of real numbers: a small change of an operand may be a large change of
+    the result."""
     found = _recorded(op)
-    return found is not None and any(_jumps(node, found[1]) for node in _all(found[0]))
+    return found is not None and any(_jumps(node, found[1]) for node in _nodes(found[0]))
 
 
 def _jumps(node: Expression, at: Example) -> bool:
@@ -264,13 +270,15 @@ def _jumps(node: Expression, at: Example) -> bool:
     return node.detail == "==" or ends[0] is None or ends[0] != ends[1]
 
 
-# Those in terms of which branches of continuous functions are defined.
+# Functions in the branches of continuous piecewise functions, such as Elu.
 _VALUES: Mapping[str, Callable[[float], float]] = {"exp": math.exp}
 
 
 def _value(node: Expression, known: dict[int, float]) -> float | None:
-    """Return the number that an expression is where those subexpressions have known values; other operands' elements
-    are some number or other. None: it is not worked out."""
+    """Return the value of an expression, or None if a function in it is not in `_VALUES`.
+
+    `known` has the values of some subexpressions, by id. All other elements of operands count as 0.3.
+    """
     if id(node) in known:
         return known[id(node)]
     if node.head == "constant":

@@ -1,4 +1,4 @@
-"""A small use of each operator, found from its type rules: operands of symbolic sizes, attributes by their names."""
+"""Finds a small well-typed example of each operator: operands of symbolic sizes, and attribute values by name."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Example:
 
     @property
     def index(self) -> Sizes:
-        """The place that `read` looks at: any."""
+        """The index at which `read` evaluates the definition: symbolic, so that it stands for any index."""
         return tuple(0 if size == 1 else symbol(f"i!{d}") for d, size in enumerate(self.shape))
 
     def read(self, algebra: Algebra) -> Any:
@@ -104,10 +104,10 @@ def _type(term: Term | None) -> TensorType:
 
 @cache
 def example(op: str) -> Example | None:
-    """Return the first use of the operator that its type rules and its definition admit.
+    """Return the first use of the operator that its type rules and its definition accept.
 
-    It has all its optional operands, and two where it may have any number. None: the operator is unknown, or an
-    attribute needs a value that is not among those tried here.
+    All optional operands are present, and a variadic operator has two operands. Returns None if the operator is
+    unknown, or if an attribute needs a value that is not among the values tried here.
     """
     operator = OPERATORS.get(op)
     if operator is None:
@@ -145,7 +145,7 @@ def _typed(operator: Operator, first: Size | None) -> Iterator[Example]:
 
 
 def _consistent(operator: Operator, shapes: Sequence[Sizes], attrs: Mapping[str, Any]) -> tuple[Sizes, ...]:
-    """Return the operands' shapes with symbols exchanged for what the type rule says that they are equal to."""
+    """Return the operands' shapes with symbols replaced by the sizes that the type rule requires them to equal."""
     needs: list[tuple[Size, Size]] = []
 
     def need(relation: str, left: Size, right: Size) -> None:
@@ -163,7 +163,7 @@ def _consistent(operator: Operator, shapes: Sequence[Sizes], attrs: Mapping[str,
 
 
 def _name(size: Size) -> str | None:
-    """Return the name of a size that is a symbol and nothing more."""
+    """Return the name of a size that is a single symbol, else None."""
     only = symbols_of(size)
     return next(iter(only)) if len(only) == 1 and size == symbol(*only) else None
 
@@ -174,7 +174,7 @@ def _any(rank: int) -> Sequence[Any]:
 
 
 def _dtypes(operator: Operator, count: int) -> tuple[str, ...] | None:
-    """The element types of operands: real numbers, else truth values, else a mask and real numbers, else integers."""
+    """Return the first element types that the operator accepts: float, bool, a bool mask and float, or integers."""
     attrs = {"to": "int32", **dict(next(_attributes(operator, 2)))}
     mask = ("bool", *["float"] * (count - 1))[:count]
     for dtypes in (("float",) * count, ("bool",) * count, mask, ("int64",) * count, ("uint8",) * count):

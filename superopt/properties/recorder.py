@@ -1,6 +1,6 @@
-"""The reading of a definition as an expression: the scalar at an index, as it is written down.
+"""Records a definition as an expression: the syntax tree of the scalar at an index.
 
-Properties of operators (`superopt.properties`) and counts of arithmetic are read off these expressions.
+Properties of operators (`superopt.properties`) and counts of arithmetic are computed from these expressions.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ __all__ = ["Expression", "Recorder"]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Expression:
-    """One operation of an `Algebra`. `head` is its name; of one recorder, equal expressions are the same object.
+    """One operation of an `Algebra`. `head` is its name. Equal expressions of one recorder are the same object.
 
-    `detail` has what is no scalar: (operand, index) of an access, the value of a constant, the name of a function, the
-    relation of a choice, (index symbols, sizes) of a sum, product or supremum, the conditions of pieces.
+    `detail` has the arguments that are not scalars: (operand, index) of an access, the value of a constant, the name
+    of a function, the relation of a choice, (index symbols, sizes) of a sum, product or supremum, the conditions of
+    pieces.
     """
 
     head: str
     args: tuple[Expression, ...] = ()
     detail: Hashable = None
-    reads: bool = False  # some operand's element
+    reads: bool = False  # True if it depends on an element of an operand
 
     @property
     def is_minus_one(self) -> bool:
@@ -35,48 +36,52 @@ class Expression:
 
 
 class Recorder:
-    """Scalars as expressions. The index of a sum over m inside n others is called `k!n!m`, whichever sum it is."""
+    """An algebra whose scalars are expressions.
+
+    The bound index of a sum of size m that is nested in n other sums is called `k!n!m`, so that equal sums are equal
+    expressions.
+    """
 
     def __init__(self) -> None:
-        self._made: dict[Hashable, Expression] = {}
+        self._interned: dict[Hashable, Expression] = {}
         self._depth = 0
 
-    def _of(self, head: str, args: Sequence[Expression] = (), detail: Hashable = None) -> Expression:
+    def _expression(self, head: str, args: Sequence[Expression] = (), detail: Hashable = None) -> Expression:
         key = (head, tuple(map(id, args)), detail)
-        if key not in self._made:
+        if key not in self._interned:
             reads = head == "access" or any(arg.reads for arg in args)
-            self._made[key] = Expression(head, tuple(args), detail, reads)
-        return self._made[key]
+            self._interned[key] = Expression(head, tuple(args), detail, reads)
+        return self._interned[key]
 
     def constant(self, value: Fraction) -> Expression:
-        return self._of("constant", detail=value)
+        return self._expression("constant", detail=value)
 
     def real(self, name: str) -> Expression:
-        return self._of("real", detail=name)
+        return self._expression("real", detail=name)
 
     def size(self, value: Size) -> Expression:
-        return self._of("size", detail=value)
+        return self._expression("size", detail=value)
 
     def access(self, tensor: str, index: Sizes) -> Expression:
-        return self._of("access", detail=(tensor, index))
+        return self._expression("access", detail=(tensor, index))
 
     def entry(self, table: Table, index: Sizes) -> Expression:
-        return self._of("entry", detail=(table, index))
+        return self._expression("entry", detail=(table, index))
 
     def add(self, *parts: Expression) -> Expression:
-        return parts[0] if len(parts) == 1 else self._of("add", parts)
+        return parts[0] if len(parts) == 1 else self._expression("add", parts)
 
     def multiply(self, left: Expression, right: Expression) -> Expression:
-        return self._of("multiply", (left, right))
+        return self._expression("multiply", (left, right))
 
     def apply(self, function: str, *arguments: Expression) -> Expression:
-        return self._of("apply", arguments, function)
+        return self._expression("apply", arguments, function)
 
     def choose(self, relation: str, value: Expression, yes: Expression, no: Expression) -> Expression:
-        return self._of("choose", (value, yes, no), relation)
+        return self._expression("choose", (value, yes, no), relation)
 
     def maximum(self, parts: Sequence[Expression]) -> Expression:
-        return parts[0] if len(parts) == 1 else self._of("maximum", parts)
+        return parts[0] if len(parts) == 1 else self._expression("maximum", parts)
 
     def summation(self, size: Size, body: Callable[[Size], Expression]) -> Expression:
         return self._bound("sum", (size,), body)
@@ -90,11 +95,11 @@ class Recorder:
         return self._bound("supremum", sizes, body)
 
     def where(self, conditions: Sequence[Guard], body: Callable[[], Expression]) -> Expression:
-        return self._of("where", (body(),), tuple(conditions))
+        return self._expression("where", (body(),), tuple(conditions))
 
     def piecewise(self, pieces: Sequence[Piece], otherwise: Expression | None) -> Expression:
         bodies = [body() for _, body in pieces] + ([] if otherwise is None else [otherwise])
-        return self._of("piecewise", bodies, tuple(tuple(conditions) for conditions, _ in pieces))
+        return self._expression("piecewise", bodies, tuple(tuple(conditions) for conditions, _ in pieces))
 
     def _bound(self, head: str, sizes: Sizes, body: Callable[..., Expression]) -> Expression:
         indices: list[Dim] = []
@@ -102,6 +107,6 @@ class Recorder:
             indices.append(symbol(f"k!{self._depth}!{size}"))
             self._depth += 1
         try:
-            return self._of(head, (body(*indices),), (tuple(indices), sizes))
+            return self._expression(head, (body(*indices),), (tuple(indices), sizes))
         finally:
             self._depth -= len(sizes)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from superopt.evaluate.indices import Index, OutOfBounds, Variable, index_of, read
+from superopt.evaluate.indices import GridVariable, Index, OutOfBounds, index_of, read
 from superopt.ir.dim import floor_div
 
 
 def _grid(*sizes: int) -> list[Any]:
-    return [index_of(Variable(len(sizes) - d, size)) for d, size in enumerate(sizes)]
+    return [index_of(GridVariable(len(sizes) - d, size)) for d, size in enumerate(sizes)]
 
 
 def test_arithmetic_is_that_of_the_numbers() -> None:
@@ -70,7 +70,7 @@ def test_nothing_is_read_out_of_bounds() -> None:
 def test_bound_variables_are_axes_in_front() -> None:
     x = np.arange(2 * 6).reshape(2, 6)  # one stacked axis
     (i,) = _grid(4)
-    k = index_of(Variable(3, 3))
+    k = index_of(GridVariable(3, 3))
     windows = read(x, (6,), (i + k,), 1, 1, False)
     assert windows.shape == (3, 2, 4)
     for at, stack, place in itertools.product(range(3), range(2), range(4)):

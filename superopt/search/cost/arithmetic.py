@@ -58,7 +58,7 @@ def arithmetic(
         root = Meaning(Recorder()).scalar(term.out(0) if len(results) > 1 else term, index)
     except (NoSemantics, NoValue):  # the usual sizes that stand for unknown ones may not fit together
         return Work(scalar=elements)
-    count = _Count({f"i!{d}": size for d, size in enumerate(shape) if isinstance(size, int)}).of(root)
+    count = _OperationCount({f"i!{d}": size for d, size in enumerate(shape) if isinstance(size, int)}).count(root)
     # Definitions write logic and comparisons as arithmetic with 0 and 1: count one operation for each element. So do
     # operators without counted arithmetic: a conversion, or a change of sign by itself, is one instruction, too.
     if (result.dtype == "bool" and not count.loops) or not count.dense + count.scalar:
@@ -75,7 +75,7 @@ class _Tensor(NamedTuple):
     equations: frozenset[Size]  # sizes that are 0 wherever the element is not 0
 
 
-class _Count:
+class _OperationCount:
     """The arithmetic of one expression."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -87,7 +87,7 @@ class _Count:
         self._counted: dict[int, tuple[int, bool]] = {}
         self.loops = False
 
-    def of(self, root: Expression) -> _Count:
+    def count(self, root: Expression) -> _OperationCount:
         """Count the expression. Returns self."""
         order = _in_order(root)
         for node in reversed(order):  # outer sums first: the sizes of inner sums may mention their indices
