@@ -211,10 +211,11 @@ def by_definition(
 
     The result is a scalar of the reading. Operands may be arrays or such scalars.
     """
-    if is_composite(op):
-        return along_equations(op, types, attrs, xs, _step)
     shape = out.concrete()
     assert shape is not None
+    if is_composite(op):
+        # The steps of an equation may ask for at least one element, a mean for example.
+        return np.zeros(shape) if 0 in shape else along_equations(op, types, attrs, xs, _step)
     reading = Floats(shape)
     operands = [
         None if type is None else reading.scalars(x, type.concrete() or (), type.dtype)
@@ -238,7 +239,7 @@ def _step(
         return compute(op, types, attrs, whole, out)
     found = by_definition(op, types, attrs, xs, out)
     if isinstance(found, Exponential):
-        return Exponential(np.broadcast_to(found.x, shape))
+        return Exponential(np.broadcast_to(Floats(shape).array(found.x), shape))
     return _kept(found, shape, out.dtype) if isinstance(found, np.ndarray) else found
 
 

@@ -132,11 +132,13 @@ def compute(op: str, xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out
 
 def by_definition(op: str, xs: Sequence[Any], shapes: Sequence[Any], attrs: Attrs, out: Shape) -> Array:
     """Return the value of an operator, like `compute`, but always by its definition."""
-    if is_composite(op):
-        types = [None if shape is None else TensorType("float", shape) for shape in shapes]
-        return np.asarray(along_equations(op, types, attrs, xs, _step))
     stacks = [x.shape[: x.ndim - len(shape)] for x, shape in zip(xs, shapes, strict=True) if x is not None]
     lead = np.broadcast_shapes(*stacks)
+    if is_composite(op):
+        if 0 in out:  # the steps of an equation may ask for at least one element, a mean for example
+            return np.zeros(lead + out, np.uint64)
+        types = [None if shape is None else TensorType("float", shape) for shape in shapes]
+        return np.asarray(along_equations(op, types, attrs, xs, _step))
     reading = Residues(out, len(lead), math.prod(lead))
     operands = [None if x is None else reading.operand(x, shape, "float") for x, shape in zip(xs, shapes, strict=True)]
     found = reading.meaning(op, operands, attrs)

@@ -5,11 +5,15 @@ over the indices that occur in the subexpression, and its operation counts once 
 mean in LayerNormalization is computed once for each row. Subexpressions that differ only in the names of their indices
 are one tensor: the exponentials in Softmax, exp(x[i]) and those in the sum over exp(x[k]), are computed once for each
 element.
+
+A chain of additions and multiplications whose other parts have fewer indices counts as one affine map a * x + b, as its
+a and b are computed once for all elements that share them: BatchNormalization is one factor and one summand a channel.
 """
 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -75,6 +79,14 @@ class _Tensor(NamedTuple):
     equations: frozenset[Size]  # sizes that are 0 wherever the element is not 0
 
 
+class _Affine(NamedTuple):
+    """An expression as a * x + b: the indices of a and b, and which of the two there is."""
+
+    indices: frozenset[Atom] = frozenset()
+    factor: bool = False
+    summand: bool = False
+
+
 class _OperationCount:
     """The arithmetic of one expression."""
 
@@ -85,6 +97,7 @@ class _OperationCount:
         self._outer: set[int] = set()  # ids of sums of sums: the additions are counted in the inner sums
         self._dense: set[int] = set()  # forms of the products inside sums of products
         self._counted: dict[int, tuple[int, bool]] = {}
+        self._affine: dict[int, _Affine] = {}  # by id, for parts that have one user
         self.loops = False
 
     def count(self, root: Expression) -> _OperationCount:
@@ -98,8 +111,11 @@ class _OperationCount:
         for node in order:
             if node.head == "sum":
                 self._mark(summand(node))
+        users = Counter(id(arg) for node in order for arg in node.args)
         for node in order:
             operations, elements = self._operations(node)
+            if users[id(node)] > 1:
+                self._affine.pop(id(node), None)  # its elements are needed as they are
             form = self._tensors[id(node)].form
             count = operations * elements
             if count > self._counted.get(form, (0, False))[0]:
@@ -172,11 +188,10 @@ class _OperationCount:
         """Return the operations for each element, and the number of elements."""
         if not node.reads:  # the runtime computes constants when it loads a model
             return 0, 0
-        if node.head in ("add", "maximum"):
+        if node.head in ("add", "multiply"):
+            return self._affine_operations(node), self._elements(node)
+        if node.head == "maximum":
             return len(node.args) - 1, self._elements(node)
-        if node.head == "multiply":
-            # A change of sign is part of the operation that uses it.
-            return int(node.args[0].detail not in (1, -1)), self._elements(node)
         if node.head == "apply":
             wraps = str(node.detail).startswith("to_")  # machine integers wrap around by themselves
             return 0 if wraps else _FUNCTIONS.get(str(node.detail), 1), self._elements(node)
@@ -187,6 +202,27 @@ class _OperationCount:
         if node.head in ("sum", "product", "supremum"):
             return int(id(node) not in self._outer), self._elements(node.args[0])
         return 0, 0
+
+    def _affine_operations(self, node: Expression) -> int:
+        """Return the operations that a sum or product adds to the affine map that its largest part is."""
+        factors = node.head == "multiply"
+        # A change of sign is part of the operation that uses it.
+        alone = int(node.args[0].detail not in (1, -1)) if factors else len(node.args) - 1
+        whole = frozenset(self._tensors[id(node)].indices)
+        parts = [(arg, frozenset(self._tensors[id(arg)].indices)) for arg in node.args]
+        largest = [arg for arg, indices in parts if indices == whole]
+        if len(largest) != 1:
+            return alone
+        before = self._affine.get(id(largest[0]), _Affine())
+        fewer = before.indices.union(*(indices for arg, indices in parts if arg is not largest[0]))
+        if fewer == whole:  # its a or b would be as large as x: a new map begins here
+            return alone
+        if not alone:
+            self._affine[id(node)] = before
+            return 0
+        after = _Affine(fewer, before.factor or factors, before.summand or not factors)
+        self._affine[id(node)] = after
+        return int(after.factor) + int(after.summand) - int(before.factor) - int(before.summand)
 
 
 def _in_order(root: Expression) -> list[Expression]:
