@@ -36,6 +36,7 @@ from superopt.ir.notation import parse_rules, parse_terms, show_rule
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import topological
 from superopt.ir.types import tensor
+from superopt.properties import is_linear_product
 from superopt.rulebook.variadic import Schema
 from verify.certificates import Certificate
 from verify.diagnose.decide import decide, with_weakest
@@ -46,7 +47,6 @@ __all__ = ["RunConfig", "enumerate_part", "merge_families", "prove_family", "pro
 
 _MAX_OPERANDS = 3  # of a rule that merges products
 _CACHED_RULES = 50  # the derivations of so many rules are kept in memory
-_PRODUCTS = frozenset({"Conv", "FusedMatMul", "Gemm", "MatMul"})
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,9 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
 
 def _merges_products(proven: ProvenRule) -> bool:
     """Return True if the rule makes one product of several: such rules save more for more operands."""
-    left, right = (sum(t.op in _PRODUCTS for t in topological(side)) for side in (proven.rule.lhs, proven.rule.rhs))
+    left, right = (
+        sum(is_linear_product(t.op) for t in topological(side)) for side in (proven.rule.lhs, proven.rule.rhs)
+    )
     return left > right > 0
 
 

@@ -12,6 +12,7 @@ from superopt.ir.trace import Rewrite, Trace
 from superopt.onnx_io import Model, has_operator
 from superopt.optimizer.options import Options
 from superopt.optimizer.strategies import Strategy
+from superopt.properties import lists_numbers
 from superopt.runtime import Target
 from superopt.search import AnalyticCost, Attempts, Device, MeasuredCost, ModelTimer, SearchProgress, device_of, search
 from superopt.store import ResultStore
@@ -144,4 +145,4 @@ def _without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
     The analytic model counts multiplications and knows nothing of the runtime's kernels, so it cannot tell whether
     fewer multiplications are faster.
     """
-    return (rule for rule in rules if all(term.op != "Constant" for term in topological((*rule.lhs, *rule.rhs))))
+    return (rule for rule in rules if not any(lists_numbers(term.op) for term in topological((*rule.lhs, *rule.rhs))))

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 from superopt.ir.dim import Size
+from superopt.ir.operator import OPERATORS
 from superopt.properties.examples import Example, example
 from superopt.properties.recorder import Expression, Recorder
 
 __all__ = [
-    "adds_up", "changes_shape_only", "contracts", "expression", "is_matrix_product", "is_polynomial", "is_product",
-    "is_scaling", "joins", "jumps", "linear_operands", "moves", "rearranges", "reduces", "rounds_at_most_once",
-    "summand", "uses_function",
+    "adds_up", "changes_shape_only", "contracts", "expression", "is_linear_product", "is_matrix_product",
+    "is_polynomial", "is_product", "is_scaling", "joins", "jumps", "lists_numbers", "linear_operands", "moves",
+    "rearranges", "reduces", "rounds_at_most_once", "summand", "summand_count", "uses_function",
 ]  # fmt: skip
 
 _LEAVES = frozenset({"access", "constant", "entry", "real"})
@@ -202,11 +203,35 @@ def summand(node: Expression) -> Expression:
     return node
 
 
+def summand_count(root: Expression) -> int:
+    """Return the number of terms that the sums of an expression of fixed sizes add up; 0 if conditions choose them."""
+    nodes = list(_nodes(root))
+    if any(node.head == "where" for node in nodes):
+        return 0
+    sizes = [node.detail[1] for node in nodes if node.head == "sum" and isinstance(node.detail, tuple)]
+    return math.prod(size for bounds in sizes for size in bounds)
+
+
+@cache
+def is_linear_product(op: str) -> bool:
+    """Return True for sums of products that are linear in each operand: for MatMul and Conv, but not for LSTM."""
+    return contracts(op) and adds_up(op)
+
+
 @cache
 def is_matrix_product(op: str) -> bool:
     """Return True for sums of products along one axis that are linear in each operand: for MatMul, but not for Conv."""
     root = expression(op)
-    return root is not None and contracts(op) and adds_up(op) and sum(node.head == "sum" for node in _nodes(root)) == 1
+    return root is not None and is_linear_product(op) and sum(node.head == "sum" for node in _nodes(root)) == 1
+
+
+@cache
+def lists_numbers(op: str) -> bool:
+    """Return True for an operator without operands whose elements are numbers that it lists, as Constant does."""
+    if op not in OPERATORS or OPERATORS[op].inputs != (0, 0):
+        return False
+    root = expression(op)
+    return root is not None and root.head == "entry"
 
 
 @cache

@@ -5,14 +5,17 @@ Properties of operators (`superopt.properties`) and counts of arithmetic are com
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 from superopt.ir.dim import Dim, Size, Sizes, symbol
+from superopt.ir.term import Attr, Term, var
+from superopt.ir.types import TensorType
 from superopt.ops.algebra import Guard, Piece, Table
+from superopt.ops.meaning import Meaning
 
-__all__ = ["Expression", "Recorder"]
+__all__ = ["Expression", "Recorder", "record"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -110,3 +113,22 @@ class Recorder:
             return self._expression(head, (body(*indices),), (tuple(indices), sizes))
         finally:
             self._depth -= len(sizes)
+
+
+def record(
+    op: str,
+    attrs: Mapping[str, Attr],
+    inputs: Sequence[TensorType | None],
+    results: Sequence[TensorType | None],
+    output: int = 0,
+) -> Expression:
+    """Return the scalar of one output at the index (i!0, i!1, ...), for operands of these types.
+
+    Operand k is called `k`. Raises NoSemantics and NoValue.
+    """
+    operands = [None if type is None else var(str(k), type) for k, type in enumerate(inputs)]
+    term = Term.of(op, operands, attrs, tuple(results))
+    type = results[output]
+    index = tuple(symbol(f"i!{d}") for d in range(len(type.shape or ()) if type is not None else 0))
+    found: Expression = Meaning(Recorder()).scalar(term.out(output) if len(results) > 1 else term, index)
+    return found

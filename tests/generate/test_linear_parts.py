@@ -9,9 +9,9 @@ import pytest
 
 from superopt.evaluate.modular import compute
 from superopt.evaluate.residues import Array, P, Shape
-from superopt.generate.enumeration.linear_parts import parts
+from superopt.generate.enumeration.linear_parts import Parts, parts
 from superopt.generate.families import FAMILIES
-from superopt.ir.term import CLOSED_FORM
+from superopt.ir.term import CLOSED_FORM, Term
 from tests.support.modular_cases import NODES, operation, sizes_of
 
 _LINEAR = {
@@ -22,14 +22,19 @@ _LINEAR = {
 }  # fmt: skip
 
 
+def _parts(term: Term) -> Parts | None:
+    op, operands, attrs = operation(term)
+    return parts(op, [sizes_of(i) for i in operands if i is not None], attrs)
+
+
 @pytest.mark.parametrize("op", sorted(NODES))
 def test_parts_are_linear_in_theiroperation(op: str) -> None:
     rng = np.random.default_rng(0)
-    assert (op in _LINEAR) == any(parts(op, len(operation(t)[1]), operation(t)[2]) is not None for t in NODES[op])
+    assert (op in _LINEAR) == any(_parts(t) is not None for t in NODES[op])
     for term in NODES[op]:
         _, operands, attrs = operation(term)
         shapes, out = [sizes_of(i) for i in operands if i is not None], sizes_of(term)
-        found = parts(op, len(operands), attrs)
+        found = _parts(term)
         if found is None:
             continue
         assert sorted(k for part in found for k in part) == list(range(len(operands)))
@@ -51,9 +56,9 @@ def test_parts_are_linear_in_theiroperation(op: str) -> None:
 
 
 def test_a_pad_with_a_value_is_not_linear() -> None:
-    assert parts("Pad", 1, {"pads": (1, 0), "value": 1.0}) is None
-    assert parts("Pad", 1, {"pads": (1, 0), "value": 0.0}) == ((0,),)
-    assert parts("Relu", 1, {}) is None
+    assert parts("Pad", [(3,)], {"pads": (1, 0), "value": 1.0}) is None
+    assert parts("Pad", [(3,)], {"pads": (1, 0), "value": 0.0}) == ((0,),)
+    assert parts("Relu", [(3,)], {}) is None
 
 
 def test_families_are_made_of_operators_with_a_value() -> None:

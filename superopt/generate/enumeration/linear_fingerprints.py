@@ -42,7 +42,7 @@ class BlockFingerprints:
         """Yield the number in the block's product and the fingerprint of every graph, in order, in chunks."""
         shapes = self._shapes(block)
         attrs = self.classes.family.uses[block.use].attributes(shapes)
-        split = parts(self._op(block), len(shapes), attrs)
+        split = parts(self._op(block), shapes, attrs)
         if split is None or any(len(part) > 2 for part in split):
             yield from self._computed(block)
             return

@@ -2,37 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
+
+from superopt.ir.dim import NoValue
+from superopt.ir.infer import IllTyped, make
+from superopt.ir.term import var
+from superopt.ir.types import tensor
+from superopt.ops.definition import NoSemantics
+from superopt.properties import linear_operands
+from superopt.properties.recorder import Expression, record
 
 __all__ = ["Parts", "parts"]
 
 Parts: TypeAlias = tuple[tuple[int, ...], ...]
+_Monomials: TypeAlias = frozenset[frozenset[int]]  # the operands of each product in a sum of products
 
-_UNARY = frozenset({
-    "AveragePool", "CumSum", "DepthToSpace", "Expand", "Flatten", "Gather", "GlobalAveragePool", "Identity", "Neg",
-    "ReduceMean", "ReduceSum", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
-    "Trilu", "Unsqueeze",
-})  # fmt: skip
-_SUMS = frozenset({"Add", "Concat", "Sub", "Sum"})
-_PRODUCTS = frozenset({"Einsum", "FusedMatMul", "MatMul", "Mul"})
-_BIASED = frozenset({"Conv", "ConvTranspose", "Gemm"})
+_CONSTANT: _Monomials = frozenset({frozenset[int]()})
 
 
-def parts(op: str, arity: int, attrs: Mapping[str, Any]) -> Parts | None:
-    """Return the operands of each part if the operator's value on `arity` operands is a sum of parts, else None.
+def parts(op: str, shapes: Sequence[tuple[int, ...]], attrs: Mapping[str, Any]) -> Parts | None:
+    """Return the operands of each part if the operator's value on operands of these shapes is a sum of parts, else
+    None.
 
     Part k is linear in each of the operands that it lists and does not depend on the others. So it is the operator's
     value with zeros for those others.
 
     a + b has the parts a and b; Conv(x, w, b) has Conv(x, w), linear in x and in w, and b.
     """
-    if op in _UNARY or (op == "Pad" and attrs["value"] == 0):
-        return ((0,),)
-    if op in _SUMS:
-        return tuple((k,) for k in range(arity))
-    if op in _PRODUCTS:
-        return (tuple(range(arity)),)
-    if op in _BIASED:
-        return ((0, 1), (2,))[: arity - 1]
-    return None
+    if not linear_operands(op):
+        return None
+    return _parts(op, tuple(shapes), tuple(sorted(attrs.items())))
+
+
+@lru_cache(maxsize=1 << 14)
+def _parts(op: str, shapes: tuple[tuple[int, ...], ...], attrs: tuple[tuple[str, Any], ...]) -> Parts | None:
+    types = [tensor(*shape) for shape in shapes]
+    own = dict(attrs)
+    output = own.pop("index", 0)
+    try:
+        term = make(op, [var(str(k), type) for k, type in enumerate(types)], own)
+        root = record(op, dict(term.attrs), types, term.types, output)
+    except (IllTyped, NoSemantics, NoValue):  # IllTyped: an operator of truth values
+        return None
+    found = _monomials(root)
+    if found is None or frozenset(k for part in found for k in part) != frozenset(range(len(shapes))):
+        return None
+    if any(one <= other for one, other in itertools.permutations(found, 2)):  # no part can be had alone by zeros
+        return None
+    return tuple(sorted(tuple(sorted(part)) for part in found))
+
+
+def _monomials(node: Expression) -> _Monomials | None:
+    """Return the operands whose elements are multiplied in each summand, or None for what is no such sum."""
+    if node.head == "access":
+        assert isinstance(node.detail, tuple)
+        return frozenset({frozenset({int(node.detail[0])})})
+    if not node.reads:
+        return frozenset() if node.head == "constant" and node.detail == 0 else _CONSTANT
+    if node.head not in ("add", "multiply", "piecewise", "sum", "where"):
+        return None
+    found = [_monomials(arg) for arg in node.args]
+    known = [part for part in found if part is not None]
+    if len(known) < len(found):
+        return None
+    if node.head != "multiply":
+        return frozenset().union(*known)
+    left, right = known
+    if any(one & other for one in left for other in right):  # a square
+        return None
+    return frozenset(one | other for one in left for other in right)

@@ -11,7 +11,7 @@ from superopt.ir.dim import Dim, symbol
 from superopt.ir.infer import REAL_ATTRS, make
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, Term, map_terms, topological, var
-from superopt.properties import joins
+from superopt.properties import is_linear_product, joins
 from superopt.rulebook.variadic import Schema
 
 __all__ = ["NAMES", "REAL", "SIZED", "Draft", "Slot"]
@@ -35,8 +35,6 @@ _KINDS = {
     ("Pad", "pads"): "amounts",
     ("Reshape", "shape"): "reshape",
 }
-
-_PRODUCTS = frozenset({"Conv", "Gemm", "MatMul"})
 
 Slot = tuple[Term, str]  # a ground operator and the name of one of its attributes
 
@@ -145,7 +143,7 @@ class Draft:
             for t in topological(equation.rhs)
             if t not in equation.rhs
         )
-        products = [sum(t.op in _PRODUCTS for t in topological(side)) for side in (rule.lhs, rule.rhs)]
+        products = [sum(is_linear_product(t.op) for t in topological(side)) for side in (rule.lhs, rule.rhs)]
         back = len(rule.lhs) > 1 or runs[0] == runs[1] or saves_join or 0 < products[0] < products[1]
         if "shape" in self.kinds.values() or not all(t.inputs for t in rule.rhs):
             back = False

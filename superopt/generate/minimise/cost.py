@@ -5,9 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
-from superopt.ir.term import Term, topological
+from superopt.ir.operator import OPERATORS
+from superopt.ir.term import Attr, Term, Types, topological
 from superopt.ops.recurrent import RECURRENT
+from superopt.properties import is_linear_product, summand_count
+from superopt.properties.recorder import record
 
 __all__ = ["EnumerationCost", "cost"]
 
@@ -16,7 +20,7 @@ _LAUNCH = 8.0  # cost of launching an operator, in multiply-adds of these small 
 
 @dataclass(frozen=True)
 class EnumerationCost:
-    """Cost of a graph at inference: multiply-adds of MatMul, Gemm and Conv (`work`), and everything else."""
+    """Cost of a graph at inference: multiply-adds of matrix products and convolutions (`work`), and everything else."""
 
     work: float
     other: float
@@ -62,13 +66,19 @@ def _work(term: Term, written: int) -> float:
         sizes = [_elements(i.type.shape) for i in term.inputs[:3] if i is not None and i.type is not None]
         rows = sizes[0] // _last(term.inputs[0])
         return rows * (sizes[1] + sizes[2])
-    if term.op not in ("Conv", "MatMul", "Gemm") or term.inputs[0] is None or term.inputs[1] is None:
-        return 0.0
-    first, second = term.inputs[0].type, term.inputs[1].type
-    assert first is not None and first.shape is not None and second is not None and second.shape is not None
-    if term.op == "Conv":
-        return written * _elements(second.shape[1:])
-    return written * _elements(first.shape[:1] if term.op == "Gemm" and term.attr("transA") else first.shape[-1:])
+    inputs = tuple(None if used is None else used.type for used in term.inputs)
+    return written * _summands(term.op, term.attrs, inputs, term.types)
+
+
+@lru_cache(maxsize=1 << 14)
+def _summands(op: str, attrs: tuple[tuple[str, Attr], ...], inputs: Types, results: Types) -> int:
+    """Return the number of products that are added up for each element.
+
+    Operators of the runtime's own do not count. ConvTranspose adds up what fits its strides, and does not count either.
+    """
+    if not is_linear_product(op) or OPERATORS[op].domain:
+        return 0
+    return summand_count(record(op, dict(attrs), inputs, results))
 
 
 def _last(term: Term | None) -> int:

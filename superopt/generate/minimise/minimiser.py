@@ -27,6 +27,7 @@ from superopt.generate.minimise.cost import EnumerationCost, cost
 from superopt.ir.infer import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
+from superopt.properties import lists_numbers
 
 __all__ = ["Minimiser"]
 
@@ -180,9 +181,9 @@ def _is_used(start: tuple[Term, ...], goal: tuple[Term, ...]) -> bool:
 
 
 def _is_algorithm(equation: GroundEquation) -> bool:
-    """Return True if the right side has numbers of its own (Constant), which no other rule introduces."""
+    """Return True if the right side lists numbers of its own, which no other rule introduces."""
     left, right = ({t.op for t in topological(side)} for side in (equation.lhs, equation.rhs))
-    return "Constant" in right - left
+    return any(map(lists_numbers, right - left))
 
 
 def _functions(terms: Iterable[Term]) -> set[str]:

@@ -18,12 +18,11 @@ from collections.abc import Hashable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from superopt.ir.dim import Atom, Dim, NoValue, Quotient, Size, evaluate, symbol, symbols_of
-from superopt.ir.term import Term, var
+from superopt.ir.dim import Atom, Dim, NoValue, Quotient, Size, evaluate, symbols_of
 from superopt.ir.types import TensorType
-from superopt.ops.meaning import Meaning, NoSemantics
+from superopt.ops.meaning import NoSemantics
 from superopt.properties import is_product, moves, summand
-from superopt.properties.recorder import Expression, Recorder
+from superopt.properties.recorder import Expression, record
 
 __all__ = ["Work", "arithmetic"]
 
@@ -51,15 +50,12 @@ def arithmetic(
     """Count the arithmetic of an operator with operands and results of these types, whose sizes must be known."""
     if moves(op):
         return Work()
-    operands = [None if type is None else var(str(k), type) for k, type in enumerate(inputs)]
-    term = Term.of(op, operands, dict(attrs), results)
     result = results[0]
     assert result is not None
     shape = result.shape or ()
-    index = tuple(symbol(f"i!{d}") for d in range(len(shape)))
     elements = math.prod(size for size in shape if isinstance(size, int))
     try:
-        root = Meaning(Recorder()).scalar(term.out(0) if len(results) > 1 else term, index)
+        root = record(op, dict(attrs), inputs, results)
     except (NoSemantics, NoValue):  # the usual sizes that stand for unknown ones may not fit together
         return Work(scalar=elements)
     count = _OperationCount({f"i!{d}": size for d, size in enumerate(shape) if isinstance(size, int)}).count(root)

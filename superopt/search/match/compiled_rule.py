@@ -9,15 +9,15 @@ from typing import TypeAlias
 from superopt.ir.infer import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
+from superopt.properties import lists_numbers
 from superopt.search.match.graph_index import node_of
 from superopt.search.match.overflow import adds_exponentials
 from superopt.search.match.rule_identity import renamed
 
 __all__ = ["CompiledRule", "UpwardStep", "compile_rule", "operand_operators", "operators_in", "pattern_depth"]
 
-# Standard operators that are equal to compositions of others, as Sum is to nested Adds. Constant marks algorithms that
-# bring numbers of their own (Winograd). Introducing one selects a kernel, so it is done after the other rewrites.
-_ALIASES = frozenset({"Constant", "Sum"})
+# Standard operators that are equal to compositions of others, as Sum is to nested Adds.
+_ALIASES = frozenset({"Sum"})
 
 
 @dataclass(frozen=True)
@@ -128,4 +128,9 @@ def operators_in(terms: tuple[Term, ...]) -> set[str]:
 
 
 def _kernels(terms: tuple[Term, ...]) -> set[str]:
-    return {t.op for t in topological(terms) if t.op in OPERATORS and (OPERATORS[t.op].domain or t.op in _ALIASES)}
+    """Return the operators of `terms` whose introduction selects a kernel, so that it is done after other rewrites.
+
+    Lists of numbers mark algorithms that bring numbers of their own (Winograd).
+    """
+    ops = {t.op for t in topological(terms) if t.op in OPERATORS}
+    return {op for op in ops if OPERATORS[op].domain or op in _ALIASES or lists_numbers(op)}

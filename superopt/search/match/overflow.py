@@ -11,7 +11,7 @@ from collections.abc import Collection
 from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
-from superopt.properties import adds_up, is_scaling, linear_operands, uses_function
+from superopt.properties import adds_up, is_scaling, linear_operands, lists_numbers, uses_function
 
 __all__ = ["adds_exponentials", "may_overflow", "moves_factors_across_sums"]
 
@@ -53,7 +53,7 @@ def _is_bounded(exponent: Term | None) -> bool:
     value, largest = exponent.inputs
     if largest is not None and largest.op == "Sub":
         largest, number = largest.inputs
-        floats = None if number is None or number.op != "Constant" else number.attr("value_floats")
+        floats = None if number is None or not lists_numbers(number.op) else number.attr("value_floats")
         if not isinstance(floats, tuple) or not all(isinstance(c, float) and c <= _MAX_SHIFT for c in floats):
             return False
     if largest is None or largest.op != "ReduceMax" or largest.attr("keepdims") != 1:
