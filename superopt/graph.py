@@ -32,6 +32,7 @@ import networkx as nx
 import onnx
 
 from superopt.onnx_io import Model, write_model
+from superopt.onnx_io.constant_nodes import CONSTANT, is_constant_node
 from superopt.onnx_io.inference import infer_types, light_copy
 from superopt.onnx_io.load import load_proto, reads, sorted_nodes
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
@@ -108,15 +109,15 @@ def to_networkx(model: str | Path | onnx.ModelProto | Model) -> Graph:
 
 
 def _leaf(name: str, constant: bool, type: TensorType | None) -> dict[str, Any]:
-    op = "Constant" if constant else "Input"
+    op = CONSTANT if constant else "Input"
     return {"op": op, "domain": "", "name": name, "outputs": (name,), **_type(type), "constant": constant}
 
 
 def _operator(node: onnx.NodeProto, outputs: tuple[str, ...], type: TensorType | None) -> dict[str, Any]:
     domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
-    constant = node.op_type == "Constant" and not domain
     return {
-        "op": node.op_type, "domain": domain, "name": node.name, "outputs": outputs, **_type(type), "constant": constant
+        "op": node.op_type, "domain": domain, "name": node.name, "outputs": outputs, **_type(type),
+        "constant": is_constant_node(node),
     }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, shape_inference
 from superopt.evaluate import dtype_name
 from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
+from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = ["SMALL", "check", "infer_types", "light_copy", "merged_type", "proven_shapes", "sizes_at", "tensor_type"]
@@ -40,8 +41,8 @@ def light_copy(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.
                 helper.make_tensor_value_info(sparse.values.name, sparse.values.data_type, list(sparse.dims))
             )
     for node in nodes:
-        big = node.op_type == "Constant" and len(node.attribute) == 1 and node.attribute[0].HasField("t")
-        if big and node.domain in ("", "ai.onnx") and len(node.output) == 1:
+        big = is_constant_node(node) and len(node.attribute) == 1 and node.attribute[0].HasField("t")
+        if big and len(node.output) == 1:
             _weight(light, node.output[0], node.attribute[0].t)
         else:
             light.graph.node.append(node)

@@ -14,6 +14,7 @@ from superopt.ir.dim import Size, Sizes
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.term import CLOSED_FORM, Term, var
 from superopt.ir.types import TensorType
+from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.importers import NodeView, import_node
 from superopt.onnx_io.inference import check, infer_types, light_copy, merged_type, proven_shapes, sizes_at
 from superopt.onnx_io.load import load_proto, sorted_nodes
@@ -127,7 +128,7 @@ class _Reader:
             stub = self.stubs.get(tensor.name)
             self.constants[tensor.name] = stub or constant(*from_proto(tensor, self.label), self.weights)
         for node in nodes:
-            if node.domain in DEFAULT_DOMAINS and node.op_type == "Constant" and len(node.output) == 1:
+            if is_constant_node(node) and len(node.output) == 1:
                 value = constant_value(node, self.label)
                 if value is not None:
                     self.constants[node.output[0]] = constant(*value, self.weights)

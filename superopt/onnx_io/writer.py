@@ -12,6 +12,7 @@ from superopt.evaluate import constant, evaluate, folded, numpy_dtype
 from superopt.ir.infer import OPERATORS, replace
 from superopt.ir.term import Term
 from superopt.onnx_io.attributes import attribute_graphs_of, unpack
+from superopt.onnx_io.constant_nodes import constant_node
 from superopt.onnx_io.exporters import export_term
 from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError
@@ -171,7 +172,7 @@ class _Writer:
         if self.model.skeleton.ir_version >= 4 or name in self.inputs:
             self.weights.append(tensor)
         else:
-            self.front.append(helper.make_node("Constant", [], [name], name=self.node_name(name), value=tensor))
+            self.front.append(constant_node(tensor, name, self.node_name(name)))
 
     def array(self, term: Term) -> Array:
         if term.op == "Const":

@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 
 from superopt.onnx_io import Model, ModelError, replace_bodies, write_model
+from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.candidates import ModelCandidate
 from superopt.optimizer.context import RunContext
@@ -169,4 +170,4 @@ def _latency(timing: Timing) -> Latency:
 
 def _node_count(model: onnx.ModelProto) -> int:
     """Number of operators, those in bodies included."""
-    return sum(node.op_type != "Constant" for node in all_nodes(model.graph))
+    return sum(not is_constant_node(node) for node in all_nodes(model.graph))

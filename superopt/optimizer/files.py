@@ -11,6 +11,7 @@ from pathlib import Path
 import onnx
 
 from superopt.onnx_io import save_model
+from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.optimizer.source import Source
 
 __all__ = ["check_writable", "copy_original", "count_operators", "write_text"]
@@ -21,7 +22,7 @@ def count_operators(model: onnx.ModelProto) -> dict[str, int]:
     counts = Counter(
         f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type
         for n in model.graph.node
-        if n.op_type != "Constant"
+        if not is_constant_node(n)
     )
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 

@@ -13,13 +13,15 @@ from functools import cache
 
 from superopt.ir.dim import Size
 from superopt.ir.operator import OPERATORS
+from superopt.ops.equation import equations_of
 from superopt.properties.examples import Example, example
 from superopt.properties.recorder import Expression, Recorder
 
 __all__ = [
-    "adds_up", "changes_shape_only", "contracts", "expression", "is_linear_product", "is_matrix_product",
-    "is_polynomial", "is_product", "is_scaling", "joins", "jumps", "lists_numbers", "linear_operands", "moves",
-    "rearranges", "reduces", "rounds_at_most_once", "summand", "summand_count", "uses_function",
+    "adds_up", "changes_shape_only", "contracts", "expression", "fused_activations", "is_linear_product",
+    "is_matrix_product", "is_polynomial", "is_product", "is_scaling", "joins", "jumps", "linear_operands",
+    "lists_numbers", "moves", "rearranges", "reduces", "rounds_at_most_once", "summand", "summand_count",
+    "uses_function",
 ]  # fmt: skip
 
 _LEAVES = frozenset({"access", "constant", "entry", "real"})
@@ -247,6 +249,15 @@ def uses_function(op: str, function: str) -> bool:
     root = expression(op)
     applied = root is not None and (root.head, root.detail) == ("apply", function)
     return root is not None and applied and all(arg.head == "access" for arg in root.args)
+
+
+@cache
+def fused_activations(op: str) -> Mapping[str, int]:
+    """Return the activations that an operator can apply to its result, with the numbers of their parameters."""
+    if op not in OPERATORS or "activation" not in OPERATORS[op].attrs:
+        return {}
+    names = (str(equation.attrs["activation"]) for equation in equations_of(op))
+    return {name: len(OPERATORS[name].attrs) for name in names}
 
 
 # Functions that IEEE 754 and every runtime compute without a rounding.

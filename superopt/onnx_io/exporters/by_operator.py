@@ -13,9 +13,9 @@ from onnx import helper
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.exporters.derived import export_derived
 from superopt.onnx_io.exporters.node import Exporter, NodeExport
-from superopt.onnx_io.importers.by_attribute import ACTIVATION_PARAMETERS
 from superopt.onnx_io.model import ModelError
 from superopt.ops.recurrent import RECURRENT
+from superopt.properties import fused_activations
 
 __all__ = ["EXPORTERS"]
 
@@ -188,7 +188,7 @@ def _fused_gemm(e: NodeExport) -> list[onnx.NodeProto]:
 
 def _activation_parameters(e: NodeExport) -> tuple[float, ...]:
     pair = float(e.attrs.pop("activation_alpha")), float(e.attrs.pop("activation_beta"))
-    return pair[: ACTIVATION_PARAMETERS[e.attrs["activation"]]]
+    return pair[: fused_activations(e.term.op)[e.attrs["activation"]]]
 
 
 def _attention(e: NodeExport) -> list[onnx.NodeProto]:

@@ -11,13 +11,12 @@ from onnx import AttributeProto
 from superopt.ir.term import Attr
 from superopt.onnx_io.importers.view import NodeView, Unreadable
 from superopt.onnx_io.importers.windows import read_windows
+from superopt.properties import fused_activations
 
-__all__ = ["ACTIVATION_PARAMETERS", "FLAGS", "GROUPS", "check_attributes"]
+__all__ = ["FLAGS", "GROUPS", "check_attributes"]
 
 # Integers that stand for truth values; files may hold any number for "true".
 FLAGS = frozenset({"exclusive", "keepdims", "reverse", "transA", "transB", "upper"})
-# The activations that may be fused, and the number of their parameters.
-ACTIVATION_PARAMETERS = {"Relu": 0, "Sigmoid": 0, "Tanh": 0, "LeakyRelu": 1, "HardSigmoid": 2, "Clip": 2}
 
 _COUNTS = frozenset({"group", "num_heads"})  # at least 1
 _CHOICES: Mapping[str, tuple[str, ...]] = {"approximate": ("none", "tanh")}  # texts that have a definition
@@ -34,7 +33,7 @@ def check_attributes(view: NodeView, attrs: Mapping[str, Attr]) -> None:
 def _activation(view: NodeView, attrs: Sequence[str]) -> dict[str, Attr]:
     """Read a fused activation, with its parameters as one list or as two attributes."""
     name, pair = view.text("activation", ""), ("activation_alpha", "activation_beta")
-    count, parameters = ACTIVATION_PARAMETERS.get(name), view.reals("activation_params")
+    count, parameters = fused_activations(view.node.op_type).get(name), view.reals("activation_params")
     stated = [view.attribute(key, AttributeProto.FLOAT, None) for key in pair]
     if parameters is None:
         parameters = stated[:count]
