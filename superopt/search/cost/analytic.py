@@ -13,7 +13,7 @@ from typing import Protocol
 from superopt.ir.term import Term
 from superopt.search.cost.blocked_layout import reordered_bytes
 from superopt.search.cost.device import CPU, Device
-from superopt.search.cost.epilogue_fusion import CONVOLUTIONS, WITH_EPILOGUE
+from superopt.search.cost.runtime_fusion import CONVOLUTIONS, WITH_EPILOGUE
 from superopt.search.cost.work import bytes_of, elements, traffic, work
 
 __all__ = ["AnalyticCost", "CostModel", "bytes_of"]

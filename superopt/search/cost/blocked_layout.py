@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from superopt.ir.term import Term
 from superopt.properties import changes_shape_only, joins, rearranges
-from superopt.search.cost.epilogue_fusion import CONVOLUTIONS, KEEP_LAYOUT
+from superopt.search.cost.runtime_fusion import CONVOLUTIONS, KEEP_LAYOUT
 from superopt.search.cost.work import bytes_of
 
 __all__ = ["reordered_bytes"]

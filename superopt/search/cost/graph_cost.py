@@ -1,8 +1,8 @@
 """The price of a graph: the sum over its run-time operators, less what the runtime fuses away.
 
 ONNX Runtime rewrites each graph before running it, so prices are those of the graph after the runtime's rewrites.
-`epilogue_fusion` models operators that are fused into the operator before them, `runtime_fusion` groups of operators
-that become one kernel.
+`runtime_fusion` models operators that are fused into the operator before them, and groups of operators that become one
+kernel.
 """
 
 from __future__ import annotations
@@ -10,14 +10,20 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
-from superopt.ir.infer import make
 from superopt.ir.term import Term, topological
-from superopt.ir.types import TensorType
 from superopt.search.cost.analytic import CostModel, bytes_of
-from superopt.search.cost.epilogue_fusion import BIAS_SHARE, time_share
-from superopt.search.cost.runtime_fusion import FUSION_ROOTS, Inputs, fused_kernel
+from superopt.search.cost.runtime_fusion import (
+    BIAS_SHARE,
+    FUSION_ROOTS,
+    Inputs,
+    bias_addition,
+    count_transposed_weights,
+    fused_kernel,
+    time_share,
+    untransposed,
+)  # fmt: skip
 
-__all__ = ["SECONDS_PER_PS", "GraphCost", "Price", "append_run_time_terms", "count_transposed_weights"]
+__all__ = ["SECONDS_PER_PS", "GraphCost", "Price", "append_run_time_terms"]
 
 SECONDS_PER_PS = 1e-12
 
@@ -66,8 +72,7 @@ class GraphCost:
         for term in order:
             if term.op != "Out":
                 nodes += 1
-                if term.op == "Gemm":
-                    transposed += count_transposed_weights(term)
+                transposed += count_transposed_weights(term)
                 times[term], absorbed = self.time_in_graph(term, inputs_of, uses, fused_into)
                 time += times[term] - sum(map(times.__getitem__, absorbed))
         weight_bytes = weight_terms = 0
@@ -91,9 +96,7 @@ class GraphCost:
             return self._isolated(kernel.term), kernel.absorbed
         share = time_share(term, inputs_of[term], uses, fused_into)
         time = int(self._isolated(term) * share) if share else 0
-        if term.op == "Gemm" and len(term.inputs) > 2:
-            time += self._bias(term)
-        return time, ()
+        return time + self._bias(term), ()
 
     def weight_read_ps(self, weight_bytes: int) -> int:
         """Return the picoseconds of reading `weight_bytes` bytes of constants from memory."""
@@ -102,16 +105,15 @@ class GraphCost:
     def _isolated(self, term: Term) -> int:
         cost = self._isolated_ps.get(term)
         if cost is None:
-            cost = self._isolated_ps[term] = max(1, round(self.model.cost(_untransposed(term)) * 1e12))
+            cost = self._isolated_ps[term] = max(1, round(self.model.cost(untransposed(term)) * 1e12))
         return cost
 
-    def _bias(self, gemm: Term) -> int:
-        """Return the picoseconds of adding a constant bias; the cost model prices a Gemm without it."""
-        found = self._bias_ps.get(gemm)
+    def _bias(self, term: Term) -> int:
+        """Return the picoseconds of adding a Gemm's constant bias; the cost model prices a Gemm without it."""
+        found = self._bias_ps.get(term)
         if found is None:
-            bias = gemm.inputs[2]
-            constant = bias is not None and bias.is_constant
-            found = self._bias_ps[gemm] = int(self._isolated(make("Add", (gemm, bias))) * BIAS_SHARE) if constant else 0
+            addition = bias_addition(term)
+            found = self._bias_ps[term] = 0 if addition is None else int(self._isolated(addition) * BIAS_SHARE)
         return found
 
     def weight(self, weight: Term) -> tuple[int, int]:
@@ -120,31 +122,6 @@ class GraphCost:
         if found is None:
             found = self._weights[weight] = bytes_of(weight.type), sum(1 for t in topological((weight,)) if t.inputs)
         return found
-
-
-def _untransposed(term: Term) -> Term:
-    """Return a Gemm with a constant transposed second operand as one that reads the constant as it is.
-
-    The runtime packs constants when it loads a model, so both take the same time. Two measurements of the same packed
-    matrix would differ by noise.
-    """
-    weight = term.inputs[1] if term.op == "Gemm" else None
-    if weight is None or not weight.is_constant or not term.attr("transB") or weight.type is None:
-        return term
-    shape = weight.type.shape
-    if shape is None:
-        return term
-    turned = Term.of("Const", (), {"hash": "turned"}, (TensorType(weight.type.dtype, shape[::-1]),))
-    inputs = (term.inputs[0], turned, *term.inputs[2:])
-    return Term.of("Gemm", inputs, {**dict(term.attrs), "transB": 0}, term.types)
-
-
-def count_transposed_weights(gemm: Term) -> int:
-    """Return the number of constants that the Gemm reads transposed."""
-    return sum(
-        operand is not None and operand.is_constant and gemm.attr(name) == 1
-        for name, operand in zip(("transA", "transB"), gemm.inputs, strict=False)
-    )
 
 
 def append_run_time_terms(order: list[Term], roots: Sequence[Term], known: Container[Term], seen: set[Term]) -> None:

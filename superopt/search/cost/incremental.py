@@ -9,9 +9,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from superopt.ir.term import Term
-from superopt.search.cost.epilogue_fusion import CONTEXT_DEPENDENT
-from superopt.search.cost.graph_cost import GraphCost, Price, append_run_time_terms, count_transposed_weights
-from superopt.search.cost.runtime_fusion import FUSED_OPERATORS, FUSION_ROOTS, MAX_FUSION_DEPTH, REQUIRED_OPERATOR
+from superopt.search.cost.graph_cost import GraphCost, Price, append_run_time_terms
+from superopt.search.cost.runtime_fusion import (
+    CONTEXT_DEPENDENT,
+    FUSED_OPERATORS,
+    FUSION_ROOTS,
+    MAX_FUSION_DEPTH,
+    REQUIRED_OPERATOR,
+    count_transposed_weights,
+)  # fmt: skip
 from superopt.search.match.graph_index import GraphIndex
 
 __all__ = ["IncrementalCost"]
@@ -194,8 +200,7 @@ class _Counts:
         for term in terms:
             if term.op != "Out":
                 self.nodes += sign
-                if term.op == "Gemm":
-                    self.transposed += sign * count_transposed_weights(term)
+                self.transposed += sign * count_transposed_weights(term)
 
     def add_weight(self, weight: tuple[int, int], sign: int) -> None:
         """Add (sign 1) or remove (sign -1) a weight, given as (bytes, folded operators)."""

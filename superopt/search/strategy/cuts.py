@@ -10,8 +10,7 @@ from collections.abc import Collection, Container, Mapping, Sequence
 
 from superopt.ir.term import Term
 from superopt.properties import joins, rearranges
-from superopt.search.cost.epilogue_fusion import ACTIVATIONS, EPILOGUES
-from superopt.search.cost.runtime_fusion import NORMALIZATIONS, SUMS
+from superopt.search.cost.runtime_fusion import ACTIVATIONS, EPILOGUES, NORMALIZATIONS, SUMS
 from superopt.search.match.graph_index import node_of
 from superopt.search.region import Region, extract_region
 
