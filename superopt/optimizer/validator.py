@@ -13,6 +13,7 @@ import onnx
 from superopt.optimizer.model_timer import Timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.source import Source
+from superopt.optimizer.tolerance import derive_tolerance
 from superopt.runtime import (
     CannotRun,
     Feeds,
@@ -23,7 +24,6 @@ from superopt.runtime import (
     Timing,
     calibrate,
     compare,
-    derive_tolerance,
     feed_candidates,
     fix_shapes,
     identical,

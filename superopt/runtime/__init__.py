@@ -5,7 +5,6 @@ from superopt.runtime.compare import (
     Tolerance,
     calibrate,
     compare,
-    derive_tolerance,
     identical,
     worst_of,
 )
@@ -48,7 +47,6 @@ __all__ = [
     "Unfeedable",
     "calibrate",
     "compare",
-    "derive_tolerance",
     "feed_candidates",
     "fix_shapes",
     "identical",

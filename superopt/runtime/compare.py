@@ -22,14 +22,11 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
-import onnx
 
-__all__ = ["OutputComparison", "Tolerance", "calibrate", "compare", "derive_tolerance", "identical", "worst_of"]
+__all__ = ["OutputComparison", "Tolerance", "calibrate", "compare", "identical", "worst_of"]
 
 _TAIL_FACTOR = 4.0
 _OWN_SPREAD_FACTOR = 4.0
-# Assumed length of a sum whose operands are both computed at run time, so that no weight shows its length.
-_ASSUMED_LENGTH = 256
 _ROUNDOFF = {
     np.dtype(np.float64): 2.0**-53,
     np.dtype(np.float32): 2.0**-24,
@@ -80,48 +77,6 @@ class OutputComparison:
     def ok(self) -> bool:
         """True if all outputs are within tolerance."""
         return self.problem is None
-
-
-def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
-    """Return the tolerance with D and L of `model`, each along the path where it is largest.
-
-    Bodies of control flow count as one operator, however often they run. That may be too strict, never too wide.
-    """
-    shapes = {i.name: tuple(i.dims) for i in model.graph.initializer}
-    for node in model.graph.node:
-        if node.op_type == "Constant":
-            for attribute in node.attribute:
-                if attribute.name == "value":
-                    shapes[node.output[0]] = tuple(attribute.t.dims)
-    depth: dict[str, int] = {}
-    length: dict[str, int] = {}
-    for _ in range(2):  # nodes may be in any order: a second pass sees the producers that follow their users
-        for node in model.graph.node:
-            reached = 1 + max((depth.get(i, 0) for i in node.input), default=0)
-            summed = _summands(node, shapes) + max((length.get(i, 0) for i in node.input), default=0)
-            depth.update(dict.fromkeys(node.output, reached))
-            length.update(dict.fromkeys(node.output, summed))
-    outputs = [value.name for value in model.graph.output]
-    return Tolerance(
-        max((depth.get(name, 0) for name in outputs), default=0) + 1,
-        max((length.get(name, 0) for name in outputs), default=0) + 1,
-    )
-
-
-def _summands(node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> int:
-    """Number of products that are summed for one element of the output."""
-    if node.op_type in ("Conv", "ConvInteger", "QLinearConv", "ConvTranspose"):
-        weight = next((shapes[i] for i in node.input[1:] if len(shapes.get(i, ())) > 2), None)
-        return math.prod(weight[1:]) if weight else _ASSUMED_LENGTH
-    if node.op_type in ("MatMul", "MatMulInteger", "QLinearMatMul", "Gemm"):
-        matrices = [shapes[i] for i in node.input if len(shapes.get(i, ())) >= 2]
-        return max(matrices[0][-2:]) if matrices else _ASSUMED_LENGTH
-    if node.op_type in ("LSTM", "GRU", "RNN"):
-        matrices = [shapes[i] for i in node.input if len(shapes.get(i, ())) >= 3]
-        return sum(shape[-1] for shape in matrices) or _ASSUMED_LENGTH
-    if node.op_type.startswith("Reduce") or node.op_type in ("Softmax", "LogSoftmax", "LayerNormalization", "Einsum"):
-        return _ASSUMED_LENGTH
-    return 1
 
 
 def calibrate(tolerance: Tolerance, first: Sequence[Any], second: Sequence[Any]) -> Tolerance:

@@ -1,0 +1,67 @@
+"""The number of roundings in a model, from which the tolerance of its outputs follows (`superopt.runtime.compare`)."""
+
+from __future__ import annotations
+
+import math
+
+import onnx
+
+from superopt.onnx_io.constant_nodes import is_constant_node
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS
+from superopt.ops.recurrent import RECURRENT
+from superopt.properties import is_linear_product, is_matrix_product
+from superopt.runtime import Tolerance
+
+__all__ = ["derive_tolerance"]
+
+# Assumed length of a sum whose operands are both computed at run time, so that no weight shows its length.
+_ASSUMED_LENGTH = 256
+# Operators whose sums have this length, besides reductions: their axes are no weight's, or any.
+_ASSUMED = frozenset({"Einsum", "LayerNormalization", "LogSoftmax", "Softmax"})
+# Operators without a definition here that add up products.
+_CONVOLUTIONS = frozenset({"ConvInteger", "QLinearConv"})
+_MATRIX_PRODUCTS = frozenset({"MatMulInteger", "QLinearMatMul"})
+_RECURRENT = frozenset({"RNN", *RECURRENT})
+
+
+def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
+    """Return the tolerance with D and L of `model`, each along the path where it is largest.
+
+    Bodies of control flow count as one operator, however often they run. That may be too strict, never too wide.
+    """
+    shapes = {i.name: tuple(i.dims) for i in model.graph.initializer}
+    for node in model.graph.node:
+        if is_constant_node(node):
+            for attribute in node.attribute:
+                if attribute.name == "value":
+                    shapes[node.output[0]] = tuple(attribute.t.dims)
+    depth: dict[str, int] = {}
+    length: dict[str, int] = {}
+    for _ in range(2):  # nodes may be in any order: a second pass sees the producers that follow their users
+        for node in model.graph.node:
+            reached = 1 + max((depth.get(i, 0) for i in node.input), default=0)
+            summed = _summands(node, shapes) + max((length.get(i, 0) for i in node.input), default=0)
+            depth.update(dict.fromkeys(node.output, reached))
+            length.update(dict.fromkeys(node.output, summed))
+    outputs = [value.name for value in model.graph.output]
+    return Tolerance(
+        max((depth.get(name, 0) for name in outputs), default=0) + 1,
+        max((length.get(name, 0) for name in outputs), default=0) + 1,
+    )
+
+
+def _summands(node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> int:
+    """Number of products that are summed for one element of the output."""
+    op, standard = node.op_type, node.domain in DEFAULT_DOMAINS
+    if op in _ASSUMED or op.startswith("Reduce"):
+        return _ASSUMED_LENGTH
+    if op in _CONVOLUTIONS or (standard and is_linear_product(op) and not is_matrix_product(op)):
+        weight = next((shapes[i] for i in node.input[1:] if len(shapes.get(i, ())) > 2), None)
+        return math.prod(weight[1:]) if weight else _ASSUMED_LENGTH
+    if op in _MATRIX_PRODUCTS or (standard and is_matrix_product(op)):
+        matrices = [shapes[i] for i in node.input if len(shapes.get(i, ())) >= 2]
+        return max(matrices[0][-2:]) if matrices else _ASSUMED_LENGTH
+    if op in _RECURRENT:
+        matrices = [shapes[i] for i in node.input if len(shapes.get(i, ())) >= 3]
+        return sum(shape[-1] for shape in matrices) or _ASSUMED_LENGTH
+    return 1
