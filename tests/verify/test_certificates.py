@@ -484,7 +484,7 @@ def test_all_or_nothing_is_certified(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "mention"),
     [
-        ("Relu(Relu(x)) = Relu(x)\n", "the rule gives none"),
+        ("Relu(Relu(x)) = Relu(x)\n", "a certificate is for signatures, and the rule has none"),
         ("Relu(Relu(x)) = Relu(x) @ x[_]\nRelu(Relu(x)) = Relu(x) @ x[_,_]\n", "the same equation as"),
     ],
 )
