@@ -48,25 +48,25 @@ Graph: TypeAlias = "nx.DiGraph[str]"
 def to_networkx(model: str | Path | onnx.ModelProto | Model) -> Graph:
     """Return the top-level graph of a model: a node for each operator, input and constant, an edge for each use.
 
-    A node is called by the name of its (first) tensor, which is unique. Nodes stand in the order in which a runtime
-    may run them. Their attributes:
+    The key of a node is the name of its (first) tensor, which is unique. Nodes are in a topological order. Their
+    attributes:
 
     - `op`: the operator's type, "Input" for inputs of the model, "Constant" for constants;
     - `domain`: the operator's domain, "" for ONNX's own;
-    - `name`: the name of the node in the file, which may be empty; for inputs and constants that of the tensor;
-    - `outputs`: the names of the tensors that the node computes, "" for one that is left out;
-    - `dtype`, `shape`: of the first tensor, as ONNX infers them: "float", "int64", ...; a size is a number or the name
-      of a symbol. None if unknown;
+    - `name`: the name of the node in the file, which may be empty; for inputs and constants the name of the tensor;
+    - `outputs`: the names of the tensors that the node computes, "" for an output that is left out;
+    - `dtype`, `shape`: those of the first tensor, as ONNX infers them: "float", "int64", ...; a size is a number or
+      the name of a symbol. None if unknown;
     - `constant`: True for initializers and Constant nodes.
 
     An edge goes from the node that computes a tensor to one that reads it. Its attributes:
 
     - `positions`: the positions among the reader's inputs, more than one for `Mul(x, x)`, and none if only a body of an
       If, Loop or Scan reads the tensor;
-    - `tensors`: the name of the tensor at each of those positions, or the names of those that bodies read.
+    - `tensors`: the name of the tensor at each of those positions, or the names of the tensors that bodies read.
 
     `graph.graph` has the graph's `name`, its `inputs` and `outputs` (names of tensors) and the model's `opset`.
-    Raises `superopt.onnx_io.ModelError` for a file that is no model, and for a model that is no graph.
+    Raises `superopt.onnx_io.ModelError` for a file that is not a model, or a model without a valid graph.
     """
     if isinstance(model, Model):
         label, proto = "model", write_model(model, fold=False)
@@ -88,7 +88,7 @@ def to_networkx(model: str | Path | onnx.ModelProto | Model) -> Graph:
     weights += [sparse.values.name for sparse in proto.graph.sparse_initializer]
     inputs = dict.fromkeys(value.name for value in proto.graph.input)
     for name in (*inputs, *(name for name in weights if name not in inputs)):
-        # Before IR version 4 weights are listed as inputs, too.
+        # Before IR version 4, weights are listed as inputs as well.
         constant = name not in inputs or (proto.ir_version < 4 and name in weights)
         graph.add_node(name, **_leaf(name, constant, types.get(name)))
         producer[name] = name

@@ -1,10 +1,10 @@
 """Results of earlier runs: measurements, timings, verdicts and preferred strategies, in one SQLite file.
 
-The file lies in the user's cache directory and serves any number of processes at once. Each kind of result is a table
-with columns of its own; a row is written whole or not at all, so an interrupted process loses nothing.
+The file is in the user's cache directory and serves any number of processes at once. Each kind of result has a table. A
+row is written whole or not at all, so an interrupted process leaves no damage.
 
-A file that cannot be used (damaged, read-only, or no directory for it) is as good as none: results are then kept for
-this process only, and `ResultStore.problem` says so. A file of another `SCHEMA_VERSION` is emptied.
+If the file cannot be used (damaged, read-only, or no directory for it), results are kept for this process only, and
+`ResultStore.problem` says so. A file of another `SCHEMA_VERSION` is emptied.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
     "default_path",
 ]
 
-# To be raised when a table changes, or the way in which any of the numbers is measured.
+# Raise this number when a table changes, or the method of measuring any of the numbers.
 SCHEMA_VERSION = 2
 
 _WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
@@ -64,7 +64,7 @@ class CalibrationKey(NamedTuple):
 
 
 class Seconds(NamedTuple):
-    """Seconds; infinite where nothing can be measured."""
+    """Measured seconds; infinite if the measurement is impossible."""
 
     seconds: float
 
@@ -89,8 +89,10 @@ class UntimedRegionKey(NamedTuple):
 
 
 class RegionTiming(NamedTuple):
-    """Seconds before by seconds after, and the lower end of the 95% interval of that; both infinite where the region
-    cannot run on its own."""
+    """The ratio (seconds before) / (seconds after), and the lower end of its 95% interval.
+
+    Both are infinite if the region cannot run on its own.
+    """
 
     ratio: float
     low: float
@@ -121,7 +123,7 @@ class ModelTiming(NamedTuple):
 
 
 class VerdictKey(NamedTuple):
-    """An equation, by the digests of its sides, at a signature, and the kernel that was asked."""
+    """An equation (by the digests of its sides) at a signature, and the kernel that gave the verdict."""
 
     kernel: str
     equation: str
@@ -129,7 +131,7 @@ class VerdictKey(NamedTuple):
 
 
 class VerdictProof(NamedTuple):
-    """The proof as JSON; None where the kernel found none."""
+    """The proof as JSON; None if the kernel found none."""
 
     proof: str | None
 
@@ -197,7 +199,7 @@ class StoreTable(Generic[Key, Row]):
 class ResultStore:
     """The tables of one file, at `path` or in the user's cache directory.
 
-    `problem` is one line for the user where the file cannot be used. Close the store, or use it in a `with` block.
+    `problem` is one line for the user if the file cannot be used. Close the store, or use it in a `with` block.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -228,7 +230,7 @@ class ResultStore:
             self._connection = None
 
     def execute(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement and return its rows; none where the file cannot be used."""
+        """Run one statement and return its rows; none if the file cannot be used."""
         if self._connection is None:
             return []
         try:
@@ -274,12 +276,12 @@ class ResultStore:
 
 
 def _fits(value: object, type: Any) -> bool:
-    """True for text where `type` allows it, and for a number that is neither negative nor NaN."""
+    """Return True for text if `type` allows it, and for a number that is neither negative nor NaN."""
     if isinstance(value, int | float):
         return type in (int, float) and value >= 0
     return isinstance(value, type)
 
 
 def default_path() -> Path:
-    """The store's file in the user's cache directory."""
+    """Return the path of the store's file in the user's cache directory."""
     return Path(platformdirs.user_cache_dir("superopt")) / "store.sqlite"

@@ -1,7 +1,7 @@
-"""Draw the speeds of a benchmark as a bar chart (SVG): one panel per clock, one group of bars per model.
+"""Drawing of a benchmark as a bar chart (SVG): one panel per clock, one group of bars per model.
 
-A bar begins at 1, the original in ONNX Runtime alone, and goes right if a contestant is faster. The axis is
-logarithmic: twice as fast is as far from 1 as half as fast.
+A bar begins at 1, the speed of the original in ONNX Runtime alone, and goes right if a contestant is faster. The axis
+is logarithmic: factors of 2 and 1/2 are equally far from 1.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ROW, _GROUP_GAP, _TOP = 16.0, 14.0, 64.0  # heights in pixels
 _LABEL, _PANEL, _VALUE, _MARGIN = 140.0, 320.0, 56.0, 24.0  # widths
 _TICKS = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0)
 _LEAST_REACH = 1.25  # the axis reaches at least this ratio, so that noise looks small
-_TICK_GAP = 26.0  # least distance of two ticks in pixels
+_TICK_GAP = 26.0  # minimum distance of two ticks in pixels
 _MEAN = "geometric mean"
 
 

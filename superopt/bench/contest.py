@@ -1,4 +1,4 @@
-"""One model, all contestants: each optimizes it; the results are run, compared with the original, and timed."""
+"""The benchmark of one model: each contestant optimizes it; the results are compared with the original and timed."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ _SAMPLE_S = 0.05  # long enough to replace the previous contestant's weights in 
 class BenchmarkSettings:
     """Settings of a benchmark.
 
-    `target` is what superopt optimizes for; CPU time is measured there. `threads` is for wall time (0: ONNX Runtime's
+    `target` is superopt's target; CPU time is measured there. `threads` is for wall time (0: ONNX Runtime's
     choice). `measure_s` is in seconds for each contestant and clock; `timeout_s` bounds each optimizer and each first
-    run. `ours` are more keyword arguments for `superopt.optimize`.
+    run. `ours` has further keyword arguments for `superopt.optimize`.
     """
 
     target: Target = field(default_factory=Target)

@@ -1,8 +1,8 @@
-"""Each optimizer, called as its documentation says, with its defaults.
+"""Calls of the optimizers, as their documentation says, with default settings.
 
 A function imports its package (not part of the measured time) and returns the optimizer: a function of (source, out,
-options) that optimizes the model at `source`, writes it to `out`, and returns a note for people. Each runs in its own
-process.
+options) that optimizes the model at `source`, writes it to `out`, and returns a note for the user. Each optimizer runs
+in its own process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LARGEST = 2_000_000_000  # bytes; protobuf messages end at 2 GiB
 
 
 def control() -> Optimizer:
-    """The control: saves the model again, so that its figures show the noise."""
+    """Return the control: it only saves the model again, so that its figures show the noise."""
     return _on_protos(lambda model: model)
 
 
@@ -36,7 +36,7 @@ def ours() -> Optimizer:
 
 
 def onnxsim() -> Optimizer:
-    """onnx-simplifier. The result of its own check of outputs is noted; ours decides."""
+    """onnx-simplifier. The result of its own check of outputs is noted; the benchmark's check decides."""
     import onnxsim as package
 
     def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
@@ -69,7 +69,7 @@ def onnxoptimizer() -> Optimizer:
 
 
 def openvino() -> Optimizer:
-    """OpenVINO, which optimizes while it compiles and writes nothing; time and memory are those of compiling."""
+    """OpenVINO, which optimizes while it compiles and writes nothing: time and memory are those of compilation."""
     import openvino as package
 
     def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:

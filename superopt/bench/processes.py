@@ -38,7 +38,7 @@ def call(entry: str, arguments: tuple[object, ...], timeout_s: float) -> Reply:
         (folder / "request").write_bytes(pickle.dumps(arguments))
         command = [sys.executable, "-P", "-m", "superopt.bench.worker", entry, str(folder)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        # Optimizers print, but stdout is for our results. The last line of the log explains a crash.
+        # Optimizers print to stdout, which is for results only. The last line of the log explains a crash.
         with open(folder / "log", "wb") as log:
             process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
@@ -58,7 +58,7 @@ def call(entry: str, arguments: tuple[object, ...], timeout_s: float) -> Reply:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process and all that it started: it leads a session of its own."""
+    """End the process and its children: they share a session that it leads."""
     if process.poll() is None:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["SCHEMA_VERSION", "Benchmark", "Contest", "Row", "Speed"]
 
 SCHEMA_VERSION = 1
-_LEAST = 0.98  # a result whose interval lies below this is slower than the original
+_LEAST = 0.98  # a result whose interval is below this bound is slower than the original
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,10 @@ def bench(
 ) -> Benchmark:
     """Run all contestants on all models; `finished` is called after each model.
 
-    The optimized models stay in the folder `keep`, if given. A contestant that fails gets a row that says so.
+    The optimized models are kept in the folder `keep`, if given. A contestant that fails gets a row with its failure.
 
-    Raises ModelError for a file that is no model, InputError for a shape that no model takes (both before anything is
-    measured), RuntimeUnavailable, OSError.
+    Raises ModelError for a file that is not a model, InputError for a shape that no model accepts (both before any
+    measurement), RuntimeUnavailable, OSError.
     """
     _check(models, options.shapes)
     contests: list[Contest] = []
@@ -70,14 +70,14 @@ def _check(models: Sequence[Path], shapes: Mapping[str, tuple[int, ...]]) -> Non
             given = {spec.name: shapes[spec.name] for spec in specs if spec.name in shapes}
             fix_shapes(specs, given)
         except Unfeedable:
-            continue  # its contest will say so
+            continue  # its contest reports the problem
         taken |= given.keys()
     if unknown := sorted(shapes.keys() - taken):
         raise InputError(f"no model has an input {unknown[0]!r}")
 
 
 def _labels(models: Sequence[Path]) -> list[str]:
-    """Return short, distinct names: of the file, with its folder or a number where names clash."""
+    """Return short, distinct names: the file's name, with its folder or a number if names clash."""
     for names in ([m.stem for m in models], [f"{m.absolute().parent.name}_{m.stem}" for m in models]):
         if max(Counter(names).values(), default=0) <= 1:
             return names

@@ -15,7 +15,7 @@ from pathlib import Path
 
 
 def main(entry: str, folder: Path) -> None:
-    """Answer the request in `folder`; an exception is an answer, too."""
+    """Answer the request in `folder`; an exception is an answer as well."""
     module, _, name = entry.partition(":")
     arguments = pickle.loads((folder / "request").read_bytes())
     try:
@@ -38,7 +38,7 @@ def peak_bytes() -> int | None:
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     status = Path("/proc/self/status")
     if status.exists():
-        # Linux passes the peak of whoever started this process on to ru_maxrss; VmHWM is of this program alone.
+        # On Linux ru_maxrss includes the peak of the parent process; VmHWM is the peak of this program alone.
         own = next((int(x.split()[1]) * 1024 for x in status.read_text().splitlines() if x.startswith("VmHWM")), own)
     return max(own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * unit)
 

@@ -13,7 +13,7 @@ from superopt.onnx_io.subgraphs import attribute_graphs
 
 __all__ = ["RESERVED", "attribute_graphs_of", "pack", "unpack"]
 
-# Names of attributes that terms add: the number of a node that must not be merged, the names of tensors that bodies
+# Names of attributes that terms add: the number of a node that must not be merged, the names of the tensors that bodies
 # capture, the number of declared inputs, the outputs that are left out, the overload of a function.
 RESERVED = frozenset({"node", "captures", "declared", "absent", "overload"})
 
@@ -21,9 +21,9 @@ _PROTO = "proto:"
 
 
 def pack(attribute: AttributeProto) -> tuple[str, Attr]:
-    """Return name and value: numbers, text and lists of them as such, anything else as the protobuf in hexadecimal.
+    """Return name and value. Numbers, text and lists are kept as such; anything else is the protobuf in hexadecimal.
 
-    -0.0 and NaN are stored as protobufs, since comparing them as numbers would confuse them with others.
+    -0.0 and NaN are stored as protobufs: as numbers they would compare equal to 0.0, and unequal to themselves.
     """
     plain: Attr | None = None
     if attribute.type == AttributeProto.INT:

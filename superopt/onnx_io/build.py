@@ -1,4 +1,4 @@
-"""Models made from terms alone, without a file: regions to measure, operators to test."""
+"""Construction of models from terms alone, without a file: regions to measure, operators to test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def new_model(
 ) -> Model:
     """Return a model whose inputs are the variables below `outputs`, in topological order; its outputs are y0, y1, ...
 
-    All variables and outputs must be tensors of known rank. Raises ModelError where one is not.
+    All variables and outputs must be tensors of known rank. Raises ModelError otherwise.
     """
     outputs = tuple(outputs)
     inputs = tuple(term for term in topological(outputs) if term.op == "Var")

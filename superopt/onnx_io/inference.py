@@ -16,13 +16,13 @@ from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = ["SMALL", "check", "infer_types", "light_copy", "merged_type", "proven_shapes", "sizes_at", "tensor_type"]
 
-SMALL = 1024  # elements; shapes and axes are smaller, and inference reads their values
+SMALL = 1024  # elements; smaller tensors keep their values, because inference reads shapes and axes
 
 _DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
 def light_copy(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
-    """Return `model` with `nodes` for its own, and with big weights as inputs without a value."""
+    """Return `model` with `nodes` in place of its own, and with big weights as inputs without a value."""
     light = onnx.ModelProto(ir_version=max(model.ir_version, 4), domain=model.domain)
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
@@ -70,14 +70,14 @@ def check(model: onnx.ModelProto) -> str | None:
     return None
 
 
-# Names that exporters give to unknown sizes (Paddle: ?), the same one to different sizes.
+# Names that exporters use for all unknown sizes alike (Paddle: ?), so that equal names do not mean equal sizes.
 _NO_NAME = re.compile(r"[^A-Za-z]*|none|null|unknown|dynamic", re.IGNORECASE)
 
 
 def infer_types(light: onnx.ModelProto, unnamed_as: str = "unk") -> dict[str, TensorType]:
-    """Return the types of the tensors (not of sequences and the like); each size without a name gets one."""
+    """Return the types of the tensors (not of sequences and the like); each size without a name gets a new one."""
     inferred = light
-    for data_prop in (True, False):  # first with values of shapes; that step fails for some valid models
+    for data_prop in (True, False):  # propagating values of shapes fails for some valid models
         try:
             inferred = shape_inference.infer_shapes(light, data_prop=data_prop)
             break
@@ -108,10 +108,10 @@ def infer_types(light: onnx.ModelProto, unnamed_as: str = "unk") -> dict[str, Te
 
 
 def proven_shapes(light: onnx.ModelProto) -> dict[str, Sizes]:
-    """Return the shapes that follow from those of the inputs and weights alone.
+    """Return the shapes that follow from the shapes of inputs and weights alone.
 
-    The sizes that a file states for other tensors may be left over from other inputs, or be those of a loop's first
-    iteration. Runtimes ignore them, so nothing that changes a result may rest on them.
+    The sizes that a file states for other tensors may be outdated, or hold for a loop's first iteration only. Runtimes
+    ignore them, so no rewrite may depend on them.
     """
     bare = onnx.ModelProto()
     bare.CopyFrom(light)

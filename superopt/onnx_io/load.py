@@ -1,4 +1,4 @@
-"""Loading a file: bytes to a model protobuf, and its nodes in order. Errors are one line."""
+"""Loading of files: bytes to a model protobuf, and its nodes in topological order. Errors are one line."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def load_external_data(model: onnx.ModelProto, path: Path) -> None:
 
 
 def _all_text(message: Message) -> bool:
-    """Return True if all text in `message` is UTF-8; protobuf gives other text as bytes."""
+    """Return True if all text in `message` is UTF-8; protobuf returns any other text as bytes."""
     stack: list[Message] = [message]
     while stack:
         for field, value in stack.pop().ListFields():
@@ -85,7 +85,7 @@ def reads(node: onnx.NodeProto) -> list[str]:
 def sorted_nodes(graph: onnx.GraphProto, label: str, around: Iterable[str] = ()) -> list[onnx.NodeProto]:
     """Return the nodes of `graph` in topological order, as close to their order in the file as possible.
 
-    `around` are the tensors that a body may capture.
+    `around` are the outer tensors that a body may capture.
 
     Raises ModelError (its message begins with `label`) for a tensor that nothing defines or two nodes define, and
     for a cycle.

@@ -1,4 +1,4 @@
-"""A model as terms, with everything that its file holds beside the meaning of its graph."""
+"""A model as terms, together with the other content of its file."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
 
 class ModelError(ValueError):
-    """A model that cannot be read or written; the message is one line that says where and why."""
+    """A model cannot be read or written; the message is one line with the place and the reason."""
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))  # names in a damaged file may contain line breaks
@@ -29,24 +29,24 @@ class ModelError(ValueError):
 
 @dataclass(frozen=True)
 class Model:
-    """A graph as terms, with what the writer needs to write the file again.
+    """A graph as terms, with all that the writer needs to write the file again.
 
     `weights` is shared by all models that come from one file and only ever grows.
     """
 
-    outputs: tuple[Term, ...]  # one term an output, in order
-    inputs: tuple[Term, ...]  # Var terms in order, with those that have a default value
+    outputs: tuple[Term, ...]  # one term for each output, in order
+    inputs: tuple[Term, ...]  # Var terms in order, those with a default value included
     weights: dict[str, Array]  # arrays of Const terms by hash
     skeleton: onnx.ModelProto  # the file without nodes and weights: metadata, opset imports, functions, inputs, outputs
     position: dict[Term, int] = field(default_factory=dict)  # place of a term's node in the file
     names: dict[Term, str] = field(default_factory=dict)  # names of tensors
-    nodes: dict[Term, onnx.NodeProto] = field(default_factory=dict)  # names and notes of nodes, nothing else of them
-    sizes: dict[str, int] = field(default_factory=dict)  # values of symbolic sizes at the `shapes` asked for
+    nodes: dict[Term, onnx.NodeProto] = field(default_factory=dict)  # only names and notes of nodes
+    sizes: dict[str, int] = field(default_factory=dict)  # values of symbolic sizes at the given `shapes`
     listed_weights: dict[str, Term] = field(default_factory=dict)  # constants listed as inputs, before IR version 4
     checker_error: str | None = None  # onnx.checker's error for the file as read
-    simplified_nodes: int = 0  # nodes that were read as constants, as their input or as a branch
-    proven_shapes: dict[Term, Sizes] = field(default_factory=dict)  # these follow from the inputs' (`simplify` only)
-    reserved: frozenset[str] = frozenset()  # names of tensors around a body, which its own tensors must not have
+    simplified_nodes: int = 0  # nodes replaced by a constant, by their input or by a branch
+    proven_shapes: dict[Term, Sizes] = field(default_factory=dict)  # shapes that the inputs' imply (`simplify` only)
+    reserved: frozenset[str] = frozenset()  # tensor names of the graphs around a body, forbidden inside it
     light: onnx.ModelProto | None = field(
         default=None, repr=False, compare=False
     )  # the copy that shape inference ran on
@@ -81,8 +81,8 @@ class Model:
     ) -> Model:
         """Return the model with other terms that compute the same outputs.
 
-        Operators that did not change keep their place and their names. They are found from `replaced`, which has the
-        replacements of old terms, over the old graph's other terms.
+        Unchanged operators keep their place and their names. They are found with the help of `replaced`, which maps
+        old terms to their replacements.
         """
         outputs = tuple(outputs)
         if len(outputs) != len(self.outputs):

@@ -1,6 +1,6 @@
 """Recognition of no-ops: nodes that return their first input unchanged, at their types, attributes and constants.
 
-Sources: the operators' pages of the ONNX specification. In doubt a node is no no-op.
+Sources: the operators' pages of the ONNX specification. In doubt, a node does not count as a no-op.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def _single(view: NodeView, known: StaticValues) -> bool:
 
 
 def _dropout(view: NodeView, known: StaticValues) -> bool:
-    """Outside training: opsets before 12 have no training mode, later ones have an input for it."""
+    """Return True outside training: opsets before 12 have no training mode, later ones have an input for it."""
     mode = view.inputs[2] if view.opset >= 12 and len(view.inputs) > 2 else None
     value = None if mode is None else view.value(mode)
     return mode is None or (value is not None and value.size == 1 and not value.reshape(-1)[0])
@@ -67,7 +67,7 @@ def _transpose(view: NodeView, known: StaticValues) -> bool:
 
 
 def _pad(view: NodeView, known: StaticValues) -> bool:
-    """Pads of 0 on all sides; neither the mode nor the value matters then."""
+    """Return True for pads of 0 on all sides: then neither the mode nor the value matters."""
     pads = view.parameter("pads")
     return pads is not None and not any(pads)
 
@@ -88,7 +88,7 @@ def _elements(view: NodeView, known: StaticValues, index: int) -> list[Size] | N
 
 
 def _expand(view: NodeView, known: StaticValues) -> bool:
-    """Expansion to sizes that are each the input's own, or 1, as broadcasting goes both ways."""
+    """Return True if each target size is the input's own or 1 (broadcasting is symmetric)."""
     shape, wanted = known.shape(view.inputs[0]), _elements(view, known, 1)
     if shape is None or wanted is None or len(wanted) > len(shape):
         return False
@@ -97,7 +97,7 @@ def _expand(view: NodeView, known: StaticValues) -> bool:
 
 
 def _slice(view: NodeView, known: StaticValues) -> bool:
-    """From 0 to the end or beyond, with steps of 1."""
+    """Return True for slices from 0 to the end or beyond, with steps of 1."""
     shape = known.shape(view.inputs[0])
     if view.opset < 10:
         starts, ends, axes, steps = view.integers("starts"), view.integers("ends"), view.integers("axes"), None
@@ -123,7 +123,7 @@ _EXACT_AT_1 = frozenset({"align_corners", "asymmetric", "half_pixel", "half_pixe
 
 
 def _resize(view: NodeView, known: StaticValues) -> bool:
-    """Resizing to the operand's own size: with these coordinate transformations, element q is then at q."""
+    """Return True for a resize to the operand's own size, if the coordinate transformation then maps q to q."""
     shape = known.shape(view.inputs[0])
     if shape is None or 0 in shape or view.integer("antialias", 0) or view.integers("axes") is not None:
         return False

@@ -1,4 +1,4 @@
-"""Order of nodes in a written file. It affects speed: a value computed long before its use leaves the cache."""
+"""The order of nodes in a written file. It affects speed: a value computed long before its use leaves the cache."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEAVES = CLOSED_FORM | {"Var", "Const", "ai.onnx::SparseInitializer"}
 def in_order(outputs: Iterable[Term], position: Mapping[Term, int]) -> list[Term]:
     """Return the nodes below `outputs`, inputs first.
 
-    Nodes with a `position` stand in that order as far as possible, every other node just before its first reader.
+    Nodes with a `position` are in that order as far as possible; every other node is just before its first reader.
     """
     nodes = [term for term in topological(tuple(outputs)) if term.op not in LEAVES and term.op != "Out"]
     graph: nx.DiGraph[Term] = nx.DiGraph()
@@ -31,7 +31,7 @@ def in_order(outputs: Iterable[Term], position: Mapping[Term, int]) -> list[Term
             place[node] = (position[node], 1, index)
         else:
             place[node] = (min((place[user][0] for user in graph.successors(node)), default=last), 0, index)
-    # A heap of our own took half the time (5 ms of 13 for the 710 nodes of Swin-T, whose writing takes 0.8 s in all).
+    # networkx takes 13 ms for the 710 nodes of Swin-T, a hand-written heap 5 ms; writing the file takes 0.8 s.
     return list(nx.lexicographical_topological_sort(graph, key=place.__getitem__))
 
 

@@ -1,4 +1,4 @@
-"""Nodes without a definition here as terms: opaque, carried through unchanged, never rewritten."""
+"""Opaque terms: nodes without a definition here, which are copied to the output and never rewritten."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def opaque_term(
 ) -> Term:
     """Return the opaque term of a node.
 
-    `number` is the node's own number: a node that may have state or draw random numbers (`is_function` if it calls a
-    function of the file) carries it, so that no two such nodes are merged. Tensors that bodies capture, found by
-    `value_of`, are further inputs.
+    `number` is the node's own number. The term of a node that may have state or draw random numbers contains it, so
+    that no two such nodes are merged. `is_function` is True if the node calls a function of the file. Tensors that
+    bodies capture, found by `value_of`, are further inputs.
     """
     attrs: dict[str, Attr] = dict(map(pack, node.attribute))
     inputs, bodies = list(inputs), list(subgraphs(node))
@@ -51,7 +51,7 @@ def opaque_term(
 
 
 def _opaque_name(node: onnx.NodeProto) -> str:
-    """Return the operator type, qualified as domain::type for other domains and for types that terms give a meaning."""
+    """Return the operator type, as domain::type for other domains and for types with a special meaning in terms."""
     if node.domain not in DEFAULT_DOMAINS:
         return f"{node.domain}::{node.op_type}"
     taken = node.op_type in OPERATORS or node.op_type in CLOSED_FORM or node.op_type in ("Var", "Const", "Out")

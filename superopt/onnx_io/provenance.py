@@ -1,4 +1,4 @@
-"""Provenance of terms in a rewritten graph: which operator of the old graph a new term is, on new inputs."""
+"""Provenance of terms in a rewritten graph: a new term may be an operator of the old graph on new inputs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["corresponding_terms"]
 def corresponding_terms(
     before: Iterable[Term], after: Iterable[Term], replaced: Mapping[Term, Term]
 ) -> dict[Term, Term]:
-    """Return the terms that only the new graph has, by the old terms that they correspond to.
+    """Map old terms to the corresponding terms that only the new graph has.
 
-    First all old terms are remade over `replaced`; then both graphs are walked down from their outputs together, as
-    far as operators and attributes agree.
+    First all old terms are remade with `replaced`. Then both graphs are traversed together from their outputs, as far
+    as operators and attributes agree.
     """
     before, after = tuple(before), tuple(after)
     old, new = set(topological(before)), set(topological(after))
@@ -42,7 +42,7 @@ def corresponding_terms(
 
 
 def _remade(roots: tuple[Term, ...], replaced: Mapping[Term, Term]) -> dict[Term, Term]:
-    """Return every term below `roots` (and below the replacements) over the new forms of its inputs."""
+    """Remake every term below `roots`, and below the replacements, over the new forms of its inputs."""
     final: dict[Term, Term] = {}
     stack = list(roots)
     opened: set[Term] = set()
@@ -57,7 +57,7 @@ def _remade(roots: tuple[Term, ...], replaced: Mapping[Term, Term]) -> dict[Term
             final[term] = final[replaced[term]]
         elif missing := [i for i in term.inputs if i is not None and i not in final]:
             stack.extend(missing)
-        else:  # also a term that its own replacement contains: there it is the old operator
+        else:  # a replacement may contain the replaced term itself: there it is the old operator
             inputs = tuple(None if i is None else final[i] for i in term.inputs)
             final[term] = term if inputs == term.inputs else remake(term, inputs)
     return final

@@ -32,7 +32,7 @@ from superopt.properties import changes_shape_only
 
 __all__ = ["FIRST_OPSET", "read_model"]
 
-FIRST_OPSET = 7  # older operators broadcast by attributes; models that are older, or newer than known, stay opaque
+FIRST_OPSET = 7  # older operators broadcast by attributes; models with older, or unknown newer, opsets stay opaque
 
 
 def read_model(
@@ -50,11 +50,11 @@ def read_model(
     `shapes` gives sizes to inputs. The terms keep their symbolic types, so a written model serves every size;
     `Model.sizes` holds the value of each symbol at those shapes. `simplify` replaces a no-op by its input, arithmetic
     of known sizes by its result, and an If with a known condition by its branch. `reserved` are names that new tensors
-    must not have. `stubs` are the terms of weights that are left empty in `source`, with their arrays in `weights`.
-    `label` names a model in memory in error messages.
+    must not have. `stubs` are the terms of weights that are empty in `source`, with their arrays in `weights`. `label`
+    names a model in memory in error messages.
 
-    Initializers that are also inputs are variables with a default value, except before IR version 4: files had to list
-    all weights as inputs then. Raises ModelError.
+    Initializers that are also inputs are variables with a default value, except before IR version 4, where files had to
+    list all weights as inputs. Raises ModelError.
     """
     if isinstance(source, onnx.ModelProto):
         proto = source
@@ -86,7 +86,7 @@ class _Reader:
         self.proven_shapes: dict[str, Sizes] = {}
         self.listed_weights: dict[str, Term] = {}
         self.opset = 0
-        # Functions of the file that take the place of operators.
+        # Functions of the file, which replace operators of the same name.
         self.functions = {(_domain(function), function.name) for function in proto.functions}
 
     def read(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
@@ -123,7 +123,7 @@ class _Reader:
         )
 
     def read_constants(self, graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
-        """Read initializers and Constant nodes: a malformed one is an error before shape inference sees its sizes."""
+        """Read initializers and Constant nodes first, so that malformed ones are errors before shape inference runs."""
         for tensor in graph.initializer:
             stub = self.stubs.get(tensor.name)
             self.constants[tensor.name] = stub or constant(*from_proto(tensor, self.label), self.weights)
@@ -171,7 +171,7 @@ class _Reader:
                 self.static.shapes.setdefault(term, self.proven_shapes[name])
 
     def read_node(self, index: int, node: onnx.NodeProto, serial: int | None = None) -> None:
-        """Read the node at place `index`; `serial` is a number of its own, the index unless it is given."""
+        """Read the node at place `index`. `serial` is a unique number of the node (default: the index)."""
         default = node.domain in DEFAULT_DOMAINS
         outputs = list(node.output)
         while outputs and not outputs[-1]:
@@ -208,7 +208,7 @@ class _Reader:
                     self.define(name, self.as_constant(term.out(k)) if self.simplify else term.out(k))
 
     def as_constant(self, term: Term) -> Term:
-        """Return the constant that `term` is known to be, or `term`. Real numbers are left to the writer to fold."""
+        """Return the constant value of `term` if it is known, else `term`. The writer folds real numbers later."""
         if len(term.types) > 1 and term.op != "Out":
             return term
         value = self.static.infer(term, self.opset)

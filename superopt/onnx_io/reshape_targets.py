@@ -1,7 +1,7 @@
-"""Target shapes with symbolic sizes, written as numbers.
+"""Target shapes with symbolic sizes, expressed as numbers.
 
-Reshape copies a size of its input where the target says 0, and infers the one that is -1; Expand keeps a size where
-the target says 1. So a shape that a model computes from Shape is often the same list of numbers for all sizes.
+For a target size of 0 Reshape copies the input's size, and for -1 it infers the size; for a target size of 1 Expand
+keeps the input's size. So a shape that a model computes by Shape is often the same list of numbers for all sizes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["numeric_target"]
 def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
     """Return the target shape of a Reshape or Expand as numbers, or None.
 
-    None if it is constant already, or if no list of numbers means the same for all sizes.
+    None if it is constant already, or if no list of numbers is equivalent for all sizes.
     """
     if view.node.op_type not in ("Reshape", "Expand") or len(view.inputs) != 2:
         return None
@@ -41,7 +41,7 @@ def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int]
 
 
 def _reshape(shape: Sizes, wanted: Sequence[Size], copies: bool) -> list[int] | None:
-    """Copy sizes that stay in their place; infer one other size, if no size is 0 (ONNX infers none beside a 0)."""
+    """Write 0 for sizes that keep their place, and -1 for one other size unless a size is 0 (ONNX forbids both)."""
     copied = [0 if isinstance(s, Dim) and copies and k < len(shape) and shape[k] == s else s
               for k, s in enumerate(wanted)]  # fmt: skip
     numbers = [size for size in copied if isinstance(size, int)]

@@ -19,7 +19,7 @@ _BIG = 1024  # bytes; smaller tensors stay inside the file, shape inference read
 def save_model(model: onnx.ModelProto, path: str | Path, limit: int = _LIMIT) -> None:
     """Write `model` to `path` atomically; more than `limit` bytes of weights go to `<path>.data` beside it.
 
-    Raises ModelError where the file system refuses; then neither file has changed (the data file is replaced first).
+    Raises ModelError if the file system refuses; then neither file has changed (the data file is replaced first).
     """
     path = Path(path)
     if path.is_dir():

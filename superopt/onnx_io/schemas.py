@@ -50,7 +50,7 @@ def schema_of(op: str, opset: int) -> OpSchema | None:
 
 @cache
 def first_opset(op: str) -> int:
-    """Return the first version of the operator set that has the standard operator `op` in its present sense."""
+    """Return the first version of the operator set that has the standard operator `op` with its present meaning."""
     versions = {s.since_version: s for s in onnx.defs.get_all_schemas_with_history() if s.name == op and not s.domain}
     latest = max(versions)
     deprecated = [version for version, schema in versions.items() if schema.deprecated and version < latest]
@@ -64,7 +64,7 @@ def is_extension(op: str) -> bool:
 
 
 def attribute_kind(schema: OpSchema, name: str) -> int:
-    """Return the kind of an attribute as `AttributeProto.type` has it; UNDEFINED for kinds that terms do not hold."""
+    """Return the kind of an attribute as an `AttributeProto.type`; UNDEFINED for kinds that terms do not hold."""
     return _KINDS.get(schema.attributes[name].type, AttributeProto.UNDEFINED)
 
 
@@ -74,9 +74,9 @@ def formal_input(schema: OpSchema, name: str) -> int | None:
 
 
 def has_operator(op: str, opset: int) -> bool:
-    """Return True if a model of this version of ONNX's operator set can be written with `op`.
+    """Return True if `op` can be written in a model of this version of ONNX's operator set.
 
-    Constants in closed form, and functions of the runtime's own, depend on no version.
+    Closed-form constants, and operators of the runtime's own domain, can be written in every version.
     """
     if op not in OPERATORS or OPERATORS[op].domain or is_extension(op):
         return True

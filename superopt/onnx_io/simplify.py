@@ -1,7 +1,7 @@
 """Simplification while reading: no-ops removed, known arithmetic folded, known branches inlined.
 
-A folded shape gives sizes, and an inlined branch gives types, that ONNX's shape inference finds only in a file. So the
-model is written and read again until its number of nodes no longer falls.
+A folded shape or an inlined branch lets ONNX's shape inference find more sizes and types, but it runs on files only. So
+the model is written and read again until its number of nodes no longer falls.
 """
 
 from __future__ import annotations

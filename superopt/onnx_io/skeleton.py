@@ -1,4 +1,4 @@
-"""Parts of a file that have no say in what it computes, kept to be written again."""
+"""Parts of a file that do not affect its results, kept to be written again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def node_notes(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def _copy_fields(source: Message, target: Message, left_out: Set[str]) -> None:
-    """Copy the fields that are set: numbers, text, and lists (these messages have no other)."""
+    """Copy the fields that are set. These messages have only numbers, text and lists."""
     for field, value in source.ListFields():
         if field.name not in left_out:
             if isinstance(value, (str, bytes, int, float)):

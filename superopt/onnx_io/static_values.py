@@ -1,9 +1,9 @@
-"""Values of small tensors that are known while a file is read: numbers, or polynomials of symbolic sizes.
+"""Static values of small tensors: numbers, or polynomials of symbolic sizes, known while a file is read.
 
-A shape that a model computes (Shape, Gather, Concat, arithmetic, Reshape) is known as far as the sizes are: each
-element is a number or a polynomial of symbolic sizes. Only results on which all runtimes agree are computed: integers,
-truth values, and real operations that IEEE 754 rounds correctly (in float64 and rounded once more, which gives the same
-float32 for these: Figueroa, "When is double rounding innocuous?", 1995).
+A model may compute a shape by Shape, Gather, Concat, arithmetic and Reshape. Each element of such a shape is a number
+or a polynomial of symbolic sizes. Only results on which all runtimes agree are computed: integers, truth values, and
+real operations that IEEE 754 rounds correctly. Those are computed in float64 and rounded once more, which gives the
+same float32 (Figueroa, "When is double rounding innocuous?", 1995).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _INFERRED = _BY_REFERENCE | {"Out", "Shape", "Size"}
 
 
 class StaticValues:
-    """Numbers and sizes by term. Known are constants, and what `infer` has found."""
+    """Static values by term: those of constants, and those that `infer` has found."""
 
     def __init__(self, weights: dict[str, Array]) -> None:
         self._weights = weights
@@ -42,7 +42,7 @@ class StaticValues:
         self.shapes: dict[Term, Sizes] = {}  # shapes that follow from those of the inputs
 
     def shape(self, term: Term | None) -> Sizes | None:
-        """Return the shape of `term` if it is certain, or None; what only the file claims is not certain."""
+        """Return the shape of `term` if it is certain, or None; a shape that only the file states is not certain."""
         if term is not None and (term.op == "Const" or term.op in CLOSED_FORM) and term.type is not None:
             return term.type.shape
         return None if term is None else self.shapes.get(term)
@@ -70,7 +70,7 @@ class StaticValues:
     def infer(self, term: Term, opset: int) -> Array | None:
         """Infer the value of `term` from those of its inputs.
 
-        Return it in its element type, or None if it is unknown or known in part only.
+        Return the value in its element type, or None if it is unknown or only partly known.
         """
         type = term.type
         if type is None or term in self._known or (term.op not in OPERATORS and term.op not in _INFERRED):
@@ -180,14 +180,14 @@ def _polynomials(term: Term, node: Term, inputs: list[Array]) -> Array | None:
         return np.where(*inputs) if inputs[0].dtype == bool else None
     if not is_polynomial(node.op) or not can_evaluate(node):
         return None
-    # NumPy gives one element of an array of objects as the object.
+    # NumPy returns a single element of an array of objects as the object itself.
     return np.asarray(
         evaluate([term], dict(zip((i for i in node.inputs if i is not None), inputs, strict=True)), {})[0]
     )
 
 
 def _quotient(a: Size, b: Size) -> Size:
-    """Return a / b rounded towards zero, which is rounding down: a must not be negative, whatever the sizes are."""
+    """Return a / b rounded towards zero, which is floor for a >= 0. Raises ArithmeticError if a may be negative."""
     if (
         not isinstance(b, int)
         or b < 1
@@ -199,9 +199,9 @@ def _quotient(a: Size, b: Size) -> Size:
 
 
 def _equal(a: Size, b: Size) -> bool:
-    """Return True or False if a == b is the same for all sizes. Raises ArithmeticError if it depends on them.
+    """Return the truth value of a == b if it is the same for all sizes. Raises ArithmeticError if it depends on them.
 
-    Sizes are not negative, so no sum of products of them is equal to a negative number.
+    Sizes are not negative, so a sum of products of sizes is never equal to a negative number.
     """
     if a == b:
         return True

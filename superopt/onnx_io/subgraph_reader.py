@@ -1,9 +1,9 @@
-"""Bodies of If, Loop and Scan, read as models of their own.
+"""Reading of the bodies of If, Loop and Scan as separate models.
 
 The inputs of such a model are the body's inputs and the outer tensors that it captures. An outer constant is a constant
-of the model as well; the written body captures it again. The types of a body's inputs come from its node, since
-exporters leave out declarations in bodies or get them wrong: the first iteration has the types of the node's inputs,
-and every iteration has those that one iteration preserves.
+of the model as well; the written body captures it again. The types of a body's inputs come from its node, because
+exporters leave out declarations in bodies or get them wrong. The first iteration has the types of the node's inputs.
+All iterations share the types that one iteration preserves.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ def _slice_type(type: TensorType | None, axis: Attr) -> TensorType | None:
 
 
 def _counter_type(value: onnx.ValueInfoProto, dtype: str) -> TensorType | None:
-    """Return the type of a scalar, or of a list of one: ONNX Runtime passes that if the body declares it."""
+    """Return the type of a scalar, or of a one-element list if the body declares one (ONNX Runtime passes that)."""
     known = tensor_type(value.type)
     if known is not None and known.shape is not None:
         return TensorType(dtype, (1,)) if len(known.shape) == 1 else TensorType(dtype, ()) if not known.shape else None

@@ -67,7 +67,7 @@ def replace_bodies(model: Model, written: Mapping[BodyKey, onnx.GraphProto]) -> 
 
 
 def _replaced(model: Model, changes: Mapping[Term, Term]) -> tuple[Term, ...]:
-    """Return the outputs with one node replaced after the other, as one may read from another."""
+    """Replace the nodes one after the other, because one may read from another."""
     outputs, left = model.outputs, dict(changes)
     while left:
         old = next(iter(left))  # inputs come before users

@@ -1,4 +1,4 @@
-"""Graphs inside nodes (the bodies of If, Loop and Scan): finding them, and the outer tensors that they read."""
+"""Graphs inside nodes (the bodies of If, Loop and Scan), and the outer tensors that they read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tensor protobufs to arrays and back."""
+"""Conversion between tensor protobufs and arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["constant_value", "from_proto", "to_proto"]
 
 
 def from_proto(tensor: TensorProto, label: str) -> tuple[Array, str]:
-    """Return an array (of bytes objects for text) and its element type. Raises ModelError for a malformed tensor."""
+    """Return the array (of bytes objects for text) and the element type. Raises ModelError for a malformed tensor."""
     try:
         dtype = dtype_name(tensor.data_type)
         if tensor.data_type == TensorProto.STRING:

@@ -37,9 +37,9 @@ def write_model(
     """Return the model as a protobuf at its original opset, checked by onnx.checker.
 
     `origin` names the rule that made a term; the name of the term's node contains it. `fold` replaces terms over
-    weights by their values; `exact` does so only if that changes no bit of a result. With `stubs`, big weights are left
-    empty and their terms put into it by name, for `read_model`. Raises ModelError if the opset cannot express a term,
-    or if a size in it is not a number.
+    weights by their values; with `exact`, only if that changes no bit of a result. If `stubs` is given, big weights are
+    left empty and their terms are added to `stubs` by name, for `read_model`. Raises ModelError if the opset cannot
+    express a term, or if a size in it is not a number.
     """
     weights = dict(model.weights)
     nodes = dict(model.nodes)
@@ -59,8 +59,10 @@ def write_model(
 
 
 def _to_be_checked(written: onnx.ModelProto) -> onnx.ModelProto:
-    """Return a light copy in which operators that a runtime adds to the standard domain are in a domain of their own,
-    as the checker knows none of them."""
+    """Return a light copy for the checker.
+
+    Operators that a runtime adds to the standard domain are moved to another domain, because the checker rejects them.
+    """
     light = light_copy(written, written.graph.node)
     for node in all_nodes(light.graph):
         if not node.domain and node.op_type in OPERATORS and is_extension(node.op_type):
@@ -70,7 +72,7 @@ def _to_be_checked(written: onnx.ModelProto) -> onnx.ModelProto:
 
 
 def _missing_imports(model: onnx.ModelProto) -> list[onnx.OperatorSetIdProto]:
-    """Return imports, in version 1, of the registry's domains that are used and not imported."""
+    """Return imports, at version 1, of the registry's domains that are used but not imported."""
     imported, used = {opset.domain for opset in model.opset_import}, {node.domain for node in all_nodes(model.graph)}
     known = dict.fromkeys(operator.domain for operator in OPERATORS.values() if operator.domain)
     return [helper.make_opsetid(domain, 1) for domain in known if domain in used - imported]
@@ -137,7 +139,7 @@ class _Writer:
         return _distinct(wanted, self.node_names, self.node_counts)
 
     def name(self, term: Term | None) -> str:
-        """Return the tensor's name; a leaf is written when it is first named."""
+        """Return the tensor's name. A leaf is written when it is named for the first time."""
         if term is None:
             return ""
         slot = _slot(term)
@@ -218,7 +220,7 @@ class _Writer:
         self.nodes.extend(made)
 
     def rename_captures(self, term: Term, node: onnx.NodeProto, declared: int) -> None:
-        """Rename the outer tensors that the bodies of `node` read to their present names."""
+        """Rename the outer tensors that the bodies of `node` read, to the names that they have now."""
         names = _attr(term, "captures", ())
         if not names:
             return
@@ -261,7 +263,7 @@ class _Writer:
         return model
 
     def relist(self, graph: onnx.GraphProto) -> None:
-        """List used weights as inputs, too, under all of their names, as files before IR version 4 must."""
+        """List used weights as inputs as well, under all of their names, as IR versions before 4 require."""
         there = {tensor.name for tensor in self.weights}
         for name, term in self.model.listed_weights.items():
             if name not in there and (term, 0) in self.named:

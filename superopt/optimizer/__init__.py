@@ -10,8 +10,8 @@ The phases of `optimize` (`run.py`), in order:
     measure    latency against the original's, interleaved                  validator.py, timing_cache.py
     write      the candidate that passed, else the original, atomically     files.py
 
-`candidates.py` lists the candidates (the whole result of a search, then parts of it), `selection.py` selects the one to
-write. A candidate that fails a check is never written.
+`candidates.py` lists the candidates (the whole result of a search, then parts of it), and `selection.py` selects
+the one to write. A candidate that fails a check is never written.
 """
 
 from superopt.optimizer.options import COST_SOURCES, Options

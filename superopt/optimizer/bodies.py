@@ -1,4 +1,4 @@
-"""Bodies of If, Loop and Scan, searched as graphs of their own, the innermost first."""
+"""Search of the bodies of If, Loop and Scan as separate graphs, the innermost first."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["RewrittenBodies", "search_bodies"]
 class RewrittenBodies:
     """Bodies that became smaller.
 
-    `written` are the rewritten bodies by place, `folded` the bodies as reading alone simplifies them. `traces` are the
-    passes that led to `written`, and `graphs` the graph that each of them began with. `problems` has one line for each
-    body that stays as it is because something failed.
+    `written` are the rewritten bodies by key, `folded` the bodies that were only simplified while reading. `traces` are
+    the passes that led to `written`, and `graphs` the graph before each pass. `problems` has one line for each body
+    that is unchanged because of an error.
     """
 
     written: dict[BodyKey, onnx.GraphProto] = field(default_factory=dict)
@@ -36,8 +36,8 @@ class RewrittenBodies:
 def search_bodies(request: SearchRequest, finder: Finder, book: ProofBook) -> RewrittenBodies:
     """Search all bodies in `request.model`, also nested ones, within the request's budget.
 
-    The budget is shared in proportion to the number of nodes. Every step is replayed with `book`. A body for which
-    anything fails stays as it is.
+    The budget is shared in proportion to the number of nodes. Every step is replayed with `book`. After an
+    error a body stays unchanged.
     """
     result = RewrittenBodies()
     found = list(read_bodies(request.model))
@@ -53,7 +53,7 @@ def search_bodies(request: SearchRequest, finder: Finder, book: ProofBook) -> Re
 
 
 def _search_body(body: Body, request: SearchRequest, finder: Finder, book: ProofBook, result: RewrittenBodies) -> None:
-    """Search one body and the bodies inside it, and add what came of it to `result`."""
+    """Search one body and the bodies inside it, and add the findings to `result`."""
     exact, nested = request.options.numerics == "exact", RewrittenBodies()
     if next(read_bodies(body.model), None) is not None:
         request = replace(request, budget_s=request.budget_s / 2)

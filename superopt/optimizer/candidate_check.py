@@ -1,4 +1,4 @@
-"""Checks of one candidate: replayed in the kernel, written to memory, compared with the original, and measured."""
+"""Checks of one candidate: replay in the kernel, writing to memory, comparison with the original, measurement."""
 
 from __future__ import annotations
 
@@ -20,17 +20,20 @@ from verify.replay import ReplayError, replay
 
 __all__ = ["CandidateCheck", "CheckResult"]
 
-# A candidate is refused where the 95% interval of its speed-up reaches below this, even if the speed-up itself is not
-# below 1.
+# A candidate is refused if the 95% interval of its speed-up reaches below this bound, even if the speed-up itself is at
+# least 1.
 _MIN_INTERVAL_LOW = 0.98
-# A measurement whose interval contains 1 is made again, this many times as long.
+# A measurement whose interval contains 1 is repeated, this many times as long.
 _CLOSE_CALL_FACTOR = 2
 
 
 @dataclass
 class CheckResult:
-    """Findings about a candidate. `problem` is None where it passed; the other fields hold what was found until then.
-    `graphs` are the graphs that each of its passes began with."""
+    """Findings about a candidate.
+
+    `problem` is None if the candidate passed, else its first problem; the other fields hold the findings before it.
+    `graphs` has the graph before each pass.
+    """
 
     problem: str | None = None
     proto: onnx.ModelProto | None = None
@@ -40,7 +43,7 @@ class CheckResult:
 
     @property
     def speedup(self) -> float:
-        """Measured latency of the original divided by the candidate's; 1 where nothing was measured."""
+        """The original's measured latency divided by the candidate's; 1 if nothing was measured."""
         return self.latency.ratio if self.latency is not None else 1.0
 
 
@@ -53,7 +56,7 @@ class CandidateCheck:
 
     `model` is the original as terms, and `validator` holds the original's outputs and times candidates against it.
     `measurements` counts the measurements made, in units of `options.measure_s`; `measured_s` is the time they took in
-    seconds (for a remembered measurement, the time that it took in the earlier run).
+    seconds (for a remembered measurement, the time it took in the earlier run).
     """
 
     def __init__(self, context: RunContext, validator: Validator, model: Model) -> None:
@@ -79,11 +82,11 @@ class CandidateCheck:
         return result
 
     def make(self, candidate: ModelCandidate) -> onnx.ModelProto:
-        """Return the model of a candidate that has passed, made again."""
+        """Make the model of a candidate that has passed once more."""
         return self._written(self._replayed(candidate, []), candidate)
 
     def _replayed(self, candidate: ModelCandidate, graphs: list[Model]) -> Model:
-        """The rewritten graph; the graph that each pass began with is added to `graphs`."""
+        """Return the rewritten graph, and append the graph before each pass to `graphs`."""
         model, proofs = self.model, self.context.proofs
         try:
             with self.context.phases("replay", f"replaying {candidate.name} in the kernel"):
@@ -107,7 +110,7 @@ class CandidateCheck:
         return proto
 
     def _run(self, proto: onnx.ModelProto, result: CheckResult) -> None:
-        """Compare outputs and, unless the target is absent, measure. Raises CannotRun."""
+        """Compare outputs, and measure unless the target is absent. Raises CannotRun."""
         with loadable(proto) as runnable:
             with self.context.phases("compare", "comparing outputs"):
                 comparison = self.validator.compare(open_session(runnable, self.context.target))
@@ -169,5 +172,5 @@ def _latency(timing: Timing) -> Latency:
 
 
 def _node_count(model: onnx.ModelProto) -> int:
-    """Number of operators, those in bodies included."""
+    """Return the number of operators, those in bodies included."""
     return sum(not is_constant_node(node) for node in all_nodes(model.graph))

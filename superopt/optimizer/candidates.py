@@ -1,7 +1,7 @@
-"""Candidates to check, in order: everything that was found, then smaller parts of it, the largest gains kept longest.
+"""Candidates to check, in order: all rewrites that were found, then smaller and smaller parts with the largest gains.
 
-A search works in passes, each on the graph that the pass before left. The regions of one pass do not overlap, so any
-part of a pass can be replayed in the kernel as the whole pass can.
+A search works in passes, each on the result of the pass before. The regions of one pass do not overlap, so the kernel
+can replay any part of a pass.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ __all__ = ["ModelCandidate", "candidates"]
 
 @dataclass(frozen=True)
 class ModelCandidate:
-    """A rewritten model before it is made: the passes to apply to the original, and the bodies to put in place of its
-    bodies. `origin` names the rule that made a term."""
+    """A plan for a rewritten model: the passes to apply to the original, and its new bodies.
+
+    `origin` names the rule that made a term.
+    """
 
     name: str
     traces: tuple[Trace, ...]
@@ -29,16 +31,16 @@ class ModelCandidate:
 
     @property
     def only_folded(self) -> bool:
-        """True if no rule was used. ONNX Runtime folds constants as well."""
+        """True if no rule was used, only folding (which ONNX Runtime does as well)."""
         return not (self.traces or self.bodies.traces)
 
 
 def candidates(found: FoundRewrites, bodies: RewrittenBodies, label: str, simplified: bool) -> Iterator[ModelCandidate]:
-    """Candidates of one search, the most promising first.
+    """Yield the candidates of one search, the most promising first.
 
-    Rewritten bodies come with all other rewrites and alone; then every part of the rewrites comes with bodies that are
-    only folded; at last the graph around the bodies alone. `label` is appended to each name; `simplified` tells that
-    reading the model has already simplified it.
+    First the rewritten bodies, with all other rewrites and alone; then every part of the rewrites, with bodies that are
+    only folded; last the graph around the bodies alone. `label` is appended to each name. `simplified` is True if
+    reading has already simplified the model.
     """
     parts, folded = list(_parts(found)), RewrittenBodies(written=bodies.folded)
 
@@ -59,8 +61,11 @@ def candidates(found: FoundRewrites, bodies: RewrittenBodies, label: str, simpli
 
 
 def _parts(found: FoundRewrites) -> Iterator[tuple[str, tuple[Trace, ...]]]:
-    """Parts of a search's result, each with a name: all passes, all but the last, and so on down to the first; then the
-    better half of the first pass's rewrites, a quarter, and so on down to the best rewrite."""
+    """Yield the parts of a search's result, each with a name.
+
+    First all passes, all but the last, and so on down to the first; then the better half of the first pass's rewrites,
+    the best quarter, and so on down to the best rewrite.
+    """
     traces = tuple(trace for trace in found.traces if trace.applications)
     for count in range(len(traces), 0, -1):
         yield "all rewrites" if count == len(traces) else f"the first {count} of {len(traces)} passes", traces[:count]

@@ -1,4 +1,4 @@
-"""Everything that the phases of one run share."""
+"""The data that all phases of one run share."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ __all__ = ["RunContext"]
 class RunContext:
     """One run: its options, the original, the target and the rules.
 
-    `device` is the device of the analytic cost model (None: a usual one of the provider). The search relies on
-    `proofs`: certificates and verdicts of earlier runs. The result rests on `proofs.own`, the proofs made in this run.
+    `device` is the device of the analytic cost model (None: the provider's default device). The search relies
+    on `proofs`: certificates and verdicts of earlier runs. The result relies only on `proofs.own`, the proofs of this
+    run.
     `store` holds the measurements of earlier runs.
     """
 

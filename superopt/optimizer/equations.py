@@ -1,4 +1,4 @@
-"""Rules on one line, even where they have very many operators."""
+"""Printing of rules on one line, even if they have very many operators."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _MAX_TREE_OPERATORS = 1000  # of both sides, written out as trees
 
 
 def show_equation(rule: Rule) -> str:
-    """The equation of `rule` on one line.
+    """Return the equation of `rule` on one line.
 
-    Where its sides, written as trees, have too many operators, each side is a list of assignments, so that shared terms
+    If its sides, written as trees, have too many operators, each side is a list of assignments, in which shared terms
     are written once.
     """
     size: dict[Term, int] = {}

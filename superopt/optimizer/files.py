@@ -18,7 +18,7 @@ __all__ = ["check_writable", "copy_original", "count_operators", "write_text"]
 
 
 def count_operators(model: onnx.ModelProto) -> dict[str, int]:
-    """Number of nodes of each type, the most frequent first. Constants are data and do not count."""
+    """Return the number of nodes of each type, the most frequent first. Constants are data and do not count."""
     counts = Counter(
         f"{n.domain}::{n.op_type}" if n.domain not in ("", "ai.onnx") else n.op_type
         for n in model.graph.node
@@ -28,7 +28,7 @@ def count_operators(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def check_writable(path: Path) -> None:
-    """Raise IsADirectoryError or NotADirectoryError where `path` cannot be a file."""
+    """Raise IsADirectoryError or NotADirectoryError if `path` cannot be a file."""
     if path.is_dir():
         raise IsADirectoryError(f"{path}: is a directory, not a file to write to")
     if not path.absolute().parent.is_dir():
@@ -36,7 +36,7 @@ def check_writable(path: Path) -> None:
 
 
 def copy_original(source: Source, out: Path) -> None:
-    """Write the original to `out`, byte for byte unless it is in memory or its external data lies elsewhere."""
+    """Write the original to `out`, byte for byte unless it is in memory or has external data elsewhere."""
     if source.path is None:
         save_model(source.proto, out)
     elif out.exists() and out.samefile(source.path):
@@ -63,8 +63,10 @@ def write_text(path: Path, text: str) -> None:
 
 
 def _beside(path: Path) -> Path:
-    """A temporary file in the folder of `path`, so that renaming it to `path` is atomic; it has the permissions of a
-    new file."""
+    """Create a temporary file in the folder of `path`, so that renaming it to `path` is atomic.
+
+    It has the permissions of a new file.
+    """
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     os.close(handle)
     mask = os.umask(0)

@@ -20,11 +20,11 @@ from verify.proof_book import Book
 
 __all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model"]
 
-# Share of the budget that may go into measuring operators (those measured before are in the cache).
+# Share of the budget for measuring operators (earlier measurements are in the cache).
 _OPERATOR_MEASURING_SHARE = 0.5
 # (seconds for one region, multiple of the budget for all regions)
 _REGION_TIMING = (0.8, 1.75)
-# The same for rules whose gain depends on the values in a tensor (denormal numbers): a short timing shows such a gain.
+# As _REGION_TIMING, for rules whose gain depends on the values in a tensor (denormal numbers): a short timing suffices.
 _VALUE_TIMING = (0.25, 0.25)
 
 
@@ -33,7 +33,7 @@ class SearchRequest:
     """One search, guided by the costs of `strategy` at `model.sizes`.
 
     `budget_s` is its share of `options.budget`, in seconds. `proofs` decides where a rule may be applied. `device` is
-    the device of the analytic model (None: a usual one of the provider). `store` holds measurements of earlier runs.
+    the device of the analytic model (None: the provider's default device). `store` holds measurements of earlier runs.
     `progress` receives one line now and then.
     """
 
@@ -50,7 +50,7 @@ class SearchRequest:
 
     @property
     def name(self) -> str:
-        """Hash of everything that the search depends on except its strategy: equal for a repeated request only."""
+        """Hash of everything that the search depends on, except its strategy. Only a repeated request has the same."""
         options = self.options
         parts = [*(output.digest for output in self.model.outputs), *(rule.id for rule in self.rules)]
         parts += [f"{name}={size}" for name, size in sorted(self.model.sizes.items())]
@@ -62,7 +62,7 @@ class SearchRequest:
 class FoundRewrites:
     """Result of one search.
 
-    `traces` are its passes, each on the graph that the pass before left. Costs are in seconds; `gains` are the seconds
+    `traces` are its passes, each on the result of the pass before. Costs are in seconds; `gains` are the seconds
     that one use of a rewrite saves. `origin` names the rule that made a term. `attempts` counts, for each rule by id,
     matches, trials and uses.
     """
@@ -140,9 +140,9 @@ def search_model(request: SearchRequest) -> FoundRewrites:
 
 
 def _without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
-    """Drop rules that are algorithms for an operator, such as minimal filtering: they have constants of their own.
+    """Drop rules that are algorithms for an operator, such as minimal filtering. They introduce constants.
 
-    The analytic model counts multiplications and knows nothing of the runtime's kernels, so it cannot tell whether
-    fewer multiplications are faster.
+    The analytic model counts multiplications but does not model the runtime's kernels, so it cannot tell if fewer
+    multiplications are faster.
     """
     return (rule for rule in rules if not any(lists_numbers(term.op) for term in topological((*rule.lhs, *rule.rhs))))

@@ -14,13 +14,13 @@ __all__ = ["Timer", "interleaved_timer"]
 # (original, candidate, inputs, seconds to measure) -> timing
 Timer: TypeAlias = Callable[[bytes | Path, bytes | Path, Feeds, float], Timing]
 
-# Where the weights of both models do not fit into the caches together, the first runs after a change of models fetch
-# them from memory. A deployed model does not alternate with another one, so samples are long enough to hide that.
+# If the weights of both models do not fit into the caches together, the first runs after a switch of models read them
+# from memory. A deployed model does not alternate with another one, so samples are long enough to hide this effect.
 _SAMPLE_SECONDS = 0.05
 
 
 def interleaved_timer(target: Target) -> Timer:
-    """A timer that opens fresh sessions of both models on `target` and runs them in turns. It raises CannotRun."""
+    """Return a timer that runs fresh sessions of both models on `target` in turns. It raises CannotRun."""
     return partial(_time_interleaved, target)
 
 

@@ -20,14 +20,14 @@ class Options:
     """Options of `superopt.optimize`. Raises ValueError, with one line, for a value that cannot be used."""
 
     ep: str = "auto"
-    """Execution provider to optimize for: "cpu", "cuda", or "auto", which is CUDA where it works and else the CPU."""
+    """Execution provider to optimize for: "cpu", "cuda", or "auto": CUDA if it works, else the CPU."""
 
     threads: int = 1
     """Threads of ONNX Runtime while measuring; 0 is ONNX Runtime's own choice."""
 
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     """Shapes of dynamic inputs, by name, at which the model is measured. A size that is not given is 1, or 32 or 224
-    where the model does not run at 1. The result stays dynamic."""
+    if the model does not run at 1. The result stays dynamic."""
 
     rules: str | Path | None = None
     """File or folder of certified rules; None: the shipped rules."""
@@ -40,23 +40,23 @@ class Options:
     """Seed of the search and of the random inputs."""
 
     budget: float = 60.0
-    """Seconds for the search. Measurements that no earlier run has made come on top, at most about 2.5 times as
-    many seconds."""
+    """Seconds for the search. New measurements, which no earlier run has made, take additional time: at most about 2.5
+    times as many seconds."""
 
     alpha: float = 2.0
-    """The search passes through graphs that cost up to `alpha` times the best one found; at least 1."""
+    """The search may visit graphs that cost up to `alpha` times the best one found; at least 1."""
 
     effort: int = 1
     """Thoroughness in looking for gains behind more expensive graphs, 1 to `superopt.search.EFFORTS`; each step takes
     several times as long."""
 
     cost: str = "measured"
-    """Source of the costs that guide the search: "measured" (operators and regions are timed on the target, and a
-    search on analytic costs is made as well) or "analytic" (a model of `device`)."""
+    """Source of the costs that guide the search: "measured" (operators and regions are timed on the target; one more
+    search uses analytic costs) or "analytic" (a model of `device`)."""
 
     device: Device | str | Path | None = None
-    """Device of the analytic cost model: a description, its TOML file, or the name of a shipped one; None: a usual
-    device of the provider."""
+    """Device of the analytic cost model: a description, its TOML file, or the name of a shipped one; None: the
+    provider's default device."""
 
     target_absent: bool = False
     """True if `device` is not this machine: outputs are compared here, nothing is timed, and `Result.notices` says
@@ -69,8 +69,8 @@ class Options:
     """Number of random inputs on which outputs are compared; at least 1."""
 
     remeasure: bool = False
-    """True to ignore what earlier runs have timed, and to make every search again. Otherwise a repeated run takes the
-    timings and the search strategy of the first, and so has the same result."""
+    """True to ignore the timings of earlier runs and repeat every search. Otherwise a repeated run uses the timings and
+    the search strategy of the first run, and so has the same result."""
 
     explain: bool = False
     """True to fill `Result.attempts`: where each rule matched, how often it was tried, and what it saved."""
@@ -96,7 +96,7 @@ class Options:
             raise ValueError("target_absent needs analytic costs (cost='analytic') and a device")
 
     def load_device(self) -> Device | None:
-        """Return the device of the analytic cost model, read from its file where only that is given.
+        """Return the device of the analytic cost model, read from its file if necessary.
 
         Raises DeviceError, OSError.
         """

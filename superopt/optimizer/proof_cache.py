@@ -1,4 +1,4 @@
-"""Verdicts for the search alone: from certificates and earlier runs. What is written rests on proofs of this run."""
+"""Verdicts for the search, from certificates and earlier runs. A written result relies only on proofs of this run."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ __all__ = ["ProofCache"]
 
 
 class ProofCache(Book):
-    """The book that the search asks. It keeps the prover's verdicts in `store`.
+    """The book of proofs for the search. It keeps the prover's verdicts in `store`.
 
-    Only verdicts of this very kernel count. The proofs of this run are in `own`, a book without certificates and
-    without verdicts of earlier runs: the replay asks that one.
+    Only verdicts by the same kernel are used. `own` has the proofs of this run; that book uses no certificates and no
+    verdicts of earlier runs, and the replay uses only that book.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class ProofCache(Book):
         super().__init__(numerics)
         self._certified = CertifiedBook(certificates or {}, numerics, find_counterexample)
         self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
-        self._keys: dict[tuple[Rule, Signature], VerdictKey] = {}  # of verdicts that an earlier run has found
+        self._keys: dict[tuple[Rule, Signature], VerdictKey] = {}  # keys of verdicts by earlier runs
         self._store = store
 
     @property
@@ -41,7 +41,7 @@ class ProofCache(Book):
         return self._certified.own
 
     def verdict(self, rule: Rule, signature: Signature) -> Verdict:
-        """Return the verdict at `signature`, as it was found by this run or an earlier one."""
+        """Return the verdict at `signature` by this run or an earlier one."""
         at = (rule, signature)
         if at not in self._verdicts:
             found: Verdict | None = self._certified.certified(rule, signature)
@@ -50,7 +50,7 @@ class ProofCache(Book):
         return self._verdicts[at]
 
     def correct(self) -> None:
-        """Forget the proofs of earlier runs that this one could not repeat.
+        """Delete stored proofs that this run could not repeat.
 
         Z3 may find a proof in one process and give up in another.
         """
@@ -65,7 +65,7 @@ class ProofCache(Book):
         return verdict
 
     def _remembered(self, at: tuple[Rule, Signature]) -> Verdict | None:
-        """The verdict of an earlier run."""
+        """Return the verdict of an earlier run, or None."""
         key = _key(*at)
         row = self._store.verdicts.get(key)
         if row is None:
@@ -85,6 +85,6 @@ class ProofCache(Book):
 
 
 def _key(rule: Rule, signature: Signature) -> VerdictKey:
-    """Both sides of the rule by their 128-bit digests."""
+    """Return the key of a verdict: both sides of the rule, by their 128-bit digests, and the signature."""
     equation = " = ".join(" ".join(term.digest for term in side) for side in (rule.lhs, rule.rhs))
     return VerdictKey(rule_kernel_hash(rule), equation, show_signature(signature))

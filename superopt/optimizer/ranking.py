@@ -23,7 +23,7 @@ __all__ = ["RuleRank", "Ranking", "TraceError", "rank"]
 
 
 class TraceError(ValueError):
-    """A file was not written by `optimize --trace`; the message is one line that names it."""
+    """A file is not a trace of `optimize --trace`; the message is one line that names the file."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,8 @@ def rank(
     Raises ModelError, TraceError, OSError.
     """
     rules = list(dict.fromkeys(rules))
-    origin: dict[str, str] = {}  # id of a rule as applied, which steps carry -> id as listed
-    listed: dict[Rule, Rule] = {}  # a rule as applied -> that direction of the rule, operands as listed
+    origin: dict[str, str] = {}  # id of a rule as applied (in steps) -> id of the listed rule
+    listed: dict[Rule, Rule] = {}  # a rule as applied -> the listed rule in the same direction
     for rule, directed, variant in _variants(rules):
         origin.setdefault(variant.id, rule.id)
         listed.setdefault(variant, directed)
@@ -104,7 +104,7 @@ def rank(
 
 
 def _variants(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Rule, Rule]]:
-    """Each rule in each direction with its operands in each order: every form that a search may apply."""
+    """Yield every form of each rule that a search may apply: both directions, and all orders of operands."""
     for rule in rules:
         for directed in (rule, rule.reversed()):
             for variant in operand_orders(directed):
@@ -112,12 +112,14 @@ def _variants(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Rule, Rule]]:
 
 
 def _check(book: Book, listed: Mapping[Rule, Rule], prove: bool) -> Check:
-    """A check that asks `book` about a rule as it is listed, since that form has the certificate; the order of operands
-    does not change what a rule says. Without `prove`, only the rule's own signatures are tried.
+    """Return a check that asks `book` about the listed form of a rule, because only that form has a certificate.
+
+    The order of commutative operands does not change the equation. Without `prove`, only the rule's own signatures are
+    tried.
     """
 
     def check(rule: Rule, bindings: Bindings) -> Signature | None:
-        directed = listed.get(rule, rule)  # a rule of more operands than are listed has no certificate
+        directed = listed.get(rule, rule)  # a rule with more operands than listed has no certificate
         if prove:
             return book.check(directed, bindings)
         return next((at for at in directed.signatures if book.allows(directed, at, bindings)), None)

@@ -24,8 +24,10 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True)
 class RuleUse:
-    """Uses of one rule: its equation in the notation, the number of times it was applied, and the names of the model's
-    nodes where it was. A use on terms that another rule made counts at the nodes where that rule was applied."""
+    """Uses of one rule: its equation, the number of applications, and the names of the model's nodes where it applied.
+
+    An application to terms that another rule made counts at the nodes where that rule was applied.
+    """
 
     id: str
     rule: str
@@ -54,9 +56,9 @@ class RuleAttempts:
 class Latency:
     """Measured latency of one run of the original and of the result, interleaved, in milliseconds.
 
-    `ratio` is before / after: above 1 the result is faster; `low` to `high` is its 95% confidence interval. They and
-    `before_ms`, `after_ms` are by `clock`: "cpu" is the CPU time of the process (at one thread), "wall" is wall time,
-    which is always given as well. `remembered`: measured by an earlier run of the same two models.
+    `ratio` is before / after: above 1 the result is faster; `low` to `high` is its 95% confidence interval. These
+    numbers, `before_ms` and `after_ms` are by `clock`: "cpu" is the CPU time of the process (at one thread), "wall" is
+    wall time, which is always given as well. `remembered`: measured by an earlier run of the same two models.
     """
 
     before_ms: float
@@ -75,7 +77,7 @@ class Latency:
 class Difference:
     """Largest difference of any output on `inputs` random inputs.
 
-    `absolute`; `relative` to the output's largest magnitude, and the `tolerance` for that; `own_spread` is the relative
+    `relative` is relative to the output's largest magnitude, and `tolerance` is its bound. `own_spread` is the relative
     difference of the original from itself between ONNX Runtime's optimization levels.
     """
 
@@ -88,7 +90,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class ReplaySummary:
-    """Counts of what the kernel checked.
+    """Counts of the kernel's checks.
 
     `rules` and `signatures`: distinct ones proven. `steps`: steps replayed, counted once for a region that occurs
     several times. `places`: occurrences of all regions.
@@ -112,7 +114,7 @@ class Refusal:
 class Result:
     """Result of one run of `optimize`.
 
-    `changed` is False where the original was kept. `reason` says why, or names the candidate that was taken. `numerics`
+    `changed` is False if the original was kept. `reason` says why, or names the candidate that was taken. `numerics`
     is the loosest class of rules that was allowed. `seconds` is the wall time of each phase. `proto` is the resulting
     model in memory; it is not part of the JSON.
     """
@@ -143,7 +145,7 @@ class Result:
     proto: onnx.ModelProto | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> str:
-        """The result as one JSON object; a number that is not finite is null."""
+        """Return the result as one JSON object; a number that is not finite is null."""
         fields = asdict(replace(self, proto=None))
         del fields["proto"]
         return json.dumps(_finite(fields), indent=2, allow_nan=False)

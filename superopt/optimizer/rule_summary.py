@@ -19,8 +19,10 @@ __all__ = ["replay_summary", "rule_attempts", "rule_uses"]
 
 
 def rule_uses(traces: tuple[Trace, ...], graphs: Iterable[Model]) -> list[RuleUse]:
-    """Uses of each rule in the model and the nodes where they are, the most used rule first; `graphs` are the graphs
-    that each pass began with."""
+    """Return the uses of each rule in the model with their nodes, the most used rule first.
+
+    `graphs` has the graph before each pass.
+    """
     counts: dict[Rule, int] = {}
     nodes: dict[Rule, dict[str, None]] = {}
     for trace, graph in zip(traces, graphs, strict=True):
@@ -33,7 +35,7 @@ def rule_uses(traces: tuple[Trace, ...], graphs: Iterable[Model]) -> list[RuleUs
 
 
 def rule_attempts(attempts: Mapping[str, Attempts], rules: Iterable[Rule]) -> list[RuleAttempts]:
-    """Counts for each rule that matched: rules that save most first, then those tried most often."""
+    """Return the counts for each rule that matched, by saving and then by number of trials, in descending order."""
     known = {rule.id: show_rule(Rule(rule.lhs, rule.rhs)) for rule in rules}
     found = [
         RuleAttempts(id, known.get(id, ""), a.matched, a.tried, a.unproven, a.used, round(a.saved_s * 1e3, 6))
@@ -43,7 +45,7 @@ def rule_attempts(attempts: Mapping[str, Attempts], rules: Iterable[Rule]) -> li
 
 
 def replay_summary(traces: tuple[Trace, ...]) -> ReplaySummary:
-    """Counts of what the kernel checks when it replays `traces`."""
+    """Return the counts of the kernel's checks in a replay of `traces`."""
     applications = [application for trace in traces for application in trace.applications]
     steps = [step for rewrite in dict.fromkeys(a.rewrite for a in applications) for step in rewrite.steps]
     return ReplaySummary(
@@ -55,7 +57,7 @@ def replay_summary(traces: tuple[Trace, ...]) -> ReplaySummary:
 
 
 def _rewritten_nodes(application: Application, graph: Model) -> list[list[str]]:
-    """For each step of a rewrite, the names of the nodes of `graph` at which it was applied."""
+    """Return the names of the nodes of `graph` at which each step of a rewrite was applied."""
     steps = step_positions(application.rewrite)
     terms = list(dict.fromkeys(term for step in steps for term in step))
     actual = dict(zip(terms, replace(terms, dict(application.leaves)), strict=True))
@@ -64,7 +66,7 @@ def _rewritten_nodes(application: Application, graph: Model) -> list[list[str]]:
 
 
 def _node_name(term: Term, graph: Model) -> str:
-    """The name of a term's node, else the name of its value; empty if it has neither."""
+    """Return the name of a term's node, else the name of its value; empty if it has neither."""
     node = term.inputs[0] if term.op == "Out" else term
     note = graph.nodes.get(node) if node is not None else None
     return (note.name if note is not None else "") or graph.names.get(term, "")

@@ -47,10 +47,10 @@ def optimize(
     timer: Timer | None = None,
     **settings: Any,
 ) -> Result:
-    """Make `model` faster on the chosen target, or keep it as it is; write the result to `out` where that is given.
+    """Make `model` faster on the chosen target, or keep it unchanged; write the result to `out` if given.
 
     `options` defaults to `Options()`. Keyword arguments with the names of its fields replace single options:
-    `optimize("model.onnx", "fast.onnx", ep="cpu")`. `progress` receives one line when something begins. `finder` and
+    `optimize("model.onnx", "fast.onnx", ep="cpu")`. `progress` receives one line when a phase begins. `finder` and
     `timer` replace the search and the measurement in tests.
 
     A result is written only if its trace replays in the kernel step by step, its outputs agree with the original's on
@@ -117,7 +117,7 @@ def _search(
 ) -> tuple[dict[Strategy, FoundRewrites], RewrittenBodies, StrategyMemory]:
     """Search the bodies of control flow, then the whole model by each strategy.
 
-    Also return the memory in which the strategy of the selected result is to be kept.
+    Return both, and the memory that is to store the strategy of the selected result.
     """
     options = context.options
     strategies = strategies_for(options.cost)
@@ -149,7 +149,7 @@ def _is_dynamic(model: Model) -> bool:
 
 
 def _result(context: RunContext, selection: Selection, out: Path | None) -> Result:
-    """The public result of a run."""
+    """Return the public result of a run."""
     options, source, found = context.options, context.source, selection.found
     changed = selection.proto is not None
     proto = selection.proto if selection.proto is not None else source.proto

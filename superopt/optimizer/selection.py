@@ -1,4 +1,4 @@
-"""Selection of the result: the fastest complete candidate that passes its checks, else the first part that does."""
+"""Selection of the result: the fastest complete candidate that passes its checks, else the first part that passes."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from superopt.optimizer.validator import Validator
 
 __all__ = ["Selection", "select"]
 
-# Parts of a result are tried until this many measurements were made; a close call counts as three.
+# Parts of a result are tried until this many measurements were made; a repeated measurement counts as three.
 _MAX_MEASUREMENTS = 8
-# They are also tried no longer than this multiple of `measure_s`: sessions of large models take long to open.
+# Parts are also tried no longer than this multiple of `measure_s`: sessions of large models take long to open.
 _MAX_PARTS_FACTOR = 6
-# The same limit for complete results of the other strategies.
+# Complete results of the other strategies are tried no longer than this multiple of `measure_s`.
 _MAX_STRATEGIES_FACTOR = 12
 
 
 @dataclass
 class Selection:
-    """The selected model. `proto` is None where the original is kept, for the stated `reason`.
+    """The selected model. `proto` is None if the original is kept, for the stated `reason`.
 
-    `found` is the search that the result comes from (the first search, where the original is kept). `traces` are the
-    passes that were applied, and `graphs` the graph that each began with. `refused` are the candidates that failed a
-    check. Where the original is kept, `difference` and `latency` are those of the first refused candidate.
+    `found` is the search that found the result (the first search, if the original is kept). `traces` are the applied
+    passes, and `graphs` the graph before each pass. `refused` are the candidates that failed a check. If the original
+    is kept, `difference` and `latency` are those of the first refused candidate.
     """
 
     reason: str
@@ -87,17 +87,17 @@ class _Passed:
 
 
 class _Selector:
-    """Checks candidates, and keeps what is known of those that are refused."""
+    """Checks candidates, and records the findings about refused ones."""
 
     def __init__(self, check: CandidateCheck, bodies: RewrittenBodies) -> None:
         self.check, self.bodies = check, bodies
         self.measure_s = check.context.options.measure_s
         self.refused: list[Refusal] = []
-        self.difference: Difference | None = None  # of the first refused candidate: a repeated run has that one, too
+        self.difference: Difference | None = None  # of the first refused candidate, the same in a repeated run
         self.latency: Latency | None = None
 
     def candidates(self, strategy: Strategy, found: FoundRewrites) -> Iterator[ModelCandidate]:
-        """Candidates of one search."""
+        """Return the candidates of one search."""
         return candidates(found, self.bodies, strategy.label, bool(self.check.model.simplified_nodes))
 
     def passed(
@@ -116,8 +116,8 @@ class _Selector:
         self, best: _Passed | None, found: FoundRewrites, others: Sequence[tuple[Strategy, FoundRewrites]]
     ) -> _Passed | None:
         """Return the fastest of `best`, which comes from `found`, and the complete results of other searches."""
-        # These measurements do not count against those of parts: a repeated run does not make them, and must come to
-        # the same result.
+        # These measurements do not count for the limit on parts: a repeated run does not make them, and must have the
+        # same result.
         check, seen = copy(self.check), [found.traces]
         for strategy, other in others:
             if check.measured_s >= _MAX_STRATEGIES_FACTOR * self.measure_s:
@@ -127,7 +127,7 @@ class _Selector:
                 continue
             seen.append(other.traces)
             if best is not None:
-                best.result.proto = None  # frees its weights; it can be made again
+                best.result.proto = None  # free its weights; the model can be made again
             passed = self.passed(strategy, candidate, check)
             if passed is not None and (best is None or passed.result.speedup > best.result.speedup):
                 best = passed
@@ -145,7 +145,7 @@ class _Selector:
         return None
 
     def taken(self, best: _Passed, found: FoundRewrites) -> Selection:
-        """The selection of a candidate that has passed."""
+        """Return the selection of a candidate that has passed."""
         candidate, result = best.candidate, best.result
         timed = not self.check.context.options.target_absent
         return Selection(
@@ -160,5 +160,5 @@ class _Selector:
         )
 
     def kept(self, reason: str, found: FoundRewrites) -> Selection:
-        """The selection of the original."""
+        """Return the selection of the original."""
         return Selection(reason, found, difference=self.difference, latency=self.latency, refused=self.refused)

@@ -21,9 +21,9 @@ class Source:
     """A model in a file or in memory, read once.
 
     `path` is its file (None: in memory). `proto` is the model as it is in the file, without external data. `runnable`
-    is what ONNX Runtime loads: the path, since weights may lie beside it, or the bytes of a model in memory.
+    is the form that ONNX Runtime loads: the path, because weights may be beside it, or the bytes of a model in memory.
 
-    Raises ModelError where the file is no model.
+    Raises ModelError if the file is not a model.
     """
 
     def __init__(self, model: str | Path | onnx.ModelProto) -> None:
@@ -44,12 +44,12 @@ class Source:
 
     @cached_property
     def has_external_data(self) -> bool:
-        """True if weights lie in files beside the model's."""
+        """True if weights are in files beside the model's file."""
         return any(map(uses_external_data, self.proto.graph.initializer))
 
     @cached_property
     def terms(self) -> Model:
-        """The model as terms, simplified as far as reading alone can. Raises ModelError."""
+        """The model as terms, simplified while reading. Raises ModelError."""
         proto = self.proto
         if self.path is not None:
             if self.has_external_data:
@@ -69,7 +69,7 @@ class Source:
 
 
 def model_digest(model: bytes | Path) -> str:
-    """Hash of a model, in bytes or in a file, and of the files that hold its external data. Raises OSError."""
+    """Return the hash of a model, in bytes or in a file, and of its external data. Raises OSError."""
     state = hashlib.blake2b(digest_size=16)
     if isinstance(model, bytes):
         state.update(model)

@@ -1,9 +1,9 @@
 """Search strategies: the costs that guide a search, and the memory of the strategy that was best for a request.
 
-No source of costs is right for every model. Costs of single operators do not show what the runtime does with
-neighbouring operators. Timings of regions do, but they are short, and a gain of one percent is lost in their noise. The
-analytic model shows neither, but has no noise. So one search is made with each, the results are timed as whole models,
-and the fastest is taken.
+No source of costs is right for every model. Costs of single operators miss interactions with neighbouring operators,
+such as fusion. Timings of regions include them, but they are short, and a gain of one percent is lost in their noise.
+The analytic model includes neither, but has no noise. So one search is made with each source, the results are timed as
+whole models, and the fastest is selected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["Strategy", "StrategyMemory", "strategies_for"]
 class Strategy:
     """Costs that guide a search.
 
-    `cost` is one of COST_SOURCES. With `time_regions` rewritten regions are timed as models of their own as well.
+    `cost` is one of COST_SOURCES. With `time_regions`, rewritten regions are also timed as separate models.
     `label` is appended to the names of its candidates.
     """
 
@@ -38,7 +38,7 @@ _MEASURED = (
 
 
 def strategies_for(cost: str) -> tuple[Strategy, ...]:
-    """Strategies to try for a source of costs, one of COST_SOURCES."""
+    """Return the strategies to try for a source of costs, one of COST_SOURCES."""
     return _MEASURED if cost == "measured" else (Strategy(cost, cost),)
 
 
@@ -49,7 +49,7 @@ class StrategyMemory:
         self._strategies, self._key, self._store = tuple(strategies), key, store
 
     def recall(self) -> tuple[Strategy, ...]:
-        """Return the strategy that was best in an earlier run, alone; all strategies where none is known."""
+        """Return only the strategy that was best in an earlier run, or all strategies if none is known."""
         known = self._store.preferred_strategies.get(self._key)
         found = tuple(strategy for strategy in self._strategies if known and strategy.name == known.name)
         return found or self._strategies

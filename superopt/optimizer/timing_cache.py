@@ -1,8 +1,8 @@
-"""Timings of earlier runs, so that a repeated run comes to the same result.
+"""Timings of earlier runs, so that a repeated run has the same result.
 
-A timing counts again for the same two models on the same inputs under the same conditions: machine, provider, threads,
-runtime, and length of the measurement. Where two models differ by less than a machine's noise, a second measurement
-would decide at random.
+A timing is reused for the same two models on the same inputs under the same conditions: machine, provider, threads,
+runtime, and length of the measurement. If two models differ by less than the noise, a second measurement would decide
+at random.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ __all__ = ["TimingCache"]
 
 
 class TimingCache:
-    """A `Timer` that keeps in `store` what `timer` measures.
+    """A `Timer` that keeps the measurements of `timer` in `store`.
 
-    `source` is the original. A timing of an earlier run is marked as `remembered`. With `remeasure` timings are stored
+    `source` is the original. A timing of an earlier run is marked as `remembered`. With `remeasure`, timings are stored
     but not looked up.
     """
 

@@ -15,8 +15,10 @@ __all__ = ["traces_to_json"]
 
 
 def traces_to_json(traces: tuple[Trace, ...], names: Mapping[Term, str] | None = None) -> str:
-    """Write `traces` as JSON: each rewrite once, with its graphs and steps, then pass by pass the places where rewrites
-    are applied. A place is given by the names of its leaves' tensors, or by the content hash of a term without one."""
+    """Return `traces` as JSON: each rewrite once, with its graphs and steps, then the places of application by pass.
+
+    A place is given by the names of its leaves' tensors, or by the content hash of a term without a name.
+    """
     names = names or {}
     rewrites: dict[Rewrite, int] = {}
     for trace in traces:

@@ -1,4 +1,4 @@
-"""The original as the measure of its candidates: same outputs on random inputs, and not slower."""
+"""Validation of candidates against the original: same outputs on random inputs, and not slower."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ __all__ = ["Validator", "loadable"]
 _ASSUMED_SIZES = (1, 32, 224)
 # Protobuf's limit of 2 GiB a message, with room for its own overhead.
 _MAX_MESSAGE_BYTES = 2**31 - 2**20
-# The original's relative spread between optimization levels above which a comparison of outputs says little.
+# If the original's relative spread between optimization levels is larger, a comparison of outputs says little.
 _LARGE_SPREAD = 1e-2
 
 
 @contextlib.contextmanager
 def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
-    """`model` in a form that ONNX Runtime loads: its bytes; over 2 GiB a temporary file with the weights beside it."""
+    """Yield `model` in a form that ONNX Runtime loads: bytes, or above 2 GiB a temporary file with separate weights."""
     if sum(len(i.raw_data) for i in model.graph.initializer) < _MAX_MESSAGE_BYTES:
         yield model.SerializeToString()
         return
@@ -60,22 +60,22 @@ def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
 class Validator:
     """Compares candidates with the original and times them against it.
 
-    Holds random inputs for the original, and its outputs on them, as the options `inputs`, `seed` and `shapes` say.
-    With numerics "exact" candidates must give the same bits, also on an input with NaN and infinities. `timer` measures
-    a candidate against the original.
+    Holds random inputs for the original (options `inputs`, `seed` and `shapes`) and its outputs on them. With numerics
+    "exact", candidates must give the same bits, also on an input with NaN and infinities. `timer` measures a candidate
+    against the original.
 
     `shapes` are the shapes of all inputs, `feeds` the random inputs, `tolerance` the tolerance of the comparison, and
     `notices` lines for the user.
 
-    Raises CannotRun where the original does not run on any drawn input, Unfeedable where none can be drawn, InputError
-    for shapes that the original does not take.
+    Raises CannotRun if the original runs on no drawn input, Unfeedable if no input can be drawn, InputError for shapes
+    that the original does not accept.
     """
 
     def __init__(self, source: Source, target: Target, options: Options, timer: Timer) -> None:
         self._source, self._target, self._exact = source, target, options.numerics == "exact"
         self._timer = timer
         seed, specs = options.seed, input_specs(source.proto)
-        fix_shapes(specs, options.shapes)  # unusable shapes are refused before a session is opened
+        fix_shapes(specs, options.shapes)  # refuse unusable shapes before a session is opened
         session = open_session(source.runnable, target)
         self.shapes, self.notices = _runnable_shapes(session, specs, options.shapes, seed)
         self.feeds: list[Feeds] = []
@@ -97,7 +97,7 @@ class Validator:
         try:
             plain = open_session(self._source.runnable, self._target, level="none")
             unoptimized = [plain.run(feeds) for feeds in self.feeds]
-        except CannotRun as error:  # float16 on the CPU, for one, runs only with casts that the optimizer inserts
+        except CannotRun as error:  # for example float16 on the CPU runs only with casts that the optimizer inserts
             self.notices.append(f"not calibrated, the original does not run without optimizations: {error}")
             return
         for expected, outputs in zip(self._expected, unoptimized, strict=True):
@@ -109,7 +109,7 @@ class Validator:
             )
 
     def compare(self, candidate: Session) -> OutputComparison:
-        """Return the worst comparison over all inputs. Raises CannotRun where the candidate fails on one."""
+        """Return the worst comparison over all inputs. Raises CannotRun if the candidate fails on one."""
         found = [(expected, candidate.run(feeds)) for feeds, expected in zip(self.feeds, self._expected, strict=True)]
         if self._exact:
             return worst_of([identical(a, b) for a, b in found])
@@ -123,9 +123,9 @@ class Validator:
 def _runnable_shapes(
     session: Session, specs: Sequence[InputSpec], given: Mapping[str, tuple[int, ...]], seed: int
 ) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Shapes of all inputs, and notices about assumed sizes: the smallest assumed size at which the model runs.
+    """Return shapes of all inputs at the smallest assumed size at which the model runs, and notices about it.
 
-    Raises the CannotRun of size 1 where no size helps.
+    Raises the CannotRun of size 1 if the model runs at none.
     """
     first: CannotRun | None = None
     smallest: dict[str, tuple[int, ...]] | None = None
@@ -145,7 +145,7 @@ def _runnable_shapes(
 
 
 def _first_accepted(session: Session, candidates: Iterator[Feeds]) -> tuple[Feeds, list[Any]]:
-    """The first feeds on which the model runs, and its outputs. Raises the first CannotRun where it runs on none."""
+    """Return the first feeds on which the model runs, and its outputs. Raises the first CannotRun if there are none."""
     first: CannotRun | None = None
     for feeds in candidates:
         try:

@@ -1,4 +1,4 @@
-"""ONNX Runtime as an instrument: sessions on one provider, random inputs, comparison of outputs, interleaved timing."""
+"""Measurement with ONNX Runtime: sessions on one provider, random inputs, comparison of outputs, interleaved timing."""
 
 from superopt.runtime.compare import (
     OutputComparison,

@@ -5,12 +5,12 @@ The tolerance of a floating-point output is relative to its magnitude (largest f
     |a - b| <= t * M,    t = C * (u * sqrt(D) + v * sqrt(L)),    C = 4
 
 u is the unit roundoff of the output's dtype: every stored intermediate result is rounded to it, D times on the
-longest path. v is that of the accumulator (float32, or double for double), which rounds once for each of the L
-summands on the longest path. Roundings are nearly independent, so their sum grows as the square root of their
-number (Higham & Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 2019); C
-covers the tail. A model may amplify roundings, or quantize, which turns a rounding into a whole step. So the relative
-difference of the original from itself between ONNX Runtime's optimization levels is measured as well, and t is at
-least four times that.
+longest path. v is the unit roundoff of the accumulator (float32, or double for double), which rounds once for
+each of the L summands on the longest path. Roundings are nearly independent, so their sum grows as the square root of
+their number (Higham & Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 2019); C
+covers the tail. A model may amplify roundings, or quantize, which turns a rounding into a whole step. So the original's
+relative difference from itself between ONNX Runtime's optimization levels is measured as well, and t is at least four
+times that difference.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Tolerance:
     flips: float = 0.0
 
     def relative(self, dtype: np.dtype[Any]) -> float:
-        """t for outputs of `dtype`."""
+        """Return t for outputs of `dtype`."""
         u = _ROUNDOFF.get(dtype, 2.0**-24)
         v = 2.0**-53 if dtype in (np.dtype(np.float64), np.dtype(np.complex128)) else 2.0**-24
         return max(
@@ -63,7 +63,7 @@ class OutputComparison:
     """Difference of two lists of outputs.
 
     `worst` is the largest ratio of difference to tolerance (infinite: not comparable), at output number `output`.
-    `problem` says what is wrong, or is None where the outputs agree.
+    `problem` is a description of the disagreement, or None if the outputs agree.
     """
 
     absolute: float
@@ -80,7 +80,7 @@ class OutputComparison:
 
 
 def calibrate(tolerance: Tolerance, first: Sequence[Any], second: Sequence[Any]) -> Tolerance:
-    """Widen `tolerance` to the difference of two runs of the same model, at two optimization levels."""
+    """Widen `tolerance` to the difference between two runs of one model at two optimization levels."""
     own_spread, flips = tolerance.own_spread, tolerance.flips
     for a, b in zip(_flat(first), _flat(second), strict=False):
         if a.shape != b.shape or a.dtype != b.dtype or not a.size:
@@ -96,8 +96,8 @@ def calibrate(tolerance: Tolerance, first: Sequence[Any], second: Sequence[Any])
 def compare(original: Sequence[Any], result: Sequence[Any], tolerance: Tolerance) -> OutputComparison:
     """Compare outputs of the result with the original's.
 
-    NaN and infinity must be at the same places. Integers, booleans and strings must be equal, except for twice the
-    share that differs between the original's own optimization levels.
+    NaN and infinity must be at the same places. Integers, booleans and strings must be equal, except for a share of at
+    most twice the share that differs between the original's own optimization levels.
     """
     a_all, b_all = _flat(original), _flat(result)
     if len(a_all) != len(b_all):
@@ -156,7 +156,7 @@ def _compare_one(
 
 
 def _difference(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> tuple[float, float]:
-    """Largest |a - b| where both are finite: absolute, and relative to the largest finite |a|."""
+    """Return the largest |a - b| over finite elements: absolute, and relative to the largest finite |a|."""
     x, y = _wide(a), _wide(b)
     finite = np.isfinite(x) & np.isfinite(y)
     if not finite.any():
@@ -185,7 +185,7 @@ def _is_float(dtype: np.dtype[Any]) -> bool:
 
 
 def _flat(values: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """Outputs as arrays: sequences are flattened, and an absent optional is an array of objects without elements."""
+    """Return outputs as arrays. Sequences are flattened; an absent optional is an empty array of objects."""
     arrays: list[np.ndarray[Any, Any]] = []
     for value in values:
         if isinstance(value, (list, tuple)):

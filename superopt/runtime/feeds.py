@@ -34,12 +34,12 @@ __all__ = [
 Array: TypeAlias = NDArray[np.generic]
 Feeds: TypeAlias = dict[str, Array]
 
-# Exclusive upper bounds of drawn integers, in the order tried (None: all ones).
+# Exclusive upper bounds of drawn integers, in the order of trial (None: all ones).
 _INTEGER_BOUNDS: tuple[int | None, ...] = (2, 1, None, 8)
 
 
 class InputError(ValueError):
-    """The model does not take a given shape; the message is one line."""
+    """The model does not accept a given shape; the message is one line."""
 
 
 class Unfeedable(RuntimeError):
@@ -68,7 +68,7 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
 
 
 def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """Return the inputs without a default value. Raises Unfeedable for an input that is no tensor."""
+    """Return the inputs without a default value. Raises Unfeedable for an input that is not a tensor."""
     defaults = {i.name for i in model.graph.initializer} | {i.values.name for i in model.graph.sparse_initializer}
     specs: list[InputSpec] = []
     for value in model.graph.input:
@@ -98,8 +98,8 @@ def fix_shapes(
     """Return a concrete shape for each input, and notices about sizes that were assumed.
 
     A size comes from `given`, else from the same symbol in a given shape of another input. Otherwise it is 1 for the
-    first axis (a batch) and `assume` for the others. Raises InputError where `given` names no input or contradicts the
-    model, Unfeedable for an input of unknown rank that is not given.
+    first axis (a batch) and `assume` for the others. Raises InputError if `given` names an unknown input or contradicts
+    the model, Unfeedable if the shape of an input of unknown rank is not given.
     """
     by_name = {spec.name: spec for spec in specs}
     known: dict[str, int] = {}
@@ -199,6 +199,6 @@ def _integers(
     if dtype in (np.dtype(np.uint8), np.dtype(np.int8)):
         info = np.iinfo(np.dtype(dtype.name))
         return np.asarray(rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype))
-    if bound is None:  # all ones: sizes, repeats and axes that must not be 0
+    if bound is None:  # all ones, for sizes and repeats that must not be 0
         return np.ones(shape, dtype)
     return np.asarray(rng.integers(0, bound, shape).astype(dtype))

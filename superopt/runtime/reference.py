@@ -1,7 +1,7 @@
-"""A reference computation: its time makes measurements comparable that were taken at different times.
+"""A reference computation: relative to its time, measurements taken at different times are comparable.
 
-Other work on the same core (its other hardware thread, another guest of the host) slows arithmetic by half and more,
-for a tenth of a second or for minutes. No clock of a process shows this; the time of a fixed computation does.
+Other work on the same core (its other hardware thread, another guest of the host) slows arithmetic by half or more, for
+a tenth of a second or for minutes. CPU time does not show this slowdown, but the time of a fixed computation does.
 """
 
 from __future__ import annotations

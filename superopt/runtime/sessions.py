@@ -85,9 +85,9 @@ class Session:
 
 
 def resolve_target(ep: str = "auto", threads: int | None = None) -> Target:
-    """Return the target for `ep`, one of EXECUTION_PROVIDERS; `auto` is CUDA where it works, else the CPU.
+    """Return the target for `ep`, one of EXECUTION_PROVIDERS; `auto` is CUDA if it works, else the CPU.
 
-    The default is one thread: there latencies are steady, and CPU time is free of the noise of other processes.
+    The default is one thread: then latencies are steady, and CPU time excludes the noise of other processes.
     Raises RuntimeUnavailable if CUDA is requested and does not work, ValueError for an unknown name.
     """
     if ep not in EXECUTION_PROVIDERS:
@@ -109,8 +109,8 @@ def resolve_target(ep: str = "auto", threads: int | None = None) -> Target:
 def open_session(model: onnx.ModelProto | bytes | str | Path, target: Target, *, level: str = "all") -> Session:
     """Open a session with all of ONNX Runtime's optimizations (`level="all"`) or none of them (`"none"`).
 
-    `model` is a proto, its bytes, or a file (needed where weights lie in a file of their own).
-    Raises CannotRun where ONNX Runtime does not load it, RuntimeUnavailable where the provider fell back.
+    `model` is a proto, its bytes, or a file (required if weights are in a separate file). Raises CannotRun if ONNX
+    Runtime does not load it, RuntimeUnavailable if the provider fell back.
     """
     if isinstance(model, onnx.ModelProto):
         model = model.SerializeToString()
@@ -136,7 +136,7 @@ def open_session(model: onnx.ModelProto | bytes | str | Path, target: Target, *,
 
 
 def versions() -> dict[str, str]:
-    """Versions of the packages that a measurement depends on."""
+    """Return the versions of the packages that a measurement depends on."""
     return {"onnxruntime": ort.__version__, "onnx": onnx.__version__, "numpy": np.__version__}
 
 
@@ -146,15 +146,15 @@ def _with_fallback(wanted: str) -> Sequence[str]:
 
 
 def _preload() -> None:
-    # CUDA and cuDNN installed through pip are not on the loader's path. What is missing is printed and logged by
-    # ONNX Runtime, once for each library and on both streams; here it is one exception.
+    # CUDA and cuDNN installed by pip are not on the loader's path. ONNX Runtime would report each missing library on
+    # both streams; here that is one exception.
     ort.set_default_logger_severity(_SILENT)
     with contextlib.redirect_stdout(io.StringIO()):
         ort.preload_dlls()
 
 
 def _check_cuda() -> None:
-    """Opens a session with one operator on CUDA. Raises RuntimeUnavailable with the reason."""
+    """Open a session with one operator on CUDA. Raises RuntimeUnavailable with the reason."""
     if _PROVIDERS["cuda"] not in ort.get_available_providers():
         raise RuntimeUnavailable(
             f"CUDA was requested, but the installed ONNX Runtime {ort.__version__} is built without it"

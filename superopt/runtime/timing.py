@@ -1,4 +1,4 @@
-"""Two models timed against each other, interleaved, so that drift of the machine affects both alike.
+"""Interleaved timing of two models, so that drift of the machine affects both alike.
 
 The order A B B A cancels linear drift within a round. At one thread on the CPU the ratio is taken from CPU time, which
 other processes disturb least; elsewhere (several threads, GPU) from wall time.
@@ -6,10 +6,10 @@ other processes disturb least; elsewhere (several threads, GPU) from wall time.
 Disturbances by other processes only add time, in bursts. So the shortest of a pair's samples count, for both models
 (Chen and Revels, Robust benchmarking in noisy environments, 2016).
 
-The place of a session's memory makes the session up to 2% faster or slower for as long as it lives, and of two equal
-sessions the one that was opened second tends to be 1% faster. So `time_models` opens fresh pairs of sessions in
-alternating order, and its interval is over pairs: more runs of one pair would only give a narrow interval around that
-pair's accident. `time_contest` does the same for several contestants at once; a heat is its equivalent of a pair.
+The memory placement of a session makes it up to 2% faster or slower for its whole life, and the second of two equal
+sessions tends to be 1% faster. So `time_models` opens fresh pairs of sessions in alternating order. Its interval is
+over pairs: more runs of one pair would only narrow the interval around the bias of that pair. `time_contest` times
+several contestants at once; its heats correspond to pairs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 __all__ = ["Standing", "Timing", "time_contest", "time_interleaved", "time_models", "time_once"]
 
-# Minimum length of a sample: the cost and resolution of the clocks are negligible in it.
+# Minimum length of a sample, for which the cost and resolution of the clocks are negligible.
 _SAMPLE_SECONDS = 0.01
 _MAX_CALLS_PER_SAMPLE = 1000
 _ROUNDS_BETWEEN_CHECKS = 20
@@ -38,7 +38,8 @@ _STUDENT_T = {3: 3.182, 5: 2.571, 7: 2.365, 9: 2.262, 11: 2.201}
 class Timing:
     """Timing of model A (`before`) against model B (`after`).
 
-    `before` and `after` are seconds of one run: the shortest sample, or over pairs of sessions the median of those.
+    `before` and `after` are seconds of one run: the shortest sample or, over pairs of sessions, the median of the
+    shortest samples.
     `ratio` is A's time divided by B's, over pairs the geometric mean; above 1 model B is faster. `low` to `high` is its
     95% confidence interval. All five are by `clock`, "cpu" or "wall"; `wall_before` and `wall_after` are by wall time.
     """
@@ -53,15 +54,15 @@ class Timing:
     rounds: int
     clock: str
     remembered: bool = False  # measured by an earlier run
-    seconds: float = 0.0  # duration of the measurement, where the caller has taken it
+    seconds: float = 0.0  # duration of the measurement, if the caller has set it
 
 
 @dataclass(frozen=True)
 class Standing:
     """Result of one of several contestants.
 
-    `timing` is that of the first contestant against this one. `low` to `high` is the 95% confidence interval of this
-    one's seconds, `timing.after`, from the order statistics of the heats.
+    `timing` compares the first contestant with this one. `low` to `high` is the 95% confidence interval of this
+    contestant's seconds, `timing.after`, from the order statistics of the heats.
     """
 
     timing: Timing
@@ -198,7 +199,7 @@ def _heat(
     min_rounds: int = 3,
     max_rounds: int = 100,
 ) -> list[Timing]:
-    """One heat: all calls made in `order`, then rounds in that order and back, which cancels linear drift."""
+    """Run one heat: make all calls in `order`, then rounds in that order and back, which cancels linear drift."""
     start = time.perf_counter()
     runs = {index: makers[index]() for index in order}
     calls: dict[int, int] = {}
@@ -227,7 +228,7 @@ def _heat(
 def _timing(
     ratios: list[float], cpu: tuple[list[float], list[float]], wall: tuple[list[float], list[float]], cpu_clock: bool
 ) -> Timing:
-    """The timing of one pair, from the samples of both sides and the ratios of the rounds."""
+    """Return the timing of one pair, from the samples of both sides and the ratios of the rounds."""
     before, after = map(min, cpu if cpu_clock else wall)
     ratio = before / max(after, 1e-12)
     low, high = median_interval(ratios)
@@ -249,7 +250,7 @@ def _standing(heats: list[Timing]) -> Standing:
 
 
 def _is_decided(timing: Timing) -> bool:
-    """True if more pairs would not change the decision."""
+    """Return True if more pairs would not change the decision."""
     return timing.low > _CLEARLY_FASTER or timing.high < _CLEARLY_SLOWER or timing.high - timing.low < _NARROW
 
 
@@ -271,16 +272,16 @@ def _over_pairs(pairs: list[Timing]) -> Timing:
 
 
 def _is_settled(ratios: list[float]) -> bool:
-    """True if more rounds would tell nothing: the interval is narrow, and very narrow if it is close to 1."""
+    """Return True if more rounds are useless: the interval is narrow, and very narrow if it is close to 1."""
     low, high = median_interval(ratios)
     close = low < 1.01 and high > 0.99
     return high - low < (0.004 if close else 0.01) * high
 
 
 def median_interval(values: list[float]) -> tuple[float, float]:
-    """The 95% confidence interval of the median: the order statistics n/2 -+ 0.98 sqrt(n).
+    """Return the 95% confidence interval of the median: the order statistics n/2 -+ 0.98 sqrt(n).
 
-    They follow from the normal approximation of the binomial distribution. Of too few values it is the extremes.
+    They follow from the normal approximation of the binomial distribution. For few values they are the extremes.
     """
     ordered = sorted(values)
     n = len(ordered)

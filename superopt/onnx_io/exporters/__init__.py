@@ -1,8 +1,8 @@
 """Export of terms as nodes of a given opset: the reverse of the import.
 
-Where an attribute of a term goes (an attribute of the node, a constant input, nowhere if the opset lacks it and the
-term has its default) follows from the operator's schema, so a new operator needs nothing here. `by_operator` has the
-operators for which that is not enough.
+The operator's schema decides the form of each attribute of a term. It becomes an attribute of the node or a constant
+input, or is left out if the opset lacks it and the term has the default. So a new operator needs no code here.
+`by_operator` has the operators that need more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def export_term(
         if not _literal(value):
             raise ModelError(f"{term.op}: attribute {name} = {value} is not a number; give its symbols values")
     export = NodeExport(term, opset, list(inputs), outputs, dict(term.attrs), constants)
-    # What works on no axis at all is the identity; written out, an empty list would mean all axes, or nothing.
+    # An operator over no axis is the identity. In a file, an empty list would mean all axes, or be invalid.
     if any(export.attrs.get(name) == () for name in ("axes", "perm", "pads")):
         return [export.node("Identity")]
     return EXPORTERS.get(term.op, export_derived)(export)

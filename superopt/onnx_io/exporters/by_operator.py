@@ -1,4 +1,4 @@
-"""Exporters of the operators that their schema and entry do not describe, each with the reason."""
+"""Exporters of operators whose schema and entry are not enough, each with the reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RUNTIME = "com.microsoft"
 
 
 def _cast(e: NodeExport) -> list[onnx.NodeProto]:
-    """Write the element type, which is a number in a file."""
+    """Write the element type as a number."""
     return [e.node(to=onnx.TensorProto.DataType.Value(e.attrs["to"].upper()))]
 
 
@@ -67,19 +67,19 @@ def _sorted(node: onnx.NodeProto) -> onnx.NodeProto:
 
 
 def _pool(e: NodeExport) -> list[onnx.NodeProto]:
-    """Leave out dilations of 1: poolings have dilations only since opset 10 (MaxPool) and 19 (AveragePool)."""
+    """Leave out dilations of 1: pooling has dilations only since opset 10 (MaxPool) and 19 (AveragePool)."""
     if all(d == 1 for d in e.attrs["dilations"]):
         del e.attrs["dilations"]
     return export_derived(e)
 
 
 def _flatten(e: NodeExport) -> list[onnx.NodeProto]:
-    """Write `axis` as it is: the number of axes that become the first one, which may be all of them."""
+    """Write `axis` unchanged: it is the number of axes that are merged into the first, and may be the rank."""
     return [e.node(axis=e.attrs["axis"])]
 
 
 def _gelu(e: NodeExport) -> list[onnx.NodeProto]:
-    """Use ONNX Runtime's own Gelu before opset 20, which brought ONNX's."""
+    """Use ONNX Runtime's own Gelu before opset 20, which introduced Gelu in ONNX."""
     if e.opset < 20 and e.attrs["approximate"] == "none":
         return [e.node(domain=_RUNTIME)]
     return export_derived(e)
@@ -103,7 +103,7 @@ def _pad(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _recurrent(e: NodeExport) -> list[onnx.NodeProto]:
-    """Leave out the lengths of sequences, which ONNX has before the states: all are as long as X."""
+    """Leave out `sequence_lens`, the input before the states: all sequences are as long as X."""
     e.inputs.insert(4, "")
     shape = e.term.types[1].shape if e.term.types[1] is not None else None
     if shape is None or not isinstance(shape[2], int):
@@ -127,7 +127,7 @@ def _resize(e: NodeExport) -> list[onnx.NodeProto]:
     if e.opset < 9:
         return [e.node("Upsample", mode="nearest", scales=scales)]
     if 11 <= e.opset < 13:
-        e.append([], "float")  # the region, which may not be left out
+        e.append([], "float")  # the input `roi` must not be left out
     elif e.opset >= 13:
         e.inputs.append("")
     e.append(scales, "float")
@@ -137,7 +137,7 @@ def _resize(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _slice(e: NodeExport) -> list[onnx.NodeProto]:
-    """Write an end of -1, the place before the first element, as the least integer: a file means the last by -1."""
+    """Write an end of -1 (before the first element) as the smallest integer: in a file, -1 means the last element."""
     ends = [end if end >= 0 else np.iinfo(np.int64).min for end in e.attrs["ends"]]
     lists = {"starts": e.attrs["starts"], "ends": ends, "axes": e.front_axes(e.attrs["axes"])}
     if any(step != 1 for step in e.attrs["steps"]):
@@ -153,7 +153,7 @@ def _slice(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _softmax(e: NodeExport) -> list[onnx.NodeProto]:
-    """Check the axis before opset 13: all axes from it on are one there, so those after it must have size 1."""
+    """Check the axis: before opset 13 all axes from it on are normalized together, so later ones must have size 1."""
     shape, axis = e.term.type.shape if e.term.type is not None else None, e.attrs["axis"]
     if e.opset < 13 and axis != -1 and (shape is None or any(n != 1 for n in shape[len(shape) + axis + 1 :])):
         raise ModelError(f"opset {e.opset} has no {e.term.op} over an axis in the middle (new in 13)")

@@ -1,4 +1,4 @@
-"""Export by the operator's schema and its entry in the registry."""
+"""Export of a term by its operator's schema and registered entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A term on its way to become a node, with its constant inputs."""
+"""The state of one term's export: names, attributes and constant inputs of the node to be written."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ Exporter: TypeAlias = Callable[[NodeExport], list[onnx.NodeProto]]
 def front_axes(term: Term, axes: Sequence[int], opset: int) -> list[int]:
     """Return `axes` counted from the front if the rank is known.
 
-    ONNX Runtime's optimizations look for axis 1, not for -3 (its blocked layout would be left at every Concat), and
-    opsets before 11 have no negative axes. Raises ModelError if there the rank is unknown.
+    ONNX Runtime's optimizations look for axis 1, not for -3 (otherwise its blocked layout ends at every Concat).
+    Opsets before 11 have no negative axes at all. Raises ModelError for such an opset if the rank is unknown.
     """
     same = term.inputs if joins(term.op) else term.inputs[:1]
     ranks = [i.type.rank for i in same if i is not None and i.type is not None and i.type.rank is not None]

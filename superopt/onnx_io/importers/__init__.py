@@ -1,7 +1,7 @@
 """Import of a node of any opset as an operator of the registry, in its canonical form.
 
-What a node's attributes and inputs are follows from the operator's schema (`onnx.defs`) and its entry in
-`superopt.ops`, so a new operator needs nothing here. `by_operator` has the operators for which that is not enough.
+The operator's schema (`onnx.defs`) and its entry in `superopt.ops` define the attributes and inputs of a node, so a new
+operator needs no code here. `by_operator` has the operators that need more.
 A node without a canonical form (a size is unknown, a mode has no definition) stays opaque.
 """
 
@@ -16,7 +16,7 @@ from superopt.onnx_io.schemas import DEFAULT_DOMAINS, is_extension
 
 __all__ = ["Canonical", "NodeView", "import_node"]
 
-# Nodes that are another operator of the registry under a name of their own.
+# Operators that the registry has under another name.
 _ALIASES = {"Upsample": "Resize", "com.microsoft::Gelu": "Gelu"}
 
 

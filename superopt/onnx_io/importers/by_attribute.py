@@ -1,4 +1,4 @@
-"""Attributes whose canonical form is more than their value, by name: they read the same in every operator."""
+"""Readers of attributes whose canonical form differs from their value, by name; they serve every operator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FLAGS", "GROUPS", "check_attributes"]
 FLAGS = frozenset({"exclusive", "keepdims", "reverse", "transA", "transB", "upper"})
 
 _COUNTS = frozenset({"group", "num_heads"})  # at least 1
-_CHOICES: Mapping[str, tuple[str, ...]] = {"approximate": ("none", "tanh")}  # texts that have a definition
+_CHOICES: Mapping[str, tuple[str, ...]] = {"approximate": ("none", "tanh")}  # values that have a definition here
 
 
 def check_attributes(view: NodeView, attrs: Mapping[str, Attr]) -> None:
@@ -64,7 +64,7 @@ def _permutation(view: NodeView, attrs: Sequence[str]) -> dict[str, Attr]:
     return {"perm": tuple(reversed(range(view.rank))) if perm is None else perm}
 
 
-# Readers by an attribute that an entry has; each is given the names of all, and gives the values of some.
+# Readers by the attribute that calls for them. A reader gets the names of all attributes and returns values of some.
 GROUPS: Mapping[str, Callable[[NodeView, Sequence[str]], Mapping[str, Attr]]] = {
     "activation": _activation,
     "equation": _equation,

@@ -1,4 +1,4 @@
-"""Importers of the operators that their schema and entry do not describe, each with the reason."""
+"""Importers of operators whose schema and entry are not enough, each with the reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from superopt.ops.recurrent import RECURRENT
 
 __all__ = ["IMPORTERS", "Importer"]
 
-# Gives the attributes of the term, or the whole canonical form; raises Unreadable if there is none.
+# Returns the attributes of the term, or the whole canonical form. Raises Unreadable if there is none.
 Importer: TypeAlias = Callable[[NodeView], "Mapping[str, Attr] | Canonical"]
 
 _NUMBERS = FLOAT_DTYPES | {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -43,8 +43,8 @@ def _cast(view: NodeView) -> dict[str, Attr]:
 def _clip(view: NodeView) -> dict[str, Attr]:
     """Read the bounds: constant inputs under other names, or float32 attributes before opset 11.
 
-    Bounds at the ends of the type's range, ONNX's defaults, are none. A node with an infinite bound stays opaque, as
-    infinite elements would tell it from a default.
+    Bounds at the ends of the type's range are ONNX's defaults and are read as no bounds. A node with an infinite bound
+    stays opaque, because infinite elements distinguish it from the default.
     """
     dtype = view.dtype(0)
     if dtype is None or dtype not in (_NUMBERS if view.opset >= 11 else {"float"}):
@@ -81,7 +81,7 @@ def _exact(bound: int | float) -> float:
 
 
 def _softmax(view: NodeView) -> Mapping[str, Attr] | Canonical:
-    """Read the axis. Before opset 13 all axes from it on are one: one of them at most may have another size than 1."""
+    """Read the axis. Before opset 13 all axes from it on are normalized together: only one may differ from size 1."""
     if view.opset >= 13:
         return _derived(view)
     (axis,), shape = negative([view.integer("axis", 1)], view.rank), view.shape(0) or ()
@@ -96,7 +96,7 @@ def _derived(view: NodeView) -> Canonical:
 
 
 def _batch_normalization(view: NodeView) -> Canonical:
-    """Refuse parameters of other element types than the operand's, which ONNX allows; terms have one type."""
+    """Refuse parameters with another element type than the operand: ONNX allows them, but terms have one type."""
     if len({view.dtype(index) for index in range(len(view.inputs))}) > 1:
         raise Unreadable("element types")
     return _derived(view)
@@ -111,7 +111,7 @@ def _celu(view: NodeView) -> Canonical:
 
 
 def _trilu(view: NodeView) -> Canonical:
-    """Refuse text, which ONNX allows: there is no 0 of text."""
+    """Refuse strings: ONNX allows them, but there is no zero string."""
     if view.dtype(0) == "string":
         raise Unreadable("element type")
     return _derived(view)
@@ -120,7 +120,7 @@ def _trilu(view: NodeView) -> Canonical:
 def _recurrent(view: NodeView) -> Canonical:
     """Read a layer of one direction, forward, with default activations and given initial states.
 
-    The lengths of sequences, which ONNX has before the states, must be absent.
+    The input `sequence_lens` before the states must be absent.
     """
     operator, states = OPERATORS[view.node.op_type], len(RECURRENT[view.node.op_type].states)
     known = {"direction", "hidden_size", "input_forget", "layout", *operator.attrs}

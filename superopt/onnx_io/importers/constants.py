@@ -36,7 +36,7 @@ def _filling(view: NodeView) -> float:
 
 
 def integer_range(view: NodeView) -> dict[str, Attr]:
-    """Read the number of elements from the limit; in a range of real numbers it depends on rounding."""
+    """Read the number of elements from the limit. In a range of real numbers it would depend on rounding."""
     start, limit, delta = (view.integer_input(k) for k in range(3))
     if start is None or limit is None or delta is None:
         raise Unreadable("inputs")

@@ -1,7 +1,7 @@
-"""Import by the operator's schema and its entry in the registry.
+"""Import of a node by its operator's schema and registered entry.
 
-An attribute of the entry is an attribute of the node, or the constant input that the schema gives the same name, or
-has its default. Everything else that the node states must have no effect, else the node stays opaque.
+The value of an attribute of the entry is that of the node's attribute, of the constant input with the same name in the
+schema, or the default. If the node has any other attribute or input that has an effect, it stays opaque.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["import_derived", "operands_of"]
 
 # Attributes without effect on what is modelled: training, the second output of MaxPool, masks.
 _WITHOUT_EFFECT = frozenset({"mask_filter_value", "momentum", "storage_order"})
-# Values without effect of attributes for which there is no schema: those of ONNX Runtime's own operators.
+# Neutral values of attributes without a schema, which belong to ONNX Runtime's own operators.
 _NEUTRAL: Mapping[str, Any] = {
     "do_rotary": 0, "past_present_share_buffer": 0, "stash_type": 1, "transBatchA": 0, "transBatchB": 0,
     "unidirectional": 0,
@@ -115,7 +115,7 @@ def _plain(value: Any) -> Attr | None:
 
 
 def _rank(view: NodeView, operator: Operator) -> int:
-    """Return the rank that an axis counts in: the first operand's, or that of all where there may be any number."""
+    """Return the rank for counting an axis: the first operand's, or, with any number of operands, that of all."""
     if operator.inputs[1] is not None:
         return view.rank
     shapes = [*map(view.shape, range(len(view.inputs))), view.out_shape]
@@ -126,8 +126,10 @@ def _rank(view: NodeView, operator: Operator) -> int:
 
 
 def _reduces_nothing(view: NodeView, operator: Operator) -> bool:
-    """Return True for a reduction over no axis, by `noop_with_empty_axes`. Raises Unreadable if that does more than
-    give back the operand, as the entry's type rule says (ReduceLogSum is then Log)."""
+    """Return True for a reduction over no axis, by `noop_with_empty_axes`.
+
+    Raises Unreadable if the entry's type rule says that such a reduction is no identity (ReduceLogSum is then Log).
+    """
     if view.schema is None or "noop_with_empty_axes" not in view.schema.attributes:
         return False
     if not view.flag("noop_with_empty_axes") or view.parameter("axes"):

@@ -1,4 +1,4 @@
-"""Operators that move, cut and join data, where an attribute of the term is worked out from the operand's shape."""
+"""Importers of layout operators, whose attributes are computed from the operand's shape."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def slice_of(view: NodeView) -> dict[str, Attr]:
         size = shape[axis]
         if not isinstance(size, int):
             raise Unreadable("size")
-        # Backwards to the greatest integer is nothing at all by the specification, and everything to ONNX Runtime.
+        # With a negative step and the largest integer as end, ONNX selects nothing, ONNX Runtime everything.
         if step < 0 and (size < 1 or end in (2**31 - 1, 2**63 - 1)):
             raise Unreadable("ends")
         start, end = (at + size if at < 0 else at for at in (start, end))
@@ -73,7 +73,7 @@ def pad(view: NodeView) -> dict[str, Attr]:
     dims, pads = view.rank, view.parameter("pads")
     value = view.real("value", 0.0) if view.opset < 11 else _pad_value(view)
     if pads is None or math.isnan(value) or (value == 0 and math.copysign(1, value) < 0):
-        raise Unreadable("value")  # such a value is not equal to itself, or equal to another
+        raise Unreadable("value")  # NaN is not equal to itself, and -0.0 is equal to 0.0
     axes = view.list_input(3) if view.opset >= 18 else None
     axes = distinct(negative(range(dims) if axes is None else axes, dims))
     if len(pads) != 2 * len(axes):
@@ -105,7 +105,7 @@ def unsqueeze(view: NodeView) -> dict[str, Attr]:
 
 
 def squeeze(view: NodeView) -> dict[str, Attr]:
-    """Read the axes; without axes, all of size 1 are meant."""
+    """Read the axes; without axes, all axes of size 1 are removed."""
     axes, shape = view.parameter("axes"), view.shape(0)
     if shape is None:
         raise Unreadable("shape")
@@ -117,13 +117,13 @@ def squeeze(view: NodeView) -> dict[str, Attr]:
 
 
 def flatten(view: NodeView) -> dict[str, Attr]:
-    """Read `axis`, counted from the front: it is the number of axes that become the first one."""
+    """Read `axis`, counted from the front: it is the number of axes that are merged into the first."""
     axis = view.integer("axis", 1)
     return {"axis": axis + view.rank if axis < 0 else axis}
 
 
 def reshape(view: NodeView) -> dict[str, Attr]:
-    """Read the shape; `allowzero` is 0 if the shape has no 0, as it has no effect then."""
+    """Read the shape; `allowzero` becomes 0 if the shape has no 0, because then it has no effect."""
     shape = view.list_input(1)
     if shape is None:
         raise Unreadable("shape")

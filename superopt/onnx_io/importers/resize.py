@@ -1,4 +1,4 @@
-"""Resize and Upsample, where every element is repeated: the nearest one, by whole scales, from the third axis on."""
+"""Importers of Resize and Upsample that repeat elements: nearest mode, integer scales, from the third axis on."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _repeated(view: NodeView, scales: Sequence[int] | None) -> dict[str, Attr]:
 
 
 def _repeats(transformation: str, rounding: str, scale: int, opset: int) -> bool:
-    """Return True if element q of the input is the one for s*q, ..., s*q + s - 1 of the output, s the scale."""
+    """Return True if output elements s*q, ..., s*q + s - 1 are input element q, where s is the scale."""
     if transformation == "asymmetric":  # q + r/s, for r from 0 to s - 1
         return rounding == "floor" or scale == 1 or (rounding == "round_prefer_floor" and scale == 2)
     if transformation == "tf_half_pixel_for_nn" and opset < 13:  # q + (r + 1/2)/s
@@ -67,7 +67,7 @@ def _scales(view: NodeView, index: int) -> list[int] | None:
 
 
 def _ratios(view: NodeView) -> list[int] | None:
-    """Return the scales of all axes from the sizes of the output, or None if these are absent."""
+    """Return the scales of all axes from the sizes of the output, or None if the sizes are absent."""
     sizes, shape = view.list_input(3), view.shape(0)
     if sizes is None or shape is None or view.text("keep_aspect_ratio_policy", "stretch") != "stretch":
         return None
@@ -83,7 +83,7 @@ def _ratios(view: NodeView) -> list[int] | None:
 
 
 def _of_all_axes(view: NodeView, values: Sequence[int], other: int) -> list[int]:
-    """Return one value an axis: those of `values` for the axes that the node names, `other` for the rest."""
+    """Return one value for each axis: those of `values` for the axes that the node names, `other` for the rest."""
     dims = view.rank
     axes = view.integers("axes") if view.opset >= 18 else None
     places = distinct(negative(range(dims) if axes is None else axes, dims))

@@ -1,4 +1,4 @@
-"""A node as the importers see it."""
+"""Access to a node's attributes and inputs for the importers."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Canonical:
 class NodeView:
     """A node with access to its attributes and constant inputs; `inputs` without trailing absent ones.
 
-    `used` collects the names of the attributes that were asked for, so that those left over can be checked.
+    `used` collects the names of the attributes that were read, so that the remaining ones can be checked.
     """
 
     node: onnx.NodeProto
@@ -149,7 +149,7 @@ def negative(axes: Sequence[int], rank: int) -> tuple[int, ...]:
 
 
 def distinct(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return `axes`. Raises Unreadable if one is there twice."""
+    """Return `axes`. Raises Unreadable if an axis is repeated."""
     if len(set(axes)) != len(axes):
         raise Unreadable("axes")
     return axes

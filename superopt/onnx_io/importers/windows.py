@@ -1,4 +1,4 @@
-"""Kernels that slide over their operand: the attributes that convolutions and poolings share."""
+"""Importers of sliding-window operators: the attributes that convolution and pooling share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["read_windows"]
 
 
 def read_windows(view: NodeView, attrs: Sequence[str]) -> dict[str, Attr]:
-    """Read the attributes of an operator with `strides`; its other attributes `attrs` tell which kind it is."""
+    """Read the attributes of an operator with `strides`; `attrs`, its other attributes, determine its kind."""
     if "output_padding" in attrs:
         return _transposed_convolution(view)
     return _pooling(view) if "kernel_shape" in attrs else _convolution(view)
@@ -30,7 +30,7 @@ def _convolution(view: NodeView) -> dict[str, Attr]:
 def _transposed_convolution(view: NodeView) -> dict[str, Attr]:
     """Read the attributes of a transposed convolution.
 
-    Pads that follow from a wanted output shape stay unread: versions of the specification split them differently.
+    Pads that follow from `output_shape` are not read: versions of the specification split them differently.
     """
     x, w = _operands(view)
     spatial, stated, auto_pad = len(x) - 2, view.integers("kernel_shape"), view.text("auto_pad", "NOTSET")
@@ -56,7 +56,7 @@ def _operands(view: NodeView) -> tuple[Sizes, Sizes]:
 
 
 def _pooling(view: NodeView) -> dict[str, Attr]:
-    """Read the attributes of a pooling; `ceil_mode` becomes padding, and so does padding that is counted."""
+    """Read the attributes of a pooling operator. `ceil_mode` becomes padding at the end."""
     shape, kernel = view.shape(0), view.integers("kernel_shape")
     if shape is None or kernel is None or len(shape) < 3 or len(kernel) != len(shape) - 2:
         raise Unreadable("kernel_shape")
