@@ -1,4 +1,7 @@
-"""The grammar: inputs, operators with attributes, and families of them that are enumerated together."""
+"""The language in which grammars are written: variables, uses of operators, and families of them.
+
+The graphs of a family are enumerated together. The grammars themselves are in `families/`.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ FOLDED: Mapping[str, Any] = {"slots": ("w",), "run": False, "fold": True}  # key
 
 @dataclass(frozen=True)
 class Variable:
-    """An input of graphs. Variables of one role are interchangeable. `weight`: constant at inference."""
+    """An input of graphs. Variables of one role are interchangeable. A `weight` is constant at inference."""
 
     name: str
     shape: Shape
@@ -51,12 +54,12 @@ class Variable:
 
 @dataclass(frozen=True)
 class Use:
-    """One operator with its attributes, and where it may stand.
+    """One operator with its attributes, and the operands that it accepts.
 
-    `slots` says for each operand what it may be: "x" a value that depends on an input, "w" a value of weights only
-    ("w2": made by at most 2 operators), "*" either. "*!Add,b" excludes results of Add and the leaf b. Otherwise names
-    of leaves, and of operators whose results are accepted, separated by "|". The last entry serves all further
-    operands. `run` and `fold`: the operator may run at inference, and on weights alone.
+    `slots` has an entry for each operand; the last entry also holds for all further operands. An entry "x" accepts
+    values that depend on an input, "w" values of weights only ("w2": made by at most 2 operators), "*" both. "*!Add,b"
+    excludes results of Add and the leaf b. Any other entry lists the accepted leaves, and operators whose results are
+    accepted, separated by "|". `run`: the operator may run at inference. `fold`: it may be applied to weights alone.
     """
 
     op: str
@@ -65,10 +68,10 @@ class Use:
     slots: tuple[str, ...] = ("*",)
     run: bool = True
     fold: bool = False
-    index: int | None = None  # which output of several, or which half of a Slice
+    index: int | None = None  # number of the output (of several), or of the half (Slice)
     parts: int = 2  # number of outputs of a Split
     made: str = ""  # name of the results in slots, by default the operator's
-    thin: bool = False  # may cut an axis of size 2, although parts of size 1 broadcast
+    thin: bool = False  # True: may cut an axis of size 2 into parts of size 1, which broadcast
 
     @property
     def spec(self) -> Operator:
@@ -94,8 +97,7 @@ class Use:
         return term if index is None else term.out(index)
 
     def attributes(self, shapes: tuple[Shape, ...]) -> dict[str, Any]:
-        """Return all attributes at these operand shapes. Slice cuts an axis into halves, Split into parts (`index`:
-        which)."""
+        """Return all attributes at these operand shapes. Split and Slice get the bounds of equal parts of the axis."""
         attrs: dict[str, Any] = {**self.spec.defaults, **self.attrs}
         if self.op in ("Split", "Slice"):
             axis = attrs["axis"] if self.op == "Split" else attrs["axes"][0]
@@ -115,9 +117,10 @@ class Use:
 
 @dataclass(frozen=True)
 class Family:
-    """Graphs that are enumerated together: variables, operators and bounds.
+    """A set of graphs that are enumerated together, given by variables, operators and bounds.
 
-    `runtime` bounds the operators at inference, and `folded[k]` the folded operators beside k operators at inference.
+    `runtime` is the largest number of operators at inference, and `folded[k]` the largest number of folded operators in
+    a graph with k operators at inference.
     """
 
     name: str
@@ -129,12 +132,13 @@ class Family:
     shapes: frozenset[Shape] | None = None  # None: any up to `elements`
     elements: int = 32
     variation: str = ""  # kind of signatures to ship: see `superopt.generate.prove.shipped_signatures`
-    unfolded: bool = False  # also build upon a graph without folding if a smaller equal one folds
+    # If the smallest graph of a class folds operators, also use an equal graph without folding as an operand.
+    unfolded: bool = False
     split_axes: tuple[int, ...] = ()  # axes at which values are cut into halves, for rules of two outputs
     joint: str = ""  # operator whose outputs are wanted in one rule: see `conjectures.equal_pairs.joint`
-    wave: int = 1  # a family knows the rules of earlier waves: small general rules come first
+    wave: int = 1  # derivations in a family may use the rules of earlier waves: small general rules come first
     optional: bool = False  # enumerated only if asked for by name
-    neutral: int = 4  # most operators at inference, on both sides together, of a rule that saves nothing
+    neutral: int = 4  # largest number of operators at inference, on both sides in total, of a rule that saves nothing
     group: str = ""  # name by which several families are asked for
     parts: int = 1  # number of shards for the last level
     tiles: tuple[tuple[int, ...], ...] = ()  # of minimal filtering: see `conjectures.minimal_filtering`
@@ -170,7 +174,7 @@ def binary(names: str, **kinds: Any) -> tuple[Use, ...]:
 
 
 def concat(*axes: int, **kinds: Any) -> tuple[Use, ...]:
-    """Return Concat of two along each axis."""
+    """Return Concat of two operands along each axis."""
     return tuple(Use("Concat", {"axis": axis}, **kinds) for axis in axes)
 
 
@@ -187,7 +191,7 @@ def splits(*axes: int, parts: int = 2, **kinds: Any) -> tuple[Use, ...]:
 
 
 def slices(*axes: int, **kinds: Any) -> tuple[Use, ...]:
-    """Return both halves by Slice along each axis."""
+    """Return the Slices for both halves along each axis."""
     return tuple(Use("Slice", {"axes": (axis,)}, (1,), index=k, **kinds) for axis in axes for k in (0, 1))
 
 

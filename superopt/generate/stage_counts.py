@@ -22,13 +22,13 @@ class StageCounts:
     unexplained: int = 0  # equal pairs that no smaller equation explains
     conjectures: int = 0  # without renamed duplicates and special cases
     derivable: int = 0
-    accidental: int = 0  # equal at the enumerated sizes only, or each side has a variable that the other lacks
+    accidental: int = 0  # equal at the enumerated sizes only, or each side has a variable that the other side lacks
     weak: int = 0  # both sides cost the same, and the equation is large or repeats a variable
-    again: int = 0  # already sent to the prover
+    again: int = 0  # the rule was already sent to the prover
     refuted: int = 0
     unknown: int = 0
     proved: int = 0
-    redundant: int = 0  # proven, but derivable from rules of other families or later ones
+    redundant: int = 0  # proven, but derivable from rules of other families or from later rules
     extended: int = 0  # rules for more operands
     rules: int = 0
     signatures: int = 0
@@ -56,7 +56,7 @@ class Summary:
 
     @property
     def total(self) -> StageCounts:
-        """Counts of all families together."""
+        """The sum of the counts of all families."""
         return StageCounts.sum(self.families.values())
 
     def to_json(self) -> str:

@@ -2,11 +2,11 @@
 
     enumerate_part    a part of a family's graphs     -> conjectures
     prove_family      the conjectures of a family     -> proven rules
-    merge_families    the rules of all families       -> rules that the others do not derive
+    merge_families    the rules of all families       -> rules that cannot be derived from the others
     prove_signatures  some of these rules             -> lines of the rule files, and certificates
 
-Results are JSON with terms in the notation of rules: the bytes do not depend on where a shard ran, and a person can
-read what a run has found so far.
+Results are JSON with terms in the notation of rules. Their bytes do not depend on the machine that ran a shard, and a
+person can read the results of an unfinished run.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["RunConfig", "enumerate_part", "merge_families", "prove_family", "pro
 
 
 _MAX_OPERANDS = 3  # of a rule that merges products
-_CACHED_RULES = 50  # the derivations of so many rules are kept in memory
+_CACHED_RULES = 50  # derivations are kept in memory for this many rules
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class RunConfig:
     """Settings that all shards of a run share."""
 
     families: tuple[Family, ...]
-    operators: int | None = None  # most operators a side; None: the bound of each family
+    operators: int | None = None  # largest number of operators on a side; None: the bound of each family
     seed: int = 0
     memory: int | None = None  # bytes for the graphs that one shard compares at once
     prover: Prover = decide
@@ -79,7 +79,7 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
 
 
 def prove_family(config: RunConfig, number: int, known: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
-    """Prove the conjectures of a family, given the rules that the shards named `known` have proven."""
+    """Prove the conjectures of a family. The rules proven by the shards `known` may be used in derivations."""
     family = config.families[number]
     results = [json.loads(data) for name, data in inputs.items() if name not in known]
     prover = ConjectureProver(Evaluator(config.seed), config.seed, config.prover, config.confirm)
@@ -101,7 +101,7 @@ def prove_family(config: RunConfig, number: int, known: Sequence[str], inputs: M
 
 
 def merge_families(config: RunConfig, order: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
-    """Collect the rules of all families, without those that the others derive.
+    """Collect the rules of all families, without rules that can be derived from the others.
 
     `order` names the shards, most general first.
     """
@@ -179,7 +179,7 @@ def _merges_products(proven: ProvenRule) -> bool:
 def _proofs(
     config: RunConfig, check: SamplingCheck, schema: Schema, wanted: Iterable[Signature]
 ) -> dict[Signature, Proved]:
-    """Prove the rule at the wanted signatures; those that another proven signature covers are left out."""
+    """Prove the rule at the wanted signatures, except signatures that another proven signature covers."""
     proofs: dict[Signature, Proved] = {}
     for wide in [schema.base, *wanted]:
         signature = pinned(schema.rule, wide)

@@ -1,7 +1,7 @@
-"""Conjectures: equations between graphs that are probably equal, before generalisation and proof.
+"""Makes conjectures: equations between graphs that are probably equal, before generalisation and proof.
 
 ground_equation.py    a ground equation: two graphs of typed terms with known sizes
 equal_pairs.py        equations from the equal pairs of an enumeration
-minimal_filtering.py  Conv by fewer multiplications (Winograd), from interpolation
+minimal_filtering.py  Winograd convolution (fewer multiplications), from interpolation
 softmax_shift.py      Softmax with exponentials that do not underflow
 """

@@ -1,7 +1,7 @@
-"""Equations from the equal pairs of an enumeration, without renamed duplicates and special cases.
+"""Makes equations from the equal pairs of an enumeration, without renamed duplicates and special cases.
 
-An equation is still ground: its variables have the sizes at which it was found. `superopt.generate.generalise` makes
-rules of equations.
+The equations are ground: their variables have the sizes at which they were found. `superopt.generate.generalise` turns
+equations into rules.
 """
 
 from __future__ import annotations
@@ -23,12 +23,14 @@ from superopt.properties import joins
 
 __all__ = ["conjectures", "joint"]
 
-_CHUNK = 1 << 14  # values that are cut into halves at once
+_CHUNK = 1 << 14  # number of values that are cut into halves at once
 
 
 def _is_special(equation: GroundEquation) -> bool:
-    """Return True if an operator of a large equation has one value as two operands: a more general equation has two
-    values."""
+    """Return True if an operator of a large equation has the same value as two operands.
+
+    Such an equation is a special case of one with two values.
+    """
     if equation.size[1] <= 2:
         return False
     for term in topological(equation.lhs + equation.rhs):
@@ -39,7 +41,7 @@ def _is_special(equation: GroundEquation) -> bool:
 
 
 def conjectures(state: Enumeration, evaluator: Evaluator) -> list[GroundEquation]:
-    """Return equations of one output and of two, smallest first."""
+    """Return the equations with one output and with two outputs, smallest first."""
     build = _Builder(state.classes)
     found: dict[tuple[Term, Term], GroundEquation] = {}
     for use, children, same in zip(state.rows.use.tolist(), state.rows.children, state.same.tolist(), strict=True):
@@ -55,7 +57,7 @@ def conjectures(state: Enumeration, evaluator: Evaluator) -> list[GroundEquation
 
 
 def joint(equations: Sequence[GroundEquation], op: str) -> Iterator[GroundEquation]:
-    """Yield equations of several outputs, each made of equations with the same application of `op` on one side."""
+    """Yield equations with several outputs, each combining equations with the same application of `op` on one side."""
     by_node: dict[Term, dict[Term, Term]] = {}  # graph over the node's outputs -> equal graph without the node
     for equation in equations:
         for (apart,), (of_node,) in ((equation.lhs, equation.rhs), (equation.rhs, equation.lhs)):
@@ -71,9 +73,9 @@ def joint(equations: Sequence[GroundEquation], op: str) -> Iterator[GroundEquati
 
 
 def _with_joint(equations: Sequence[GroundEquation], op: str) -> list[GroundEquation]:
-    """Return the equations with those of several outputs instead of their parts.
+    """Return the equations, with the joint equations in place of the equations that they combine.
 
-    An equation for an output of `op` itself stays, as it may hold at sizes at which the others do not.
+    An equation for an output of `op` itself is kept, because it may hold at sizes at which the joint one does not.
     """
     several = list(joint(equations, op))
     parts = set[tuple[Term, Term]]()
@@ -105,9 +107,9 @@ class _Builder:
 
 
 def _halved(state: Enumeration, evaluator: Evaluator, build: _Builder, axis: int) -> Iterator[GroundEquation]:
-    """Yield equations of two outputs with a common core.
+    """Yield equations of two outputs, the halves of one value along `axis`.
 
-    Such an equation exists if both halves of some value along `axis` are known graphs.
+    There is such an equation for each value whose halves are both equal to known graphs.
     """
     classes = state.classes
     others = _without_split(state)
@@ -145,7 +147,7 @@ def _cores(
     axis: int,
     half: int,
 ) -> Iterator[GroundEquation]:
-    """Yield the equations of values `ids` whose halves are in classes `sides`, one for each renaming."""
+    """Yield the equations for the values `ids`, whose halves are in the classes `sides`, without renamed duplicates."""
     rows = np.flatnonzero((sides[0] >= 0) & (sides[1] >= 0))
     children = np.full((len(rows), ARITY), -1, dtype=np.int32)
     children[:, 0], children[:, 1], children[:, 2] = sides[0][rows], sides[1][rows], ids[rows]
@@ -155,7 +157,7 @@ def _cores(
     for row in np.sort(first).tolist():
         core = build.of(int(children[row, 2]))
         if joins(core.op) or not fits[row]:
-            continue  # the halves are the operands of the Concat
+            continue  # trivial: the value is a Concat of its halves
         node = make("Split", (core,), {"axis": axis, "split": (half, half)})
         left = (parts_of(int(children[row, 0])), parts_of(int(children[row, 1])))
         if left[0] is not None and left[1] is not None and left[0] is not left[1]:
@@ -163,7 +165,7 @@ def _cores(
 
 
 def _without_split(state: Enumeration) -> dict[int, tuple[int, npt.NDArray[np.int32]]]:
-    """Return for each class the first graph in it, after its representative, that is not a part of a Split."""
+    """Return, for each class, the first graph after its representative that is not a part of a Split."""
     splits = [number for number, use in enumerate(state.classes.family.uses) if use.op == "Split"]
     found: dict[int, tuple[int, npt.NDArray[np.int32]]] = {}
     for row in np.flatnonzero(~np.isin(state.rows.use, splits)):

@@ -14,7 +14,7 @@ __all__ = ["GroundEquation", "occurrences", "operators", "variables"]
 
 @dataclass(frozen=True)
 class GroundEquation:
-    """Two ground graphs that have equal fingerprints, output by output."""
+    """Two ground graphs whose outputs have pairwise equal fingerprints."""
 
     lhs: tuple[Term, ...]
     rhs: tuple[Term, ...]
@@ -29,8 +29,8 @@ class GroundEquation:
     def size(self) -> tuple[int, int, int, int]:
         """Sort key that puts small and general equations first.
 
-        Operators that run at inference on both sides, all operators, elements of closed-form constants, and minus the
-        number of variables.
+        The key is: the number of operators that run at inference on both sides, the number of all operators, the number
+        of elements of closed-form constants, and minus the number of variables.
         """
         left, right = operators(self.lhs, self.weights), operators(self.rhs, self.weights)
         terms = list(topological(self.lhs + self.rhs))

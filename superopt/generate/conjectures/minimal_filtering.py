@@ -1,8 +1,9 @@
-"""Conjectures from interpolation: Conv by fewer multiplications (minimal filtering, known as Winograd convolution).
+"""Conjectures for Winograd convolution (minimal filtering): Conv with fewer multiplications, by interpolation.
 
-A tile of m outputs of a filter of r taps is, up to the order of its coefficients, a product of polynomials. Its values
-at t = m + r - 1 points determine it (Toom 1963, Cook 1966; Winograd, "Arithmetic Complexity of Computations", 1980; for
-two axes and channels: Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016):
+A tile of m outputs of a filter of r taps is, up to the order of its coefficients, a product of polynomials. The product
+is determined by its values at t = m + r - 1 points (Toom 1963, Cook 1966; Winograd, "Arithmetic Complexity of
+Computations", 1980; for two axes and channels: Lavin & Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR
+2016):
 
     y[a] = sum over k of A[k, a] * (sum over j of B[k, j] * x[a' + j]) * (sum over u of G[k, u] * w[u]) / d
 
@@ -10,9 +11,10 @@ With p_0, ..., p_(t-2) and infinity as points, A[k, a] = p_k^a, G[k, u] = d * p_
 and B[k] are the coefficients of the polynomial whose roots are the other points. The factor d makes all of them
 integers.
 
-For two axes each matrix is a product of two, and every multiplication becomes a product of channels: t * t groups of a
-1 x 1 Conv. The transforms are the same for all channels, so they are a Conv of one channel with three axes, the first
-of which is the channel axis of x. As for every other conjecture, fingerprints and the prover decide whether it holds.
+For two axes, each matrix is an outer product of two, and every multiplication becomes a product over channels: one of
+t * t groups of a 1 x 1 Conv. The transforms are the same for all channels. So each is a Conv of one channel with three
+spatial axes; its first spatial axis is the channel axis of x. As for every other conjecture, fingerprints and the
+prover decide if it holds.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from superopt.rulebook.variadic import Schema
 
 __all__ = ["FilteringMatrices", "filtering_conjectures", "minimal_filtering"]
 
-_POINTS = (0, 1, -1, 2, -2, 3, -3)  # small, since rounding errors grow with their powers
+_POINTS = (0, 1, -1, 2, -2, 3, -3)  # small points, because rounding errors grow with the powers of the points
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,10 @@ class FilteringMatrices:
 
 
 def minimal_filtering(m: int, r: int) -> FilteringMatrices:
-    """Return the matrices for m outputs of a filter of r taps by m + r - 1 multiplications. Raises ValueError for more
-    than 8."""
+    """Return the matrices for m outputs of a filter of r taps by m + r - 1 multiplications.
+
+    Raises ValueError for more than 8 multiplications.
+    """
     points = [Fraction(p) for p in _POINTS[: m + r - 2]]
     if len(points) < m + r - 2:
         raise ValueError(f"{m} outputs of {r} taps: too many points")
@@ -89,7 +93,7 @@ def filtering_conjectures(family: Family) -> Iterator[tuple[Schema, GroundEquati
 
 
 def _conv(tile: tuple[int, ...], kernel: Sequence[int]) -> Rule:
-    """Return the rule for Conv of stride 1 by tiles; surplus outputs of the last tiles are cut off."""
+    """Return the rule that computes a Conv of stride 1 by tiles and cuts off surplus outputs of the last tiles."""
     axes = [minimal_filtering(m, r) for m, r in zip(tile, kernel, strict=True)]
     points = [len(axis.inputs) for axis in axes]
     count = math.prod(points)
@@ -109,7 +113,7 @@ def _conv(tile: tuple[int, ...], kernel: Sequence[int]) -> Rule:
         f"(Unsqueeze[axes=[1]](w), {_both([axis.filters for axis in axes])}), "
         f"ConstantOfShape[shape=[], value={math.prod(axis.divisor for axis in axes)}.0])"
     )
-    # The bias is added to the point 1 along both axes: its product is a summand of every output with factor 1.
+    # The bias is added to the product at point 1 along both axes, because every output contains it with factor 1.
     at_one = [float(k == _POINTS.index(1)) for k in range(points[0])], [float(k == 1) for k in range(points[1])]
     ones = ", ".join(str(a * b) for a, b in itertools.product(*at_one))
     shape = ", ".join(tiles)

@@ -1,15 +1,15 @@
-"""Conjectures that keep the exponentials of Softmax away from the subnormal numbers of a format.
+"""Conjectures that shift the exponentials of Softmax, so that they are not subnormal numbers.
 
 Softmax divides out any common factor of its exponentials, so for every c
 
     MatMul(Softmax(a), v) = MatMul(e, v) / sum(e),    e = exp(a - (max(a) - c)).
 
-Softmax itself is computed with c = 0. Then an entry that is 87 less than the largest has a subnormal exponential in
-float32, and arithmetic with subnormal numbers takes many times as long on most CPUs (Dooley & Kale, "Quantifying the
-Interference Caused by Subnormal Floating-Point Values", 2006). Masks of -100 make thousands of them. With c half of the
-largest exponent (float32: 88), e is normal for entries up to 87 + c less, and the other half of the range is left for
-sums of e and their products with v. The division comes last: before the product it would make the same subnormal
-numbers again.
+Softmax itself is computed with c = 0. In float32, an entry that is 87 less than the largest entry then has a subnormal
+exponential. Arithmetic with subnormal numbers takes many times as long on most CPUs (Dooley & Kale, "Quantifying the
+Interference Caused by Subnormal Floating-Point Values", 2006), and masks of -100 make thousands of them. Let c be half
+of the largest exponent (88 in float32). Then e is a normal number if the entry is at most 87 + c less than the largest.
+The other half of the range is left for sums of e and for products with v. The division comes last: before the product
+it would make the same subnormal numbers again.
 """
 
 from __future__ import annotations

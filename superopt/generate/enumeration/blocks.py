@@ -1,7 +1,8 @@
 """Blocks: all graphs of one operator over sets of classes, as products of these sets.
 
-For large sizes graphs are enumerated up to renaming: variables of one role occur for the first time in the order of
-their names. Both sides of an equation are renamed alike, so no equation between a graph and a smaller one is lost.
+Graphs with many operators are enumerated up to renaming: only graphs whose variables of one role first occur in the
+order of their names. A renaming applies to both sides of an equation, so no equation between a graph and a smaller
+graph is lost.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class Block:
     """An operator over one set of classes for each operand: the product of the sets. The classes of a set have one
     shape.
 
-    `unordered`: the first two sets are the same and their order does not matter, so each pair counts once.
+    `unordered`: the first two sets are equal and the operator is commutative, so each pair counts once.
     """
 
     use: int
@@ -62,13 +63,13 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class _OperandSet:
-    """Classes that the grammar does not tell apart."""
+    """Classes that the grammar treats alike."""
 
     shape: Shape
     runtime: int
     folded: int
     weight: bool
-    swaps: bool  # may also be the other one of the first two operands
+    swaps: bool  # True if the classes may also be the other one of the first two operands
     ids: Ids
 
 
@@ -80,8 +81,10 @@ class BlockBuilder:
         self._shapes: dict[tuple[int, tuple[Shape, ...]], Shape | None] = {}
 
     def blocks(self, runtime: int, folds: Sequence[int]) -> list[Block]:
-        """Return all graphs with `runtime` operators at inference and a number of folded operators in `folds`, the
-        fewest folded first."""
+        """Return all graphs with `runtime` operators at inference and a number of folded operators in `folds`.
+
+        Blocks with few folded operators come first.
+        """
         found: list[Block] = []
         for number, use in enumerate(self.classes.family.uses):
             if use.fold if runtime == 0 else use.run:
@@ -131,7 +134,7 @@ class BlockBuilder:
                 continue
             both = commutes and chosen[0].swaps and chosen[1].swaps
             if both and chosen[0].ids[0] > chosen[1].ids[0]:
-                continue  # enumerated in the other order
+                continue  # these operands are enumerated in the other order
             out = self._out(number, use, tuple(cell.shape for cell in chosen))
             if out is not None and self.classes.family.admits(out):
                 unordered = both and bool(chosen[0].ids[0] == chosen[1].ids[0])
@@ -158,7 +161,7 @@ def _output_shape(use: Use, shapes: tuple[Shape, ...]) -> Shape | None:
 
 
 def renamed_apart(classes: Classes, block: Block) -> Iterator[Block]:
-    """Yield the parts of a block in which variables occur first in the order of their names, role by role."""
+    """Yield the parts of a block in which, for each role, variables first occur in the order of their names."""
     orders = _FirstOccurrences(classes)
 
     def restrict(slot: int, counts: tuple[int, ...], chosen: tuple[Ids, ...]) -> Iterator[Block]:
@@ -172,7 +175,7 @@ def renamed_apart(classes: Classes, block: Block) -> Iterator[Block]:
 
 
 class _FirstOccurrences:
-    """The order in which each role's variables occur for the first time, as one number for each class and role."""
+    """The order of first occurrence of each role's variables, as one number for each class and role."""
 
     def __init__(self, classes: Classes) -> None:
         variables = classes.family.variables
@@ -186,8 +189,10 @@ class _FirstOccurrences:
         ]
 
     def continued(self, ids: Ids, counts: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Ids]]:
-        """Yield those of `ids` whose variables beyond the first `counts` of each role occur in order, grouped by the
-        new counts."""
+        """Yield the classes of `ids` whose new variables occur in order, in groups with equal new counts.
+
+        The first `counts` variables of each role have occurred already; all others are new.
+        """
         sequence = self.classes.sequence[ids]
         after = np.zeros((len(ids), len(self.roles)), np.int64)
         good = np.ones(len(ids), np.bool_)

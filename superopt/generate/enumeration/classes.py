@@ -1,8 +1,8 @@
-"""Classes of equal graphs, as arrays: everything that the enumeration has found so far.
+"""Classes of equal graphs, stored as arrays: all graphs that the enumeration has found so far.
 
-A class (an e-class in equality saturation) is the set of graphs with one fingerprint. Only its smallest graph is kept,
-the representative: an operator (a `Use`, by number) over classes. All data is in parallel arrays, so that thousands of
-classes are read at once. Classes are numbered in the order in which they are found, children before their users.
+A class (an e-class in equality saturation) is the set of graphs with one fingerprint. Only its smallest graph, the
+representative, is stored: an operator (a `Use`, by number) over classes. All data is in parallel arrays, so that
+thousands of classes are read at once. Classes are numbered in the order of discovery, children before their users.
 """
 
 from __future__ import annotations
@@ -52,11 +52,14 @@ class Rows:
 
 @dataclass
 class Classes:
-    """All classes of a family. `values[s]` [classes, SAMPLES, *shapes[s]] holds the values of classes whose shape has
-    number s, indexed by `place`. Residues have 31 bits, so they are stored as 32."""
+    """All classes of a family.
+
+    `values[s]` [classes, SAMPLES, *shapes[s]] holds the values of the classes with shape number s, indexed by `place`.
+    Values are 31-bit residues, stored in 32 bits.
+    """
 
     family: Family
-    memory: int = 1 << 30  # bytes of values; beyond that, values of the largest shapes are on disk
+    memory: int = 1 << 30  # bytes of values in memory; beyond that, values of the largest shapes are on disk
     leaves: list[Term] = field(default_factory=list)  # terms of the first classes
     shapes: list[Shape] = field(default_factory=list)
     values: list[npt.NDArray[np.uint32]] = field(default_factory=list)
@@ -68,7 +71,8 @@ class Classes:
     place: Ids = field(default_factory=lambda: np.empty(0, np.int32))
     weight: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     maker: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty(0, np.int16))  # see `makers`
-    built: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))  # with values, to be built upon
+    # True if the class has values and may be an operand of larger graphs.
+    built: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     sequence: npt.NDArray[np.int16] = field(default_factory=lambda: np.empty((0, LEAVES), np.int16))
     fits: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
     structure: npt.NDArray[np.uint64] = field(default_factory=lambda: np.empty(0, np.uint64))
@@ -79,7 +83,7 @@ class Classes:
         return len(self.shape)
 
     def number_of_shape(self, shape: Shape) -> int:
-        """Return the number of a shape, which is added if it is new."""
+        """Return the number of a shape; add the shape if it is new."""
         if shape not in self.shapes:
             self.shapes.append(shape)
             self.values.append(np.empty((0, 0), np.uint32))
@@ -89,7 +93,7 @@ class Classes:
         return self.shapes.index(shape)
 
     def number_of_maker(self, op: str, leaf: str) -> int:
-        """Return the number of an operator or leaf that makes classes, which is added if it is new."""
+        """Return the number in `makers` of an operator or leaf; add it if it is new."""
         if (op, leaf) not in self.makers:
             self.makers.append((op, leaf))
         return self.makers.index((op, leaf))
@@ -121,8 +125,8 @@ class Classes:
     ) -> Ids:
         """Add classes of one shape, and return their numbers.
 
-        Without `keys` they are second representatives, which `lookup` does not find. `values` [built classes, SAMPLES,
-        *shape] are those of the classes that are `built` upon.
+        Without `keys`, the new classes are second representatives, which `lookup` does not find. `values` [built
+        classes, SAMPLES, *shape] are the values of the classes with `built`.
         """
         number, start, count = self.number_of_shape(shape), len(self), len(rows)
         ids = np.arange(start, start + count, dtype=np.int32)
@@ -161,7 +165,7 @@ class Classes:
         return ids
 
     def _spill(self) -> None:
-        """Move values beyond the memory limit to unnamed files, which the system reads and drops page by page."""
+        """Move values beyond the memory limit to unnamed memory-mapped files, which are paged in on demand."""
         held = [k for k, values in enumerate(self.values) if not isinstance(values, np.memmap)]
         while held and sum(self.values[k].nbytes for k in held) > self.memory:
             largest = max(held, key=lambda k: self.values[k].nbytes)
@@ -172,7 +176,7 @@ class Classes:
                 self.values[largest] = mapped
 
     def _leaf_structure(self, leaf: int) -> npt.NDArray[np.uint64]:
-        """Return the structure of a leaf. Variables of one role have the same."""
+        """Return the structure number of a leaf. Variables of one role have the same number."""
         roles = list(dict.fromkeys(v.role for v in self.family.variables))
         variables = self.family.variables
         number = roles.index(variables[leaf].role) if leaf < len(variables) else 1000 + leaf
@@ -180,8 +184,10 @@ class Classes:
 
 
 def structures_of(classes: Classes, rows: Rows) -> npt.NDArray[np.uint64]:
-    """Return a number for each graph's tree with variables made anonymous. Different trees differ, up to a probability
-    of about 2^-64."""
+    """Return a structure number for each graph: a hash of its tree with variables made anonymous.
+
+    Two different trees have the same number with a probability of about 2^-64.
+    """
     below = np.where(rows.children >= 0, classes.structure[rows.children], np.uint64(1))
     return mixed(np.concatenate([rows.use.astype(np.uint64)[:, None], below], axis=1))
 
@@ -198,8 +204,10 @@ def mixed(table: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def leaves_of(classes: Classes, children: Ids) -> tuple[npt.NDArray[np.int16], npt.NDArray[np.bool_]]:
-    """Return the variables of graphs over `children` from left to right [graphs, LEAVES] (-1: no more), and whether all
-    of them fit."""
+    """Return the variables of graphs over `children` from left to right, and True for each graph whose variables fit.
+
+    The variables are [graphs, LEAVES], padded with -1.
+    """
     packed = np.full((len(children), LEAVES), -1, np.int16)
     fits = np.ones(len(children), np.bool_)
     count = np.zeros(len(children), np.int64)

@@ -1,4 +1,4 @@
-"""Removal of equal pairs that repeat others: one of each renaming is kept, and only the most general ones."""
+"""Removes pairs of equal graphs that are renamings or special cases of other pairs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ __all__ = ["most_general", "patterns"]
 
 
 def most_general(classes: Classes, rows: Rows, same: Ids) -> tuple[Rows, Ids]:
-    """Return one pair of each renaming, the first in the order of the enumeration.
+    """Return the pairs without renamings of earlier pairs, and without special cases.
 
     Of pairs that differ only in which variables are equal, the most general ones are kept. A pair is dropped if each
-    side has a variable that the other lacks: such an equation cannot be applied from either side.
+    side has a variable that the other side lacks, because such an equation cannot be applied in either direction.
     """
     order = np.lexsort((*rows.children.T[::-1], rows.use, rows.folded, rows.runtime))
     rows, same = rows.take(order), same[order]
@@ -52,7 +52,7 @@ def _within(some: npt.NDArray[np.int16], all_: npt.NDArray[np.int16]) -> npt.NDA
 
 
 def patterns(leaves: npt.NDArray[np.int16]) -> npt.NDArray[np.int8]:
-    """Return for each leaf the place of its first occurrence (-1: no leaf). Renamed graphs have equal patterns."""
+    """Return, for each leaf, the position of its first occurrence (-1: no leaf). Renamed graphs have equal patterns."""
     result = np.full(leaves.shape, -1, dtype=np.int8)
     for place in range(leaves.shape[1] - 1, -1, -1):
         result[(leaves == leaves[:, place : place + 1]) & (leaves >= 0)] = place

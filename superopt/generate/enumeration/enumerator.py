@@ -1,16 +1,16 @@
 """Bottom-up enumeration of every graph of a family by operator count, hundreds of thousands at a time.
 
-Graphs with one fingerprint form a class, and only its smallest graph is built upon (observational equivalence). Graphs
-are never objects here: they are products of sets of classes (`blocks`), and their fingerprints come from matrix
-products (`linear_fingerprints`). A graph that is equal to a smaller one is dropped if a smaller rule already explains
-that (`known_rules`); otherwise the pair is a conjecture.
+Graphs with one fingerprint form a class, and only the smallest graph of a class is an operand of larger graphs
+(observational equivalence). Graphs are not objects: they are elements of products of sets of classes (`blocks`), and
+their fingerprints are computed by matrix products (`linear_fingerprints`). If a graph is equal to a smaller one, the
+pair is a conjecture, unless a smaller rule already explains it (`known_rules`).
 
-The size of a graph is the number of operators that run at inference. Operators on weights alone are folded, so they are
-free, up to the bounds that the family states.
+The size of a graph is the number of operators that run at inference. Operators on weights alone are folded and do not
+count, up to the family's bounds on folded operators.
 
-The last level is only looked up and compared, never built upon. It is cut into ranges of fingerprints: graphs of
-different ranges are never equal, so the parts of the level are independent, and each part is processed in as many
-passes as the memory requires. Computing a fingerprint again is cheaper than writing it to a disk and reading it.
+Graphs of the last level are only compared, and never operands of larger graphs. The last level is cut into ranges of
+fingerprints. Graphs of different ranges are never equal, so these parts are independent. Each part is processed in as
+many passes as the memory requires. Computing fingerprints again is cheaper than writing them to disk and reading them.
 """
 
 from __future__ import annotations
@@ -36,15 +36,18 @@ from superopt.ir.types import TensorType
 
 __all__ = ["Enumeration", "LevelCounts", "enumerate_family"]
 
-_RENAMING_FROM = 4  # operators from which on the last level is enumerated up to renaming
+_RENAMING_FROM = 4  # the last level is enumerated up to renaming if its graphs have at least this many operators
 _DEFAULT_MEMORY = 1 << 30  # bytes
 _ALL_KEYS = (0, KEYS)
 
 
 @dataclass
 class LevelCounts:
-    """Counts of one level: graphs enumerated, new classes, graphs equal to a smaller one, and those of the last that no
-    smaller rule explains."""
+    """Counts of one level.
+
+    The counts are graphs enumerated, new classes, graphs equal to a smaller graph, and those of the latter that no
+    smaller rule explains.
+    """
 
     runtime: int
     graphs: int = 0
@@ -55,8 +58,10 @@ class LevelCounts:
 
 @dataclass
 class Enumeration:
-    """All classes of a family except those of the last level, and the equal pairs that are worth a conjecture: the
-    graph of each row, and the smaller class that it is equal to."""
+    """All classes of a family except those of the last level, and the equal pairs that become conjectures.
+
+    A pair is the graph of a row, and the smaller class that the graph is equal to.
+    """
 
     classes: Classes
     rows: Rows = field(default_factory=lambda: Rows.join([]))
@@ -80,9 +85,9 @@ def enumerate_family(
     """Enumerate the graphs of the family with at most `operators` operators at inference (by default the family's
     bound).
 
-    `part` (k, n) selects the k-th of n ranges of fingerprints of the last level; the pairs of earlier levels belong to
-    part 0. `memory` limits the bytes for graphs while they are compared, and again as many for values of classes, which
-    are moved to disk beyond that. Deterministic for the evaluator's seed, for any memory.
+    `part` (k, n) selects the k-th of n ranges of fingerprints of the last level. The pairs of earlier levels belong to
+    part 0. `memory` limits the bytes for graphs that are compared at once. The values of classes may take as many bytes
+    again; values beyond that are moved to disk. The result depends on the evaluator's seed, but not on the memory.
     """
     return _Enumerator(family, evaluator, part, memory or _DEFAULT_MEMORY).run(
         min(family.runtime, operators or family.runtime)
@@ -128,7 +133,7 @@ class _Enumerator:
         value = self.evaluator.value(term)[None]
         key = self.evaluator.hasher.keys(value, shape)
         if self.classes.lookup(shape, key)[0] >= 0:
-            return  # for example, Dirac of one channel is Ones
+            return  # an equal leaf exists: for example, Dirac of one channel is Ones
         none = np.full(1, -1, np.int32)
         rows = Rows(none, np.full((1, ARITY), -1, np.int32), none * 0, none * 0)
         maker = np.array([self.classes.number_of_maker("", name)], np.int16)
@@ -173,7 +178,8 @@ class _Enumerator:
         graphs = GraphList(self.fingerprints, blocks)
         new_graphs: list[tuple[Numbers, Keys]] = []
         equal_graphs: list[tuple[Numbers, Ids]] = []
-        others: list[tuple[Rows, Ids, Numbers]] = []  # equal to a known class, or (-1) to the new one at a place
+        # Graphs that are equal to a known class, or (-1) to the first new graph at a place.
+        others: list[tuple[Rows, Ids, Numbers]] = []
         for low, high in graphs.ranges(self.memory, _ALL_KEYS):
             places, keys = graphs.within(low, high)
             level.graphs += len(keys)
@@ -206,11 +212,11 @@ class _Enumerator:
         return found
 
     def _add(self, shape: Shape, graphs: GraphList, places: Numbers, runtime: int, keys: Keys | None) -> Ids:
-        """Add graphs as classes. Graphs whose elements are all zero are not built upon."""
+        """Add graphs as classes. Graphs whose elements are all zero are not operands of larger graphs."""
         values: list[Array] = []
         built = np.ones(len(places), np.bool_)
         for at, value in graphs.values(places):
-            useful = value.reshape(len(value), -1).any(axis=1)  # graphs over zero are special cases
+            useful = value.reshape(len(value), -1).any(axis=1)  # equations over zero are special cases of others
             built[at] = useful
             values.append(value[useful].astype(np.uint32))
         rows = graphs.rows(places)
@@ -278,8 +284,10 @@ class _Enumerator:
 
 
 def _repeated(rows: Rows, keys: Keys) -> npt.NDArray[np.bool_]:
-    """Return True for each graph that occurred before: parts of a block that differ by a renaming may share pairs of
-    operands."""
+    """Return True for each graph that occurred before.
+
+    Parts of a block that differ by a renaming may contain the same graphs.
+    """
     table = np.concatenate(
         [keys[:, None], rows.use[:, None].astype(np.uint64), rows.children.astype(np.uint64)], axis=1
     )
@@ -289,7 +297,7 @@ def _repeated(rows: Rows, keys: Keys) -> npt.NDArray[np.bool_]:
 
 
 def _leaders(keys: Keys, order: Numbers) -> Numbers:
-    """Return for each key the first place with this key."""
+    """Return, for each key, the first position with an equal key."""
     first = np.ones(len(keys), np.bool_)
     first[1:] = keys[order[1:]] != keys[order[:-1]]
     leader = order[np.maximum.accumulate(np.where(first, np.arange(len(keys)), 0))]

@@ -1,10 +1,10 @@
 """Fingerprints: 62-bit keys of tensors over Z_P, and the value of any term on one fixed random sample.
 
-A key is two random linear functionals of all elements, f(v) = sum of c[k] v[k] modulo P. Two tensors that differ get
-the same key with probability P^-2, below 2^-61. Together with the values of `superopt.evaluate.modular`, polynomials
-of degree d that differ are told apart on `SAMPLES` samples, up to a probability of (d / P)^SAMPLES + P^-2, below 1e-16
-for the degrees that occur. Equal keys are only a conjecture in any case: the prover decides. Keys are linear, and this
-makes enumeration fast: see `linear_fingerprints`.
+A key is two random linear functionals of all elements, f(v) = sum of c[k] v[k] modulo P. Two different tensors have the
+same key with probability P^-2, below 2^-61. With the values of `superopt.evaluate.modular` on `SAMPLES` samples, two
+different polynomials of degree d have the same key with probability at most (d / P)^SAMPLES + P^-2, below 1e-16 for the
+degrees that occur. Equal keys only make a conjecture: the prover decides. Keys are linear functions of the values,
+which makes the enumeration fast (see `linear_fingerprints`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Evaluator:
         self._values: dict[Term, Array] = {}
 
     def variable(self, name: str, shape: Shape) -> Array:
-        """Return the sample of a variable: [SAMPLES, *shape], each element as often below 0 as above."""
+        """Return the sample of a variable: [SAMPLES, *shape], with elements that are negative as often as positive."""
         rng = np.random.default_rng([self.seed, 2, zlib.crc32(name.encode()), *shape])
         order = np.arange(SAMPLES).reshape(-1, *(1 for _ in shape))
         signs = np.broadcast_to(order % 2 == 1, (SAMPLES, *shape))

@@ -14,14 +14,17 @@ from superopt.generate.enumeration.linear_fingerprints import BlockFingerprints,
 
 __all__ = ["KEYS", "GraphList", "Numbers"]
 
-KEYS = 1 << 62  # every fingerprint is below
+KEYS = 1 << 62  # upper bound of all fingerprints
 
-_BYTES_PER_GRAPH = 64  # while it is compared
+_BYTES_PER_GRAPH = 64  # memory of a graph while it is compared
 Numbers = npt.NDArray[np.int64]
 
 
 class GraphList:
-    """A list of graphs. A graph's place is its number in the product of its block, counted after all blocks before."""
+    """A list of graphs: the graphs of the first block, then those of the second, and so on.
+
+    The place of a graph is its number in this list.
+    """
 
     def __init__(self, forms: BlockFingerprints, blocks: Sequence[Block]) -> None:
         self.fingerprints, self.blocks = forms, blocks
@@ -59,7 +62,7 @@ class GraphList:
             yield self.blocks[block], at, places[at] - before
 
     def rows(self, places: Numbers) -> Rows:
-        """Return the graphs at these places, with operands of commutative operators in the order of their numbers."""
+        """Return the graphs at these places. Operands of commutative operators are sorted by their class numbers."""
         parts = [(at, block.rows(flat)) for block, at, flat in self.owned(places)]
         rows = Rows.join([part for _, part in parts])
         if parts:

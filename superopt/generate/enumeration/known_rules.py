@@ -1,13 +1,13 @@
-"""Rules found by the enumeration so far, and which larger graphs they rewrite.
+"""The rules found by the enumeration so far, used to skip larger graphs that they rewrite.
 
-A pair of equal graphs is worth a conjecture only if no smaller rule rewrites the larger graph at its root: the
-resulting graph is enumerated as well, and is equal to the same class. Rules are applied from larger to smaller graphs
-in one fixed order (levels, then operators, then operands from the left, as in a Knuth-Bendix order), so explanations
-are never circular. A rule that only permutes its operands, such as commutativity, is applied only towards smaller
-operands.
+A pair of equal graphs becomes a conjecture only if no smaller rule rewrites the larger graph at its root. If a rule
+rewrites it, the rewritten graph is enumerated as well, and is equal to the same class. Rules are applied from larger to
+smaller graphs in one fixed order (levels, then operators, then operands from the left, as in a Knuth-Bendix order), so
+explanations are never circular. A rule that only permutes its operands, such as commutativity, is applied only towards
+smaller operands.
 
-Here a rule means equal fingerprints, not yet a proof. If it is not proven later, its instances would not be proven
-either.
+In this file, a rule is a pair of graphs with equal fingerprints, without a proof. If the pair is not proven later, its
+instances would not be proven either.
 """
 
 from __future__ import annotations
@@ -32,13 +32,16 @@ __all__ = ["KnownRule", "KnownRules"]
 # A variable or constant (number of the leaf), or an operator over patterns.
 Tree: TypeAlias = Union[int, tuple[int, tuple["Tree", ...]]]
 Bool = npt.NDArray[np.bool_]
-_MAX_OPERAND_ORDERS = 16  # in which a rule with commutative operators is matched
+_MAX_OPERAND_ORDERS = 16  # operand orders of a rule with commutative operators that are matched
 
 
 @dataclass(frozen=True)
 class KnownRule:
-    """A rewrite of every instance of `left` to an instance of `right`. `ordered`: only if the operands of the left
-    side, from left to right, come later than those of the right side."""
+    """A rewrite of instances of `left` to instances of `right`.
+
+    An `ordered` rule applies only if the operands of the left side come after those of the right side, compared from
+    left to right.
+    """
 
     left: Tree
     right: Tree
@@ -59,16 +62,16 @@ class KnownRule:
 
 
 class KnownRules:
-    """Rules by the operators at and below their roots."""
+    """The rules found so far, by the operator at the root of the left side."""
 
     def __init__(self, classes: Classes, evaluator: Evaluator) -> None:
         self.classes, self.evaluator = classes, evaluator
         self.found: dict[KnownRule, None] = {}
         self._by_use: dict[int, list[KnownRule]] = {}
-        self._known: dict[tuple[KnownRule, tuple[int, ...]], bool] = {}  # does a rule hold at other shapes?
+        self._known: dict[tuple[KnownRule, tuple[int, ...]], bool] = {}  # True if the rule holds at these shapes
 
     def learn(self, rows: Rows, same: Ids) -> None:
-        """Add the rules that follow from graphs and the smaller classes that they are equal to."""
+        """Add rules from graphs to the smaller classes (`same`) that they are equal to."""
         for k in range(len(rows)):
             children = tuple(self.tree(int(c)) for c in rows.children[k] if c >= 0)
             right, shrinks = self.tree(int(same[k])), self._shrinks(rows, k, same)
@@ -85,7 +88,7 @@ class KnownRules:
         return left > (int(c.runtime[other]), int(c.folded[other]))
 
     def tree(self, number: int) -> Tree:
-        """Return the representative of a class."""
+        """Return the representative of a class as a tree."""
         if number < len(self.classes.leaves):
             return number
         children = self.classes.rows.children[number]
@@ -153,7 +156,7 @@ class KnownRules:
         if rule.ordered:
             good &= _later([bound[v] for v in _leaves(rule.left)], [bound[v] for v in _leaves(rule.right)])
         elif not any(isinstance(operand, tuple) for operand in rule.operands):
-            # The instance is the rule itself unless some variable stands for a graph that is not a leaf.
+            # If every variable is bound to a leaf, the graph is the rule itself and not a larger instance.
             good &= np.any([ids >= len(self.classes.leaves) for ids in bound.values()], axis=0)
         return good & self._fits(rule, bound, good)
 
@@ -176,10 +179,11 @@ class KnownRules:
         return good
 
     def _fits(self, rule: KnownRule, bound: dict[int, Ids], good: Bool) -> Bool:
-        """Return True for each match at which the rule holds at the shapes of its variables, with a result in the
-        grammar.
+        """Return True for each match at which the rule applies.
 
-        Weights must stay weights; otherwise an operator that is folded in the rule might not be folded in the instance.
+        The rule must hold at the shapes of its variables, and the grammar must accept the right side. Variables for
+        weights must be bound to weights: otherwise an operator that is folded in the rule may not be folded in the
+        instance.
         """
         c = self.classes
         variables = [v for v in bound if v < len(c.family.variables)]
@@ -237,7 +241,10 @@ class KnownRules:
         return self.classes.family.uses[tree[0]].term(operands, shapes)
 
     def irreducible(self, use: int, slot: int, operands: Sequence[Ids]) -> Ids:
-        """Return the classes of operand `slot` with which no rule rewrites the graph for all other operands."""
+        """Return the classes for operand `slot`, without those with which a rule rewrites every graph of the block.
+
+        Such a rule matches whatever the classes of the other operands are.
+        """
         ids = operands[slot]
         for rule in self._by_use.get(use, ()):
             if rule.ordered or len(rule.operands) != len(operands) or not isinstance(rule.operands[slot], tuple):
@@ -268,7 +275,7 @@ def _leaves(tree: Tree) -> Iterator[int]:
 
 
 def _places(tree: Tree) -> Iterator[tuple[int, int, int]]:
-    """Yield each leaf below an operator, with that operator and the number of the operand."""
+    """Yield (operator, operand number, leaf) for each leaf below an operator."""
     if isinstance(tree, tuple):
         for slot, operand in enumerate(tree[1]):
             if isinstance(operand, int):
@@ -288,8 +295,10 @@ def _size(tree: Tree) -> int:
 
 
 def _larger(left: Tree, right: Tree) -> bool:
-    """Return True if every instance of `left` comes after that of `right`, which has as many operators and no more
-    leaves."""
+    """Return True if every instance of `left` is larger than the instance of `right` with the same variables.
+
+    `right` must have as many operators as `left`, and no more leaves.
+    """
     if isinstance(left, int) or isinstance(right, int):
         return _contains(left, right)
     if left[0] != right[0]:

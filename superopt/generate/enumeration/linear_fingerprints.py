@@ -1,9 +1,10 @@
 """Fingerprints of all graphs of a block by matrix products, mostly without computing the graphs' values.
 
 A fingerprint is a linear functional f of the output. If an operator is a sum of parts that are linear in their
-operands, f of its output is a sum of forms in the operands' elements. For a linear part, f(op(x)) = <a, x> with a[k] =
-f(op(e_k)). For a bilinear part, f(op(x, y)) = x^T M y with (M y)[k] = f(op(e_k, y)). Here e_k are the unit tensors. So
-the fingerprints of all pairs are one matrix product, at about ten nanoseconds a graph for any operator.
+operands, then f of its output is a sum of linear and bilinear forms in the operands' elements. With the unit tensors
+e_k, a linear part has f(op(x)) = <a, x> with a[k] = f(op(e_k)), and a bilinear part has f(op(x, y)) = x^T M y with
+(M y)[k] = f(op(e_k, y)). So the fingerprints of all pairs of operands are one matrix product, which takes about ten
+nanoseconds per graph for any operator.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from superopt.generate.enumeration.modular_matmul import add, product
 
 __all__ = ["BlockFingerprints", "Keys"]
 
-_CHUNK = 1 << 18  # graphs at once: small enough for the caches, large enough to hide Python
+_CHUNK = 1 << 18  # graphs at once: small enough for the caches, large enough to hide the overhead of Python
 _ELEMENTS = 1 << 20  # elements computed at once
 Keys = npt.NDArray[np.uint64]
 # One half of the fingerprints of one part, for a piece of each operand's set; broadcasts to the pieces' sizes.
@@ -73,7 +74,10 @@ class BlockFingerprints:
         return tuple(self.classes.shapes[self.classes.shape[ids[0]]] for ids in block.operands)
 
     def _computed(self, block: Block) -> Iterator[tuple[npt.NDArray[np.int64], Keys]]:
-        """Yield the same as `keys`, from values; for operators that are not sums of linear and bilinear parts."""
+        """Yield the same numbers and fingerprints as `keys`, computed from the graphs' values.
+
+        For operators that are not sums of linear and bilinear parts.
+        """
         total = int(np.prod(block.sizes, dtype=np.int64))
         for start in range(0, total, _CHUNK):
             flat = np.arange(start, min(total, start + _CHUNK), dtype=np.int64)
@@ -196,6 +200,6 @@ def _numbers(sizes: tuple[int, ...], pieces: list[slice]) -> npt.NDArray[np.int6
 
 
 def _ordered(block: Block, flat: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Return True for each graph whose first operand does not come after the second."""
+    """Return True for each graph whose first operand's number is not larger than the second's."""
     first, second, *_ = np.unravel_index(flat, block.sizes)
     return np.asarray(first <= second)

@@ -1,4 +1,4 @@
-"""Operators as sums of linear and multilinear parts, whose values add up from values that are known already."""
+"""Operators as sums of multilinear parts: an operator's value is the sum of values on fewer operands."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def parts(op: str, shapes: Sequence[tuple[int, ...]], attrs: Mapping[str, Any]) 
     """Return the operands of each part if the operator's value on operands of these shapes is a sum of parts, else
     None.
 
-    Part k is linear in each of the operands that it lists and does not depend on the others. So it is the operator's
-    value with zeros for those others.
+    A part is linear in each of its operands and does not depend on the other operands. So it is the operator's value
+    with zeros for the other operands.
 
     a + b has the parts a and b; Conv(x, w, b) has Conv(x, w), linear in x and in w, and b.
     """

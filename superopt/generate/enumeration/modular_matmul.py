@@ -1,4 +1,4 @@
-"""Exact matrix products modulo P, computed by the processor's fast path for float64.
+"""Exact matrix products modulo P, computed by the fast float64 matrix product (BLAS).
 
 A residue has 31 bits. It is split into 15 upper and 16 lower bits. Products of these with residues are below 2^47, and
 sums of `_DEPTH` products are below 2^52, so every intermediate result is an integer that float64 holds exactly.
@@ -46,6 +46,6 @@ def add(x: Array, y: Array) -> Array:
 
 
 def _once(x: Array) -> npt.NDArray[np.uint64]:
-    """Reduce numbers below 2 P. Subtracting P from a smaller one wraps around to a huge one, which `minimum` drops."""
+    """Reduce numbers below 2 P: if x < P, the unsigned x - P wraps around to a huge number, and the minimum is x."""
     result: npt.NDArray[np.uint64] = np.minimum(x, x - _P)
     return result

@@ -1,10 +1,10 @@
 """Generalisation of a ground equation to a rule: attributes and sizes of the instance become variables.
 
-draft.py             an equation some of whose attributes are variables already
+draft.py             an equation in which some attributes have been replaced by variables
 size_equations.py    equations between sizes, solved for single sizes
 sampling_check.py    evaluation of both sides of a rule at random sizes
-size_attributes.py   sizes in attributes as sizes of variables
+size_attributes.py   sizes in attributes, expressed by sizes of variables
 padding.py           pads that differ between the operators of a rule
-attribute_values.py  other values at which a generalised attribute is tried
-equation_to_rule.py  all other attributes, and the generalisation as a whole
+attribute_values.py  values of attributes to try besides the instance's value
+equation_to_rule.py  all other attributes, and the whole generalisation
 """

@@ -1,4 +1,4 @@
-"""Other values at which a generalised attribute is tried, in generalisation and for shipped signatures."""
+"""Values of attributes to try besides the instance's value, in generalisation and for shipped signatures."""
 
 from __future__ import annotations
 

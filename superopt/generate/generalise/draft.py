@@ -1,4 +1,4 @@
-"""A draft: an equation on its way to a rule, some of whose attributes are variables or expressions already."""
+"""A draft: a ground equation in which some attributes have been replaced by variables or expressions."""
 
 from __future__ import annotations
 
@@ -119,22 +119,22 @@ class Draft:
         ]
 
     def side(self, slots: list[Slot], left: bool) -> list[Slot]:
-        """Return those of `slots` that occur on the left (or the right) side."""
+        """Return the slots that occur on the left side (or, if not `left`, on the right side)."""
         terms = set(topological(self.equation.lhs if left else self.equation.rhs))
         return [slot for slot in slots if slot[0] in terms]
 
     @property
     def bound(self) -> bool:
-        """True if one of the two directions can be applied."""
+        """True if the rule can be applied in at least one direction."""
         rule = self.rule()
         return rule.applicable or rule.reversed().applicable
 
     def unbound(self) -> int:
         """Return the number of useful directions in which an attribute variable has no value.
 
-        From right to left is useful if as many operators run on both sides, if it saves a Concat that feeds another
-        operator, or if it makes one product of several. The shape of a constant that disappears (Add(x, Zeros[shape=z])
-        = x) does not count, since no search would insert the constant.
+        The direction from right to left is useful in three cases: as many operators run on both sides, it saves a
+        Concat that feeds another operator, or it merges several products into one. The shape of a constant that
+        disappears (Add(x, Zeros[shape=z]) = x) does not count, because no search would insert the constant.
         """
         rule, equation = self.rule(), self.equation
         runs = [operators(side, equation.weights)[0] for side in (equation.lhs, equation.rhs)]

@@ -1,8 +1,8 @@
-"""From a ground equation to a rule: literals of the instance become variables and sizes of variables.
+"""Generalises a ground equation to a rule: literals of the instance become variables and sizes of variables.
 
-Sizes inside attributes become sizes of variables (`size_attributes`). Any other attribute that occurs several times
-with one value becomes one variable if the equation also holds at other values, or several variables if the values need
-not be equal. Each choice is checked at random sizes here, and proven later.
+Sizes inside attributes become sizes of variables (`size_attributes`). Any other attribute value becomes a variable if
+the equation also holds at other values. If a value occurs several times, all occurrences become one variable, or
+several variables if their values need not be equal. Each choice is checked at random sizes here, and proven later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from superopt.rulebook.variadic import Schema
 __all__ = ["Schema", "generalise"]
 
 _BOUNDS = ("bound_low", "bound_high")
-_MAX_SPLIT_SLOTS = 6  # of one attribute's value, if it is tried as several variables
+_MAX_SPLIT_SLOTS = 6  # largest number of occurrences of a value that are tried as several variables
 
 
 def generalise(equation: GroundEquation, check: SamplingCheck) -> Schema | None:
@@ -55,7 +55,7 @@ def _renamed(equation: GroundEquation) -> dict[Term, str]:
 
 
 def _with_attributes(draft: Draft, check: SamplingCheck) -> Draft:
-    """Replace attribute after attribute by a variable, where the rule still holds at other values."""
+    """Return the draft with variables for all attributes at which the rule also holds at other values."""
     draft = _with_marks(_with_heads(draft, check), check)
     for kind, groups in draft.slots().items():
         if kind not in NAMES or kind in SIZED or any(slot in draft.filled for at in groups.values() for slot in at):
@@ -78,8 +78,10 @@ def _with_attributes(draft: Draft, check: SamplingCheck) -> Draft:
 
 
 def _with_numbers(draft: Draft, check: SamplingCheck) -> Draft:
-    """Replace a function's parameter by one variable, also in a fused operator, which names the parameter
-    differently."""
+    """Return the draft with one variable for each parameter of a function, also in fused operators.
+
+    A fused operator has the parameter under another name.
+    """
     found: dict[Attr, dict[str, list[Slot]]] = {}
     for kind, groups in draft.slots().items():
         if kind in REAL or kind in _BOUNDS:
@@ -94,8 +96,10 @@ def _with_numbers(draft: Draft, check: SamplingCheck) -> Draft:
 
 
 def _with_heads(draft: Draft, check: SamplingCheck) -> Draft:
-    """Replace a number of heads by one variable, as an attribute and in the shapes of Reshapes that split an axis into
-    heads."""
+    """Return the draft with one variable for a number of heads.
+
+    The number is an attribute, and an entry in the shapes of Reshapes that split an axis into heads.
+    """
     slots = draft.slots()
     for value, at in slots.get("num_heads", {}).items():
         name = draft.fresh("num_heads")
@@ -111,7 +115,7 @@ def _with_heads(draft: Draft, check: SamplingCheck) -> Draft:
 
 
 def _with_marks(draft: Draft, check: SamplingCheck) -> Draft:
-    """Replace numbers in the shape of a Reshape by sizes of variables, beside entries that it copies or infers."""
+    """Return the draft with sizes of variables for numbers in shapes of Reshape that also have entries 0 or -1."""
     for shape, slots in draft.slots().get("marks", {}).items():
         if not isinstance(shape, tuple) or not draft.filled.keys().isdisjoint(slots):
             continue
@@ -125,8 +129,10 @@ def _with_marks(draft: Draft, check: SamplingCheck) -> Draft:
 
 
 def _slot_groups(draft: Draft, slots: list[Slot]) -> list[tuple[Slot, ...]]:
-    """Return the sets of slots that may share one variable: all, those of one operator type, or two of them on
-    different sides."""
+    """Return the sets of slots that may share one variable.
+
+    These are all slots, the slots of one operator type, and pairs of such slots on different sides.
+    """
     by_op: dict[str, list[Slot]] = {}
     for slot in slots:
         by_op.setdefault(slot[0].op, []).append(slot)
@@ -138,7 +144,7 @@ def _slot_groups(draft: Draft, slots: list[Slot]) -> list[tuple[Slot, ...]]:
 
 
 def _with_variable(draft: Draft, kind: str, value: Attr, slots: Sequence[Slot], check: SamplingCheck) -> Draft:
-    """Replace the value of all `slots` by one variable, if that holds."""
+    """Return the draft with one variable for the value of all `slots`, or the same draft if that does not hold."""
     name = draft.fresh(kind)
     at: SignatureValue = AttrVar(name) if kind in REAL else None if kind == "group" else value
     filled: dict[Slot, Attr] = {
@@ -151,7 +157,10 @@ def _with_variable(draft: Draft, kind: str, value: Attr, slots: Sequence[Slot], 
 
 
 def _with_permutations(draft: Draft, groups: Mapping[Attr, list[Slot]], check: SamplingCheck) -> Draft:
-    """Replace all permutations by variables, or none; signatures then say which permutations go together."""
+    """Return the draft with variables for all permutations, or the same draft if that does not hold.
+
+    The signatures of the rule list the combinations of permutations.
+    """
     wider = draft
     for value, slots in groups.items():
         name = wider.fresh("perm")
@@ -163,11 +172,10 @@ def _with_permutations(draft: Draft, groups: Mapping[Attr, list[Slot]], check: S
 
 
 def _holds_widely(draft: Draft, name: str, kind: str, value: Attr, check: SamplingCheck) -> bool:
-    """Return True if the rule holds at the instance's value of an attribute variable, and at all other values at which
-    it is typed.
+    """Return True if the rule holds at the instance's value of an attribute variable, and at all other typed values.
 
-    It must be typed at one of them without tying more sizes together (a Conv has any dilations if its kernel is 1 x 1).
-    Sizes that typing fixes to a number at the instance's value may keep that number.
+    At one other value, typing must not require more equations between sizes: a Conv may have any dilations if its
+    kernel is 1 x 1. Sizes that typing fixes to a number at the instance's value may keep that number.
     """
     schema = draft.schema()
     if not check.holds(schema.rule, schema.base):
@@ -206,7 +214,7 @@ def _with(
 
 
 def _with_distinct_variables(draft: Draft, check: SamplingCheck) -> Draft:
-    """Use two variables for attributes that need not be equal, such as the strides of two nested Convs."""
+    """Return the draft with two variables for attributes that need not be equal, as the strides of nested Convs."""
     for name, kind in draft.kinds.items():
         value = AttrVar(name)
         slots = [slot for slot, filled in draft.filled.items() if filled in (value, (symbol(name),))]

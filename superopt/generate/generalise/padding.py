@@ -1,4 +1,4 @@
-"""Pads that differ between the operators of a rule: by a constant, or by the amounts of a Pad."""
+"""Generalises pads that differ between the operators of a rule by a constant, or by the amounts of a Pad."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["with_offset_pads", "with_pad_amounts"]
 
 Values = Mapping[Attr, list[Slot]]  # value of an attribute -> its slots
 Pads = tuple[int, ...]
-_INNER, _MORE = (0, 1, 0, 0), (1, 0, 0, 1)  # other pads, and other amounts added to them
+_INNER, _MORE = (0, 1, 0, 0), (1, 0, 0, 1)  # values to try: pads, and amounts added to the pads
 
 
 def with_offset_pads(draft: Draft, groups: Values, check: SamplingCheck) -> Draft | None:
-    """Return the draft with one variable for each entry of the smallest pads, and the others as these plus constants;
-    or None."""
+    """Return the draft with a variable for each entry of the smallest pads, and that variable plus a constant for
+    entries of the other pads; or None."""
     known = {value: pads for value in groups if (pads := _pads(value)) is not None}
     if len(known) < len(groups) or len({len(pads) for pads in known.values()}) > 1:
         return None
@@ -38,8 +38,9 @@ def with_offset_pads(draft: Draft, groups: Values, check: SamplingCheck) -> Draf
 def with_pad_amounts(draft: Draft, groups: Values, check: SamplingCheck) -> Draft | None:
     """Return the draft with pads p, and q = p + a for the amounts a of a Pad, or None.
 
-    Two of the three are variables and give the third. Conv[pads=p](Pad[a](x), w) = Conv[pads=p + a](x, w); and the sum
-    of two Conv with pads p and q is one Conv if the kernel of the first is padded by q - p.
+    Two of p, q and a are variables, and the third is computed from them. Examples: Conv[pads=p](Pad[a](x), w) =
+    Conv[pads=p + a](x, w), and the sum of two Convs with pads p and q is one Conv if the first kernel is padded by q -
+    p.
     """
     amounts = draft.slots().get("amounts", {})
     if len(amounts) != 1:
@@ -66,15 +67,14 @@ def _pads(value: Attr) -> Pads | None:
 
 
 def _of_image(more: Sequence[Attr]) -> tuple[Attr, ...]:
-    """Return pads of images: none of batch and channels."""
+    """Return the pads of images for Pad: no padding of the batch and channel axes."""
     return (0, 0, *more[:2], 0, 0, *more[2:])
 
 
 def _forms(
     draft: Draft, inner: tuple[list[Slot], Pads], outer: tuple[list[Slot], Pads], more: tuple[list[Slot], Pads]
 ) -> Iterator[tuple[Draft, Mapping[str, SignatureValue]]]:
-    """Yield drafts with one of p, q and a expressed by the others, each with other values at which the rule is
-    tried."""
+    """Yield drafts with one of p, q and a expressed by the other two, each with further values to try."""
     p, q = draft.fresh("pads"), "q"
     taken = {*draft.values, *draft.names.values()}
     names = tuple(f"a{k}" for k in range(4))
@@ -109,7 +109,7 @@ def _forms(
 
 
 def _matches(rule: Rule) -> bool:
-    """Return True if the left side gives a value to each attribute variable: alone, or plus a number."""
+    """Return True if each attribute variable is an attribute of the left side, possibly plus a number."""
     given: set[str] = set()
     needed: set[str] = set()
     for term in topological(rule.lhs + rule.rhs):

@@ -1,4 +1,4 @@
-"""Evaluation of both sides of a rule at random sizes: a cheap check that selects a generalisation before any proof."""
+"""Evaluates both sides of a rule at random sizes: a cheap check that selects a generalisation before any proof."""
 
 from __future__ import annotations
 
@@ -29,8 +29,7 @@ class SamplingCheck:
         self.count = 0
 
     def holds(self, rule: Rule, signature: Signature) -> bool | None:
-        """Return True if both sides are equal at all sizes drawn, or None if no sizes were found at which both are
-        typed."""
+        """Return True if both sides are equal at all sizes drawn, or None if no sizes make both sides well-typed."""
         key = (rule.id, signature)
         if key not in self._known:
             self.count += 1
@@ -50,7 +49,7 @@ class SamplingCheck:
         solved = solve(needs, set(names))
         quotients = ratios(unsolved(needs, solved), set(names))
         free = any(".shape" not in name and name not in solved for name in names)
-        for whole in (2, 3, 1) if free else (1, 1):  # values of attributes such as group, each in turn
+        for whole in (2, 3, 1) if free else (1, 1):  # value of integer attributes such as group
             for attempt in range(_ATTEMPTS):
                 env: dict[str, Size] = {}
                 for name in names:

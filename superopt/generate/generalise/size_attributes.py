@@ -1,6 +1,6 @@
-"""Sizes in attributes (Split's parts, the shape of Zeros, the target of Reshape) as sizes of variables.
+"""Expresses sizes in attributes (Split's parts, the shape of Zeros, the target of Reshape) by sizes of variables.
 
-Every way to write them at the instance is a choice. The best choice leaves the most sizes free.
+A choice is an expression that has the right value at the instance. The best choice leaves the most sizes free.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, topological
 
 __all__ = ["with_symbolic_sizes"]
 
-_MAX_CHOICES = 4000  # considered for one equation
-_MAX_SAMPLED = 40  # of them, evaluated at random sizes
+_MAX_CHOICES = 4000  # combinations of choices that are considered for one equation
+_MAX_SAMPLED = 40  # combinations that are evaluated at random sizes
 _MAX_FACTORS = 3  # sizes in a product
 
 Choice = tuple["Attr | None", SignatureValue]  # (expression, None), or (None, v): an attribute variable with value v
@@ -28,7 +28,7 @@ Group = tuple[str, Attr, list[Slot]]  # kind of attribute, value, slots
 
 
 def with_symbolic_sizes(draft: Draft, check: SamplingCheck) -> Draft | None:
-    """Return the draft with the choice that holds at random sizes and ties the fewest sizes together, or None."""
+    """Return the draft with the choices that hold at random sizes and leave the most sizes free, or None."""
     groups = [(kind, v, at) for kind, values in draft.slots().items() if kind in SIZED for v, at in values.items()]
     env = _typing(draft, groups)
     options = [list(_distinct(_choices(draft, groups, number), env)) for number in range(len(groups))]
@@ -91,7 +91,7 @@ def _typing(draft: Draft, groups: Sequence[Group]) -> dict[str, Size]:
 
 
 def _distinct(choices: Iterator[Choice], env: Mapping[str, Size]) -> Iterator[Choice]:
-    """Yield choices; of those that typing makes equal, only the first."""
+    """Yield the choices, without those that typing makes equal to an earlier one."""
     seen: set[object] = set()
     for filled, value in choices:
         entries = filled if isinstance(filled, tuple) else (filled,)
@@ -102,7 +102,7 @@ def _distinct(choices: Iterator[Choice], env: Mapping[str, Size]) -> Iterator[Ch
 
 
 def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Choice]:
-    """Yield the ways to write one group, in order of preference."""
+    """Yield the choices for one group, in order of preference."""
     kind, value, at = groups[number]
     if isinstance(value, int):
         if kind == "groups":
@@ -112,7 +112,7 @@ def _choices(draft: Draft, groups: Sequence[Group], number: int) -> Iterator[Cho
         return
     assert isinstance(value, tuple)
     entries = tuple(v for v in value if isinstance(v, int))
-    # Reshape makes an axis for the parts of a Split; its size is their number.
+    # A Reshape may make an axis for the parts of a Split. The size of this axis is the number of parts.
     parts = {len(v) for other, v, _ in groups if (kind, other) == ("reshape", "split") and isinstance(v, tuple)}
     kept = {*parts, *((-1, 0, 1) if kind in _WRITTEN else ())}
     free: SignatureValue = tuple(v if v in kept else None for v in entries)
@@ -146,8 +146,10 @@ _WRITTEN = ("reshape", "expand")  # shapes written in models: sizes, 0 and -1 (R
 
 
 def _broadcasts(draft: Draft, at: list[Slot]) -> bool:
-    """Return True if a constant meets a value in an elementwise operator, so that its shape is not determined by its
-    use."""
+    """Return True if an elementwise operator combines a constant and a value.
+
+    Because of broadcasting, the use of the constant then does not determine its shape.
+    """
     made: set[Term] = {term for term, _ in at}  # values computed from the constant
     fixed: set[Term] = set()  # values computed from constants only
     for term in topological(draft.equation.lhs + draft.equation.rhs):
@@ -175,7 +177,7 @@ def _known(draft: Draft) -> list[_Known]:
 
 
 def _known_entries(groups: Sequence[Group], number: int) -> list[_Known]:
-    """Return the entries of the other written shapes, in case these become attribute variables."""
+    """Return the entries of the other written shapes, because these shapes may become attribute variables."""
     return [
         (symbol(_entry(other, k)), size, k)
         for other, (kind, value, _) in enumerate(groups)
@@ -186,7 +188,7 @@ def _known_entries(groups: Sequence[Group], number: int) -> list[_Known]:
 
 
 def _multiples(groups: Sequence[Group], value: int) -> Iterator[tuple[int, int]]:
-    """Yield larger numbers of groups than `value`, in case these become attribute variables, and their ratio to it."""
+    """Yield (group number, ratio to `value`) for larger numbers of groups, which may become attribute variables."""
     for number, (kind, more, _) in enumerate(groups):
         if kind == "groups" and isinstance(more, int) and more > value and more % value == 0:
             yield number, more // value
@@ -195,8 +197,8 @@ def _multiples(groups: Sequence[Group], value: int) -> Iterator[tuple[int, int]]
 def _regrouped(draft: Draft, groups: Sequence[Group]) -> list[_Known]:
     """Return the sizes for a rule that merges groups of a Conv.
 
-    These are the sizes of weights, which are rearranged; the number of groups, how many are merged into one, and the
-    sizes of a group.
+    These are the sizes of weights (the rule rearranges them), the number of groups, the number of groups merged into
+    one, and the sizes of a group.
     """
     weights = tuple(f"{name}." for term, name in draft.names.items() if term.attr("name") in draft.equation.weights)
     known = [entry for entry in _known(draft) if str(entry[0]).startswith(weights)]
@@ -212,8 +214,10 @@ def _regrouped(draft: Draft, groups: Sequence[Group]) -> list[_Known]:
 
 
 def _sizes(known: Sequence[_Known], value: int, factors: int, sums: bool = False) -> Iterator[Size]:
-    """Yield expressions with this value at the instance: the number if below 2, a size, a product of at most `factors`
-    sizes, or a sum of two."""
+    """Yield expressions with this value at the instance.
+
+    These are the number itself if it is below 2, sizes, products of at most `factors` sizes, and sums of two sizes.
+    """
     if value < 2:
         yield value
         return

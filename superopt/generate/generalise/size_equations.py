@@ -1,7 +1,7 @@
-"""Equations between the sizes of a rule, solved for single sizes where that can be read off.
+"""Solves equations between the sizes of a rule for single sizes, in the simple cases that occur.
 
-This solver is not trusted: it selects generalisations and instances to try, and only a proof counts. The kernel has its
-own.
+This solver is not trusted: it selects generalisations and instances to try, and only a proof counts. The kernel has a
+solver of its own.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def free_size_count(rule: Rule, signature: Signature) -> int:
 
 
 def tie_counts(rule: Rule, signature: Signature) -> tuple[int, int]:
-    """Return how many equations between sizes typing needs, and how many that fix a size to a number.
+    """Return the number of equations between sizes that typing requires, and of those that fix a size to a number.
 
     Raises IllTyped if the rule cannot be typed.
     """
@@ -64,7 +64,7 @@ def tie_counts(rule: Rule, signature: Signature) -> tuple[int, int]:
 
 
 def solved_sizes(rule: Rule, signature: Signature) -> dict[str, Size]:
-    """Return the sizes that typing gives in terms of others; none if the rule cannot be typed."""
+    """Return the sizes that typing determines, in terms of other sizes; empty if the rule cannot be typed."""
     try:
         needs, names = typing_conditions(rule, signature)
         return solve(needs, set(names))
@@ -73,7 +73,7 @@ def solved_sizes(rule: Rule, signature: Signature) -> dict[str, Size]:
 
 
 def pinned(rule: Rule, signature: Signature) -> Signature:
-    """Return the signature with those sizes as literals that typing fixes to a number."""
+    """Return the signature with literals for the sizes that typing fixes to a number."""
     solved = {name: size for name, size in solved_sizes(rule, signature).items() if isinstance(size, int)}
     shapes = tuple(
         (name, tuple(solved.get(f"{name}.shape[{k}]", s) if s is None else s for k, s in enumerate(shape)))
@@ -88,8 +88,7 @@ def pinned(rule: Rule, signature: Signature) -> Signature:
 
 
 def solve(needs: Mapping[Condition, None], names: set[str]) -> dict[str, Size]:
-    """Return the sizes that the equations among the conditions give in terms of others, as far as they can be read
-    off."""
+    """Return sizes in terms of other sizes, from the equations among the conditions that can be solved for one size."""
     env: dict[str, Size] = {}
     for _ in range(2):  # a solution makes earlier equations simpler
         for condition in needs:
@@ -103,7 +102,7 @@ def solve(needs: Mapping[Condition, None], names: set[str]) -> dict[str, Size]:
 
 
 def _ones(value: Size) -> list[tuple[str, Size]]:
-    """Return sizes that must all be 1: their sum equals their number, and no size is less than 1."""
+    """Return (name, 1) for sizes that must be 1, because n sizes add up to n and no size is less than 1."""
     if not isinstance(value, Dim):
         return []
     sign = 1 if value.terms[-1][1] > 0 else -1
@@ -125,7 +124,7 @@ def _ties(needs: Mapping[Condition, None], names: set[str]) -> tuple[int, int]:
 def unsolved(needs: Mapping[Condition, None], env: Mapping[str, Size]) -> dict[Dim, None]:
     """Return the expressions that must be 0 in addition to the solved sizes.
 
-    Equations that state that one number divides another are left out: both numbers stay free.
+    Equations that only say that one number divides another are left out, because both numbers stay free.
     """
     found: dict[Dim, None] = {}
     for condition in needs:
@@ -145,7 +144,7 @@ def _is_remainder(value: Dim, quotient: Atom) -> bool:
 
 
 def _reduced(condition: Condition, env: Mapping[str, Size]) -> Size:
-    """Return the difference of the condition's sides, without sizes that are factors of all of it."""
+    """Return the difference of the condition's sides, divided by sizes that are factors of all its terms."""
     try:
         value = evaluate(condition.right, env) - evaluate(condition.left, env)
     except ZeroDivisionError:
@@ -160,7 +159,7 @@ def _reduced(condition: Condition, env: Mapping[str, Size]) -> Size:
 
 
 def _read_off(value: Size, names: set[str]) -> tuple[str, Size] | None:
-    """Return a name and its size for which `value` is 0, or None."""
+    """Solve `value` = 0 for one size: return its name and its value, or None."""
     if not isinstance(value, Dim):
         return None
     for monomial, coefficient in value.terms:
@@ -178,7 +177,10 @@ def _read_off(value: Size, names: set[str]) -> tuple[str, Size] | None:
 
 
 def ratios(values: Iterable[Dim], names: set[str]) -> dict[str, tuple[Size, Size]]:
-    """Return the sizes that are quotients if these expressions are 0: z[0] of z[0] * z[1] - x.shape[0] * x.shape[1]."""
+    """Return the sizes that are quotients if these expressions are 0, as (numerator, denominator).
+
+    For example, z[0] in z[0] * z[1] - x.shape[0] * x.shape[1].
+    """
     found: dict[str, tuple[Size, Size]] = {}
     for value in values:
         used = {*found, *(name for pair in found.values() for size in pair for name in symbols_of(size))}
@@ -190,7 +192,7 @@ def ratios(values: Iterable[Dim], names: set[str]) -> dict[str, tuple[Size, Size
 
 
 def _as_ratio(value: Dim, names: set[str]) -> tuple[str, Size, Size] | None:
-    """Return a name, and two sizes whose quotient it is if `value` is 0; or None."""
+    """Return a name, and the numerator and denominator that it is the quotient of if `value` is 0; or None."""
     for monomial, coefficient in reversed(value.terms):
         for name in monomial:
             alone = [m for m, _ in value.terms if name in m] == [monomial] and monomial.count(name) == 1

@@ -35,7 +35,7 @@ class EnumerationCost:
         return self.work <= most.work and self.other <= most.other + 2 * _LAUNCH
 
     def like(self, other: EnumerationCost) -> bool:
-        """Return True if only a measurement can tell which cost is less: they differ by at most one light operator."""
+        """Return True if the costs differ by at most one light operator, so that only measurements can compare them."""
         return self.work == other.work and abs(self.other - other.other) <= _LAUNCH
 
 
@@ -61,7 +61,7 @@ def _elements(shape: tuple[object, ...] | None) -> int:
 
 
 def _work(term: Term, written: int) -> float:
-    """Return the multiply-adds of an operator that writes so many elements."""
+    """Return the multiply-adds of an operator that writes `written` elements."""
     if term.op in RECURRENT:
         sizes = [_elements(i.type.shape) for i in term.inputs[:3] if i is not None and i.type is not None]
         rows = sizes[0] // _last(term.inputs[0])

@@ -1,16 +1,16 @@
-"""Derivability: which equations the kept rules already give.
+"""Derivability: decides if an equation can be derived from the kept rules, so that it needs no rule of its own.
 
-An equation is derivable if a few steps with kept rules lead from one side to the other, each found from the graph
-before it, and if no graph between has more multiply-adds than the more expensive side, or costs over one light operator
-more. Then a search finds the equation without a rule for it. Two kinds of rules therefore stay: direct rules whose
-derivation first makes the graph more expensive (a 1x1 kernel is enlarged before it is merged), and rules that merge two
-products, though both halves of the merged one can be derived, since nothing leads from the halves to the merge.
+An equation is derivable if a few steps with kept rules lead from one side to the other, and a search would find them.
+Each step must be found from the graph before it. No intermediate graph may have more multiply-adds than the more
+expensive side, or cost more than that side by over one light operator. So two kinds of rules are kept. One kind is
+direct rules whose derivation first makes the graph more expensive (a 1x1 kernel is enlarged before it is merged). The
+other kind is rules that merge two products: both halves of the merged product can be derived from it, but no step leads
+from the halves to the merged product.
 
-Costs at these small sizes do not decide everything. If the sides differ by a light operator only, either may be the
-faster one, so each must be found from the other: a rule that makes one Conv of a sum of Convs does not make a sum of
-one Conv. If a large rule saves multiply-adds, each step of its derivation must be cheaper than the one before: a model
-has dozens of such graphs, and a search that first had to move operands around at each of them would stop before it is
-done.
+Costs at these small sizes do not decide everything. If the sides only differ by a light operator, either side may be
+the faster one, so each side must be found from the other: a rule that turns a sum of Convs into one Conv does not turn
+one Conv into a sum. If a large rule saves multiply-adds, each step of its derivation must lower the cost. A model has
+dozens of such graphs, and a search that first had to move operands around at each of them would run out of budget.
 
 Steps are taken on the ground terms of the equation. Each step is checked by fingerprints.
 """
@@ -38,9 +38,8 @@ _EXPLANATION_STEPS, _MAX_EXPLANATION_GRAPHS = 3, 1000
 class Minimiser:
     """The rules kept so far, and the equations that they derive.
 
-    A derivation has at most `most_steps` steps; that of a large equation, with more than `_LARGE` operators at
-    inference on a side, at most `large_steps`, since a search takes the steps of a large graph one after the other
-    anyway.
+    A derivation has at most `most_steps` steps. For a large equation, with more than `_LARGE` operators at inference on
+    a side, it has at most `large_steps`, because a search takes several steps in a large graph anyway.
     """
 
     def __init__(self, evaluator: Evaluator, most_steps: int = 2, large_steps: int = 4) -> None:
@@ -65,14 +64,14 @@ class Minimiser:
         self._deriver.remove(rule)
 
     def derivable(self, equation: GroundEquation, without: Rule | None = None) -> bool:
-        """Return True if a search with the kept rules (all but `without`) needs no rule for this equation.
+        """Return True if a search with the kept rules (except `without`) needs no rule for this equation.
 
-        Either each side is found from the other in every direction that a search should take, or both sides lead to one
-        graph by steps that each lower the cost.
+        There are two ways: a derivation is found in every direction that a search should take (`directions`), or both
+        sides lead to the same graph by steps that each lower the cost.
 
-        The gain of several outputs shows at larger sizes only, so both directions of such an equation must be found.
-        ONNX Runtime's own functions, such as FusedMatMul, do not count as steps between standard operators: a search
-        chooses them last, and not every target has them.
+        The gain of a rule with several outputs only shows at larger sizes, so both directions of such an equation must
+        be found. ONNX Runtime's own functions, such as FusedMatMul, do not count as steps between standard operators: a
+        search chooses them last, and not every target has them.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if lhs == rhs:
@@ -87,15 +86,15 @@ class Minimiser:
         low, other = (self._lowest(side, weights, functions, without) for side in (lhs, rhs))
         if low is not other:
             return False
-        # If the more expensive side may be wanted, a path from it to the other side proves nothing.
+        # If a search may want the more expensive side, a path from that side to the other one is not enough.
         left, right = self._cost(lhs, weights), self._cost(rhs, weights)
         return left == right or not left.like(right) or low not in (*lhs, *rhs)
 
     def directions(self, equation: GroundEquation) -> list[tuple[tuple[Term, ...], tuple[Term, ...]]]:
         """Return the pairs (start, goal), in normal form, in which a search should find the equation.
 
-        From the more expensive side; from the other one as well if their costs do not decide which is faster. An
-        algorithm is wanted at any cost.
+        The first pair starts at the more expensive side. There is a second pair, in the other direction, if the costs
+        do not decide which side is faster. A rule for an algorithm (Constant) is wanted at any cost.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
         if _is_algorithm(equation):
@@ -123,7 +122,8 @@ class Minimiser:
     ) -> tuple[DerivationStep, ...] | None:
         """Return the steps by which a search gets from `start` to `goal`, or None.
 
-        Each further output allows one step more. No graph between costs much more than the more expensive end.
+        Each output after the first allows one more step. No intermediate graph costs much more than the more expensive
+        end.
         """
         one, other = self._cost(start, weights), self._cost(goal, weights)
         most = EnumerationCost(max(one.work, other.work), max(one.other, other.other))
@@ -159,8 +159,7 @@ class Minimiser:
         return self._deriver.descend(term, self._price(weights, functions), without)
 
     def _price(self, weights: frozenset[str], functions: Set[str]) -> Callable[[Term], float]:
-        """Return the cost function for terms. It is infinite for terms with other functions of ONNX Runtime than
-        these."""
+        """Return the cost function for terms. Functions of ONNX Runtime that are not in `functions` cost infinity."""
 
         def price(term: Term) -> float:
             return self._cost((term,), weights).total if _functions((term,)) <= functions else math.inf
@@ -181,7 +180,7 @@ def _is_used(start: tuple[Term, ...], goal: tuple[Term, ...]) -> bool:
 
 
 def _is_algorithm(equation: GroundEquation) -> bool:
-    """Return True if the right side lists numbers of its own, which no other rule introduces."""
+    """Return True if the right side lists numbers of an algorithm (Constant), which no other rule introduces."""
     left, right = ({t.op for t in topological(side)} for side in (equation.lhs, equation.rhs))
     return any(map(lists_numbers, right - left))
 

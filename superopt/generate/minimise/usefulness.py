@@ -1,4 +1,4 @@
-"""Rules that are not worth keeping, though they hold."""
+"""Tests for rules that hold but are not worth keeping."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["is_usable", "is_weak"]
 def is_weak(equation: GroundEquation) -> bool:
     """Return True if both sides cost the same and the equation is large, or has a variable twice on one side.
 
-    A rule that saves nothing by itself is worth its cost in a search only if it is general and small.
+    A rule that saves nothing by itself only pays for its cost in a search if it is general and small.
     """
     weights = equation.weights
     if cost(equation.lhs, weights).total != cost(equation.rhs, weights).total:
@@ -27,8 +27,8 @@ def is_weak(equation: GroundEquation) -> bool:
 def is_usable(rule: Rule, weights: frozenset[str]) -> bool:
     """Return True if the rule has a direction whose left side occurs in models.
 
-    Its left side has at most one operator on weights alone (models hold folded weights). It names no whole shape of a
-    variable (Zeros[shape=t.shape]), which nothing matches.
+    Such a left side has at most one operator on weights alone, because models contain folded weights. It has no
+    attribute that is the whole shape of a variable (Zeros[shape=t.shape]), because nothing matches such an attribute.
     """
     for side in (rule, rule.reversed()):
         if side.applicable and not _names_shapes(side.lhs):

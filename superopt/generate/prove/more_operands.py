@@ -1,4 +1,4 @@
-"""Rules that merge two operands, tried and proven for more operands (see `superopt.rulebook.variadic`)."""
+"""Extends rules for two operands to more operands, with proofs (see `superopt.rulebook.variadic`)."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["extensions"]
 def extensions(
     schemas: Iterable[Schema], check: SamplingCheck, prover: Callable[[Rule, Signature], Verdict], most: int = 4
 ) -> Iterator[Schema]:
-    """Yield each rule for 3, ..., `most` operands, as far as these are proven at its signature; no rule twice."""
+    """Yield each rule for 3, ..., `most` operands until one is not proven at its signature. No rule is repeated."""
     seen: set[str] = set()
     for schema in schemas:
         seen.add(schema.rule.id)
-        for reading in variadic_forms(schema):
+        for form in variadic_forms(schema):
             for n in range(3, most + 1):
-                wider = [reading.schema(n, part) for part in reading.parts(n)]
+                wider = [form.schema(n, part) for part in form.parts(n)]
                 tried = [s for s in wider if s.rule.id not in seen and check.holds(s.rule, s.base)]
                 proven = [s for s in tried if isinstance(prover(s.rule, s.base), Proved)]
                 if not proven:

@@ -1,7 +1,7 @@
-"""From the conjectures of one family to proven rules.
+"""Proves the conjectures of one family.
 
-The most general conjectures come first. A conjecture that proven rules derive is dropped; every other one is
-generalised and proven at the signature of the instance that it was found at.
+The most general conjectures come first. A conjecture that can be derived from proven rules is dropped. Every other
+conjecture is generalised, and proven at the signature of its instance.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from verify.verdict import Counterexample, Proved, Refuted, Verdict
 
 __all__ = ["ConjectureProver", "CounterexampleCheck", "Prover"]
 
-_CACHED_CONJECTURES = 100  # the derivations of so many conjectures are kept in memory
+_CACHED_CONJECTURES = 100  # derivations are kept in memory for this many conjectures
 
 Prover: TypeAlias = Callable[[Rule, Signature], Verdict]
-# An independent check of a counterexample, such as running it in ONNX Runtime; its answer is stored beside the verdict.
+# An independent check of a counterexample, such as a run in ONNX Runtime. Its answer is stored beside the verdict.
 CounterexampleCheck: TypeAlias = Callable[[Rule, Signature, Counterexample], Mapping[str, str]]
 
 
 @dataclass
 class ConjectureProver:
-    """Proves conjectures one after the other, and counts what became of them."""
+    """Proves conjectures one after the other, and counts the outcomes."""
 
     evaluator: Evaluator
     seed: int
@@ -59,7 +59,7 @@ class ConjectureProver:
                 self.known.minimiser.forget()
 
     def prove_general(self, schemas: Iterable[tuple[Schema, GroundEquation]]) -> None:
-        """Decide about conjectures that are general already, each given with one instance."""
+        """Decide about conjectures that need no generalisation, each given with one instance."""
         for schema, equation in schemas:
             self.counts.conjectures += 1
             if self.known.minimiser.derivable(equation):
@@ -123,7 +123,7 @@ class ConjectureProver:
 def _oriented(equation: GroundEquation) -> GroundEquation:
     """Return the equation with the side that runs more operators on the left.
 
-    With several outputs, the side that computes them separately stays on the left.
+    If there are several outputs, the side that computes them separately is kept on the left.
     """
     if len(equation.lhs) > 1:
         return equation

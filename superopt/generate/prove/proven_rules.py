@@ -1,4 +1,4 @@
-"""The rules proven so far, and the question whether another equation adds anything to them."""
+"""The rules proven so far, with the test if another equation adds something new."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _Result: TypeAlias = tuple[_Graph, EnumerationCost]  # a graph, and the cost of 
 
 @dataclass(frozen=True)
 class ProvenRule:
-    """A proven rule, and the equation that it was found as.
+    """A proven rule, and the ground equation that it was generalised from.
 
     `one_way`: the proof assumes that the left side is defined, so the rule is not proven from right to left.
     """
@@ -48,7 +48,8 @@ class ProvenRules:
         self._schemas: dict[str, Schema] = {}
         self._seen: set[str] = set()  # ids of rules, in both directions
         self._sides: set[_Result] = set()  # left sides of rules, and the cost of their right sides
-        self._results: set[_Result] = set()  # the same of instances, with variables renamed, in every useful direction
+        # The sides of instances, with variables renamed, in every useful direction.
+        self._results: set[_Result] = set()
 
     def add(self, proven: ProvenRule) -> None:
         """Add a proven rule."""
@@ -60,7 +61,7 @@ class ProvenRules:
         self.minimiser.add(rule, proven.one_way)
 
     def mark_seen(self, rule: Rule) -> None:
-        """Remember that a rule was sent to the prover, for any verdict."""
+        """Remember that a rule was sent to the prover, whatever the verdict."""
         self._seen |= {rule.id, rule.reversed().id}
 
     def has_seen(self, rule: Rule) -> bool:
@@ -83,8 +84,9 @@ class ProvenRules:
     def _gains(self, equation: GroundEquation) -> list[tuple[_Graph, _Graph, _Result]]:
         """Return the directions of an equation that a search should find, each with a key for comparison.
 
-        A direction counts only if its first graph occurs in models, that is with weights folded. The key is that graph
-        with variables renamed, and the cost of the other one. Equations with sides of equal cost have no gains.
+        A direction only counts if its first graph occurs in models, which means that its weights are folded. The key is
+        the first graph with variables renamed, and the cost of the second graph. Equations whose sides have equal costs
+        have no gains.
         """
         weights = equation.weights
         if len(equation.lhs) > 1 or cost(equation.lhs, weights).total == cost(equation.rhs, weights).total:
@@ -95,7 +97,7 @@ class ProvenRules:
     def _is_other_form(self, equation: GroundEquation) -> bool:
         """Return True if proven rules rewrite the same graphs to results of the same cost.
 
-        Example: an equation that differs from a rule in which of two Convs has a bias.
+        Example: in the rule the first of two Convs has a bias, and in the equation the second.
         """
         gains = self._gains(equation)
         if all(result not in self._results for _, _, result in gains):
@@ -105,9 +107,9 @@ class ProvenRules:
 
 
 def by_gain(proven: Iterable[ProvenRule]) -> list[ProvenRule]:
-    """Return the rules sorted by how much their sides differ in cost, the smallest gain first.
+    """Return the rules sorted by the difference in cost of their sides, the smallest gain first.
 
-    Redundant rules are looked for in this order.
+    Rules are tested for redundancy in this order.
     """
     return sorted(proven, key=lambda one: _gain(one.equation))
 

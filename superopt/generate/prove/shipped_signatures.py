@@ -1,6 +1,6 @@
-"""Ranks and attributes at which a rule is proven for shipping: variations of the instance that it was found at.
+"""Signatures (ranks and attributes) at which a rule is proven before shipping: variations of its first instance.
 
-The list is not exhaustive: a match at another signature is proven when it occurs.
+The list is not exhaustive: a match at another signature is proven when it occurs in a model.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["variations"]
 
 
 _MAX_RANK = 4  # of a value that is reduced or normalised
-_CLIP_BOUNDS = ((0.0, 6.0), (-1.0, 1.0), (0.0, 1.0))  # as models have them
+_CLIP_BOUNDS = ((0.0, 6.0), (-1.0, 1.0), (0.0, 1.0))  # bounds that occur in models
 
 
 def variations(schema: Schema, variation: str) -> Iterator[Signature]:
-    """Yield signatures worth shipping, the instance's own first. Sizes that typing fixes are still symbolic."""
+    """Yield signatures worth shipping, the instance's own first. Sizes that typing fixes to a number are symbolic."""
     schema = _with_free_indices(schema)
     base = schema.open
     yield base
@@ -43,12 +43,12 @@ def variations(schema: Schema, variation: str) -> Iterator[Signature]:
             if variation in ("axes", "rows"):
                 yield from _along_each_axis(schema, lifted, fixed=variation == "rows")
     for name, shape in base.shapes:
-        if not shape:  # scalars are often stored with one dimension
+        if not shape:  # models often store scalars as tensors of rank 1
             yield Signature(tuple((n, (1,) if n == name else s) for n, s in base.shapes), base.attrs)
 
 
 def _with_free_indices(schema: Schema) -> Schema:
-    """Return the schema with each single index of a Gather symbolic: a Gather of one index may pick any."""
+    """Return the schema with a symbol for each single index of a Gather, because such a Gather may select any index."""
     attrs = tuple(
         (name, None if schema.kinds[name] == "indices" and isinstance(value, int) else value)
         for name, value in schema.open.attrs
@@ -67,7 +67,7 @@ def _tensor_names(schema: Schema) -> list[str]:
 
 
 def _matrix(schema: Schema) -> Iterator[dict[str, int]]:
-    """Ranks of matrix rules: batch axes for all tensors or for the first, and one axis less for each variable."""
+    """Yield changes of ranks for matrix rules: batch axes for all tensors or the first; one axis less for one."""
     tensors = _tensor_names(schema)
     yield dict.fromkeys(tensors, 1)
     yield from ({name: 1} for name in tensors[:1])
@@ -76,24 +76,24 @@ def _matrix(schema: Schema) -> Iterator[dict[str, int]]:
 
 
 def _layout(schema: Schema) -> Iterator[dict[str, int]]:
-    """Ranks of layout rules: axes added to all variables, or one taken from all."""
+    """Yield changes of ranks for layout rules: axes added to all variables, or one axis removed from all."""
     yield from (dict.fromkeys((name for name, _ in schema.open.shapes), more) for more in (-1, 1, 2))
 
 
 def _elementwise(schema: Schema) -> Iterator[dict[str, int]]:
-    """Ranks of elementwise rules: as for layout rules, and fewer axes for one variable, which then broadcasts."""
+    """Yield changes of ranks for elementwise rules: as for layout rules, and fewer axes for one broadcast variable."""
     yield from _layout(schema)
     if len(schema.open.shapes) > 1:
         yield from ({name: more} for name, _ in schema.open.shapes for more in (-2, -1))
 
 
 def _axes(schema: Schema) -> Iterator[dict[str, int]]:
-    """Ranks of rules along an axis: as for layout rules, but scalars stay scalars."""
+    """Yield changes of ranks for rules along an axis: as for layout rules, but scalars stay scalars."""
     yield from (dict.fromkeys((name for name, shape in schema.open.shapes if shape), more) for more in (-1, 1, 2))
 
 
 def _rows(schema: Schema) -> Iterator[dict[str, int]]:
-    """Ranks of rules on rows: more axes for all tensors, or for one. Weights stay matrices, and biases vectors."""
+    """Yield changes of ranks for rules on rows: axes added to all tensors or one. Weights and biases keep theirs."""
     tensors = _tensor_names(schema)
     for more in (1, 2):
         yield dict.fromkeys(tensors, more)
@@ -118,9 +118,9 @@ def _with_axis(schema: Schema, signature: Signature, axis: int) -> Signature:
 
 
 def _along_each_axis(schema: Schema, signature: Signature, fixed: bool) -> Iterator[Signature]:
-    """Yield signatures along each axis (only the instance's if it is `fixed`), with the axis kept or not.
+    """Yield signatures with each axis (only the instance's if it is `fixed`), and with `keepdims` 0 and 1.
 
-    A scalar may also vary along the other axes.
+    A scalar variable may also be a tensor that varies along the other axes.
     """
     named = {schema.kinds[name] for name, _ in signature.attrs}
     own = [value for name, value in signature.attrs if schema.kinds[name] == "axis" and isinstance(value, int)]
@@ -138,8 +138,10 @@ def _along_each_axis(schema: Schema, signature: Signature, fixed: bool) -> Itera
 
 
 def _lifted(schema: Schema, by: dict[str, int]) -> Iterator[Signature]:
-    """Yield the signature with axes added in front of some variables, or taken from them. Permutations leave added axes
-    in place."""
+    """Yield the signature with axes added in front of some variables, or removed there.
+
+    Permutations keep added axes in place.
+    """
     shapes: list[tuple[str, tuple[int | None, ...]]] = []
     for name, shape in schema.open.shapes:
         more = by.get(name, 0)
@@ -160,7 +162,7 @@ def _lifted(schema: Schema, by: dict[str, int]) -> Iterator[Signature]:
 
 
 def _attribute_choices(schema: Schema, fixed: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, SignatureValue], ...]]:
-    """Yield choices of attributes: one attribute at a time at other values; both bounds of Clip together."""
+    """Yield values of all attributes: one attribute at a time varies, or both bounds of Clip at the same time."""
     for name, value in schema.open.attrs:
         kind = schema.kinds[name]
         others: tuple[SignatureValue, ...] = ()
@@ -186,8 +188,8 @@ def _attribute_choices(schema: Schema, fixed: tuple[str, ...] = ()) -> Iterator[
 def _conv(schema: Schema) -> Iterator[Signature]:
     """Yield signatures of convolutions and poolings.
 
-    Strides, dilations, pads and windows are symbolic where that is proven, else they have usual values. Sizes that
-    typing fixes at the instance's attributes are symbolic in one variant and fixed in the other.
+    Strides, dilations, pads and windows are symbolic if the rule can be proven for symbols, otherwise they have usual
+    values. Sizes that typing fixes at the instance's attributes are symbolic in one variant and literals in the other.
     """
     kinds = {schema.kinds[name] for name, _ in schema.open.attrs}
     amounts = {name for name, _ in schema.open.attrs if schema.kinds[name] == "amount"}
@@ -203,7 +205,8 @@ def _conv(schema: Schema) -> Iterator[Signature]:
 
 
 _ALL_SYMBOLIC = frozenset({"strides", "dilations", "kernel_shape", "pads", "pad"})
-# Attributes that are symbolic; and for the others the windows (size, pads on each side, stride) of layers in models.
+# Pairs of a set of symbolic attributes, and the windows (size, pads on each side, stride) of layers in models for the
+# other attributes.
 _WINDOW_3 = ((3, 1, 1),)
 _CONV_LAYERS = (
     (_ALL_SYMBOLIC, _WINDOW_3),
@@ -212,7 +215,7 @@ _CONV_LAYERS = (
     (frozenset({"pads", "pad"}), ((3, 1, 1), (3, 1, 2))),
     (frozenset[str](), ((1, 0, 1), (3, 1, 1), (3, 1, 2), (5, 2, 1), (7, 3, 1), (7, 3, 2))),
 )
-# An average that leaves out the padding is proven only if windows and pads are numbers, or there is no padding.
+# An average that excludes padding can only be proven if windows and pads are numbers, or if there is no padding.
 _POOL_LAYERS = (
     (_ALL_SYMBOLIC, _WINDOW_3),
     (_ALL_SYMBOLIC - {"dilations"}, _WINDOW_3),
@@ -244,7 +247,7 @@ def _usual(kinds: set[str], windows: Sequence[tuple[int, int, int]]) -> list[dic
 
 
 def _symbolic(kind: str, value: SignatureValue) -> SignatureValue:
-    """Return the symbolic value of an attribute of this kind: a window or pad has symbols, any other its value."""
+    """Return an attribute's value with symbols if it is a window or pad; any other attribute keeps its value."""
     if kind in ("strides", "dilations", "kernel_shape", "pads") and isinstance(value, tuple):
         return (None,) * len(value)
     if kind == "pad":

@@ -1,7 +1,7 @@
-"""Signatures at which derivations of conjectures used a rule.
+"""Counts the signatures at which derivations of conjectures used a rule.
 
-A rule is found at one signature, and larger families use it at others. Those signatures are worth a proof, since models
-will need them as well.
+A rule is found at one signature, and derivations in larger families use it at other signatures. These are proven as
+well, because models will need them, too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from superopt.rulebook.variadic import Schema
 
 __all__ = ["UsedSignatures"]
 
-_MAX_SIGNATURES = 16  # of one rule; the most frequent ones
+_MAX_SIGNATURES = 16  # largest number of signatures for one rule: the most frequent ones
 
 
 class UsedSignatures:
@@ -30,7 +30,7 @@ class UsedSignatures:
         self.counts: dict[str, Counter[str]] = {}
 
     def add(self, steps: Iterable[DerivationStep], schemas: Mapping[str, Schema]) -> None:
-        """Count the steps of a derivation. `schemas` are those of the rules, by id; other rules are ignored."""
+        """Count the steps of a derivation by rules in `schemas` (rule id to schema); other rules are ignored."""
         for step in steps:
             schema = schemas.get(step.rule.id)
             if schema is None:
@@ -60,8 +60,10 @@ def _bindings(rule: Rule, instance: tuple[Term, ...]) -> Bindings | None:
 
 
 def _signatures(schema: Schema, bindings: Bindings) -> list[Signature]:
-    """Return the signatures of a match: its ranks and attributes; once with all sizes symbolic, once with sizes of 1 as
-    literals."""
+    """Return two signatures with the ranks and attributes of a match.
+
+    In the first, all sizes are symbolic. In the second, sizes of 1 are literals.
+    """
     if {name for name, _ in schema.open.attrs} - bindings.attrs.keys():
         return []
     attrs: list[tuple[str, SignatureValue]] = []
