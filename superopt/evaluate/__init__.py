@@ -20,7 +20,7 @@ from superopt.ir.infer import replace
 from superopt.ir.operator import OPERATORS, ignore
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
-from superopt.properties import jumps, moves, uses_function
+from superopt.properties import is_conversion, jumps, moves, uses_function
 
 __all__ = ["can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype"]
 
@@ -165,7 +165,7 @@ def _before_jumps(order: Sequence[Term]) -> set[Term]:
     """
     same: set[Term | None] = {None}  # terms without rounding: every runtime has the same bits
     for term in order:
-        moved = term.op == "Const" or _moves(term) or term.op == "Cast"
+        moved = term.op == "Const" or _moves(term) or is_conversion(term.op)
         if not _real(term) or (moved and same.issuperset(term.inputs)):
             same.add(term)
     found: set[Term] = set()

@@ -24,7 +24,7 @@ from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.inference import SMALL
 from superopt.onnx_io.model import Array
 from superopt.ops.logic import CASTABLE
-from superopt.properties import is_polynomial, rounds_at_most_once
+from superopt.properties import is_conversion, is_polynomial, rounds_at_most_once
 
 __all__ = ["StaticValues"]
 
@@ -127,7 +127,7 @@ class StaticValues:
             return None
         if node.op == "Div" and not real and not inputs[1].all():
             return None
-        if node.op == "Cast" and real and not _casts(inputs[0], term.type.dtype):
+        if is_conversion(node.op) and real and not _casts(inputs[0], term.type.dtype):
             return None
         env = dict(zip((i for i in node.inputs if i is not None), inputs, strict=True))
         return evaluate([term], env, {})[0].astype(numpy_dtype(term.type.dtype))
@@ -173,7 +173,7 @@ def _polynomials(term: Term, node: Term, inputs: list[Array]) -> Array | None:
         return np.asarray(np.vectorize(_quotient, otypes=[object])(*inputs))
     if node.op == "Equal":
         return np.asarray(np.vectorize(_equal, otypes=[bool])(*inputs))
-    if node.op == "Cast":
+    if is_conversion(node.op):
         return inputs[0] if term.type is not None and term.type.dtype != "bool" else None
     if node.op == "Where":
         inputs[0] = inputs[0].astype(bool) if all(isinstance(v, (bool, int)) for v in inputs[0].flat) else inputs[0]

@@ -18,12 +18,13 @@ from superopt.properties.examples import Example, example
 from superopt.properties.recorder import Expression, Recorder
 
 __all__ = [
-    "adds_up", "changes_shape_only", "contracts", "expression", "fused_activations", "is_linear_product",
-    "is_matrix_product", "is_polynomial", "is_product", "is_scaling", "joins", "jumps", "linear_operands",
-    "lists_numbers", "moves", "rearranges", "reduces", "rounds_at_most_once", "summand", "summand_count",
-    "uses_function",
+    "adds_up", "changes_shape_only", "contracts", "expression", "fused_activations", "is_conversion",
+    "is_linear_product", "is_matrix_product", "is_polynomial", "is_product", "is_scaling", "joins", "jumps",
+    "linear_operands", "lists_numbers", "moves", "rearranges", "reduces", "rounds_at_most_once", "summand",
+    "summand_count", "uses_function",
 ]  # fmt: skip
 
+_CONVERSIONS = ("from_real_to_", "to_")  # how the names of functions between element types begin
 _LEAVES = frozenset({"access", "constant", "entry", "real"})
 
 
@@ -68,6 +69,15 @@ def moves(op: str) -> bool:
     root, at = found
     moved = all(node.head in _LEAVES | {"piecewise"} or _is_mask(node, at) for node in _nodes(root))
     return moved and all(at.dtype == at.dtypes[_operand(n)] for n in _data(root, at) if n.head == "access")
+
+
+@cache
+def is_conversion(op: str) -> bool:
+    """Return True if each element is the operand's element at the same place, in another element type."""
+    root = expression(op)
+    if root is None or root.head != "apply" or [arg.head for arg in root.args] != ["access"]:
+        return False
+    return str(root.detail).startswith(_CONVERSIONS)
 
 
 @cache
@@ -261,7 +271,7 @@ def fused_activations(op: str) -> Mapping[str, int]:
 
 
 # Functions that IEEE 754 and every runtime compute without a rounding.
-_WITHOUT_ROUNDING = ("floor", "from_real_to_", "round", "to_")
+_WITHOUT_ROUNDING = (*_CONVERSIONS, "floor", "round")
 
 
 @cache
