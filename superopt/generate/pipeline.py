@@ -1,7 +1,7 @@
 """One run of the generator, from families to files.
 
-The files depend on the seed, the families and the code only: not on the machine, the number of workers or the memory.
-Times are written to `times.json` only.
+The files depend on the seed, the families and the code only; not on the machine, the number of workers or the memory.
+Only `times.json` has times.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["UnknownFamily", "choose", "generate"]
 Progress: TypeAlias = Callable[[str], None]
 
 _HEADER = "# Found by the generator and proven by verify/; written by `superopt generate`. One equation a line."
-_RULES_PER_SHARD = 6  # of shards that prove signatures
+_RULES_PER_SHARD = 6  # rules in a shard that proves signatures
 
 
 class UnknownFamily(ValueError):
@@ -39,7 +39,7 @@ class UnknownFamily(ValueError):
 
 
 def choose(names: Iterable[str], families: Sequence[Family] = FAMILIES) -> tuple[Family, ...]:
-    """Return the families with these names or groups, by default all but optional ones. Raises UnknownFamily."""
+    """Return the families with these names or groups; without names, all but optional ones. Raises UnknownFamily."""
     wanted = set(names)
     known = {f.name for f in families} | {f.group for f in families if f.group}
     if wanted - known:
@@ -64,11 +64,11 @@ def generate(
     """Find, prove and write all rules of `families` (by default all that are not optional) into `out_dir`.
 
     The folder is made if it is missing. It gets `<family>.rules`, `certificates.jsonl`, `refused.jsonl`, `summary.json`
-    and `times.json`. The same seed gives the same bytes, except for the times, whatever `jobs` (processes), `scheduler`
-    (address of a Dask cluster) and `memory` (bytes for compared graphs, all workers of this machine together) are.
-    `operators` limits the operators a side. Until the files are written, results of shards are in `<out_dir>.shards`;
-    `resume` continues from there. `prover`, and `confirm`, which is called for each counterexample, travel to the
-    workers. Raises OSError, ShardFailed, StoreError, WorkersError.
+    and `times.json`. The same seed gives the same bytes, except for the times, for any `jobs` (number of processes),
+    `scheduler` (address of a Dask cluster) and `memory` (bytes for compared graphs, in all processes of this machine).
+    `operators` is the largest number of operators on a side. Until the files are written, results of shards are in
+    `<out_dir>.shards`; `resume` continues with these results. `prover` and `confirm`, which is called for each
+    counterexample, are sent to the workers. Raises OSError, ShardFailed, StoreError, WorkersError.
     """
     out = Path(out_dir).resolve()
     share = None if memory is None else max(1, memory // max(1, jobs))
@@ -94,7 +94,7 @@ def _workers(jobs: int, scheduler: str | None) -> AbstractContextManager[Workers
     return local(jobs) if scheduler is None else cluster(scheduler)
 
 
-_MAX_FREE_OPERATORS = 5  # of graphs whose operators may stand in any order
+_MAX_FREE_OPERATORS = 5  # largest number of operators of graphs in which any operator may follow any other
 
 
 class _Plan:
@@ -120,7 +120,7 @@ class _Plan:
         self.merging = Shard("merged", merge_families, (config, tuple(self.order)), tuple(self.order))
 
     def signatures(self, rules: int) -> list[Shard]:
-        """Return the shards that prove signatures of so many rules."""
+        """Return the shards that prove the signatures of `rules` rules."""
         return [
             Shard(
                 f"signatures/{start:05}",
@@ -133,7 +133,7 @@ class _Plan:
 
 
 def _write(folder: Path, config: RunConfig, plan: _Plan, store: ShardResults, chunks: Iterable[str]) -> Summary:
-    """Write the files; files of other runs with these names are replaced."""
+    """Write the files, and return the summary. Existing files with these names are replaced."""
     proven = [json.loads(store.result(shard.name)) for shard in plan.proofs]
     counts = [StageCounts(**result["counts"]) for result in proven]
     counts = [

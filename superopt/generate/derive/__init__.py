@@ -1,10 +1,10 @@
-"""Derivations: which equations follow from a set of rules, and by which steps.
+"""Derivations: decides if an equation follows from a set of rules, and finds the steps.
 
-neighbours.py    one rewriting step: every term that an instance of a rule leads to
+neighbours.py    one rewriting step: all terms that one application of a rule leads to
 step_checks.py   validity of a step: equal fingerprints, or a certificate that covers it
 deriver.py       short derivations, searched from both ends
-instances.py     equations of a rule at known sizes
-consequences.py  derivability of a rule: a derivation at each of its signatures, at different sizes
+instances.py     ground equations: a rule at known sizes
+consequences.py  derivability of a rule: derivations of instances at each of its signatures
 """
 
 from superopt.generate.derive.consequences import (

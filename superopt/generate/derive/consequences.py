@@ -1,4 +1,4 @@
-"""Derivability of a rule from others: a derivation at each of its signatures, at different sizes."""
+"""Decides if a rule can be derived from others, by derivations of instances at each of its signatures."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DERIVED, NOT_DERIVED, NO_INSTANCE = "derived", "not derived", "not instantiated"
 
 @dataclass(frozen=True)
 class Derivation:
-    """The result at one choice of sizes.
+    """The result for one instance: its number of steps, or None if no derivation was found.
 
-    `steps` is None if no derivation was found. `cut`: the search reached its bound, so a derivation may exist.
+    If `cut`, the search reached its bound, so a derivation may exist.
     """
 
     signature: Signature
@@ -31,8 +31,10 @@ class Derivation:
 
 @dataclass(frozen=True)
 class Consequence:
-    """The result for a rule: it is derived if every instance at every signature is. `reason` explains any other
-    outcome."""
+    """The result for a rule. The rule is derived if every instance at every signature is derived.
+
+    `reason` explains any other outcome.
+    """
 
     rule: Rule
     outcome: str
@@ -55,8 +57,8 @@ def consequence(
 ) -> Consequence:
     """Derive instances of `rule` at `signatures` in at most `steps` steps each, until one cannot be derived.
 
-    `conditions` are those under which the rule is known to hold: sizes are chosen to satisfy them. An equation that
-    holds at two choices of sizes need not hold at all, but each step is an instance of a proven rule.
+    `conditions` are conditions under which the rule is known to hold; sizes are chosen to satisfy them. A derivation at
+    two choices of sizes does not prove the rule for all sizes, but each of its steps is an instance of a proven rule.
     """
     done: list[Derivation] = []
     for signature in signatures:

@@ -1,4 +1,4 @@
-"""Derivations: short sequences of rewriting steps from one term to another, searched from both ends."""
+"""Searches for derivations: short sequences of rewriting steps from one term to another (bidirectional search)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from superopt.ir.term import Term
 
 __all__ = ["DerivationStep", "Deriver"]
 
-_MAX_TERMS = 20_000  # visited by one search
+_MAX_TERMS = 20_000  # largest number of terms that one search visits
 
 Passes: TypeAlias = Callable[[tuple[Term, ...]], bool]
 _Trail: TypeAlias = dict[Term, "tuple[Term, RewriteEdge] | None"]  # term -> the term and step that it was reached from
@@ -24,11 +24,10 @@ def _anything(terms: tuple[Term, ...]) -> bool:
 
 @dataclass(frozen=True)
 class DerivationStep:
-    """One step of a derivation: `old`, an instance of one side of `rule`, became `new`, the same instance of the other
-    side.
+    """One step of a derivation: `old`, an instance of one side of `rule`, is replaced by `new`, the other side.
 
-    Left to right if `forward`. All occurrences change. `after` are the outputs of the whole graph after the step, in
-    normal form.
+    The rule is applied from left to right if `forward`. All occurrences of `old` are replaced. `after` are the outputs
+    of the whole graph after the step, in normal form.
     """
 
     rule: Rule
@@ -47,7 +46,7 @@ class _Query:
 
 
 class _Frontier:
-    """The terms reached from one end: how, in how many steps, and the last layer."""
+    """The terms reached from one end, with their predecessors and depths, and the last layer."""
 
     def __init__(self, start: Term) -> None:
         self.trail: _Trail = {start: None}
@@ -107,10 +106,11 @@ class Deriver:
     ) -> tuple[DerivationStep, ...] | None:
         """Return the steps of a derivation of `lhs = rhs`, at most `steps` of them, or None if none was found.
 
-        No tuple of outputs between the two sides fails `passes`. Several outputs are derived one after the other; if
-        that fails, all at once, since a rule of several outputs is then one step. `without` is ignored in this search.
-        With `forward`, each step must be found from the graph before it, as by a search that starts at `lhs`; otherwise
-        it may also be found from the graph after it (a product with 0 does not show its other operand).
+        All tuples of outputs between the two sides satisfy `passes`. Several outputs are first derived one after the
+        other. If that fails, they are derived as one graph, in which a rule with several outputs is one step. The rule
+        `without` is not used. With `forward`, each step must be found from the graph before it, as in a search that
+        starts at `lhs`. Otherwise it may also be found from the graph after it: x * 0 = 0 cannot be found from 0, which
+        does not contain x.
         """
         query = _Query(steps, self._gone(without), passes, forward)
         left, right = normal(tuple(lhs)), normal(tuple(rhs))
@@ -121,8 +121,10 @@ class Deriver:
         return self._between(together(left), together(right), query)
 
     def descend(self, term: Term, price: Callable[[Term], float], without: Rule | None = None) -> Term:
-        """Return `term`, in normal form, after steps to cheaper terms, each time the cheapest, until no step leads to a
-        cheaper one."""
+        """Return the end of a greedy descent from `term`: take the step to the cheapest term while it is cheaper.
+
+        `term` must be in normal form.
+        """
         gone, here = self._gone(without), price(term)
         while True:
             near = [(price(new), new) for new in self._near(term, gone)]
@@ -134,8 +136,10 @@ class Deriver:
     def falls(
         self, start: Term, goal: Term, price: Callable[[Term], float], steps: int, without: Rule | None = None
     ) -> bool:
-        """Return True if at most `steps` steps, each to a cheaper term, lead from `start` to `goal`, both in normal
-        form."""
+        """Return True if at most `steps` steps, each to a cheaper term, lead from `start` to `goal`.
+
+        Both must be in normal form.
+        """
         gone, least = self._gone(without), price(goal)
         layer, seen = [start], {start}
         for _ in range(steps):
@@ -179,7 +183,7 @@ class Deriver:
     def _between(self, left: Term, right: Term, query: _Query) -> tuple[DerivationStep, ...] | None:
         """Search layer by layer, the smaller frontier first, until a term is reached from both sides.
 
-        Some steps are found from one end only, so both sides continue to the full depth.
+        Some steps can only be found from one end, so both frontiers continue to the full depth.
         """
         if left is right:
             return ()
@@ -197,7 +201,7 @@ class Deriver:
                 return None
 
     def _layer(self, mine: _Frontier, theirs: _Frontier, query: _Query, backward: bool) -> Term | None:
-        """Extend `mine` by one step; return a term that `theirs` has reached as well, or None."""
+        """Extend the frontier `mine` by one step; return a term that `theirs` has reached as well, or None."""
         reached: list[Term] = []
         mine.depth += 1
         for term in sorted(mine.layer, key=self._size):
@@ -223,7 +227,7 @@ class Deriver:
         return None
 
     def _size(self, term: Term) -> int:
-        """Return the operators and leaves of the term as a tree: small terms are expanded first."""
+        """Return the number of operators and leaves of the term as a tree; small terms are expanded first."""
         known = self._sizes.get(term)
         if known is None:
             known = self._sizes[term] = 1 + sum(self._size(i) for i in term.inputs if i is not None)

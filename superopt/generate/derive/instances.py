@@ -1,4 +1,4 @@
-"""Instances of a rule: equations at known sizes, for which a derivation is searched."""
+"""Instances of a rule: ground equations at known sizes, which are then derived from other rules."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Instance", "instances"]
 _ATTEMPTS = 200
 _SIZES = tuple(range(2, 20))
 _NUMBERS = (1, 2, 3)  # values of attributes: groups, pads, strides, parts
-_LARGER = (4, 5, 6, 7)  # values for windows, which must be larger than their pads
+_LARGER = (4, 5, 6, 7)  # larger values, because windows must be larger than their pads
 
 
 @dataclass(frozen=True)
 class Instance:
-    """Both sides of a rule as typed terms of known sizes. `sizes` are those that the signature leaves open."""
+    """Both sides of a rule as typed terms of known sizes. `sizes` has the values of the signature's open sizes."""
 
     lhs: tuple[Term, ...]
     rhs: tuple[Term, ...]
@@ -36,10 +36,10 @@ def instances(rule: Rule, signature: Signature, count: int = 2, conditions: Sequ
     """Return `rule` at `count` different choices of sizes at which both sides have the same types and `conditions`
     hold.
 
-    Fewer if none are found, and one if there is nothing to choose. The choices depend on the rule and the signature
-    only. If such choices are found within the attempts, sizes that need not be equal differ, and no size is the same in
-    two choices: so an equation that holds at special sizes only is not taken for a consequence. Real attributes are
-    numbers without special properties.
+    There may be fewer choices if no more are found, and there is one if no size is open. The choices depend on the rule
+    and the signature only. If possible, sizes that need not be equal differ, and no size is the same in two choices, so
+    that an equation that only holds at special sizes is not taken for a consequence. Real attributes get numbers
+    without special properties.
     """
     try:
         symbolic = signature.bindings()
@@ -62,8 +62,11 @@ def instances(rule: Rule, signature: Signature, count: int = 2, conditions: Sequ
 
 
 def _choices(seed: str, names: Sequence[str]) -> Iterator[tuple[bool, dict[str, Size]]]:
-    """Yield random sizes: first all different, then larger and smaller ones that may be equal (`special`), last
-    different ones with larger numbers."""
+    """Yield (special, random sizes).
+
+    First come different sizes, then larger and smaller sizes that may be equal (`special`), and last different sizes
+    with larger numbers.
+    """
     rng = random.Random(seed)
     shapes = [name for name in names if ".shape" in name]
     others = [name for name in names if ".shape" not in name]
@@ -77,7 +80,7 @@ def _choices(seed: str, names: Sequence[str]) -> Iterator[tuple[bool, dict[str, 
 
 
 def _too_alike(one: Mapping[str, Size], other: Mapping[str, Size], special: bool) -> bool:
-    """Return True if two choices share a size or an attribute; `special` choices only if they are the same."""
+    """Return True if two choices share a size or an attribute; if `special`, only if the choices are equal."""
     if special:
         return all(size == other[name] for name, size in one.items())
     same: dict[str, bool] = {}

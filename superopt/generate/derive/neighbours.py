@@ -1,8 +1,8 @@
-"""One rewriting step: every term that an instance of a rule leads to.
+"""One rewriting step: all terms that one application of a rule leads to.
 
-The result of rewriting a subterm does not depend on the terms around it, and terms are interned. So the steps at a
-subterm are found once, and lifted through all terms that contain it. A subterm that occurs several times in a graph is
-one value, and a step changes all occurrences.
+Rewriting a subterm does not depend on the terms around it, and terms are interned. So the steps of a subterm are found
+once, and lifted to all terms that contain the subterm. A subterm that occurs several times in a graph is one term, and
+a step changes all its occurrences.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from superopt.rulebook.commutative import operand_orders, ordered_operands
 
 __all__ = ["Neighbours", "RewriteEdge", "StepCheck", "normal", "outputs", "together"]
 
-# Is a step valid? Arguments: rule, bindings of its variables, instance of its left side, instance of its right side.
+# Returns True if a step is valid. Arguments: rule, bindings, instance of its left side, instance of its right side.
 StepCheck: TypeAlias = Callable[[Rule, Bindings, Term, Term], bool]
 
 _TUPLE = "(,)"  # a pseudo-operator that makes one term of several outputs
@@ -62,11 +62,11 @@ class _Variant:
 
     number: int
     forward: bool
-    directed: Rule  # the rule from the match to its replacement,
-    opposite: Rule  # and from the replacement to the match
+    directed: Rule  # the rule from the match to its replacement
+    opposite: Rule  # the rule from the replacement back to the match
     lhs: Term
     rhs: Term
-    inner: tuple[tuple[int, str], ...]  # required heads of the left side's operands
+    inner: tuple[tuple[int, str], ...]  # (operand number, required head) of the left side's root
 
     def may_fit(self, heads: tuple[str, ...]) -> bool:
         """Return False if the heads rule out a match."""
@@ -82,11 +82,11 @@ class Neighbours:
         self._is_valid = is_valid
         self._variants: dict[tuple[str, int], list[_Variant]] = {}  # by head of the left side and number of operands
         self._fitting: dict[tuple[str, ...], list[_Variant]] = {}  # by head of a term and of its operands
-        self._looked: dict[tuple[str, ...], int] = {}  # how many variants were sorted by these heads
-        self._matched: dict[Term, int] = {}  # how many of the fitting variants were matched against a term
-        self._near: dict[Term, dict[RewriteEdge, Term]] = {}  # grows only, in order
-        self._lifted: dict[Term, dict[Term, int]] = {}  # how many steps of each operand were lifted
-        self._fresh: dict[Term, int] = {}  # number of rules when a term's neighbours were found
+        self._looked: dict[tuple[str, ...], int] = {}  # number of variants already tested for `_fitting`
+        self._matched: dict[Term, int] = {}  # number of fitting variants already matched against a term
+        self._near: dict[Term, dict[RewriteEdge, Term]] = {}  # steps of a term, in the order found; only appended to
+        self._lifted: dict[Term, dict[Term, int]] = {}  # number of steps already lifted from each operand of a term
+        self._fresh: dict[Term, int] = {}  # number of rules when a term's steps were last updated
 
     def add(self, rule: Rule) -> int:
         """Add a rule and return its number."""
@@ -112,7 +112,7 @@ class Neighbours:
         return self._near.get(term, {})
 
     def leads(self, term: Term, to: Term, gone: frozenset[int]) -> bool:
-        """Return True if a valid step by a rule that is not `gone` leads from `term` to `to`."""
+        """Return True if a valid step leads from `term` to `to`, by a rule whose number is not in `gone`."""
         return any(new is to and edge.there and edge.number not in gone for edge, new in self.of(term).items())
 
     def forget(self) -> None:
@@ -135,7 +135,7 @@ class Neighbours:
                 lifted[operand] = len(below)
 
     def _over(self, term: Term, edge: RewriteEdge) -> Term:
-        """Return `term` after a step in its operands. Steps keep types."""
+        """Return `term` after a step in its operands. Types do not change."""
         near = self._near
         inputs = tuple(i if i is None or i not in near else near[i].get(edge, i) for i in term.inputs)
         return ordered_operands(term, inputs)
@@ -184,7 +184,7 @@ def _variants(rule: Rule) -> Iterator[tuple[Term, Term]]:
 
 
 def _heads(term: Term) -> tuple[str, ...]:
-    """Return the operators of a term and of its operands; an output of Split is one operator, `Split.0`."""
+    """Return the operators of a term and of its operands; an output of Split counts as an operator `Split.0`."""
     node = term.inputs[0] if term.op == "Out" else term
     assert node is not None
     return (_head(term), *("" if i is None else _head(i) for i in node.inputs))

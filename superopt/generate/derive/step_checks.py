@@ -1,4 +1,4 @@
-"""Validity of a rewriting step: equal fingerprints, or a certificate that covers it."""
+"""Checks if a rewriting step is valid: by equal fingerprints, or by a certificate that covers it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["CertificateCheck", "FingerprintCheck"]
 class FingerprintCheck:
     """A step is valid if both sides have the same value on the sample of an `Evaluator`.
 
-    For rules that hold in general, at sizes that may violate their guards. Steps to operators without a kernel raise
-    KeyError. `one_way` holds ids of rules that are never applied from left to right: if a proof assumes that the left
-    side is defined, the reversed rule is not proven.
+    The rules hold in general, but the sizes of a step may violate their guards. Steps to operators without a kernel
+    raise KeyError. `one_way` has ids of rules that are never applied from left to right: if a proof assumes that the
+    left side is defined, the reversed rule is not proven.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -44,10 +44,11 @@ class FingerprintCheck:
 
 
 class CertificateCheck:
-    """A step is valid if the rule is certified at a signature that covers the match, in this direction, and the
-    conditions of the proof hold at these sizes.
+    """A step is valid if a certificate of the rule covers it.
 
-    With `anew` also if it can be proven now, as `optimize` does; this takes prover time.
+    The certificate must be for this direction and a signature that covers the match, and the conditions of its proof
+    must hold at the sizes. With `anew`, a step is also valid if the rule can be proven now, as `optimize` does; this
+    takes prover time.
     """
 
     def __init__(self, rules: Iterable[Rule], certificates: Mapping[Rule, Certificate], anew: bool = False) -> None:

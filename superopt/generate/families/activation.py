@@ -16,7 +16,7 @@ def _each(functions: Mapping[str, Mapping[str, Any]], slots: tuple[str, ...]) ->
 
 _GELU: Mapping[str, Mapping[str, Any]] = {"Gelu exact": {"approximate": "none"}, "Gelu fast": {"approximate": "tanh"}}
 _SMOOTH = {**_GELU, "QuickGelu": {"alpha": 1.0}, "Softplus": {}, "Mish": {}}
-# Groups whose functions never leave each other's results unchanged; otherwise each such pair would give rules.
+# In each group, no function leaves the results of another function unchanged; such pairs would give needless rules.
 _GROUPS: tuple[Mapping[str, Mapping[str, Any]], ...] = (_GELU, {"Clip": {"bound_low": 0.0, "bound_high": 6.0}})
 _MOVES = "x!Transpose,Concat,Slice,Split,Gather"
 

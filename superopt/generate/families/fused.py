@@ -119,7 +119,7 @@ FUSED: tuple[Family, ...] = (
         folded=(1, 1, 1),
         variation="matrix",
     ),
-    # MultiHeadAttention written out: a chain in which each operator fits one other only.
+    # MultiHeadAttention written out: a chain in which each operator accepts only one other as its operand.
     Family(
         "fused",
         inputs("q k v", (2, 3, 8)),

@@ -1,8 +1,9 @@
 """The grammar of grouped convolutions whose groups are merged in pairs. Data only.
 
-Two groups are one whose kernel is zero where an output of one group meets an input of the other: for a kernel of g
-groups, as (g, outputs, 1, inputs), the product with the (g, 2) pattern that says which half of a pair each group is.
-Four groups are two pairs. All sizes differ, so each size in a shape of the kernel shows where it comes from.
+Two groups are equal to one group whose kernel is zero between outputs of one half and inputs of the other half. To make
+this kernel, the kernel of g groups, with shape (g, outputs, 1, inputs), is multiplied by a (g, 2) pattern, which has a
+1 for the half that each group becomes. Here four groups become two. All sizes are different, so that each size in a
+shape of the kernel is unambiguous.
 """
 
 from __future__ import annotations

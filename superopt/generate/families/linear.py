@@ -47,10 +47,9 @@ LINEAR: tuple[Family, ...] = (
         elements=8,
         variation="matrix",
     ),
-    # A low-rank branch (LoRA) beside a layer: u has few columns and t few rows, so multiplying them first costs more.
+    # A low-rank branch (LoRA) beside a layer: u has few columns and t few rows, so computing u t first costs more.
     Family(
         "linear",
-        # A low-rank branch: u and t have few columns and rows, so that multiplying them out first costs more.
         (
             *inputs("x", (2, 6)),
             *inputs("w", (6, 6), "w", True),
@@ -71,10 +70,9 @@ LINEAR: tuple[Family, ...] = (
         unfolded=True,
         variation="matrix",
     ),
-    # The same if a bias is added to the product first, as exporters write it for an input of three axes.
+    # A low-rank branch beside a product with a bias, as exporters write a layer for an input of three axes.
     Family(
         "linear",
-        # The same where a bias is added to the product first, as exporters write it for an input of three axes.
         (
             *inputs("x", (2, 6)),
             *inputs("w", (6, 6), "w", True),

@@ -25,7 +25,7 @@ __all__ = ["NORMALIZATION"]
 
 _EPSILON = 1e-05
 _LAYER = {"axis": -1, "epsilon": _EPSILON}
-_SKIP = {"epsilon": 1e-12}  # which has another default
+_SKIP = {"epsilon": 1e-12}  # SkipLayerNormalization has another default than LayerNormalization
 _SKIP_LAYER = {"axis": -1, **_SKIP}
 _GEMM = Use("Gemm", {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}, (3,), ("a", "w!b,d,g,t,o,m,v", "w!u,Zeros"))
 
@@ -248,7 +248,7 @@ NORMALIZATION: tuple[Family, ...] = (
         variation="rows",
         split_axes=(-2,),
     ),
-    # The same for Softmax, and Transpose.
+    # Selected, cut, concatenated and transposed rows of Softmax: the selection may come first.
     Family(
         "normalization",
         inputs("a y", (4, 5)),

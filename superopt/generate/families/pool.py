@@ -1,7 +1,8 @@
-"""The grammar of pooling: operators that may come before or after it, and other names for it. Data only.
+"""The grammar of pooling: operators that may come before or after it, and equivalent operators. Data only.
 
-Windows of 2 x 2 over images that have many of them: if there are few windows, or large ones, all may have a positive
-maximum. A 1 x 1 Conv is tried with windows of stride 2: at stride 1 a Conv with any kernel satisfies the equation.
+Images are large enough for many windows of 2 x 2. With few or large windows, the maximum of every window may be
+positive, so that Relu after it has no effect. A 1 x 1 Conv is tried with windows of stride 2, because at stride 1 the
+equation holds for Convs with any kernel.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The grammar of reshaping, repetition and padding, and of operators that may come before or after. Data only.
 
-A repetition costs least after elementwise operators. A Reshape costs nothing wherever it is.
+A repetition costs least after elementwise operators. A Reshape costs nothing at any place.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ _SHAPES: tuple[Family, ...] = (
         )
         for shape in ((2, 3), (2, 3, 5), (2, 3, 5, 4))
     ),
-    # Two Reshapes in a row: the last one. No shape has a size that another determines.
+    # Two Reshapes in a row: only the last one counts. No size of a shape is determined by the other shapes.
     _family(inputs("x", (3, 12)), reshape((4, 9), (6, 6)), elements=36, wave=0),
-    # Reshape, Flatten, Unsqueeze and Squeeze as each other, and in a row.
+    # Reshape, Flatten, Unsqueeze and Squeeze: one written as another, and several in a row.
     _family(
         inputs("x", (2, 3, 8)),
         (
@@ -209,7 +209,7 @@ _REPETITIONS: tuple[Family, ...] = (
         )
         for shape in ((2, 3, 4, 5),)
     ),
-    # The same for a mask of keys.
+    # Expand of a mask of keys before an elementwise operator.
     _family(
         (*inputs("a", (2, 3, 4, 5)), *inputs("m", (2, 1, 1, 5))),
         (
@@ -245,7 +245,7 @@ _REPETITIONS: tuple[Family, ...] = (
 
 _RARELY: tuple[Family, ...] = (
     *(
-        # An axis of size 1 may move: Transpose, Reshape, Squeeze and Unsqueeze as each other.
+        # Moves of an axis of size 1: Transpose, Reshape, Squeeze and Unsqueeze can each be written as another.
         _family(
             inputs("a", shape),
             (

@@ -249,7 +249,7 @@ RECURRENT: tuple[Family, ...] = (
         runtime=5,
         variation="",
     ),
-    # The same if the batch axis comes before the time axis.
+    # Before the steps, if the batch axis comes before the time axis: a sequence, read step by step.
     Family(
         "recurrent",
         inputs("s", (3, 2, 4)),

@@ -1,7 +1,7 @@
-"""The grammar of strides: values that a stride drops need not be computed. Data only.
+"""The grammar of strides: values that a stride skips need not be computed. Data only.
 
-A MaxPool with windows of 1 x 1 takes every other row and column, as the stride of a 1 x 1 Conv does. It commutes with
-all operators on single points, and a Conv before it takes its stride.
+A MaxPool with windows of 1 x 1 and stride 2 takes every other row and column, as the stride of a 1 x 1 Conv does. It
+commutes with all operators on single points, and its stride can be moved into a Conv before it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ STRIDES: tuple[Family, ...] = (
         shapes=frozenset({_IMAGE, _HALF}),
         variation="conv",
     ),
-    # The same for operators with two inputs.
+    # A stride after operators with two inputs: taken before them.
     Family(
         "strides",
         inputs("x y", _IMAGE),

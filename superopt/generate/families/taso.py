@@ -28,7 +28,8 @@ from superopt.generate.grammar import (
 __all__ = ["TASO"]
 
 _SQUARE = (4, 4)
-# Not 6, the half of three parts, and not more: cuts at other places than the joins give rules for these sizes only.
+# Sizes of matrices. 6, half of three concatenated parts, is left out: cuts at other places than the joins give rules
+# that only hold for these sizes.
 _MATRICES = frozenset((m, n) for m in (2, 4, 8, 12) for n in (2, 4, 8, 12) if m * n <= 64)
 _IMAGE, _BATCHES, _CHANNELS = (2, 2, 5, 5), (4, 2, 5, 5), (2, 4, 5, 5)
 _SIZES = ((3, 3), (1, 3), (3, 1))

@@ -14,14 +14,15 @@ from superopt.generate.run.workers import RemoteWorkers, Workers, WorkersError, 
 
 __all__ = ["cluster"]
 
-_CONNECT_TIMEOUT_S = 10.0  # how long a scheduler may take to answer
-_MAX_WAITING_CALLS = 4096  # calls on a cluster at one time; each holds a thread here
+_CONNECT_TIMEOUT_S = 10.0  # longest time until a scheduler answers
+_MAX_WAITING_CALLS = 4096  # calls on a cluster at one time; each occupies a thread in this process
 
 
 @contextmanager
 def cluster(address: str) -> Iterator[Workers]:
-    """Yield the workers of the Dask scheduler at `address` (such as tcp://host:8786), which need the same superopt as
-    here.
+    """Yield the workers of the Dask scheduler at `address` (such as tcp://host:8786).
+
+    The workers need the same version of superopt as this process.
 
     Arguments and results travel through the scheduler. A worker makes one call at a time, however many threads it has
     (the solver serves one), so start `dask worker` with --nworkers auto --nthreads 1. Raises WorkersError if Dask's
@@ -56,7 +57,7 @@ def _connected(address: str) -> Any:
         except Exception as error:  # noqa: BLE001 - raised below
             client.set_exception(error)
 
-    # In a thread: the client's own timeout does not cover a port that accepts the connection and then is silent.
+    # In a thread: the client's own timeout does not cover a port that accepts the connection and never answers.
     threading.Thread(target=call, daemon=True).start()
     try:
         return client.result(timeout=_CONNECT_TIMEOUT_S + 1)
@@ -65,11 +66,11 @@ def _connected(address: str) -> Any:
 
 
 class _Cluster(RemoteWorkers):
-    """Calls through Dask, which makes a call again if its worker is lost (`distributed.scheduler.allowed-failures`, 3
-    by default).
+    """Calls through Dask, which repeats a call if its worker is lost.
 
-    Dask gives up each call that so many lost workers held, including a call that merely ran on the same worker as the
-    one that killed it. Such a call is therefore made once more, alone; only a call that kills workers then is blamed.
+    Dask gives up a call after `distributed.scheduler.allowed-failures` lost workers (3 by default). This includes calls
+    that did no harm, but ran on the same worker as a call that killed it. So such a call is repeated once, alone. It
+    fails only if it kills workers again.
     """
 
     def __init__(self, client: Any, address: str) -> None:

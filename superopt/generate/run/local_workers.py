@@ -22,15 +22,15 @@ __all__ = ["local"]
 
 R = TypeVar("R")
 
-_MAX_ATTEMPTS = 3  # processes that may die during one call
+_MAX_ATTEMPTS = 3  # a call is given up after this many processes died during it
 
 
 @contextmanager
 def local(jobs: int) -> Iterator[Workers]:
-    """Yield workers of this machine: this process for one job, else `jobs` other processes, each started when first
-    needed.
+    """Yield workers of this machine: this process for one job, otherwise `jobs` other processes.
 
-    Leaving by an exception (Ctrl-C) kills the processes. They also die with this process, however it ends.
+    Each process is started when it is first needed. Leaving by an exception (Ctrl-C) kills the processes. They also end
+    when this process ends, for whatever reason.
     """
     code_hash()  # before somebody edits the source
     yield from managed(_Inline() if jobs == 1 else _Processes(jobs))
@@ -55,7 +55,7 @@ class _Inline(Workers):
 
 
 class _Processes(RemoteWorkers):
-    """One process for each thread, instead of a shared pool: so the call that a process died under is known."""
+    """One process for each thread, instead of a shared pool, so that the call during which a process died is known."""
 
     def __init__(self, jobs: int) -> None:
         super().__init__(jobs)
@@ -117,8 +117,8 @@ class _Process:
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
         if sys.platform != "win32":
-            # Ctrl-C reaches every process of the terminal, also one that has not yet said that it ignores it. A new
-            # process inherits the mask of this thread. (start() would start the tracker and then lift the mask.)
+            # Ctrl-C reaches every process of the terminal, even before a new process ignores it. So SIGINT is masked
+            # here, and the new process inherits the mask. (start() would start the tracker and then lift the mask.)
             resource_tracker.ensure_running()
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
         self._process.start()
@@ -127,7 +127,7 @@ class _Process:
     def ask(self, question: bytes) -> Any:
         """Return the answer to a pickled call. Raises EOFError or OSError if the process dies."""
         self._pipe.send_bytes(question)
-        # The pipe alone is not enough: a process that the call left behind would hold it open.
+        # Waiting for the pipe alone is not enough: a child process of the call could keep the pipe open.
         if self._pipe not in pipes.wait([self._pipe, self._process.sentinel]):
             raise EOFError
         return self._pipe.recv()

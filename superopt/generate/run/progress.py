@@ -1,4 +1,4 @@
-"""Progress of a run in words: how many shards are done, and how long the rest will take."""
+"""Progress of a run as lines of text: the number of shards done, and the estimated time left."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class ProgressMeter:
     def __init__(self, shards: Sequence[Sized], progress: Callable[[str], None], title: str) -> None:
         self._progress, self._title = progress, title
         self._shards, self._work = len(shards), sum(shard.work for shard in shards)
-        self._old, self._old_work = 0, 0.0  # found in the store
-        self._new, self._new_work = 0, 0.0  # done in this run
+        self._old, self._old_work = 0, 0.0  # number and work of shards found in the store
+        self._new, self._new_work = 0, 0.0  # number and work of shards done in this run
         self._begin = time.monotonic()
         self._shown = float("-inf")
 
@@ -40,8 +40,10 @@ class ProgressMeter:
         self._new_work += shard.work
 
     def show(self, workers: int) -> None:
-        """Report progress, unless a line was reported within the last second. The time left is estimated from the pace
-        of this run so far."""
+        """Report progress, unless a line was reported within the last second.
+
+        The time left is estimated from the pace of this run so far.
+        """
         now = time.monotonic()
         if now - self._shown < 1.0:
             return

@@ -11,18 +11,20 @@ __all__ = ["RwLock"]
 
 
 class RwLock:
-    """The lock. While somebody waits for exclusive access no new shared access begins, so the wait ends with the calls
-    in progress."""
+    """The lock. While a thread waits for exclusive access, no new shared access begins.
+
+    So the wait ends when the calls in progress end.
+    """
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._shared = 0  # shared holders
-        self._exclusive = 0  # exclusive holders, and those who wait to be one
+        self._exclusive = 0  # exclusive holders, and threads that wait for exclusive access
         self._held_exclusively = False
         self._stopped = False
 
     def stop(self) -> None:
-        """Close the lock: everybody who waits for it, or asks later, gets CancelledError."""
+        """Close the lock: threads that wait for it, or ask for it later, get CancelledError."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()

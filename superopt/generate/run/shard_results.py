@@ -1,4 +1,4 @@
-"""Results on disk: one file each, written atomically, and accepted only if its checksum agrees."""
+"""Results of shards on disk: one file for each, written atomically, and accepted only if its checksum agrees."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DIGEST = 32  # bytes
 
 
 class StoreError(Exception):
-    """A folder of results cannot be used; the message says what to do."""
+    """A folder of results cannot be used. The message tells the user what to do."""
 
 
 class StaleResults(StoreError):
@@ -30,17 +30,17 @@ class StaleResults(StoreError):
 class ShardResults:
     """A folder of results by name: `<name>.result` (a slash in a name makes a folder), beside `manifest.json`.
 
-    A file is the result followed by BLAKE2b(identity, name, result). A file that is torn, altered, of another run or
-    under another name counts as missing.
+    A file is the result followed by BLAKE2b(identity, name, result). A file counts as missing if it is incomplete or
+    altered, or if it belongs to another run or another name.
     """
 
     def __init__(self, folder: Path, identity: str, resume: bool) -> None:
         """Open the folder for a run. `identity` is a hash of everything that results depend on: seed, grammar, code,
         kernel.
 
-        With `resume` existing results are kept; without, those of an earlier run are removed, and nothing else. Raises
-        StaleResults if `resume` finds another identity; StoreError if another run uses the folder, or its manifest is
-        not ours; OSError.
+        With `resume`, existing results are kept. Without `resume`, results of an earlier run are removed, and no other
+        files. Raises StaleResults if `resume` finds another identity; StoreError if another run uses the folder, or its
+        manifest was not written by this program; OSError.
         """
         self.folder, self.identity = folder, identity
         folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +71,7 @@ class ShardResults:
             yield
 
     def has(self, name: str) -> bool:
-        """Return True if the result is there and whole."""
+        """Return True if the result exists and is undamaged."""
         return self._read(name) is not None
 
     def result(self, name: str) -> bytes:
@@ -128,8 +128,10 @@ class ShardResults:
 
 
 def write_whole(path: Path, *parts: bytes) -> None:
-    """Write a file atomically: it is as it was, or holds all of `parts`. Remains of a killed run are overwritten.
-    Raises OSError."""
+    """Write a file atomically: it is unchanged, or contains all of `parts`. Raises OSError.
+
+    The unfinished file of a killed run is overwritten.
+    """
     unfinished = path.with_name(path.name + _UNFINISHED)
     try:
         with open(unfinished, "wb") as file:

@@ -1,7 +1,7 @@
-"""Shards: pure functions of arguments and of other shards' results, each with its result on disk.
+"""Shards: pure functions of arguments and of other shards' results. Each result is stored on disk.
 
-The result of a shard depends on its arguments and inputs only. So neither the number of workers, nor the order in which
-they finish, nor where a run was killed and resumed changes any result.
+The result of a shard depends on its arguments and inputs only. So results do not depend on the number of workers, on
+the order in which shards finish, or on interruptions of the run.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class ShardFailed(Exception):
 class Shard:
     """One call: `function(*arguments, inputs)`, where `inputs` are the results of the shards that it `needs`, by name.
 
-    The function belongs to a module and the arguments can be pickled, as both travel to other processes. The function
-    must be pure, and must keep within the memory that it is given as an argument: nothing else limits it. Up to as many
-    shards as there are workers run at the same time, and the main process holds their inputs and those of as many
+    The function must be defined in a module and the arguments must be picklable, because both are sent to other
+    processes. The function must be pure. It must limit its own memory, for example by an argument. At most as many
+    shards as workers run at the same time. The main process holds the inputs of the running shards, and of as many
     waiting shards.
     """
 
@@ -65,13 +65,13 @@ def run(
     progress: Callable[[str], None],
     title: str = "shards",
 ) -> None:
-    """Run those of `shards` whose result is not yet in `store`, and save their results.
+    """Run the shards whose results are not yet in `store`, and save their results.
 
-    What a shard needs is another of `shards`, or in the store already (from an earlier call). At most `workers.room`
-    shards are submitted at a time, so a run that is killed loses no more than these. `progress` gets a line that begins
-    with `title` about once a second, and at the end the time that it took. Raises ShardFailed; WorkersError with the
-    shard's name if workers die; StoreError; OSError; ValueError if names are not unique or needs are unknown or
-    circular.
+    The inputs of a shard are results of other `shards`, or in the store already (from an earlier call). At most
+    `workers.room` shards are submitted at a time, so a run that is killed loses no more than these. About once a
+    second, `progress` is called with a line that begins with `title`; the last line has the total time. Raises
+    ShardFailed; WorkersError with the shard's name if workers die; StoreError; OSError; ValueError if names are not
+    unique, or needs are unknown or circular.
     """
     by_name = {shard.name: shard for shard in shards}
     if len({name.casefold() for name in by_name}) < len(shards):  # some file systems ignore case

@@ -26,15 +26,15 @@ R = TypeVar("R")
 
 
 class WorkersError(Exception):
-    """The workers cannot be started, or died. The message is one line and says what to do."""
+    """The workers cannot be started, or died. The message is one line and tells the user what to do."""
 
 
 @cache
 def code_hash() -> str:
-    """Return a hash of everything that results depend on: the source of superopt and the kernel, the versions of the
-    solver and NumPy.
+    """Return a hash of everything that results depend on: the source code, and the versions of the solver and NumPy.
 
-    The version of Python is left out: no result may depend on it.
+    The source code is that of superopt and the kernel. The version of Python is left out, because no result may depend
+    on it.
     """
     state = hashlib.blake2b(digest_size=16)
     for text in (kernel_hash(), solver_version(), np.__version__):
@@ -56,7 +56,7 @@ class Workers(Executor):
 
     @property
     def room(self) -> int:
-        """Number of calls to keep submitted: one waits behind each that runs, so that no worker is idle."""
+        """Number of calls to keep submitted: for each running call one call waits, so that no worker is idle."""
         return max(1, 2 * self.count)
 
     @abstractmethod
@@ -107,8 +107,8 @@ _call_lock = threading.Lock()
 def run_call(code: str, function: Callable[..., R], arguments: tuple[Any, ...], named: dict[str, Any]) -> R | Exception:
     """Make a call; runs on the worker.
 
-    An exception of the call is returned instead of raised, which tells it apart from failures of the connection.
-    Returns WorkersError if the worker's code differs from the caller's (`code` is its `code_hash`).
+    An exception of the call is returned instead of raised, to distinguish it from failures of the connection. Returns
+    WorkersError if the worker's code differs from the caller's, whose `code_hash` is `code`.
     """
     if code_hash() != code:
         return WorkersError("a worker has another version of superopt, NumPy or Z3; install the same everywhere")
