@@ -47,7 +47,7 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
 )  # fmt: skip
 @click.option(
     "--ep", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True,
-    help="Execution provider; auto is CUDA where it works, else the CPU.",
+    help="Execution provider; auto is CUDA if it works, else the CPU.",
 )  # fmt: skip
 @click.option(
     "--threads", type=click.IntRange(min=0), default=0, show_default=True,
@@ -107,15 +107,15 @@ def bench_command(
     as_json: bool,
     markdown: bool,
 ) -> None:
-    """Optimize each MODEL by superopt and by other optimizers, and measure all results in one run.
+    """Compare superopt with other optimizers on each MODEL, and measure all results in one run.
 
-    ONNX Runtime executes every result with all its optimizations on (OpenVINO executes its own), in turns and in fresh
-    sessions. Ratios are to the original in ONNX Runtime alone; above 1 is faster. "saved again" is the original, read
-    and written: its ratio shows the noise. A result with other outputs than the original is not timed.
+    ONNX Runtime runs every result with all its optimizations on (OpenVINO runs its own), in turns and in fresh
+    sessions. A ratio compares with the original in ONNX Runtime alone; above 1 is faster. "saved again" is the
+    original, read and written: its ratio shows the noise. A result with different outputs is not timed.
 
     Exit code 1: a result of superopt is wrong, failed, or surely slower than 0.98. Exit code 2: an option or a model
-    cannot be used. Files that are no models are refused before anything is measured; models that do not run are
-    reported and skipped.
+    cannot be used. Files that are not models are refused before any measurement; models that do not run are reported
+    and skipped.
 
     \b
     Examples:
@@ -156,7 +156,7 @@ def bench_command(
 
 
 def _print(console: Console, table: Table, markdown: bool) -> None:
-    """Print a table at its full width: cells are not wrapped, even if lines are longer than the terminal."""
+    """Print a table at full width: cells are not wrapped, even if lines are longer than the terminal."""
     table.box = MARKDOWN if markdown else HEAVY_HEAD
     for column in table.columns:
         column.no_wrap = True
@@ -214,7 +214,7 @@ def _digits(milliseconds: float) -> str:
 
 
 def _summary(benchmark: Benchmark) -> Table:
-    """Ratios of all contestants on all models, and their geometric means over the models where they have one."""
+    """Return a table of the ratios of all contestants on all models, with geometric means over the timed models."""
     names = [name for name, kind in benchmark.contestants.items() if kind != "baseline"]
     table = Table(title=f"ratio to ONNX Runtime alone: {' / '.join(benchmark.clocks.values())}", title_justify="left")
     table.add_column("model")

@@ -17,7 +17,7 @@ __all__ = ["main", "optimize_main"]
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="superopt")
 def main() -> None:
-    """Make ONNX models faster by rules that are proven for every tensor size.
+    """Make ONNX models faster with rules that are proven for every tensor size.
 
     \b
     Examples:

@@ -37,11 +37,10 @@ class SignatureNeeded(ValueError):
 
 
 def default_signatures(rule: Rule) -> tuple[Signature, ...]:
-    """Return signatures with all variables at one rank, 0 to 4, at which both sides can be typed; if there are none,
-    signatures at mixed ranks.
+    """Return signatures at which both sides can be typed: all variables at one rank, 0 to 4, or else at mixed ranks.
 
     Sizes are symbolic. Attribute variables take values that need no knowledge of the rule: any real number, any number
-    of groups, flags, axes. There are at most 32 signatures; a verdict holds for those only. Raises SignatureNeeded.
+    of groups, flags, axes. There are at most 32 signatures; a verdict holds for them only. Raises SignatureNeeded.
     """
     variables, attributes = ({*a, *b} for a, b in zip(pattern_names(rule.lhs), pattern_names(rule.rhs), strict=True))
     values = _values(rule)
@@ -68,7 +67,7 @@ def _uniform(variables: int) -> Iterator[tuple[int, ...]]:
 
 
 def _mixed(variables: int) -> Iterator[tuple[int, ...]]:
-    """Ranks 0 to 4 for each variable, those with the smallest difference first."""
+    """Yield ranks 0 to 4 for each variable, the most similar ranks first."""
     for spread in _RANKS:
         yield from (r for r in itertools.product(_RANKS, repeat=variables) if r and max(r) - min(r) == spread)
 
@@ -92,7 +91,7 @@ def _types(rule: Rule, signature: Signature) -> bool:
 
 
 def _values(rule: Rule) -> dict[str, tuple[SignatureValue, ...]]:
-    """Default values of each attribute variable; for one with several uses, the narrowest set."""
+    """Return the default values of each attribute variable; the narrowest set for a variable with several uses."""
     found: dict[str, tuple[SignatureValue, ...]] = {}
 
     def use(name: str, values: tuple[SignatureValue, ...]) -> None:

@@ -73,7 +73,7 @@ def _families(context: click.Context, parameter: click.Parameter, names: tuple[s
 )  # fmt: skip
 @click.option(
     "--memory", metavar="SIZE", callback=_bytes,
-    help="Memory for the graphs that are compared, such as 512M or 4G: of all processes together, or of each worker of"
+    help="Memory for the compared graphs, such as 512M or 4G: for all processes together, or for each worker of"
     " a cluster. The rules do not depend on it.",
 )  # fmt: skip
 @click.option("--resume", is_flag=True, help="Continue a run with the same options that was stopped or killed.")
@@ -137,7 +137,7 @@ def generate_command(
 
 
 def _confirmation(rule: Rule, signature: Signature, example: Counterexample) -> dict[str, str]:
-    """Run a counterexample in ONNX Runtime. Called where it is found, which may be another machine."""
+    """Run a counterexample in ONNX Runtime, on the machine that found it."""
     return asdict(confirm(rule, signature, example))
 
 

@@ -36,7 +36,7 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option("-o", "--out", type=_File, required=True, help="File to write the result to.")
 @click.option(
     "--ep", type=click.Choice(EXECUTION_PROVIDERS), default=_DEFAULTS.ep, show_default=True,
-    help="Execution provider to optimize for; auto is CUDA where it works, else the CPU.",
+    help="Execution provider to optimize for; auto is CUDA if it works, else the CPU.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
@@ -45,12 +45,12 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
 )  # fmt: skip
 @click.option(
     "--budget", type=click.FloatRange(min=0), default=_DEFAULTS.budget, show_default=True,
-    help="Seconds for the search. Measurements that no earlier run has made come on top, at most about 2.5 times as"
-    " many seconds.",
+    help="Seconds for the search. New measurements, which no earlier run has made, take additional time: at most about"
+    " 2.5 times as many seconds.",
 )  # fmt: skip
 @click.option(
     "--alpha", type=click.FloatRange(min=1), default=_DEFAULTS.alpha, show_default=True,
-    help="The search passes through graphs that cost up to alpha times the best one found.",
+    help="The search may visit graphs that cost up to alpha times the best one found.",
 )  # fmt: skip
 @click.option(
     "--effort", type=click.IntRange(1, EFFORTS), default=_DEFAULTS.effort, show_default=True,
@@ -78,9 +78,7 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
     help="The device is not this machine: compare outputs, time nothing, and say so. Needs --cost analytic and"
     " --device.",
 )  # fmt: skip
-@click.option(
-    "--remeasure", is_flag=True, help="Make every search and timing again, even those that an earlier run has made."
-)
+@click.option("--remeasure", is_flag=True, help="Ignore the timings of earlier runs, and repeat every search.")
 @click.option(
     "--explain", is_flag=True, help="Show for each rule where it matched, how often it was tried, and what it saved."
 )
@@ -93,11 +91,11 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
 @run_report_option
 @one_line_errors
 def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None, **settings: Any) -> None:
-    """Make MODEL faster by proven rules and write it to OUT.
+    """Make MODEL faster with proven rules and write it to OUT.
 
     The result is written only if its derivation replays in the kernel, its outputs agree with the original's on
-    random inputs, and it is not slower, measured interleaved with the original. Otherwise OUT is the original,
-    unchanged.
+    random inputs, and it is not slower in a measurement interleaved with the original. Otherwise OUT is the unchanged
+    original.
 
     \b
     Examples:

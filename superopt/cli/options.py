@@ -20,7 +20,7 @@ def shapes(context: click.Context, parameter: click.Parameter, values: tuple[str
 
 
 def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse a file that cannot be written, before the work begins."""
+    """Refuse an unwritable file before the work begins."""
     if path is not None and path.is_dir():
         raise click.BadParameter(f"{path} is a directory, not a file to write to", context, parameter)
     if path is not None and not path.absolute().parent.is_dir():

@@ -1,4 +1,4 @@
-"""Proofs of the rules in files: one report for each rule, in the order of the files, by one or more processes."""
+"""Proofs of the rules in files, by one or more processes: one report for each rule, in the order of the files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class SignatureReport:
 
     `literals` are the sizes and attributes that the signature fixes. A proof has `guards`, a class of `numerics`, and
     `error`, the number of roundings by which the sides may differ (see `verify.verdict.Proved`; None for the exact
-    class). Any other verdict has a `reason`, and perhaps a `counterexample` with its `confirmation` in ONNX Runtime.
+    class). Any other verdict has a `reason`, and may have a `counterexample` with its `confirmation` in ONNX Runtime.
     """
 
     signature: str
@@ -171,7 +171,7 @@ def _signature_report(rule: Rule, signature: Signature, verdict: Verdict) -> Sig
 
 
 def _literals(signature: Signature) -> Iterator[str]:
-    """Sizes and attributes that are numbers in a signature: the proof holds for these values only."""
+    """Yield the sizes and attributes that are numbers in a signature: the proof holds for these values only."""
     for name, shape in signature.shapes:
         yield from (f"{name}.shape[{k}] = {size}" for k, size in enumerate(shape) if size is not None)
     for name, value in signature.attrs:
@@ -185,7 +185,7 @@ def _literals(signature: Signature) -> Iterator[str]:
 
 
 def _show_guard(guard: Condition) -> str:
-    """Show a guard with like terms collected and no minus sign: `0 <= a - b` as `b <= a`."""
+    """Return a guard as text, with like terms collected and no minus sign: `0 <= a - b` as `b <= a`."""
     difference = guard.right - guard.left
     sides: list[Size] = [0, 0]
     for monomial, coefficient in difference.terms if isinstance(difference, Dim) else (((), difference),):

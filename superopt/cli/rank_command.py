@@ -9,8 +9,7 @@ from pathlib import Path
 import click
 
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors
-from superopt.ir.notation import show_rule
-from superopt.ir.rule import Rule
+from superopt.cli.wording import equation_text
 from superopt.optimizer.ranking import Ranking, RuleRank, TraceError, rank
 from superopt.rulebook.loading import certified_rules
 from verify.certificates import kernel_hash
@@ -46,9 +45,9 @@ def rank_command(
 ) -> None:
     """Rank rules by their use on models: by steps in traces first, then by models and sites where they match.
 
-    A rule matches where one of its sides can replace the other: at a certified signature, where the conditions of the
-    proof hold. A site is a set of operators and counts once for a rule. Some rules match only after other rules were
-    applied; only traces show these. A step counts once for each place where it was applied.
+    A rule matches if one of its sides can replace the other at a certified signature, with the conditions of the proof
+    met. A site is a set of operators and counts once for a rule. Some rules match only after other rules were applied;
+    such matches are seen in traces only. A step counts once for each place where it was applied.
 
     \b
     Examples:
@@ -69,23 +68,19 @@ def rank_command(
         click.echo("\n".join(_lines(ranking, top)))
 
 
-def _equation(rule: Rule) -> str:
-    return show_rule(Rule(rule.lhs, rule.rhs))
-
-
 def _unmatched(ranking: Ranking) -> tuple[int, int]:
-    """Count the rules that match nowhere, and those of them that are used in traces."""
+    """Return the number of rules that match nowhere, and how many of these are used in traces."""
     nowhere = [one for one in ranking.ranks if not one.sites]
     return len(nowhere), sum(one.uses > 0 for one in nowhere)
 
 
 def _lines(ranking: Ranking, top: int | None) -> Iterator[str]:
-    """The table as plain text, one line for each rule, and the number of rules that it leaves out."""
+    """Yield the table as plain text, one line for each rule, and the number of rules left out."""
     found = [one for one in ranking.ranks if one.uses or one.sites]
     if found:
         yield f"{'rule':12}  {'uses':>6}  {'models':>6}  {'sites':>6}  equation"
     for one in found[:top]:
-        yield f"{one.rule.id:12}  {one.uses:6}  {one.models:6}  {one.sites:6}  {_equation(one.rule)}"
+        yield f"{one.rule.id:12}  {one.uses:6}  {one.models:6}  {one.sites:6}  {equation_text(one.rule)}"
     nowhere, used = _unmatched(ranking)
     yield f"{nowhere} of {len(ranking.ranks)} rules match nowhere" + (
         f", {used} of them used in traces" if used else ""
@@ -112,7 +107,7 @@ def _content(ranking: Ranking, models: tuple[Path, ...], traces: tuple[Path, ...
 def _rank_json(one: RuleRank) -> dict[str, object]:
     return {
         "id": one.rule.id,
-        "equation": _equation(one.rule),
+        "equation": equation_text(one.rule),
         "uses": one.uses,
         "models": one.models,
         "sites": one.sites,

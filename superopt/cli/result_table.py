@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from superopt.cli.wording import counted
 from superopt.generate import Summary
 from superopt.optimizer import Result, RuleAttempts
 
@@ -40,8 +41,8 @@ def show_result(console: Console, result: Result) -> None:
         p = result.proof
         classes = result.numerics if result.numerics == "exact" else f"{result.numerics} or stricter"
         console.print(
-            f"proven: {_count(p.rules, 'rule')} at {_count(p.signatures, 'signature')} ({classes}); the kernel replayed"
-            f" {_count(p.steps, 'step')} in regions at {_count(p.places, 'place')}",
+            f"proven: {counted(p.rules, 'rule')} at {counted(p.signatures, 'signature')} ({classes});"
+            f" the kernel replayed {counted(p.steps, 'step')} in regions at {counted(p.places, 'place')}",
             markup=False,
         )
     for refusal in result.refused:
@@ -71,12 +72,8 @@ def show_summary(console: Console, summary: Summary, folder: Path) -> None:
     console.print("written: " + ", ".join(summary.files), markup=False)
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
 def _table(result: Result) -> Table:
-    threads = _count(result.threads, "thread") if result.threads else "all threads"
+    threads = counted(result.threads, "thread") if result.threads else "all threads"
     table = Table(title=f"{result.model} on {result.provider}, {threads}", title_justify="left")
     for name in ("", "before", "after", "ratio"):
         table.add_column(name, justify="left" if not name else "right")
@@ -113,7 +110,7 @@ def _rules(console: Console, result: Result) -> None:
 
 
 def _attempts(attempts: list[RuleAttempts]) -> Table:
-    """One row for each rule that matched. `saved` is by the cost model; it is negative where a step raised the cost."""
+    """Return a table with a row for each rule that matched. `saved` is negative if the predicted cost rose."""
     table = Table(title="rules tried", title_justify="left")
     for name in ("matched", "tried", "unproven", "used", "saved"):
         table.add_column(name, justify="right")

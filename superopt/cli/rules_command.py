@@ -14,6 +14,7 @@ from rich.table import Table
 from superopt.cli.default_signatures import SignatureNeeded, default_signatures
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors, results
+from superopt.cli.wording import counted, equation_text
 from superopt.generate.derive import (
     DERIVED,
     NO_INSTANCE,
@@ -26,7 +27,7 @@ from superopt.generate.derive import (
     consequence,
     normal,
 )
-from superopt.ir.notation import show_rule, show_signature, show_terms
+from superopt.ir.notation import show_signature, show_terms
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.rulebook.loading import CERTIFICATES, RulesError, beside, certified_rules, load_rules
 from verify.certificates import kernel_hash, load_certificates
@@ -87,7 +88,7 @@ rules_command.add_command(rank_command)
 def list_command(path: Path | None) -> None:
     """List the rules of PATH (by default the shipped rules), one on each line: id and equation."""
     for rule in load_rules(path):
-        click.echo(f"{rule.id}  {_equation(rule)}")
+        click.echo(f"{rule.id}  {equation_text(rule)}")
 
 
 @rules_command.command("derive", context_settings=_HELP)
@@ -135,7 +136,7 @@ def derive_command(source: Path, target: Path, steps: int, prove: bool, how: boo
 @_json
 @one_line_errors
 def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bool) -> None:
-    """For each two sets of certified rules, count the rules of one that `derive` derives from the other.
+    """Count, for each pair of sets of certified rules, the rules of one that `derive` derives from the other.
 
     \b
     Examples:
@@ -165,14 +166,14 @@ def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bo
 
 
 def _deriver(path: Path, prove: bool) -> Deriver:
-    """Raises RulesError."""
+    """Return a deriver with the certified rules of `path`. Raises RulesError."""
     listed, certificates = certified_rules(path)
     rules = [one.rule for one in listed]
     return Deriver(rules, CertificateCheck(rules, certificates, anew=prove))
 
 
 def _rules_to_derive(path: Path) -> list[tuple[Rule, _Conditions]]:
-    """Rules to derive, each with the conditions in its certificate, if any, from which sizes are chosen.
+    """Return the rules to derive, each with the conditions of its certificate (if any), which restrict the sizes.
 
     Raises RulesError.
     """
@@ -192,17 +193,13 @@ def _consequence(deriver: Deriver, rule: Rule, conditions: _Conditions, steps: i
         signatures = rule.signatures or default_signatures(rule)
     except SignatureNeeded as needed:
         return Consequence(rule, NO_INSTANCE, str(needed), ())
-    deriver.forget()  # sizes, and so all terms, differ from rule to rule
+    deriver.forget()  # each rule has its own sizes, and so its own terms
     return consequence(deriver, rule, signatures, steps, conditions)
 
 
-def _equation(rule: Rule) -> str:
-    return show_rule(Rule(rule.lhs, rule.rhs))
-
-
 def _lines(found: Consequence, how: bool) -> Iterator[str]:
-    outcome = found.outcome if found.steps is None else f"{found.outcome} in {_count(found.steps, 'step')}"
-    yield f"{found.rule.id}  {outcome:18}  {_equation(found.rule)}"
+    outcome = found.outcome if found.steps is None else f"{found.outcome} in {counted(found.steps, 'step')}"
+    yield f"{found.rule.id}  {outcome:18}  {equation_text(found.rule)}"
     if how and found.outcome == DERIVED:
         yield from _path(max(found.derivations, key=lambda derivation: len(derivation.steps or ())))
     elif how:
@@ -221,10 +218,6 @@ def _direction(step: DerivationStep) -> str:
     return "left to right" if step.forward else "right to left"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + ("" if number == 1 else "s")
-
-
 def _totals(found: Iterable[Consequence]) -> dict[str, int]:
     counts = Counter(one.outcome for one in found)
     return {outcome: counts[outcome] for outcome in _OUTCOMES}
@@ -241,7 +234,7 @@ def _summary(found: Sequence[Consequence], source: Path, target: Path, steps: in
 
 def _print(table: Table) -> None:
     console = results()
-    # Paths may be long, and a row is one line.
+    # A row is one line, even if paths are long.
     console.width = max(console.width, console.measure(table, options=console.options.update(width=1000)).maximum)
     console.print(table)
 
@@ -257,7 +250,7 @@ def _derived_json(found: Sequence[Consequence], source: Path, target: Path, step
         "rules": [
             {
                 "id": one.rule.id,
-                "equation": _equation(one.rule),
+                "equation": equation_text(one.rule),
                 "outcome": one.outcome,
                 "steps": one.steps,
                 "reason": one.reason,

@@ -21,7 +21,7 @@ __all__ = ["NEGATIVE", "UNUSABLE", "ProgressLines", "errors", "one_line_errors",
 
 NEGATIVE, UNUSABLE = 1, 2
 
-# Seconds between two lines of the same phase (the text before the colon), at least.
+# Minimum seconds between two lines of the same phase (the text before the colon).
 _SAME_PHASE_SECONDS = 5.0
 
 # Errors that a user can cause. Any other exception is a fault of the program and keeps its traceback.
@@ -32,12 +32,12 @@ R = TypeVar("R")
 
 
 def results() -> Console:
-    """Console for results, on stdout. Rich uses colour only on a terminal, without NO_COLOR; lines are not wrapped."""
+    """Return the console for results, on stdout: colour only on a terminal and without NO_COLOR, no wrapped lines."""
     return Console(soft_wrap=True, highlight=False)
 
 
 def errors() -> Console:
-    """Console for progress, notices and errors, on stderr."""
+    """Return the console for progress, notices and errors, on stderr."""
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
@@ -48,7 +48,7 @@ def fail(message: str) -> NoReturn:
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a command so that errors a user can cause become one line and exit code 2."""
+    """Decorate a command: errors that a user can cause become one line and exit code 2."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -104,13 +104,13 @@ def _lines(report: RuleReport) -> Iterator[str]:
 
 
 def _shown(at: SignatureReport) -> str:
-    """A signature with the literals that it fixes and the guards of its proof."""
+    """Return a signature as text, with its literals and the guards of its proof."""
     literals = f" ({', '.join(at.literals)})" if at.literals else ""
     return at.signature + literals + (f" where {', '.join(at.guards)}{_HOW_WEAK[at.weakest]}" if at.guards else "")
 
 
 def _numerics(report: RuleReport) -> Iterator[str]:
-    """One line for each class of numerics, with the error bounds of its proofs."""
+    """Yield one line for each class of numerics, with the error bounds of its proofs."""
     for name in NUMERICS:
         at = [found for found in report.signatures if found.numerics == name]
         bounded = dict.fromkeys(found.error for found in at if found.error is not None)
@@ -131,7 +131,7 @@ def _summary(reports: list[RuleReport], second: str | None) -> None:
     if len(files) > 1:
         table.add_row("all", *map(_number, totals.values()))
     console = results()
-    widest = console.options.update(width=1000)  # paths may be long, and a row is one line
+    widest = console.options.update(width=1000)  # a row is one line, even if paths are long
     console.width = max(console.width, console.measure(table, options=widest).maximum)
     console.print(table)
     failed = any(report.verdict != PROVEN for report in reports)
@@ -146,7 +146,7 @@ def _summary(reports: list[RuleReport], second: str | None) -> None:
 
 
 def _totals(reports: list[RuleReport]) -> dict[str, int | float]:
-    """Counts of verdicts; `signatures` counts those of the proven rules."""
+    """Return the counts of verdicts; `signatures` counts only proven rules."""
     count = {verdict: sum(r.verdict == verdict for r in reports) for verdict in (PROVEN, REFUTED, UNKNOWN)}
     signatures = sum(len(r.signatures) for r in reports if r.verdict == PROVEN)
     totals = {"rules": len(reports), **count, "signatures": signatures, "seconds": sum(r.seconds for r in reports)}

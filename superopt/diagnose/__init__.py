@@ -1,1 +1,1 @@
-"""Diagnosis outside the kernel: ONNX Runtime's view of the counterexamples that the kernel finds."""
+"""Diagnosis outside the kernel: the kernel's counterexamples, run in ONNX Runtime."""

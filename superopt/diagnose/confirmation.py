@@ -1,7 +1,7 @@
 """Counterexamples run in ONNX Runtime: both sides of a refuted equation as models, on the same tensors.
 
-The kernel refutes an equation by its own definitions of operators. If ONNX Runtime computes equal values where the
-kernel computes different ones, the kernel's definitions are wrong.
+The kernel refutes an equation by its own definitions of operators. If ONNX Runtime computes equal values but the
+kernel different ones, a definition in the kernel is wrong.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ __all__ = ["SIDES_AGREE", "VALUES_DIFFER", "ONE_SIDE_FAILS", "TYPES_DIFFER", "CA
 VALUES_DIFFER, TYPES_DIFFER, ONE_SIDE_FAILS = "the values differ", "the types differ", "one side does not run"
 SIDES_AGREE, CANNOT_RUN = "the sides agree", "cannot be run here"
 
-_OLDEST_OPSET = 17  # tried first; newer ones follow where it lacks an operator
+_OLDEST_OPSET = 17  # tried first; newer ones follow if it lacks an operator
 _DOMAINS = {"com.microsoft": 1}
 # Rounding error of float32 in the few operators of a rule, relative to the larger side.
 _ROUNDING_NOISE = 1e-4
@@ -42,7 +42,7 @@ class Confirmation:
     """Result of running a counterexample in ONNX Runtime.
 
     `outcome` is one of the constants above. `left` and `right` are the values of both sides at the counterexample's
-    index, or their types where those differ. `reason` says why nothing could be decided.
+    index, or their types if these differ. `reason` says why the counterexample could not be checked.
     """
 
     outcome: str
@@ -52,7 +52,7 @@ class Confirmation:
 
     @property
     def contradicts(self) -> bool:
-        """True if the sides are equal in ONNX Runtime, and the kernel says that they differ."""
+        """True if the sides are equal in ONNX Runtime although the kernel says that they differ."""
         return self.outcome == SIDES_AGREE
 
     def __str__(self) -> str:
@@ -118,7 +118,7 @@ def _differ(a: float, b: float) -> bool:
 
 
 def _concrete_bindings(signature: Signature, example: Counterexample) -> Bindings:
-    """Bind the variables at the sizes of the counterexample. Raises ValueError for a size that it leaves open."""
+    """Bind the variables at the sizes of the counterexample. Raises ValueError for a size left open."""
     symbolic = signature.bindings()
     sizes: dict[str, Size] = dict(example.sizes)
     terms: dict[str, Term] = {}
@@ -152,7 +152,7 @@ def _array(term: Term, values: object) -> np.ndarray[Any, Any]:
 
 
 def _run(outputs: tuple[Term, ...], feeds: Mapping[str, np.ndarray[Any, Any]]) -> list[Any] | str:
-    """Return the outputs, or the reason why there are none."""
+    """Return the outputs, or the reason why the model does not run."""
     names = {str(term.attr("name")) for term in topological(outputs) if term.op == "Var"}
     try:
         session = open_session(_model(outputs), Target(), level="none")

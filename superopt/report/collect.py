@@ -1,4 +1,4 @@
-"""Collect rules, certificates, refused candidates and stage counts into a `Report`. Nothing is proven here."""
+"""Collection of rules, certificates, refused candidates and stage counts into a `Report`. Nothing is proven here."""
 
 from __future__ import annotations
 

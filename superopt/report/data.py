@@ -1,4 +1,4 @@
-"""Data of the verification report, apart from its looks. A change of meaning raises the version of its JSON."""
+"""Data of the verification report, without its presentation. A change of meaning raises the JSON's version."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class RuleEntry:
     outputs: int
     operators: tuple[str, ...]
     variables: tuple[str, ...]
-    backwards: bool  # True if the rule is applied right to left, too
+    backwards: bool  # True if the rule also applies right to left
     numerics: str
     text: str
     certificate: str
@@ -104,7 +104,7 @@ class ShownCounterexample:
 
 @dataclass(frozen=True)
 class Confirmation:
-    """The result of a counterexample in ONNX Runtime: outcome, both values, or the reason why it did not run."""
+    """The result of running a counterexample in ONNX Runtime: outcome, both values, or the reason for no result."""
 
     outcome: str
     left: str

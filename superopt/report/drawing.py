@@ -1,4 +1,4 @@
-"""Draw one side of a rule as an inline SVG: operators are boxes, variables are ovals, data flows down."""
+"""Drawing of one side of a rule as an inline SVG: operators are boxes, variables are ovals, data flows down."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _connect(
 
 
 def _outputs(node: Term, roots: Sequence[Term]) -> int:
-    """Return the number of outputs to leave room for: one per size of a Split, or at least two if sizes are open."""
+    """Return the number of outputs to leave room for: one per size of a Split, or at least two if sizes are unknown."""
     sizes = dict(node.attrs).get("split")
     if isinstance(sizes, tuple):
         return len(sizes)

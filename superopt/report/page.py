@@ -1,4 +1,4 @@
-"""Render the report as one HTML page that loads nothing: style, script and drawings are inside."""
+"""Rendering of the report as one self-contained HTML page: style, script and drawings are inside."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _KINDS = {
 
 
 def render(report: Report) -> str:
-    """Return the page. It reads without JavaScript, which only searches and filters."""
+    """Return the page. It works without JavaScript, which only searches and filters."""
     made = environment()
     made.globals.update(ranks=_ranks, legend=_legend, kinds=_KINDS)
     made.filters.update(seconds=_seconds)

@@ -1,4 +1,4 @@
-"""A rule as a picture that stands alone: both sides as graphs with an arrow between them, in one SVG file."""
+"""Pictures of rules: both sides as graphs with an arrow between them, in one self-contained SVG file."""
 
 from __future__ import annotations
 

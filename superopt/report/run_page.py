@@ -1,4 +1,4 @@
-"""Render one run of `optimize` as a page: before and after, the rules applied, costs and proofs."""
+"""Rendering of one run of `optimize` as a page: before and after, applied rules, costs and proofs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["render_run"]
 
 
 def render_run(run: Mapping[str, Any]) -> str:
-    """Return the page for `run`, an object that `Result.to_json` wrote (schema version 2; null for infinite and NaN).
+    """Return the page for `run`, an object written by `Result.to_json` (schema version 2; null for infinity and NaN).
 
     The page loads nothing, like the verification report.
     """
