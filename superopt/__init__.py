@@ -1,4 +1,4 @@
-"""superopt: ONNX models made faster by rules that are proven for every tensor size.
+"""superopt makes ONNX models faster with rules that are proven for every tensor size.
 
     import superopt
     result = superopt.optimize("model.onnx", "fast.onnx")
@@ -6,8 +6,8 @@
 
     graph = superopt.graph.to_networkx("model.onnx")
 
-The names below, and `superopt.graph`, are imported on first use, so that `superopt.ir` and the kernel can be imported
-with only the standard library installed.
+The names below, and `superopt.graph`, are imported on first use, so that `superopt.ir` can be imported with only
+the standard library installed, and the kernel with Z3.
 """
 
 from __future__ import annotations

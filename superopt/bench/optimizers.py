@@ -15,7 +15,7 @@ __all__ = ["control", "onnxoptimizer", "onnxscript", "onnxsim", "onnxslim", "ope
 
 Optimizer: TypeAlias = Callable[[Path, Path, Mapping[str, Any]], str]
 
-_LARGEST = 2_000_000_000  # bytes; protobuf messages end at 2 GiB
+_MAX_PROTO_BYTES = 2_000_000_000  # bytes; protobuf messages end at 2 GiB
 
 
 def control() -> Optimizer:
@@ -100,5 +100,5 @@ def _load(source: Path) -> Any:
 def _save(model: Any, out: Path) -> None:
     import onnx
 
-    external = model.ByteSize() > _LARGEST
+    external = model.ByteSize() > _MAX_PROTO_BYTES
     onnx.save_model(model, out, save_as_external_data=external, location=f"{out.name}.data" if external else None)

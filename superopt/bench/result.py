@@ -10,7 +10,7 @@ from typing import Any
 __all__ = ["SCHEMA_VERSION", "Benchmark", "Contest", "Row", "Speed"]
 
 SCHEMA_VERSION = 1
-_LEAST = 0.98  # a result whose interval is below this bound is slower than the original
+_MIN_INTERVAL_HIGH = 0.98  # a result whose interval is below this bound is slower than the original
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Benchmark:
                 if row.kind == "ours" and row.status != "ok":
                     found.append(f"{contest.model}: {row.status}: {row.note}")
                 elif row.kind == "ours":
-                    slow = [(clock, s) for clock, s in row.speeds.items() if s.high < _LEAST]
+                    slow = [(clock, s) for clock, s in row.speeds.items() if s.high < _MIN_INTERVAL_HIGH]
                     found += [f"{contest.model}: slower by {self.clocks[c]}: {s.ratio:.3f}" for c, s in slow]
         return found
 

@@ -14,7 +14,7 @@ from superopt.onnx_io.static_values import StaticValues
 
 __all__ = ["is_no_op"]
 
-_FAR = 2**31 - 1  # files write this, or more, for "to the end"
+_TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end"
 
 
 def is_no_op(view: NodeView, known: StaticValues) -> bool:
@@ -115,7 +115,7 @@ def _slice(view: NodeView, known: StaticValues) -> bool:
 
 def _reaches(end: Size, size: Size) -> bool:
     if isinstance(end, int):
-        return end >= (size if isinstance(size, int) else _FAR)
+        return end >= (size if isinstance(size, int) else _TO_THE_END)
     return end == size
 
 

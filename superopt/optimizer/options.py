@@ -83,7 +83,7 @@ class Options:
             value = getattr(self, field_name)
             if value not in choices:
                 raise ValueError(f"unknown {_CHOICES[field_name]} {value!r} ({', '.join(choices)})")
-        for field_name, least in _LEAST.items():
+        for field_name, least in _MINIMA.items():
             value = getattr(self, field_name)
             if not value >= least:  # NaN is refused as well
                 raise ValueError(f"{field_name} must be at least {least}, not {value}")
@@ -106,4 +106,4 @@ class Options:
 
 
 _CHOICES = {"ep": "execution provider", "numerics": "class of numerics", "cost": "source of costs"}
-_LEAST = {"threads": 0, "seed": 0, "budget": 0, "alpha": 1, "effort": 1, "measure_s": 0, "inputs": 1}
+_MINIMA = {"threads": 0, "seed": 0, "budget": 0, "alpha": 1, "effort": 1, "measure_s": 0, "inputs": 1}

@@ -20,7 +20,7 @@ from superopt.onnx_io.schemas import attribute_kind, formal_input
 
 __all__ = ["import_derived", "operands_of"]
 
-# Attributes without effect on what is modelled: training, the second output of MaxPool, masks.
+# Attributes without effect here: they concern training, the second output of MaxPool, and masks.
 _WITHOUT_EFFECT = frozenset({"mask_filter_value", "momentum", "storage_order"})
 # Neutral values of attributes without a schema, which belong to ONNX Runtime's own operators.
 _NEUTRAL: Mapping[str, Any] = {
