@@ -14,11 +14,11 @@ from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
 from superopt.report.data import (
-    Confirmation,
     Proof,
     RefusedCandidate,
     Report,
     RuleEntry,
+    ShownConfirmation,
     ShownCounterexample,
     Tested,
     Totals,
@@ -141,7 +141,7 @@ def _candidates(path: Path) -> list[RefusedCandidate]:
                     verdict=data["verdict"],
                     reason=data["reason"],
                     counterexample=_counterexample(counterexample) if counterexample else None,
-                    confirmation=Confirmation(**confirmation) if confirmation else None,
+                    confirmation=ShownConfirmation(**confirmation) if confirmation else None,
                 )
             )
         except (ValueError, KeyError, TypeError) as error:

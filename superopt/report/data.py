@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 
 __all__ = [
-    "CASES", "SCHEMA_VERSION", "SLOW_CASES", "Confirmation", "Proof", "RefusedCandidate", "Report", "RuleEntry",
+    "CASES", "SCHEMA_VERSION", "SLOW_CASES", "Proof", "RefusedCandidate", "Report", "RuleEntry", "ShownConfirmation",
     "ShownCounterexample", "Tested", "Totals",
 ]  # fmt: skip
 
@@ -103,7 +103,7 @@ class ShownCounterexample:
 
 
 @dataclass(frozen=True)
-class Confirmation:
+class ShownConfirmation:
     """The result of running a counterexample in ONNX Runtime: outcome, both values, or the reason for no result."""
 
     outcome: str
@@ -124,7 +124,7 @@ class RefusedCandidate:
     verdict: str
     reason: str
     counterexample: ShownCounterexample | None
-    confirmation: Confirmation | None = None
+    confirmation: ShownConfirmation | None = None
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,7 @@ def _parts(term: Term) -> Parts | None:
 
 
 @pytest.mark.parametrize("op", sorted(NODES))
-def test_parts_are_linear_in_theiroperation(op: str) -> None:
+def test_parts_are_linear_in_their_operands(op: str) -> None:
     rng = np.random.default_rng(0)
     assert (op in _LINEAR) == any(_parts(t) is not None for t in NODES[op])
     for term in NODES[op]:

@@ -45,8 +45,8 @@ _ALL_KEYS = (0, KEYS)
 class LevelCounts:
     """Counts of one level.
 
-    The counts are graphs enumerated, new classes, graphs equal to a smaller graph, and those of the latter that no
-    smaller rule explains.
+    The counts are graphs enumerated, new classes, graphs equal to a smaller graph, and graphs equal to a smaller graph
+    that no smaller rule explains.
     """
 
     runtime: int

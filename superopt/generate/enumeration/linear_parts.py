@@ -50,13 +50,14 @@ def _parts(op: str, shapes: tuple[tuple[int, ...], ...], attrs: tuple[tuple[str,
     found = _monomials(root)
     if found is None or frozenset(k for part in found for k in part) != frozenset(range(len(shapes))):
         return None
-    if any(one <= other for one, other in itertools.permutations(found, 2)):  # no part can be had alone by zeros
+    # If a part's operands are among another's, zeros for the other operands do not isolate the larger part.
+    if any(one <= other for one, other in itertools.permutations(found, 2)):
         return None
     return tuple(sorted(tuple(sorted(part)) for part in found))
 
 
 def _monomials(node: Expression) -> _Monomials | None:
-    """Return the operands whose elements are multiplied in each summand, or None for what is no such sum."""
+    """Return the operands whose elements are multiplied in each summand; None if the node is no sum of products."""
     if node.head == "access":
         assert isinstance(node.detail, tuple)
         return frozenset({frozenset({int(node.detail[0])})})

@@ -116,7 +116,7 @@ def _merged(op: str) -> tuple[tuple[Variable, ...], tuple[Use, ...]]:
 
 
 def _sequences(op: str) -> Family:
-    """Two sequences, one after the other: one sequence."""
+    """Return the family that joins two sequences, one after the other, into one sequence."""
     rows, states = len(_GATES[op]) * _HIDDEN, "hc"[: len(OPERATORS[op].states)]
     before = (f"{state}|{op}.{k + 1}" for k, state in enumerate(states))
     return Family(

@@ -83,7 +83,7 @@ def random_array(type: TensorType, seed: int) -> Array:
 def single_element(value: Term) -> Term:
     """Return a term for one element of `value`, to serve as the output of a timed model.
 
-    A whole tensor as an output would be allocated anew in each run. The Reshape in between is free, and keeps the
+    A whole tensor as an output would be allocated again in each run. The Reshape in between is free, and keeps the
     runtime from computing only that element.
     """
     if value.type is None or not value.type.shape:

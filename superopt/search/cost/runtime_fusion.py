@@ -1,7 +1,7 @@
-"""Fusions of ONNX Runtime, and its kernels for products, as far as they bear on costs.
+"""Models the fusions of ONNX Runtime, and its kernels for products, for the cost of a graph.
 
-Epilogue fusion (`time_share`) is the share of its isolated time that an operator takes once it is fused into an
-operator before it. The following fusions are modelled, for values with one user:
+Epilogue fusion: an operator that is fused into the operator before it takes only a share of its isolated time
+(`time_share`). The following fusions are modelled, for values with one user:
 
 - BatchNormalization, Mul and Add with per-channel constants after a Conv with a constant kernel are folded: free.
 - Relu, Sigmoid and Tanh after a Conv (also if other operators were folded into or added to the Conv), and Relu after a
@@ -44,8 +44,8 @@ __all__ = [
 ]  # fmt: skip
 
 BIAS_SHARE = 0.5  # of the time of an Add: adding a vector within a product
-# Kernels that an operator is fused into are named "Conv", "Conv+" (with a sum), "Gemm", "MatMul", "Stacked" (an array
-# times a matrix) and "Product" (any other product).
+# Names of the kernels that an operator may be fused into: "Conv", "Conv+" (with a sum), "Gemm", "MatMul", "Stacked" (an
+# array times a matrix) and "Product" (any other product).
 _PRODUCTS = frozenset({"MatMul", "Stacked", "Product"})
 CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 # Operators that add a bias and apply an activation while they write their products, at no cost.
@@ -60,7 +60,7 @@ CONTEXT_DEPENDENT = EPILOGUES | {"Add", "Div", "Mul"}  # their time depends on t
 _TRANSPOSES = ("transA", "transB")
 _FILLED = frozenset({"Ones", "Zeros"})
 
-NORMALIZATIONS = frozenset({"LayerNormalization"})  # that may be fused with a sum before them
+NORMALIZATIONS = frozenset({"LayerNormalization"})  # operators that may be fused with a sum before them
 SUMS = frozenset({"Add", "Sum"})
 FUSION_ROOTS = NORMALIZATIONS | {"Mul"}  # operators that can be the last one of a fused kernel
 FUSED_OPERATORS = FUSION_ROOTS | {"Add", "Div", "Erf"}  # operators that can be part of a fused kernel
@@ -204,7 +204,7 @@ def _gelu(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKerne
 
 
 def _erf_plus_one(term: Term, x: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> tuple[Term, ...]:
-    """Return the operators of Erf(x / c) + 1 if `term` is that, else none."""
+    """Return the operators of Erf(x / c) + 1 if `term` is that sum, else an empty tuple."""
     if term.op != "Add" or uses.get(term) != 1:
         return ()
     for erf, one in _both_orders(inputs_of.get(term, ())):

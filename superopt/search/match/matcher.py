@@ -71,8 +71,7 @@ class Matcher:
     ) -> Iterator[Match]:
         """Yield the matches of all `wanted` rules in a graph, in a fixed order.
 
-        With `near`, only matches that touch one of these terms. With `multi_root_only`, only those of rules with
-        several roots.
+        `near`: only matches that touch one of these terms. `multi_root_only`: only matches of rules with several roots.
         """
         reaching: Collection[Term] | None = None if near is None else self._reaching(near, index)
         if multi_root_only:
