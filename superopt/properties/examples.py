@@ -125,13 +125,12 @@ def example(op: str) -> Example | None:
 def _typed(operator: Operator, first: Size | None) -> Iterator[Example]:
     least, most = operator.inputs
     count = max(2, least) if most is None else most
-    same = [(rank,) * count for rank in _RANKS]
-    dtypes = _dtypes(operator, count)
-    uses = (
-        (ranks, attrs)
-        for ranks in dict.fromkeys([*same, *itertools.product(_RANKS, repeat=count)])
-        for attrs in _attributes(operator, ranks[0] if ranks else 2)
+    # Most operands of most operators have one rank: those that differ the least are tried first.
+    by_difference = sorted(
+        itertools.product(_RANKS, repeat=count), key=lambda ranks: count - max(map(ranks.count, ranks), default=0)
     )
+    dtypes = _dtypes(operator, count)
+    uses = ((ranks, attrs) for ranks in by_difference for attrs in _attributes(operator, ranks[0] if ranks else 2))
     for ranks, attrs in () if dtypes is None else itertools.islice(uses, _MAX_TRIED):
         sizes: list[Sizes] = [tuple(symbol(f"n{k}!{d}") for d in range(rank)) for k, rank in enumerate(ranks)]
         if first is not None and sizes and sizes[0]:

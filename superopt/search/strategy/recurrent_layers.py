@@ -157,10 +157,11 @@ def find_chains(index: GraphIndex, rules: Sequence[ChainRule]) -> Iterator[_Foun
 def _removes_movement(rule: Rule) -> bool:
     """Return True for rules that replace data movement by its original value, or by a transpose of that value."""
     left, right = rule.lhs[0], rule.rhs[0]
-    if joins(left.op) and right.op == "Transpose" and right.inputs[0] is not None:
+    if right.op == "Transpose" and right.inputs[0] is not None and joins(left.op):
         right = right.inputs[0]
-    moved = all(t.op in ("Out", "Var") or moves(t.op) for t in topological(rule.lhs))
-    return len(rule.lhs) == 1 and right.op == "Var" and moved
+    # The form is asked for first: properties of operators are read off their definitions when they are first needed.
+    fits = len(rule.lhs) == 1 and right.op == "Var"
+    return fits and all(t.op in ("Out", "Var") or moves(t.op) for t in topological(rule.lhs))
 
 
 def _find_needless_movement(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
