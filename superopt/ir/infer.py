@@ -10,12 +10,7 @@ from superopt.ir.operator import OPERATORS, REAL_ATTRS, IllTyped, Need, fits, ig
 from superopt.ir.term import Attr, AttrVar, Term, Types, rebuild
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 
-__all__ = ["OPERATORS", "REAL_ATTRS", "IllTyped", "completed", "infer", "is_known", "make", "remake", "replace"]
-
-
-def is_known(op: str) -> bool:
-    """Return True if `op` is a registered operator, which rules may mention."""
-    return op in OPERATORS
+__all__ = ["OPERATORS", "REAL_ATTRS", "IllTyped", "completed", "infer", "make", "remake", "replace"]
 
 
 def completed(op: str, attrs: Mapping[str, Attr]) -> dict[str, Attr]:

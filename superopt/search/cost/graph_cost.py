@@ -1,4 +1,4 @@
-"""The price of a graph: the sum over its run-time operators, less what the runtime fuses away.
+"""The price of a graph: the sum over its run-time operators, without operators that the runtime fuses away.
 
 ONNX Runtime rewrites each graph before running it, so prices are those of the graph after the runtime's rewrites.
 `runtime_fusion` models operators that are fused into the operator before them, and groups of operators that become one
