@@ -121,7 +121,7 @@ def test_who_hangs_is_stopped_with_what_it_started(model: Path) -> None:
 
 
 def _runs(pid: int) -> bool:
-    """Whether the process runs; one that has ended may still wait for init to notice."""
+    """Return True if the process runs; an ended process may still wait for init to notice."""
     status = Path(f"/proc/{pid}/stat")
     if status.exists():
         return status.read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"

@@ -1,4 +1,4 @@
-"""What terms compute, against ONNX Runtime and onnx.reference, through the writer."""
+"""Values of terms, compared with ONNX Runtime and onnx.reference through the writer."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def assert_same_interface(written: onnx.ModelProto, model: onnx.ModelProto) -> N
 
 
 def said(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
-    """What the nodes are, without their names and their order, and with weights by value."""
+    """Describe the nodes without names and order, with weights by value."""
     weights = {t.name: repr(numpy_helper.to_array(t).tolist()) for t in model.graph.initializer}
     constants = {n.output[0]: n.attribute[0].t for n in model.graph.node if n.op_type == "Constant"}
     weights.update((name, repr(numpy_helper.to_array(t).tolist())) for name, t in constants.items())

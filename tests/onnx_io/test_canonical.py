@@ -259,7 +259,7 @@ def test_an_operator_that_the_opset_has_no_more_stays_as_it_is() -> None:
     ],
 )
 def test_a_scalar_is_no_list(opset: int, node: str) -> None:
-    """Where ONNX wants a list, be it of one, a scalar is for the runtime to judge."""
+    """A scalar in the place of a list is left to the runtime."""
     weights, op = "int64 n = {1}, int64[1] l = {1}, int64[2] pair = {1, 1}", node.partition("(")[0]
     body = f"g (float[1, 1] x, float[1] v) => (float[] y) <{weights}> {{ y = {node} }}"
     for name, wanted in (("l", op), ("n", f"ai.onnx::{op}")):

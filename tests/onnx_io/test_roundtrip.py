@@ -1,4 +1,4 @@
-"""What a model file holds survives reading and writing: one small model a property, judged by ONNX Runtime."""
+"""Reading and writing keep the content of a model file: one small model per property, judged by ONNX Runtime."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def simplified(model: onnx.ModelProto, *feeds: dict[str, np.ndarray]) -> list[st
 
 
 def on_x(nodes: str, opset: int = 17, result: str = "float[a,b] y", extra: str = "") -> list[str]:
-    """What is left of nodes from x (2 by 3) to y; y is m, negated."""
+    """Return the nodes that are left between x (2 by 3) and y; y is m, negated."""
     model = parsed(f"g (float[2,3] x) => ({result}) {extra} {{ {nodes} y = Neg(m) }}", opset)
     return simplified(model, {"x": X})
 
@@ -179,7 +179,7 @@ def test_all_sizes_known() -> None:
 
 @pytest.mark.parametrize("arithmetic", ["Mul(a, b)", "Add(a, b)", "Sub(a, b)", "Neg(a)", "Mul(h, k)"])
 def test_arithmetic_of_single_sizes(arithmetic: str) -> None:
-    """Of numbers without an axis, which NumPy computes as objects that are no arrays."""
+    """NumPy computes numbers without an axis as objects that are not arrays."""
     model = parsed(f"""g (float[n,m] x) => (int64 y) <int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}> {{
         s = Shape(x) a = Gather(s, zero) b = Gather(s, one) h = Div(a, two) k = Div(b, two) y = {arithmetic} }}""")
     simplified(model, *({"x": np.ones(shape, np.float32)} for shape in ((2, 3), (5, 4))))
@@ -297,7 +297,7 @@ def test_branches_of_other_shapes() -> None:
 
 
 def test_branches_without_nodes() -> None:
-    """Which give out what they capture, or a weight of their own."""
+    """Branches may return a captured value, or a weight of their own."""
     model = parsed("""g (float[2] x) => (float[2] y, float[2] z) <bool yes = {1}, bool no = {0}> {
         t = Exp(x)
         y = If(yes) <then_branch = a () => (float[2] t) { }, else_branch = b () => (float[2] s) { s = Neg(x) }>

@@ -67,7 +67,7 @@ def test_no_composite_operator_is_determined_by_ieee_754(op: str) -> None:
 
 @composite
 def test_function_bodies_are_compared(op: str) -> None:
-    """Where ONNX has a function body, `test_semantics` meets an opset that has it."""
+    """`test_semantics` meets an opset with the function body of each operator that has one."""
     if not OPERATORS[op].domain and has_body(op, onnx.defs.onnx_opset_version()):
         assert any(has_body(op, CASES[op](random.Random(f"{op} {seed}")).opset) for seed in range(15))
 

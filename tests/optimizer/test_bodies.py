@@ -156,7 +156,7 @@ def test_weights_of_the_body_and_of_the_outside(lora_rules: Path) -> None:
 
 
 def test_a_shape_that_grows() -> None:
-    """What the body declares is the size of the first iteration; nothing may be made of that."""
+    """The body declares the size of the first iteration, on which no rewrite may rely."""
     model = parsed("""g (float[2,3] x, int64 times) => (float[k,3] y) <int64 zero = {0}, int64[1] axis = {0}> {
         y = Loop(times, , x) <body = b (int64 i, bool go, float[2,3] a) => (bool on, float[2,3] n) {
             on = Identity(go) s = Shape(a) r = Gather(s, zero) u = Unsqueeze(r, axis) f = Cast<to = 1>(u)

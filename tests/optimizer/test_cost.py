@@ -1,4 +1,4 @@
-"""Where `optimize` has its costs from."""
+"""The sources of costs of `optimize`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an earlier run has timed: the same again for the same two files, and for no others."""
+"""Timings of earlier runs count for the same two files, and for no others."""
 
 from __future__ import annotations
 

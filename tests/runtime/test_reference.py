@@ -1,4 +1,4 @@
-"""What is measured in a slow minute compares with what is measured in a quick one."""
+"""Measurements of a slow minute compare with those of a quick one."""
 
 from __future__ import annotations
 

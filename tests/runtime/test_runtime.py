@@ -239,7 +239,7 @@ def test_both_levels_run() -> None:
 
 
 def test_what_is_made_second_gains_nothing_by_it() -> None:
-    """Of two equal sessions the one opened second tends to be faster; here it is, by a quarter."""
+    """The later of two equal sessions tends to be faster; here it is, by a quarter."""
     made: list[int] = []
 
     def make() -> Callable[[], object]:

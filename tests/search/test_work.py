@@ -1,4 +1,4 @@
-"""How much operators compute and move."""
+"""The arithmetic and the memory traffic of operators."""
 
 from __future__ import annotations
 

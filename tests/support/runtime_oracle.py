@@ -40,7 +40,7 @@ def random_feeds(model: onnx.ModelProto, seed: int = 0, size: int = 2) -> dict[s
 
 
 def assert_equal(got: Sequence[Any], expected: Sequence[Any]) -> None:
-    """The same values bit for bit (a round trip changes no computation)."""
+    """Assert equal values, bit for bit: a round trip changes no computation."""
     assert len(got) == len(expected)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_array_equal(np.asarray(one), np.asarray(other))

@@ -31,7 +31,7 @@ def run(*arguments: str | Path) -> Result:
 
 
 def allows(book: Book, rule: Rule, *terms: Term) -> bool:
-    """Whether the book allows the rule at its own signatures."""
+    """Return True if the book allows the rule at its own signatures."""
     found = match(rule.lhs, terms)
     return found is not None and any(book.allows(rule, signature, found) for signature in rule.signatures)
 

@@ -107,7 +107,7 @@ def concrete(signature: Signature, conditions: tuple[Condition, ...], most: int,
 
 
 def differs(rule: Rule, signature: Signature, conditions: tuple[Condition, ...], rng: np.random.Generator) -> bool:
-    """Whether the sides differ at two choices of sizes and values; sizes that are too large are passed over."""
+    """Return True if the sides differ at two choices of sizes and values; large sizes are skipped."""
     for most, least in ((5, 2), (7, 1)):
         bindings = concrete(signature, conditions, most, least)
         if bindings is None:

@@ -202,7 +202,7 @@ def test_a_rule_that_is_false_at_one_signature_gets_no_certificate() -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(-3, 3), st.integers(-3, 3), st.integers(-6, 6), st.integers(0, 4), st.integers(1, 4))
 def test_entailment_agrees_with_enumeration(a: int, b: int, c: int, low: int, width: int) -> None:
-    """What is entailed holds at every point of a box; what is not entailed fails at one."""
+    """An entailed fact holds at every point of a box; a fact that is not entailed fails at one."""
     x, y = symbol("x"), symbol("y")
     box = [at_least(x, low), below(x, low + width), at_least(y, 0), below(y, 3)]
     values = [a * p + b * q + c for p in range(low, low + width) for q in range(3)]

@@ -54,7 +54,7 @@ def test_einsum(opset: int, equation: str, operands: str, expected: str) -> None
 
 
 def test_upper_case_comes_first_where_the_output_is_implicit() -> None:
-    """Which ONNX Runtime refuses to run, though not with an arrow, as it is written."""
+    """ONNX Runtime refuses the implicit form, but runs the form with an arrow that is written."""
     inputs = "float[2, 3] x, float[3, 4] w"
     model = read_model(parsed(f'g ({inputs}) => (float[] y) {{ y = Einsum<equation = "bA,AZ">(x, w) }}', 13))
     assert shown(model.outputs[0]) == "Einsum equation=ab,bc->ca"

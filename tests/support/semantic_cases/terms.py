@@ -43,7 +43,7 @@ def outputs_of(op: str, case: Case, attrs: dict[str, Any] | None = None) -> tupl
 
 
 def canonical(op: str, case: Case) -> tuple[Term, ...]:
-    """What a file with the case is read as: real attributes are float32, and what says the same has one form."""
+    """Return the term that a file with the case is read as: real attributes are float32, in canonical form."""
     attrs = {k: float(np.float32(v)) if isinstance(v, float) else v for k, v in case.attrs.items()}
     if attrs.get("axes") == ():
         return outputs_of("Identity", case, {})
