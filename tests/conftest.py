@@ -28,9 +28,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests that are marked `long` wait to be asked for; those that are `slow` begin first, or one of them would be
-    under way at the end, with nothing left for the other processes."""
-    items.sort(key=lambda item: "slow" not in item.keywords)
+    """Skip `long` tests unless they are asked for, and begin with the `slow` ones.
+
+    A slow test at the end would leave the other processes idle. The longest belong to `tests/verify`, which comes late
+    in the order of names, so the slow tests run in reverse.
+    """
+    slow = [item for item in items if "slow" in item.keywords]
+    items[:] = [*reversed(slow), *(item for item in items if "slow" not in item.keywords)]
     if not config.getoption("--long"):
         for item in items:
             if "long" in item.keywords:
