@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
-import onnx
 from onnx import AttributeProto, helper
 
 from superopt.ir.term import Attr
-from superopt.onnx_io.subgraphs import attribute_graphs
 
-__all__ = ["RESERVED", "attribute_graphs_of", "pack", "unpack"]
+__all__ = ["RESERVED", "pack", "unpack"]
 
 # Names of attributes that terms add: the number of a node that must not be merged, the names of the tensors that bodies
 # capture, the number of declared inputs, the outputs that are left out, the overload of a function.
@@ -65,9 +63,3 @@ def _attribute(name: str, value: Attr) -> AttributeProto:
         attribute: AttributeProto = AttributeProto.FromString(bytes.fromhex(str(value)))
         return attribute
     return helper.make_attribute(name, value)
-
-
-def attribute_graphs_of(attributes: Iterable[AttributeProto]) -> Iterator[onnx.GraphProto]:
-    """Yield all graphs that `attributes` hold."""
-    for attribute in attributes:
-        yield from attribute_graphs(attribute)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import onnx
 
-__all__ = ["all_nodes", "captured", "local_names", "rename_captured", "subgraphs"]
+__all__ = ["all_nodes", "captured", "graphs_in", "local_names", "rename_captured", "subgraphs"]
 
 
 def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
@@ -19,7 +19,12 @@ def all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """Yield the graphs among the attributes of `node`."""
-    for attribute in node.attribute:
+    return graphs_in(node.attribute)
+
+
+def graphs_in(attributes: Iterable[onnx.AttributeProto]) -> Iterator[onnx.GraphProto]:
+    """Yield all graphs that `attributes` hold."""
+    for attribute in attributes:
         yield from attribute_graphs(attribute)
 
 

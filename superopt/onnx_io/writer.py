@@ -11,14 +11,14 @@ from onnx import SparseTensorProto, helper
 from superopt.evaluate import constant, evaluate, folded, numpy_dtype
 from superopt.ir.infer import OPERATORS, replace
 from superopt.ir.term import Term
-from superopt.onnx_io.attributes import attribute_graphs_of, unpack
+from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.constant_nodes import constant_node
 from superopt.onnx_io.exporters import export_term
 from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.node_order import LEAVES, in_order
 from superopt.onnx_io.schemas import is_extension
-from superopt.onnx_io.subgraphs import all_nodes, local_names, rename_captured
+from superopt.onnx_io.subgraphs import all_nodes, graphs_in, local_names, rename_captured, subgraphs
 from superopt.onnx_io.tensors import to_proto
 
 __all__ = ["write_model"]
@@ -102,7 +102,7 @@ class _Writer:
         for term in self.order:
             if term.op not in OPERATORS:
                 self.bodies[term] = unpack(term.attrs)
-                for graph in attribute_graphs_of(self.bodies[term]):
+                for graph in graphs_in(self.bodies[term]):
                     self.avoid |= local_names(graph)
         for term in self.model.inputs:
             self.named[term, 0] = str(term.attr("name"))
@@ -226,7 +226,7 @@ class _Writer:
             return
         assert isinstance(names, tuple)
         local: set[str] = set()
-        for graph in attribute_graphs_of(node.attribute):
+        for graph in subgraphs(node):
             local |= local_names(graph)
         new = {str(old): self.name(outer) for old, outer in zip(names, term.inputs[declared:], strict=True)}
         for old, name in new.items():
@@ -234,7 +234,7 @@ class _Writer:
                 raise ModelError(
                     f"tensor name {name!r} is used both inside and outside the body of {term.op}; rename one"
                 )
-        for graph in attribute_graphs_of(node.attribute):
+        for graph in subgraphs(node):
             rename_captured(graph, new)
 
     def assemble(self) -> onnx.ModelProto:

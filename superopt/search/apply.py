@@ -14,7 +14,7 @@ from superopt.ir.pattern import instantiate, match
 from superopt.ir.term import Term, rebuild, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 
-__all__ = ["AppliedTrace", "apply_trace", "replace_roots", "replacements", "rule_origins", "step_positions"]
+__all__ = ["AppliedTrace", "replace_roots", "replacements", "rule_origins", "step_positions"]
 
 
 def replace_roots(
@@ -137,8 +137,3 @@ class AppliedTrace:
                 inputs = tuple(None if i is None else new[i] for i in old.inputs)
                 new[old] = old if inputs == old.inputs else remake(old, inputs)
         return new[term]
-
-
-def apply_trace(outputs: Sequence[Term], trace: Trace) -> tuple[Term, ...]:
-    """Return the graph after all applications of `trace`, which are in topological order."""
-    return AppliedTrace(outputs, trace, {}).outputs

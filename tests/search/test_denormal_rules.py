@@ -13,7 +13,7 @@ from superopt.ir.term import Term, topological
 from superopt.ir.types import TensorType, tensor
 from superopt.rulebook.loading import certified_rules
 from superopt.search import AnalyticCost, Gain, SearchResult, Untimed, search
-from superopt.search.apply import apply_trace
+from superopt.search.apply import AppliedTrace
 from tests.support.search_graphs import operators
 from verify.certificates import CertifiedBook
 from verify.replay import replay
@@ -57,7 +57,11 @@ def test_the_rule_is_used_where_it_is_faster_and_proven() -> None:
     assert len(timed) == 1 and result.rule_uses == {SHIFT[0].id: 1}
     assert list(result.savings_s.values()) == [pytest.approx(result.cost_before * 2 / 3, rel=0.01)]
     (trace,) = result.traces
-    assert apply_trace(outputs, trace) == result.outputs == replay(outputs, trace, CertifiedBook(CERTIFICATES))
+    assert (
+        AppliedTrace(outputs, trace, {}).outputs
+        == result.outputs
+        == replay(outputs, trace, CertifiedBook(CERTIFICATES))
+    )
 
 
 @pytest.mark.parametrize("gain", [Gain(1.5, 1.0), Gain(0.9, 0.9), None, Untimed])

@@ -15,7 +15,7 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological, var
 from superopt.ir.types import tensor
 from superopt.search import AnalyticCost, Gain, SearchProgress, SearchResult, Untimed, search
-from superopt.search.apply import apply_trace
+from superopt.search.apply import AppliedTrace
 from tests.support.search_graphs import Graphs, image, operators
 from tests.support.search_rules import RULES, believe
 from verify.proof_book import ProofBook
@@ -73,7 +73,7 @@ def test_traces_give_the_outputs_again() -> None:
     result = found(*outputs)
     again: tuple[Term, ...] = outputs
     for trace in result.traces:
-        again = apply_trace(again, trace)
+        again = AppliedTrace(again, trace, {}).outputs
     assert all(a is b for a, b in zip(again, result.outputs, strict=True))
 
 

@@ -18,7 +18,7 @@ from superopt.ir.trace import Trace
 from superopt.ir.types import tensor
 from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.loading import certified_rules, load_rules
-from superopt.search.apply import apply_trace
+from superopt.search.apply import AppliedTrace
 from superopt.search.strategy.recurrent_layers import RecurrentLayers
 from verify.diagnose.decide import decide
 from verify.proof_book import ProofBook
@@ -284,7 +284,7 @@ def _rolled_up(folder: Path, given: Term) -> tuple[Term, ...]:
     known, outputs, traces = RecurrentLayers(rules), (given,), list[Trace]()
     while (trace := known.next_trace(outputs, book.check)) is not None:
         traces.append(trace)
-        outputs = apply_trace(outputs, trace)
+        outputs = AppliedTrace(outputs, trace, {}).outputs
     replayed: tuple[Term, ...] = (given,)
     for trace in traces:
         replayed = replay(replayed, trace, book)

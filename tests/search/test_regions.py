@@ -10,7 +10,7 @@ from superopt.ir.infer import make, remake, replace
 from superopt.ir.term import Term, topological, var
 from superopt.ir.trace import Application, Rewrite, Trace
 from superopt.ir.types import TensorType, tensor
-from superopt.search.apply import apply_trace
+from superopt.search.apply import AppliedTrace
 from superopt.search.region import Region, canonical, operators_in_order
 from superopt.search.strategy.cuts import cut_into_regions, cut_positions
 from tests.support.search_graphs import Graphs, image, operators
@@ -152,9 +152,9 @@ def test_a_trace_is_applied_everywhere_and_the_terms_above_are_remade() -> None:
     (leaf,) = [leaf for leaf, _ in found[0].leaves if leaf.op == "Var"]
     rewrite = Rewrite(region, (), (make("Relu", (make("Sigmoid", (leaf,)),)),))
     trace = Trace(tuple(Application(rewrite, r.leaves) for r in found))
-    assert operators(apply_trace(outputs, trace)) == ["Sigmoid", "Relu"] * 3
+    assert operators(AppliedTrace(outputs, trace, {}).outputs) == ["Sigmoid", "Relu"] * 3
     some = Trace((trace.applications[1],))
-    assert operators(apply_trace(outputs, some)).count("Sigmoid") == 1
+    assert operators(AppliedTrace(outputs, some, {}).outputs).count("Sigmoid") == 1
 
 
 def test_cuts_prefer_narrow_places() -> None:
@@ -192,4 +192,4 @@ def test_regions_are_convex_and_give_the_model_back(choices: list[tuple[str, int
         }
         assert not read or max(read) < min(place[t] for t in inside)
     trace = Trace(tuple(Application(Rewrite(r.outputs, (), r.outputs), r.leaves) for r in found))
-    assert apply_trace(outputs, trace) == outputs
+    assert AppliedTrace(outputs, trace, {}).outputs == outputs

@@ -18,7 +18,7 @@ from superopt.ops.recurrent import RECURRENT
 from superopt.properties import changes_shape_only, moves
 from superopt.search.cost.arithmetic import Work, arithmetic
 
-__all__ = ["Traffic", "Work", "bytes_of", "elements", "flops", "traffic", "work"]
+__all__ = ["Traffic", "Work", "bytes_of", "elements", "traffic", "work"]
 
 # Sizes that stand for unknown ones.
 _UNKNOWN_SIZE = 32
@@ -69,11 +69,6 @@ def _recurrent(term: Term) -> Work:
         return Work(scalar=_UNKNOWN_RANK_ELEMENTS)
     steps, batch, gates = _product(x[:1]), _product(x[1:2]), _product(r[:2])
     return Work(2 * steps * batch * (_product(w) + _product(r)), steps * batch * gates * _GATE)
-
-
-def flops(term: Term) -> int:
-    """Return the number of all operations of `work(term)`."""
-    return sum(work(term))
 
 
 def traffic(term: Term) -> Traffic:
