@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.result_table import show_summary
+from superopt.cli.summary_table import show_summary
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
 from superopt.diagnose.confirmation import Confirmation, confirm
 from superopt.generate import UnknownFamily, choose, generate

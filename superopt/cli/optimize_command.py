@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from superopt.cli.options import shapes
-from superopt.cli.report_command import run_report_option, write_run_report
 from superopt.cli.result_table import show_result
+from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
 from superopt.optimizer import COST_SOURCES, Options, Result, optimize
 from superopt.runtime import EXECUTION_PROVIDERS

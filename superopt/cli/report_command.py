@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 
@@ -11,22 +10,13 @@ import click
 from superopt.cli.options import writable
 from superopt.cli.terminal import ProgressLines, one_line_errors
 from superopt.ir.rule import Rule
-from superopt.optimizer import Result
 from superopt.optimizer.files import write_text
-from superopt.report import ReportError, collect, render, render_run
+from superopt.report import ReportError, collect, render
 from superopt.rulebook.loading import RulesError, beside, certified_rules, rule_files
 
-__all__ = ["report_command", "run_report_option", "write_run_report"]
-
+__all__ = ["report_command"]
 
 _File = click.Path(path_type=Path)
-
-run_report_option = click.option("--report", type=_File, callback=writable, help="Write an HTML page on this run.")
-
-
-def write_run_report(path: Path, result: Result) -> None:
-    """Write the HTML page on one run, from the data of `--json`."""
-    write_text(path, render_run(json.loads(result.to_json())))
 
 
 @click.command("report", context_settings={"help_option_names": ["-h", "--help"]})

@@ -1,21 +1,15 @@
-"""Results of `optimize` and `generate` as text and tables."""
+"""The result of `optimize` as text and tables."""
 
 from __future__ import annotations
-
-from dataclasses import asdict
-from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from superopt.cli.wording import counted
-from superopt.generate import Summary
 from superopt.optimizer import Result, RuleAttempts
 
-__all__ = ["show_result", "show_summary"]
-
-_STAGES = ("graphs", "conjectures", "derivable", "proved", "rules", "signatures")  # shown family by family
+__all__ = ["show_result"]
 
 
 def show_result(console: Console, result: Result) -> None:
@@ -52,24 +46,6 @@ def show_result(console: Console, result: Result) -> None:
     else:
         where = f", written unchanged to {result.out}" if result.out else ""
         console.print(f"the original is kept{where}: {result.reason}", markup=False)
-
-
-def show_summary(console: Console, summary: Summary, folder: Path) -> None:
-    """Print the number of candidates that each stage of the generator kept, by family and in total."""
-    families = Table(title=f"{folder}, seed {summary.seed}", title_justify="left")
-    families.add_column("family")
-    for stage in _STAGES:
-        families.add_column(stage, justify="right")
-    for name, counts in (*summary.families.items(), ("all", summary.total)):
-        families.add_row(name, *(str(getattr(counts, stage)) for stage in _STAGES))
-    console.print(families)
-    stages = Table(title="all stages", title_justify="left")
-    stages.add_column("stage")
-    stages.add_column("all", justify="right")
-    for stage, count in asdict(summary.total).items():
-        stages.add_row(stage.replace("_", " "), str(count))
-    console.print(stages)
-    console.print("written: " + ", ".join(summary.files), markup=False)
 
 
 def _table(result: Result) -> Table:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
+import click
 import onnx
 import pytest
 from click.testing import CliRunner, Result
@@ -79,6 +82,21 @@ def test_help_has_examples(command: str) -> None:
     result = run(command, "--help")
     assert result.exit_code == 0
     assert "Examples:" in result.stdout
+
+
+@pytest.mark.parametrize("name", main.list_commands(click.Context(main)))
+def test_subcommands(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    assert command.name == name
+    assert name in run("--help").stdout
+
+
+def test_help_imports_no_subcommand() -> None:
+    """--help answers at once: what takes time to import is imported by the command that needs it."""
+    program = "import sys; from superopt.cli import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert not {"z3", "onnx", "onnxruntime", "dask", "numpy"} & set(done.stdout.split())
 
 
 def test_verify_proves(lora_rules: Path) -> None:

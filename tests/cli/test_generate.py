@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from superopt.cli import main
-from superopt.cli.generate_command import _bytes
+from superopt.cli.generate_command import _bytes, generate_command
 from superopt.generate import Summary
 from superopt.generate.run.shard_results import StaleResults
 from superopt.generate.run.workers import WorkersError
@@ -23,7 +23,7 @@ PATCHED = "superopt.cli.generate_command.generate"
     ("text", "size"), [("512M", 512 * 2**20), ("4G", 2**32), ("1.5g", 3 * 2**29), ("64KiB", 2**16), ("1TB", 2**40)]
 )
 def test_memory(text: str, size: int) -> None:
-    command = main.commands["generate"]
+    command = generate_command
     parameter = next(p for p in command.params if p.name == "memory")
     assert _bytes(click.Context(command), parameter, text) == size
 

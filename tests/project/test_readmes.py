@@ -43,10 +43,11 @@ def test_commands_and_options_exist(line: str) -> None:
     program, *words = line.split()
     command: click.Command = optimize_main if program == "optimize" else main
     while isinstance(command, click.Group) and words and words[0].isalpha():
-        assert words[0] in command.commands or command.invoke_without_command, line
-        if words[0] not in command.commands:
+        found = command.get_command(click.Context(command), words[0])
+        assert found is not None or command.invoke_without_command, line
+        if found is None:
             break
-        command = command.commands[words.pop(0)]
+        command, words = found, words[1:]
     known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
     assert [word for word in words if word.startswith("-") and word not in known] == []
 
