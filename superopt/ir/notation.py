@@ -55,6 +55,9 @@ _TOKEN = re.compile(
 )
 
 
+_LOOKAHEAD = 5  # the farthest token that `peek` and `kind` are asked for, here and in `ops/equation.py`
+
+
 class Reader:
     """A recursive-descent parser of the notation, with one method for each part of the grammar."""
 
@@ -62,33 +65,33 @@ class Reader:
 
     def __init__(self, text: str, types: Mapping[str, TensorType] | None = None) -> None:
         self.text, self.types = text, types or {}
-        self.tokens: list[tuple[str, str, int]] = []
+        self.tokens: list[tuple[str, str, int]] = []  # kind, text, column
         self.at = 0
-        place = 0
-        while place < len(text.rstrip()):
+        place, stop = 0, len(text.rstrip())
+        while place < stop:
             found = _TOKEN.match(text, place)
             if found is None:
                 raise NotationError(f"column {place + 1}: cannot read {text[place : place + 20]!r}")
             kind = found.lastgroup or ""
             self.tokens.append((kind, found.group(kind), found.start(kind)))
             place = found.end()
+        self.tokens += [("end", "", len(text))] * (1 + _LOOKAHEAD)
 
     def peek(self, ahead: int = 0) -> str:
-        return self.tokens[self.at + ahead][1] if self.at + ahead < len(self.tokens) else ""
+        return self.tokens[self.at + ahead][1]
 
     def kind(self, ahead: int = 0) -> str:
-        return self.tokens[self.at + ahead][0] if self.at + ahead < len(self.tokens) else "end"
+        return self.tokens[self.at + ahead][0]
 
     def take(self, wanted: str | None = None) -> str:
-        value = self.peek()
-        if self.at >= len(self.tokens) or (wanted is not None and value != wanted):
+        kind, value, _ = self.tokens[self.at]
+        if kind == "end" or (wanted is not None and value != wanted):
             raise self.error(f"expected {wanted or 'more'}, found {value or 'the end'}")
         self.at += 1
         return value
 
     def error(self, message: str) -> NotationError:
-        place = self.tokens[self.at][2] if self.at < len(self.tokens) else len(self.text)
-        return NotationError(f"column {place + 1}: {message}")
+        return NotationError(f"column {self.tokens[self.at][2] + 1}: {message}")
 
     def terms(self) -> tuple[Term, ...]:
         if self.peek() != "(":
@@ -246,7 +249,7 @@ class Reader:
         return tuple(items)
 
     def end(self) -> None:
-        if self.at < len(self.tokens):
+        if self.kind() != "end":
             raise self.error(f"unexpected {self.peek()}")
 
 
