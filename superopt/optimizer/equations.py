@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from superopt.ir.notation import show_graph, show_rule
+from superopt.ir.notation import show_graph, show_terms
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 
-__all__ = ["show_equation"]
+__all__ = ["show_equation", "show_sides"]
 
 _MAX_TREE_OPERATORS = 1000  # of both sides, written out as trees
 
 
 def show_equation(rule: Rule) -> str:
-    """Return the equation of `rule` on one line.
+    """Return the equation of `rule` on one line."""
+    return " = ".join(show_sides(rule))
 
-    If its sides, written as trees, have too many operators, each side is a list of assignments, in which shared terms
-    are written once.
+
+def show_sides(rule: Rule) -> tuple[str, str]:
+    """Return both sides of `rule`, each on one line.
+
+    If the sides, written as trees, have too many operators, each is a list of assignments, in which shared terms are
+    written once.
     """
     size: dict[Term, int] = {}
     for term in topological((*rule.lhs, *rule.rhs)):
         size[term] = 1 + sum(size[i] for i in term.inputs if i is not None)
-    if sum(size[root] for root in (*rule.lhs, *rule.rhs)) <= _MAX_TREE_OPERATORS:
-        return show_rule(Rule(rule.lhs, rule.rhs))
-    return " = ".join(map(_as_assignments, (rule.lhs, rule.rhs)))
+    small = sum(size[root] for root in (*rule.lhs, *rule.rhs)) <= _MAX_TREE_OPERATORS
+    show = show_terms if small else _as_assignments
+    return show(rule.lhs), show(rule.rhs)
 
 
 def _as_assignments(side: tuple[Term, ...]) -> str:

@@ -24,15 +24,20 @@ SCHEMA_VERSION = 2
 
 @dataclass(frozen=True)
 class RuleUse:
-    """Uses of one rule: its equation, the number of applications, and the names of the model's nodes where it applied.
+    """Uses of one rule: its sides, the number of applications, and the names of the model's nodes where it applied.
 
     An application to terms that another rule made counts at the nodes where that rule was applied.
     """
 
     id: str
-    rule: str
+    rule: str = field(init=False)  # the equation
+    left: str
+    right: str
     count: int
     nodes: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rule", f"{self.left} = {self.right}")
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Application, Trace
 from superopt.onnx_io import Model
-from superopt.optimizer.equations import show_equation
+from superopt.optimizer.equations import show_sides
 from superopt.optimizer.result import ReplaySummary, RuleAttempts, RuleUse
 from superopt.search import Attempts
 from superopt.search.apply import step_positions
@@ -31,7 +31,7 @@ def rule_uses(traces: tuple[Trace, ...], graphs: Iterable[Model]) -> list[RuleUs
                 counts[step.rule] = counts.get(step.rule, 0) + 1
                 nodes.setdefault(step.rule, {}).update(dict.fromkeys(names))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].id))
-    return [RuleUse(rule.id, show_equation(rule), n, list(nodes[rule])) for rule, n in ordered]
+    return [RuleUse(rule.id, *show_sides(rule), n, list(nodes[rule])) for rule, n in ordered]
 
 
 def rule_attempts(attempts: Mapping[str, Attempts], rules: Iterable[Rule]) -> list[RuleAttempts]:

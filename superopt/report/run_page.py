@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
-from superopt.ir.notation import parse_rule, show_terms
+from superopt.ir.notation import NotationError, parse_terms
 from superopt.report.page import environment
 
 __all__ = ["render_run"]
@@ -20,21 +20,25 @@ def render_run(run: Mapping[str, Any]) -> str:
     before, after = run["operators_before"], run["operators_after"]
     operators = [(name, before.get(name, 0), after.get(name, 0)) for name in sorted({*before, *after})]
     operators.sort(key=lambda row: -abs(row[2] - row[1]))  # the largest changes first
-    rules = []
-    for use in run["rules"]:
-        rule = parse_rule(use["rule"])
-        rules.append((use, show_terms(rule.lhs), show_terms(rule.rhs)))
     made = environment()
     made.filters.update(ms=_ms, ratio=_ratio, small=_small, change=_change)
-    made.globals.update(quotient=_quotient)
+    made.globals.update(quotient=_quotient, is_drawable=_is_drawable)
     return made.get_template("run.html").render(
         run=run,
         name=PurePath(run["model"]).name,
         operators=operators,
-        rules=rules,
         before=sum(before.values()),
         after=sum(after.values()),
     )
+
+
+def _is_drawable(side: str) -> bool:
+    """Return False for a side that is too large to be a tree: `optimize` writes it as a list of assignments."""
+    try:
+        parse_terms(side)
+    except NotationError:
+        return False
+    return True
 
 
 def _ms(value: float | None) -> str:

@@ -22,6 +22,7 @@ from superopt.ir.notation import parse_condition, parse_rule, parse_terms
 from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
+from superopt.optimizer.equations import show_sides
 from superopt.optimizer.result import Difference, Latency, Refusal, ReplaySummary, Result, RuleUse
 from superopt.report import SCHEMA_VERSION, Report, ReportError, collect, render, render_run
 from superopt.report.data import CASES, SLOW_CASES
@@ -309,7 +310,7 @@ def test_page_on_a_run_that_changed_something() -> None:
         cost_after_ms=1.0,
         latency=Latency(4.0, 2.0, 2.0, 1.9, 2.1, 4.5, 2.25, 9, "cpu"),
         difference=Difference(1e-6, 2e-7, 3e-5, float("nan"), 3),
-        rules=[RuleUse("0123456789ab", "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c))", 7, ["/a", "/b"])],
+        rules=[RuleUse("0123456789ab", "MatMul(MatMul(a, b), c)", "MatMul(a, MatMul(b, c))", 7, ["/a", "/b"])],
         proof=ReplaySummary(1, 2, 7, 5),
         refused=[Refusal("all rewrites", "slower")],
         versions={"onnx": "1"},
@@ -353,3 +354,15 @@ def test_optimize_writes_the_page(tmp_path: Path, lora_rules: Path) -> None:
     assert "model.onnx" in out.read_text(encoding="utf-8")
     late = CliRunner().invoke(main, [*map(str, arguments[:-1]), str(tmp_path / "none" / "run.html")])
     assert late.exit_code == 2 and "no such folder" in late.output
+
+
+def test_page_on_a_run_with_a_rule_too_large_for_trees() -> None:
+    """A recurrent network is one long chain; its rule is written as assignments, which no tree can draw."""
+    (chain,) = parse_terms("x")
+    for _ in range(12):
+        chain = Term.of("Add", (chain, chain), {})
+    left, right = show_sides(Rule((chain,), (Term.of("Neg", (chain,), {}),)))
+    assert left.count(";") == 12
+    page = render_run(json.loads(_run(rules=[RuleUse("0123456789ab", left, right, 1)]).to_json()))
+    assert "too large to draw" in page and "t11 = Add(t10, t10); return t11" in page
+    assert "<svg" not in page
