@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import onnx
 from onnx import SparseTensorProto, helper
 
 from superopt.evaluate import constant, evaluate, folded, numpy_dtype
 from superopt.ir.infer import OPERATORS, replace
-from superopt.ir.term import Term
+from superopt.ir.term import CLOSED_FORM, Term
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.constant_nodes import constant_node
-from superopt.onnx_io.exporters import export_term
+from superopt.onnx_io.exporters import export_filled, export_term
 from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.node_order import LEAVES, in_order
 from superopt.onnx_io.schemas import is_extension
+from superopt.onnx_io.size_arithmetic import SizeArithmetic
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in, local_names, rename_captured, subgraphs
 from superopt.onnx_io.tensors import to_proto
 
@@ -39,7 +41,7 @@ def write_model(
     `origin` names the rule that made a term; the name of the term's node contains it. `fold` replaces terms over
     weights by their values; with `exact`, only if that changes no bit of a result. If `stubs` is given, big weights are
     left empty and their terms are added to `stubs` by name, for `read_model`. Raises ModelError if the opset cannot
-    express a term, or if a size in it is not a number.
+    express a term, or if a size in it is neither a number nor computed from the shapes of tensors.
     """
     weights = dict(model.weights)
     nodes = dict(model.nodes)
@@ -97,6 +99,7 @@ class _Writer:
         self.weights: list[onnx.TensorProto] = []
         self.sparse: list[SparseTensorProto] = []
         self.bodies: dict[Term, list[onnx.AttributeProto]] = {}
+        self.sizes = SizeArithmetic(self.opset, self.write_size_node, self.parameter)
 
     def write(self) -> onnx.ModelProto:
         for term in self.order:
@@ -106,6 +109,7 @@ class _Writer:
                     self.avoid |= local_names(graph)
         for term in self.model.inputs:
             self.named[term, 0] = str(term.attr("name"))
+            self.sizes.learn(self.named[term, 0], term.type)
         aliases = self.name_outputs()
         for term in self.order:
             self.write_node(term)
@@ -170,6 +174,11 @@ class _Writer:
             dtype = onnx.TensorProto.DataType.Value(term.type.dtype.upper())
             self.weights.append(onnx.TensorProto(name=name, data_type=dtype, dims=self.array(term).shape))
             return
+        if term.op in CLOSED_FORM and (term.type is None or term.type.concrete() is None):
+            for node in export_filled(term, self.opset, name, self.parameter, self.sizes):
+                node.name = self.node_name(f"{node.op_type}_{name}")
+                self.nodes.append(node)
+            return
         tensor = to_proto(self.array(term), term.type.dtype if term.type is not None else "float", name)
         if self.model.skeleton.ir_version >= 4 or name in self.inputs:
             self.weights.append(tensor)
@@ -179,8 +188,7 @@ class _Writer:
     def array(self, term: Term) -> Array:
         if term.op == "Const":
             return self.model.weights[str(term.attr("hash"))]
-        if term.type is None or term.type.concrete() is None:
-            raise ModelError(f"{term.op}: its shape is not known as numbers; give its symbols values")
+        assert term.type is not None
         return evaluate([term], {}, {})[0].astype(numpy_dtype(term.type.dtype))
 
     def parameter(self, array: Array, dtype: str) -> str:
@@ -197,7 +205,7 @@ class _Writer:
         else:
             outputs = ["" if k in absent else self.name(term.out(k)) for k in range(len(term.types))]
         if known:
-            made = export_term(term, self.opset, inputs, outputs, self.parameter)
+            made = export_term(term, self.opset, inputs, outputs, self.parameter, self.sizes)
         else:
             domain, _, op = term.op.rpartition("::")
             domain = "" if domain == "ai.onnx" else domain
@@ -218,6 +226,15 @@ class _Writer:
             else:
                 node.name = self.node_name(f"{node.op_type}_{outputs[0]}")
         self.nodes.extend(made)
+        for name, type in zip(outputs, term.types, strict=True):
+            if name:
+                self.sizes.learn(name, type)
+
+    def write_size_node(self, op: str, inputs: Sequence[str], attributes: dict[str, Any]) -> str:
+        """Append a node that computes sizes; return the name of its output."""
+        output = self.fresh("sizes")
+        self.nodes.append(helper.make_node(op, inputs, [output], name=self.node_name(f"{op}_{output}"), **attributes))
+        return output
 
     def rename_captures(self, term: Term, node: onnx.NodeProto, declared: int) -> None:
         """Rename the outer tensors that the bodies of `node` read, to the names that they have now."""

@@ -14,28 +14,28 @@ import onnx
 from superopt.ir.term import Term
 from superopt.onnx_io.exporters.by_operator import EXPORTERS
 from superopt.onnx_io.exporters.derived import export_derived
+from superopt.onnx_io.exporters.filled import export_filled
 from superopt.onnx_io.exporters.node import Constants, NodeExport
-from superopt.onnx_io.model import ModelError
+from superopt.onnx_io.size_arithmetic import SizeArithmetic
 
-__all__ = ["Constants", "export_term"]
+__all__ = ["Constants", "export_filled", "export_term"]
 
 
 def export_term(
-    term: Term, opset: int, inputs: Sequence[str], outputs: Sequence[str], constants: Constants
+    term: Term,
+    opset: int,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    constants: Constants,
+    sizes: SizeArithmetic,
 ) -> list[onnx.NodeProto]:
     """Return the nodes (one, as a rule) that compute `term` at `opset`.
 
-    `constants` gives the name of a constant input. Raises ModelError if the opset cannot express the term.
+    `constants` gives the name of a constant input, and `sizes` that of free sizes. Raises ModelError if the opset
+    cannot express the term.
     """
-    for name, value in term.attrs:
-        if not _literal(value):
-            raise ModelError(f"{term.op}: attribute {name} = {value} is not a number; give its symbols values")
-    export = NodeExport(term, opset, list(inputs), outputs, dict(term.attrs), constants)
+    export = NodeExport(term, opset, list(inputs), outputs, dict(term.attrs), constants, sizes)
     # An operator over no axis is the identity. In a file, an empty list would mean all axes, or be invalid.
     if any(export.attrs.get(name) == () for name in ("axes", "perm", "pads")):
         return [export.node("Identity")]
     return EXPORTERS.get(term.op, export_derived)(export)
-
-
-def _literal(value: object) -> bool:
-    return all(map(_literal, value)) if isinstance(value, tuple) else isinstance(value, (int, float, str))

@@ -10,9 +10,10 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from superopt.ir.dim import Dim, Size
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.exporters.derived import export_derived
-from superopt.onnx_io.exporters.node import Exporter, NodeExport
+from superopt.onnx_io.exporters.node import Exporter, NodeExport, is_free, operand_shape
 from superopt.onnx_io.model import ModelError
 from superopt.ops.recurrent import RECURRENT
 from superopt.properties import fused_activations
@@ -111,9 +112,33 @@ def _recurrent(e: NodeExport) -> list[onnx.NodeProto]:
     return [e.node(hidden_size=shape[2], **e.attrs)]
 
 
+def _expand(e: NodeExport) -> list[onnx.NodeProto]:
+    """Write 1 for a free size that the operand has already."""
+    shape, wanted = operand_shape(e.term) or (), e.attrs["shape"]
+    own = (None,) * (len(wanted) - len(shape)) + shape[max(len(shape) - len(wanted), 0) :]
+    e.attrs["shape"] = tuple(1 if is_free(n) and n == have else n for n, have in zip(wanted, own, strict=True))
+    return export_derived(e)
+
+
 def _reshape(e: NodeExport) -> list[onnx.NodeProto]:
-    """Write `allowzero` only if it has an effect: older opsets lack it."""
-    if not e.attrs["allowzero"] or 0 not in e.attrs["shape"]:
+    """Write 0 for free sizes that keep their place, and -1 for a single other one; compute more of them.
+
+    `allowzero` is written only if it has an effect: older opsets lack it. Computed sizes may be 0 at run time.
+    """
+    shape, wanted = operand_shape(e.term) or (), list(e.attrs["shape"])
+    free = [k for k, size in enumerate(wanted) if is_free(size)]
+    copied = [k for k in free if k < len(shape) and wanted[k] == shape[k] and not e.attrs["allowzero"]]
+    others = [k for k in free if k not in copied]
+    if len(others) == 1 and -1 not in wanted and (0 not in wanted or not e.attrs["allowzero"]):
+        wanted[others[0]] = -1
+        others = []
+    if not others or 0 in wanted or -1 in wanted:
+        for k in copied:
+            wanted[k] = 0
+    elif e.opset >= 14:
+        e.attrs["allowzero"] = 1
+    e.attrs["shape"] = tuple(wanted)
+    if not e.attrs["allowzero"] or not (others or 0 in wanted):
         del e.attrs["allowzero"]
     return export_derived(e)
 
@@ -137,9 +162,15 @@ def _resize(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _slice(e: NodeExport) -> list[onnx.NodeProto]:
-    """Write an end of -1 (before the first element) as the smallest integer: in a file, -1 means the last element."""
-    ends = [end if end >= 0 else np.iinfo(np.int64).min for end in e.attrs["ends"]]
-    lists = {"starts": e.attrs["starts"], "ends": ends, "axes": e.front_axes(e.attrs["axes"])}
+    """Write positions in an axis of a free size from its end, if they are numbers then, and the end itself as such."""
+    shape = operand_shape(e.term)
+    ranges = list(zip(*(e.attrs[name] for name in ("axes", "starts", "ends", "steps")), strict=True))
+    sizes = [None if shape is None else shape[axis] for axis, *_ in ranges]
+    lists = {
+        "starts": [_from_end(start, size) for (_, start, _, _), size in zip(ranges, sizes, strict=True)],
+        "ends": [_end(end, step, size) for (_, _, end, step), size in zip(ranges, sizes, strict=True)],
+        "axes": e.front_axes(e.attrs["axes"]),
+    }
     if any(step != 1 for step in e.attrs["steps"]):
         if e.opset < 10:
             raise ModelError(f"opset {e.opset} has no Slice with steps (new in 10)")
@@ -150,6 +181,23 @@ def _slice(e: NodeExport) -> list[onnx.NodeProto]:
     for value in lists.values():
         e.append(value)
     return [e.node()]
+
+
+def _from_end(place: Size, size: Size | None) -> Size:
+    """Return the place in an axis as a negative number if it is a fixed distance before the end, else unchanged."""
+    back = None if size is None or isinstance(place, int) else size - place
+    return -back if isinstance(back, int) and back > 0 else place
+
+
+def _end(end: Size, step: Size, size: Size | None) -> Size:
+    """Return the end of a slice. In a file, -1 means the last element, not the place before the first one."""
+    limits = np.iinfo(np.int64)
+    if isinstance(end, Dim) and end == size:
+        return int(limits.max)
+    if isinstance(step, int) and step < 0 and size is not None and isinstance(end, Dim):
+        return end - size  # also right if `end` is -1 at run time
+    end = _from_end(end, size)
+    return int(limits.min) if end == -1 and isinstance(step, int) and step < 0 else end
 
 
 def _softmax(e: NodeExport) -> list[onnx.NodeProto]:
@@ -204,6 +252,7 @@ EXPORTERS: Mapping[str, Exporter] = {
     "Cast": _cast,
     "Clip": _clip,
     "Conv": _conv,
+    "Expand": _expand,
     "Flatten": _flatten,
     "FusedConv": _fused_conv,
     "FusedGemm": _fused_gemm,
