@@ -15,10 +15,10 @@ from superopt.bench.contest import BenchmarkSettings
 from superopt.bench.contestants import PEERS, UnknownPeer, choose
 from superopt.bench.result import Benchmark, Contest, Row, Speed
 from superopt.bench.run import bench
+from superopt.cli.options import check_files
 from superopt.cli.options import shapes as shapes_of
-from superopt.cli.options import writable
 from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
-from superopt.optimizer.files import write_text
+from superopt.files import write_text
 from superopt.runtime import resolve_target
 
 __all__ = ["bench_command"]
@@ -87,7 +87,7 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
     "-o", "--keep", type=click.Path(path_type=Path, file_okay=False),
     help="Folder in which to keep the optimized models and superopt's reports.",
 )  # fmt: skip
-@click.option("--svg", type=_File, callback=writable, help="Write a bar chart to this SVG file.")
+@click.option("--svg", type=_File, help="Write a bar chart to this SVG file.")
 @click.option("--json", "as_json", is_flag=True, help="Print all results as JSON.")
 @click.option("--markdown", is_flag=True, help="Print the tables as Markdown.")
 @one_line_errors
@@ -124,6 +124,7 @@ def bench_command(
       superopt bench model.onnx --peers onnxsim,onnxslim --threads 4 -o models
       superopt bench model.onnx --peers none --shape ids=1x128
     """
+    check_files({"the chart": svg}, {f"the model {model}": model for model in models} | {"the rules": rules})
     target = resolve_target(ep, 1)
     contestants, absent = choose(peers, target.provider)
     ours = {"budget": budget} | ({} if rules is None else {"rules": str(rules)})

@@ -7,15 +7,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from superopt.cli.proving import ProofTask, RuleReport
+from superopt.files import check_writable, write_text
 from superopt.ir.notation import parse_rule
-from superopt.optimizer.files import write_text
 from superopt.rulebook.loading import CERTIFICATES, TIMES, RulesError, beside
 
 __all__ = ["check_certifiable", "write_certificates"]
 
 
-def check_certifiable(tasks: Iterable[ProofTask]) -> None:
-    """Raise RulesError if a rule cannot have a certificate of its own."""
+def check_certifiable(paths: Iterable[Path], tasks: Iterable[ProofTask]) -> None:
+    """Raise RulesError if a rule cannot have a certificate of its own, OutputError if the files cannot be written."""
+    for path in paths:
+        for name in (TIMES, CERTIFICATES):
+            check_writable(beside(path, name))
     lines: dict[str, ProofTask] = {}
     for task in tasks:
         rule = parse_rule(task.text)

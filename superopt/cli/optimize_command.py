@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
-from superopt.cli.options import shapes
+from superopt.cli.options import STREAMS, shapes
 from superopt.cli.result_table import show_result
 from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
+from superopt.files import check_distinct
 from superopt.optimizer import COST_SOURCES, Options, Result, optimize
 from superopt.runtime import EXECUTION_PROVIDERS
 from superopt.search import EFFORTS, Device, DeviceError, find_device, shipped_devices
@@ -97,6 +98,10 @@ def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None,
     random inputs, and it is not slower in a measurement interleaved with the original. Otherwise OUT is the unchanged
     original.
 
+    MODEL, OUT and the files of --trace and --report must be different files. An existing file is replaced as a whole,
+    at the end; devices, pipes and folders never are. More than 2 GB of weights go to a second file beside OUT, whose
+    name begins with OUT's and ends in .data: move both together.
+
     \b
     Examples:
       optimize model.onnx -o fast.onnx
@@ -112,8 +117,9 @@ def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None,
         options = Options(**settings)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
+    check_distinct({"the result": out, "the trace": settings["trace"], "the report": report}, STREAMS)
     with ProgressLines() as progress:
-        result = optimize(model, out, options, progress=progress)
+        result = optimize(model, out, options, report=report, progress=progress)
     if report is not None:
         write_run_report(report, result)
     _print_result(result, as_json)

@@ -1,14 +1,19 @@
-"""Option callbacks that several commands share."""
+"""Options that several commands share, and checks of the files that options name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
 
+from superopt.files import check_distinct, check_writable
 from superopt.runtime import InputError, parse_shape
 
-__all__ = ["shapes", "writable"]
+__all__ = ["STREAMS", "check_files", "shapes"]
+
+# Streams that may lead to a file.
+STREAMS = {"the standard output": Path("/dev/stdout"), "the standard error": Path("/dev/stderr")}
 
 
 def shapes(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
@@ -19,10 +24,9 @@ def shapes(context: click.Context, parameter: click.Parameter, values: tuple[str
         raise click.BadParameter(str(error), context, parameter) from error
 
 
-def writable(context: click.Context, parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Refuse an unwritable file before the work begins."""
-    if path is not None and path.is_dir():
-        raise click.BadParameter(f"{path} is a directory, not a file to write to", context, parameter)
-    if path is not None and not path.absolute().parent.is_dir():
-        raise click.BadParameter(f"{path.parent}: no such folder to write to", context, parameter)
-    return path
+def check_files(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:
+    """Raise OutputError if an output (by role) cannot be written, or is also another file of the command."""
+    for path in outputs.values():
+        if path is not None:
+            check_writable(path)
+    check_distinct(outputs, {**inputs, **STREAMS})

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.options import writable
+from superopt.cli.options import check_files
 from superopt.cli.terminal import ProgressLines, one_line_errors
+from superopt.files import write_text
 from superopt.ir.rule import Rule
-from superopt.optimizer.files import write_text
 from superopt.report import ReportError, collect, render
 from superopt.rulebook.loading import RulesError, beside, certified_rules, rule_files
 
@@ -24,12 +24,11 @@ _File = click.Path(path_type=Path)
     "-o",
     "--out",
     type=_File,
-    callback=writable,
     default=Path("report.html"),
     show_default=True,
     help="HTML page to write.",
 )
-@click.option("--json", "json_out", type=_File, callback=writable, help="Also write the data as JSON to this file.")
+@click.option("--json", "json_out", type=_File, help="Also write the data as JSON to this file.")
 @click.option("--rules", type=_File, help="File or folder of rules to report instead of the shipped ones.")
 @one_line_errors
 def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None:
@@ -46,6 +45,7 @@ def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None
     """
     with ProgressLines() as progress:
         progress("reading rules and certificates")
+        check_files({"the page": out, "the data": json_out}, {f"rules ({p.name})": p for p in rule_files(rules)})
         listed, certificates = certified_rules(rules)
         families: dict[str, list[tuple[int, Rule]]] = {file.stem: [] for file in rule_files(rules)}
         for entry in listed:

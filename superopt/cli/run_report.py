@@ -7,14 +7,13 @@ from pathlib import Path
 
 import click
 
-from superopt.cli.options import writable
+from superopt.files import write_text
 from superopt.optimizer import Result
-from superopt.optimizer.files import write_text
 
 __all__ = ["run_report_option", "write_run_report"]
 
 run_report_option = click.option(
-    "--report", type=click.Path(path_type=Path), callback=writable, help="Write an HTML page on this run."
+    "--report", type=click.Path(path_type=Path), help="Write an HTML page on this run to this file."
 )
 
 

@@ -57,7 +57,7 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
     second = cvc5_version() if solver == "cvc5" else None
     todo = tasks(paths, ask_second=second is not None)
     if certify:
-        check_certifiable(todo)
+        check_certifiable(paths or (shipped_rules(),), todo)
     reports: list[RuleReport] = []
     with ProgressLines() as progress:
         progress(f"proving: {len(todo)} rules")

@@ -14,12 +14,13 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeAlias
 
+from superopt.folders import check_folder, write_files
 from superopt.generate.families import FAMILIES
 from superopt.generate.grammar import Family
 from superopt.generate.prove.prove_conjectures import CounterexampleCheck, Prover
 from superopt.generate.run.dask_cluster import cluster
 from superopt.generate.run.local_workers import local
-from superopt.generate.run.shard_results import ShardResults, write_whole
+from superopt.generate.run.shard_results import ShardResults
 from superopt.generate.run.shards import Shard, run
 from superopt.generate.run.workers import Workers, code_hash
 from superopt.generate.stage_counts import StageCounts, Summary
@@ -31,6 +32,7 @@ __all__ = ["UnknownFamily", "choose", "generate"]
 Progress: TypeAlias = Callable[[str], None]
 
 _HEADER = "# Found by the generator and proven by verify/; written by `superopt generate`. One equation a line."
+_OTHER_FILES = ("certificates.jsonl", "refused.jsonl", "summary.json", "times.json")
 _RULES_PER_SHARD = 6  # rules in a shard that proves signatures
 
 
@@ -64,7 +66,8 @@ def generate(
     """Find, prove and write all rules of `families` (by default all that are not optional) into `out_dir`.
 
     The folder is made if it is missing. It gets `<family>.rules`, `certificates.jsonl`, `refused.jsonl`, `summary.json`
-    and `times.json`. The same seed gives the same bytes, except for the times, for any `jobs` (number of processes),
+    and `times.json`, all at one moment where the system can exchange folders; they replace the files of an earlier run.
+    The same seed gives the same bytes, except for the times, for any `jobs` (number of processes),
     `scheduler` (address of a Dask cluster) and `memory` (bytes for compared graphs, in all processes of this machine).
     `operators` is the largest number of operators on a side. Until the files are written, results of shards are in
     `<out_dir>.shards`; `resume` continues with these results. `prover` and `confirm`, which is called for each
@@ -76,6 +79,7 @@ def generate(
     depends_on = repr((code_hash(), seed, operators, config.families))
     identity = hashlib.blake2b(depends_on.encode(), digest_size=16).hexdigest()
     tell = progress or (lambda message: None)
+    check_folder(out, {*_OTHER_FILES, *(f"{family.name}.rules" for family in config.families)})
     plan = _Plan(config)
     with _workers(jobs, scheduler) as workers:
         # After the workers have started: opening the store may clear the folder.
@@ -133,7 +137,10 @@ class _Plan:
 
 
 def _write(folder: Path, config: RunConfig, plan: _Plan, store: ShardResults, chunks: Iterable[str]) -> Summary:
-    """Write the files, and return the summary. Existing files with these names are replaced."""
+    """Write the files, and return the summary.
+
+    They replace all that an earlier run has written to the folder: its rules have no certificates any more.
+    """
     proven = [json.loads(store.result(shard.name)) for shard in plan.proofs]
     counts = [StageCounts(**result["counts"]) for result in proven]
     counts = [
@@ -159,11 +166,18 @@ def _write(folder: Path, config: RunConfig, plan: _Plan, store: ShardResults, ch
     files["refused.jsonl"] = [json.dumps(entry) for result in proven for entry in result["refused"]]
     kept = {json.loads(line)["rule"] for line in certificates}
     summary = Summary(config.seed, by_name, [*sorted(files), "summary.json", "times.json"])
-    folder.mkdir(parents=True, exist_ok=True)
+    content: dict[str, bytes] = {}
     for name in sorted(files):
         head = [_HEADER] if name.endswith(".rules") else []
-        write_whole(folder / name, "".join(f"{line}\n" for line in head + files[name]).encode())
-    write_whole(folder / "summary.json", summary.to_json().encode())
+        content[name] = "".join(f"{line}\n" for line in head + files[name]).encode()
+    content["summary.json"] = summary.to_json().encode()
     seconds = {rule: round(times[rule], 3) for rule in sorted(kept & times.keys())}
-    write_whole(folder / "times.json", json.dumps(seconds, indent=0).encode() + b"\n")
+    content["times.json"] = json.dumps(seconds, indent=0).encode() + b"\n"
+    write_files(folder, content, _own_rules(folder) - content.keys(), store.folder)
     return summary
+
+
+def _own_rules(folder: Path) -> set[str]:
+    """Return the names of the files of rules in `folder` that an earlier run has written."""
+    first = f"{_HEADER}\n".encode()
+    return {path.name for path in folder.glob("*.rules") if path.is_file() and path.read_bytes().startswith(first)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,11 +30,14 @@ def load_proto(path: Path) -> onnx.ModelProto:
 def read_bytes(path: Path) -> bytes:
     """Return the content of the file `path`. Raises ModelError."""
     try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise ModelError(f"{path}: is a directory, not an ONNX model")
+        if not stat.S_ISREG(mode):  # reading may block, or never end
+            raise ModelError(f"{path}: is a device, a pipe or a socket, not an ONNX model; name a file")
         return path.read_bytes()
     except FileNotFoundError:
         raise ModelError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise ModelError(f"{path}: is a directory, not an ONNX model") from None
     except OSError as error:
         raise ModelError(f"{path}: {error.strerror or error}") from None
 

@@ -1,74 +1,106 @@
-"""Atomic writing of model files."""
+"""Atomic writing of model files. Above the limit of protobuf, weights go to a second file."""
 
 from __future__ import annotations
 
-import os
+import contextlib
+import hashlib
+import mmap
+import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import onnx
 from onnx import TensorProto, external_data_helper
 
-from superopt.onnx_io.model import ModelError
+from superopt.files import replacing, write_whole
 
 __all__ = ["save_model"]
 
 _LIMIT = 2_000_000_000  # bytes; protobuf messages end at 2 GiB
 _BIG = 1024  # bytes; smaller tensors stay inside the file, shape inference reads them there
+_ALIGNMENT = 64  # bytes, for readers that map the file
+_NAME_BYTES = 255  # of a file's name, on all usual file systems
+_WEIGHTS = re.compile(r"\.[0-9a-f]{16}\.data")
 
 
 def save_model(model: onnx.ModelProto, path: str | Path, limit: int = _LIMIT) -> None:
-    """Write `model` to `path` atomically; more than `limit` bytes of weights go to `<path>.data` beside it.
+    """Write `model` to `path`, all or nothing; more than `limit` bytes of weights go to a file beside it.
 
-    Raises ModelError if the file system refuses; then neither file has changed (the data file is replaced first).
+    The name of that file contains a hash of the weights, so that the weights of an earlier model at `path` stay until
+    `path` is replaced. Then they are removed, unless another file of the folder mentions them. Raises OutputError.
     """
     path = Path(path)
-    if path.is_dir():
-        raise ModelError(f"{path}: is a directory; name a file in it")
-    weights = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
-    temporary: list[Path] = []
+    if sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= limit:
+        write_whole(path, model.SerializeToString())
+        return
+    old = _own_weights(path)
+    weights = path.with_name(_weights_name(path, model))
+    existed = weights.exists()
+    with replacing(weights) as file:
+        slim = _external(model, weights.name, file)
     try:
-        if weights > limit:
-            data = path.with_name(path.name + ".data")
-            temporary.append(_temporary(data))
-            model = _external(model, data.name, temporary[0])
-        temporary.append(_temporary(path))
-        _write(temporary[-1], model.SerializeToString())
-        for source, target in zip(temporary, [data, path] if weights > limit else [path], strict=True):
-            os.replace(source, target)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be written: {error.strerror or error}") from None
-    finally:
-        for leftover in temporary:
-            leftover.unlink(missing_ok=True)
+        write_whole(path, slim.SerializeToString())
+    except BaseException:
+        if not existed:
+            weights.unlink(missing_ok=True)
+        raise
+    for name in old - {weights.name}:
+        _remove_unused(path.with_name(name))
 
 
-def _temporary(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def _big(model: onnx.ModelProto) -> Iterator[TensorProto]:
+    for tensor in model.graph.initializer:
+        if tensor.data_type != TensorProto.STRING and len(tensor.raw_data) > _BIG:
+            yield tensor
 
 
-def _write(path: Path, *parts: bytes) -> None:
-    with open(path, "xb") as file:
-        for part in parts:
-            file.write(part)
-        file.flush()
-        os.fsync(file.fileno())
+def _weights_name(path: Path, model: onnx.ModelProto) -> str:
+    digest = hashlib.blake2b(digest_size=8)
+    for tensor in _big(model):
+        digest.update(f"{len(tensor.raw_data)}|".encode())
+        digest.update(tensor.raw_data)
+    end = f".{digest.hexdigest()}.data"
+    return path.name.encode()[: _NAME_BYTES - len(end)].decode(errors="ignore") + end
 
 
-def _external(model: onnx.ModelProto, name: str, file: Path) -> onnx.ModelProto:
-    """Return `model` with its big initializers in `file`, referred to as `name`."""
+def _external(model: onnx.ModelProto, name: str, file: BinaryIO) -> onnx.ModelProto:
+    """Write the big initializers of `model` to `file`, and return the model with references to them under `name`."""
     slim = onnx.ModelProto()
     slim.CopyFrom(model)
     offset = 0
-    with open(file, "xb") as data:
-        for tensor in slim.graph.initializer:
-            size = len(tensor.raw_data)
-            if tensor.data_type != TensorProto.STRING and size > _BIG:
-                data.write(b"\0" * (-offset % 64))  # alignment, for readers that map the file
-                offset += -offset % 64
-                data.write(tensor.raw_data)
-                external_data_helper.set_external_data(tensor, name, offset, size)
-                tensor.ClearField("raw_data")
-                offset += size
-        data.flush()
-        os.fsync(data.fileno())
+    for tensor in _big(slim):
+        padding = -offset % _ALIGNMENT
+        file.write(b"\0" * padding)
+        file.write(tensor.raw_data)
+        external_data_helper.set_external_data(tensor, name, offset + padding, len(tensor.raw_data))
+        offset += padding + len(tensor.raw_data)
+        tensor.ClearField("raw_data")
     return slim
+
+
+def _own_weights(path: Path) -> set[str]:
+    """Return the names of the weight files of the model at `path` that `save_model` has written."""
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception:  # noqa: BLE001 - whatever is there, it has no weights that are known to be ours
+        return set()
+    names = {external_data_helper.ExternalDataInfo(t).location for t in model.graph.initializer if t.external_data}
+    return {name for name in names if _WEIGHTS.fullmatch(name[-len(".0123456789abcdef.data") :]) and "/" not in name}
+
+
+def _remove_unused(weights: Path) -> None:
+    """Remove a file of weights unless another file in its folder contains its name."""
+    with contextlib.suppress(OSError):  # an unused file does no harm
+        others = (entry for entry in weights.parent.iterdir() if entry.name != weights.name and entry.is_file())
+        if not _mentioned(weights.name.encode(), others):
+            weights.unlink()
+
+
+def _mentioned(name: bytes, files: Iterable[Path]) -> bool:
+    for path in files:
+        if 0 < path.stat().st_size < 2 * _LIMIT:
+            with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+                if content.find(name) >= 0:
+                    return True
+    return False

@@ -1,20 +1,23 @@
-"""Output files: written whole or not at all."""
+"""The files of one run: checks before the search, and the original as the result."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import onnx
 
+from superopt.files import check_distinct, check_writable, write_whole
 from superopt.onnx_io import save_model
 from superopt.onnx_io.constant_nodes import is_constant_node
+from superopt.optimizer.options import Options
 from superopt.optimizer.source import Source
+from superopt.rulebook.loading import rule_files
 
-__all__ = ["check_writable", "copy_original", "count_operators", "write_text"]
+__all__ = ["RESULT", "check_inputs_stay", "check_outputs", "copy_original", "count_operators"]
+
+RESULT = "the result"  # role of a file, in messages
 
 
 def count_operators(model: onnx.ModelProto) -> dict[str, int]:
@@ -27,49 +30,29 @@ def count_operators(model: onnx.ModelProto) -> dict[str, int]:
     return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
 
 
-def check_writable(path: Path) -> None:
-    """Raise IsADirectoryError or NotADirectoryError if `path` cannot be a file."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path}: is a directory, not a file to write to")
-    if not path.absolute().parent.is_dir():
-        raise NotADirectoryError(f"{path.parent}: no such folder to write to")
+def check_outputs(outputs: Mapping[str, Path | None], model: Path | None, options: Options) -> None:
+    """Raise OutputError if a file of `outputs` (by role) cannot be written, or is also another file of the run."""
+    for path in outputs.values():
+        if path is not None:
+            check_writable(path)
+    rules = () if options.rules is None else rule_files(Path(options.rules))
+    device = Path(options.device) if isinstance(options.device, (str, Path)) else None
+    read = {"the model": model, "the device's file": device, **{f"rules ({path.name})": path for path in rules}}
+    check_distinct(outputs, read)
+
+
+def check_inputs_stay(outputs: Mapping[str, Path | None], source: Source) -> None:
+    """Raise OutputError if one of `outputs` holds weights of the model, or there is no room for the result."""
+    check_distinct(outputs, {f"weights of the model ({path.name})": path for path in source.external_files})
+    if (result := outputs.get(RESULT)) is not None:
+        check_writable(result, source.size)
 
 
 def copy_original(source: Source, out: Path) -> None:
     """Write the original to `out`, byte for byte unless it is in memory or has external data elsewhere."""
     if source.path is None:
         save_model(source.proto, out)
-    elif out.exists() and out.samefile(source.path):
-        return
-    elif source.has_external_data and out.resolve().parent != source.path.resolve().parent:
+    elif source.external_files and out.resolve().parent != source.path.resolve().parent:
         save_model(onnx.load(source.path), out)
     else:
-        temporary = _beside(out)
-        try:
-            shutil.copyfile(source.path, temporary)
-            os.replace(temporary, out)
-        finally:
-            temporary.unlink(missing_ok=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a text file atomically."""
-    temporary = _beside(path)
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _beside(path: Path) -> Path:
-    """Create a temporary file in the folder of `path`, so that renaming it to `path` is atomic.
-
-    It has the permissions of a new file.
-    """
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    os.close(handle)
-    mask = os.umask(0)
-    os.umask(mask)
-    os.chmod(name, 0o666 & ~mask)
-    return Path(name)
+        write_whole(out, source.content())

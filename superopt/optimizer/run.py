@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import onnx
 
+from superopt.files import replacing
 from superopt.onnx_io import Model, read_bodies, save_model
 from superopt.optimizer.bodies import RewrittenBodies, search_bodies
 from superopt.optimizer.context import RunContext
-from superopt.optimizer.files import check_writable, copy_original, count_operators, write_text
+from superopt.optimizer.files import RESULT, check_inputs_stay, check_outputs, copy_original, count_operators
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest, search_model
 from superopt.optimizer.model_timer import Timer, interleaved_timer
 from superopt.optimizer.options import Options
@@ -42,6 +44,7 @@ def optimize(
     out: str | Path | None = None,
     options: Options | None = None,
     *,
+    report: Path | None = None,
     progress: Callable[[str], None] | None = None,
     finder: Finder = search_model,
     timer: Timer | None = None,
@@ -50,7 +53,8 @@ def optimize(
     """Make `model` faster on the chosen target, or keep it unchanged; write the result to `out` if given.
 
     `options` defaults to `Options()`. Keyword arguments with the names of its fields replace single options:
-    `optimize("model.onnx", "fast.onnx", ep="cpu")`. `progress` receives one line when a phase begins. `finder` and
+    `optimize("model.onnx", "fast.onnx", ep="cpu")`. `report` is a file that the caller writes later; it is checked
+    together with the other files. `progress` receives one line when a phase begins. `finder` and
     `timer` replace the search and the measurement in tests.
 
     A result is written only if its trace replays in the kernel step by step, its outputs agree with the original's on
@@ -59,18 +63,19 @@ def optimize(
     model in memory.
 
     Raises ValueError (an option that cannot be used), ModelError (unreadable model), RulesError, RuntimeUnavailable,
-    InputError (shapes that the model does not take), DeviceError, OSError.
+    InputError (shapes that the model does not take), DeviceError, OSError (a file that cannot be written, or that is
+    also another file of the run).
     """
     options = replace(options or Options(), **settings)
     out, trace = (None if path is None else Path(path) for path in (out, options.trace))
+    outputs = {RESULT: out, "the trace": trace, "the report": report}
+    check_outputs(outputs, None if isinstance(model, onnx.ModelProto) else Path(model), options)
     phases = Phases(progress)
     target, device = resolve_target(options.ep, options.threads), options.load_device()
     with phases("read", "reading the model"):
         source = Source(model)
+        check_inputs_stay(outputs, source)
         terms = source.terms
-    for path in (out, trace):
-        if path is not None:
-            check_writable(path)
     listed, certificates = certified_rules(None if options.rules is None else Path(options.rules))
     rules = list(dict.fromkeys(entry.rule for entry in listed))
 
@@ -80,14 +85,15 @@ def optimize(
         selection = _improve(context, finder, timer)
 
     result = _result(context, selection, out)
-    if trace is not None:
-        names = {term: name for graph in (*selection.graphs, terms) for term, name in graph.names.items()}
-        write_text(trace, traces_to_json(selection.traces, names))
-    if out is not None:
-        if selection.proto is not None:
-            save_model(selection.proto, out)
-        else:
-            copy_original(source, out)
+    with nullcontext() if trace is None else replacing(trace) as file:  # in place after the result
+        if file is not None:
+            names = {term: name for graph in (*selection.graphs, terms) for term, name in graph.names.items()}
+            file.write(traces_to_json(selection.traces, names).encode())
+        if out is not None:
+            if selection.proto is not None:
+                save_model(selection.proto, out)
+            else:
+                copy_original(source, out)
     return result
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from functools import cached_property
 from pathlib import Path
@@ -36,6 +37,7 @@ class Source:
             data = read_bytes(self.path)
             self.proto = parse_proto(data, str(self.path))
         self._content = hashlib.blake2b(data, digest_size=16)
+        self._bytes = len(data)
 
     @property
     def name(self) -> str:
@@ -43,16 +45,31 @@ class Source:
         return "" if self.path is None else str(self.path)
 
     @cached_property
-    def has_external_data(self) -> bool:
-        """True if weights are in files beside the model's file."""
-        return any(map(uses_external_data, self.proto.graph.initializer))
+    def external_files(self) -> tuple[Path, ...]:
+        """The files that hold weights of the model."""
+        return () if self.path is None else tuple(_external_files(self.proto, self.path))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files of the model. Raises OSError."""
+        return self._bytes + sum(path.stat().st_size for path in self.external_files)
+
+    def content(self) -> bytes:
+        """Return the bytes of the model as it was read, even if its file has changed or vanished since."""
+        with contextlib.suppress(OSError):
+            if self.path is not None:
+                data = self.path.read_bytes()
+                if hashlib.blake2b(data, digest_size=16).digest() == self._content.digest():
+                    return data
+        content: bytes = self.proto.SerializeToString()
+        return content
 
     @cached_property
     def terms(self) -> Model:
         """The model as terms, simplified while reading. Raises ModelError."""
         proto = self.proto
         if self.path is not None:
-            if self.has_external_data:
+            if self.external_files:
                 proto = onnx.ModelProto()
                 proto.CopyFrom(self.proto)
             load_external_data(proto, self.path)
@@ -63,7 +80,7 @@ class Source:
         """Hash of the model's bytes and of the files that hold its external data. Raises OSError."""
         state = self._content.copy()
         if self.path is not None:
-            for path in _external_files(self.proto, self.path):
+            for path in self.external_files:
                 _hash_file(state, path)
         return state.hexdigest()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -110,6 +111,36 @@ def test_folder_of_output_is_missing(tmp_path: Path) -> None:
 def test_output_is_a_folder(tmp_path: Path) -> None:
     onnx.save(lora(), tmp_path / "model.onnx")
     assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path), str(tmp_path))
+
+
+def test_outputs_that_cannot_be_written(tmp_path: Path) -> None:
+    """Also a trace and a report, which are written at the end; a device or a pipe is never replaced."""
+    onnx.save(lora(), tmp_path / "model.onnx")
+    os.mkfifo(tmp_path / "pipe")
+    for bad in ("pipe", ".", "none/file", "/dev/null", "o" * 300):
+        for option in ("-o", "--trace", "--report"):
+            others = [] if option == "-o" else ["-o", tmp_path / "out.onnx"]
+            assert_one_line(run(tmp_path / "model.onnx", option, tmp_path / bad, *others), bad.removeprefix(".")[:10])
+    assert sorted(os.listdir(tmp_path)) == ["model.onnx", "pipe"]
+
+
+def test_inputs_that_are_no_files(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "model.onnx")
+    assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx"), "is a device, a pipe or a socket")
+    assert_one_line(run("/dev/zero", "-o", tmp_path / "out.onnx"), "is a device, a pipe or a socket")
+
+
+def test_one_file_in_two_roles(tmp_path: Path) -> None:
+    path, out = tmp_path / "model.onnx", tmp_path / "out.onnx"
+    onnx.save_model(lora(), path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    (tmp_path / "link").symlink_to("w.bin")
+    for option in ("-o", "--trace", "--report"):
+        others = [] if option == "-o" else ["-o", out]
+        for same in ("model.onnx", "w.bin", "link", "../" + tmp_path.name + "/model.onnx"):
+            assert_one_line(run(path, option, tmp_path / same, *others), "cannot be both", "model")
+    assert_one_line(run(path, "-o", out, "--report", out), "both the result and the report")
+    assert_one_line(run(path, "-o", out, "--trace", tmp_path / "t", "--report", tmp_path / "t"), "trace and the report")
+    assert sorted(os.listdir(tmp_path)) == ["link", "model.onnx", "w.bin"]
 
 
 def test_rules_are_missing(tmp_path: Path) -> None:

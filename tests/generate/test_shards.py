@@ -215,10 +215,10 @@ def test_a_damaged_result_is_run_again(tmp_path: Path, damage: str) -> None:
     assert said.startswith("shards done: 30 shards, 29 of them kept in ")
 
 
-def test_an_unfinished_file_is_overwritten(tmp_path: Path) -> None:
+def test_an_unfinished_file_is_removed(tmp_path: Path) -> None:
     whole, _ = finish(graph(), tmp_path / "results")
     path = tmp_path / "results" / "level1" / "shard-7.result"
-    path.rename(f"{path}.unfinished")
+    path.rename(path.with_name(".superopt-0123abcd.tmp"))
     assert finish(graph(), tmp_path / "results", resume=True)[0] == whole
 
 
@@ -236,7 +236,7 @@ def test_another_identity_is_refused(tmp_path: Path) -> None:
 def test_starting_over_removes_the_results_only(tmp_path: Path) -> None:
     finish(graph(), tmp_path)
     (tmp_path / "level1" / "notes.txt").write_text("mine")
-    (tmp_path / "level2" / "shard-13.result.unfinished").write_text("torn")
+    (tmp_path / "level2" / ".superopt-0123abcd.tmp").write_text("torn")
     ShardResults(tmp_path, "another identity", False)
     assert sorted(contents(tmp_path)) == ["level1/notes.txt", "lock", "manifest.json"]
     assert not (tmp_path / "level2").exists()

@@ -15,6 +15,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import superopt
+from superopt.files import OutputError
 from superopt.ir.notation import parse_rule
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.trace import Application, Rewrite, Step, Trace
@@ -249,12 +250,17 @@ def test_nothing_found_keeps_the_bytes(tmp_path: Path, lora_rules: Path) -> None
     assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "model.onnx").read_bytes()
 
 
-def test_in_place(saved: Path, lora_rules: Path) -> None:
+def test_the_model_is_never_replaced(saved: Path, tmp_path: Path, lora_rules: Path) -> None:
     before = saved.read_bytes()
-    assert not run_optimize(saved, saved, lora_rules, timer=slower).changed
+    (tmp_path / "link.onnx").symlink_to(saved)
+    (tmp_path / "hard.onnx").hardlink_to(saved)
+    for same in (saved, tmp_path / "link.onnx", tmp_path / "hard.onnx", tmp_path / "." / saved.name):
+        with pytest.raises(OutputError, match="cannot be both the result and the model"):
+            run_optimize(saved, same, lora_rules)
+        with pytest.raises(OutputError, match="cannot be both the trace and the model"):
+            run_optimize(saved, tmp_path / "fast.onnx", lora_rules, trace=same)
     assert saved.read_bytes() == before
-    assert run_optimize(saved, saved, lora_rules).changed
-    assert len(onnx.load(saved).graph.node) == 2
+    assert not (tmp_path / "fast.onnx").exists()
 
 
 def test_kept_original_brings_its_external_weights(tmp_path: Path, lora_rules: Path) -> None:

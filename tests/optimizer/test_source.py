@@ -45,13 +45,13 @@ def test_a_model_in_memory_is_serialized_once_and_stays_as_it_is() -> None:
     read = Source(model)
     assert (read.name, read.path, read.proto) == ("", None, model)
     assert read.runnable == model.SerializeToString() and read.digest == model_digest(read.runnable)
-    assert not read.has_external_data and read.terms is read.terms
+    assert not read.external_files and read.terms is read.terms
 
 
 def test_external_data_is_in_the_terms_but_not_in_the_protobuf(tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save_model(lora(), path, save_as_external_data=True, location="weights.bin", size_threshold=0)
     read = Source(path)
-    assert read.has_external_data and read.runnable == path
+    assert read.external_files == (tmp_path / "weights.bin",) and read.runnable == path
     assert len(read.terms.weights) == len(Source(lora()).terms.weights)
     assert not any(tensor.raw_data for tensor in read.proto.graph.initializer)

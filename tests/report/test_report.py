@@ -353,7 +353,7 @@ def test_optimize_writes_the_page(tmp_path: Path, lora_rules: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "model.onnx" in out.read_text(encoding="utf-8")
     late = CliRunner().invoke(main, [*map(str, arguments[:-1]), str(tmp_path / "none" / "run.html")])
-    assert late.exit_code == 2 and "no such folder" in late.output
+    assert late.exit_code == 2 and "is no folder to write to" in late.output
 
 
 def test_page_on_a_run_with_a_rule_too_large_for_trees() -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["StaleResults", "ShardResults", "StoreError", "write_whole"]
+from superopt.files import TEMPORARY, write_whole
+
+__all__ = ["StaleResults", "ShardResults", "StoreError"]
 
 _MANIFEST, _LOCK = "manifest.json", "lock"
-_SUFFIX, _UNFINISHED = ".result", ".unfinished"
+_SUFFIX = ".result"
 _FORMAT = "superopt results"  # key in the manifest; its value is the version of the file format
 _VERSION = 1
 _DIGEST = 32  # bytes
@@ -51,6 +52,8 @@ class ShardResults:
                     f"{folder}: these results are of another run (seed, options, code or solver differ);"
                     " start over without --resume, or choose another folder"
                 )
+            for leftover in self.folder.rglob(TEMPORARY) if known is not None else ():  # of a killed run
+                leftover.unlink()
             if known is not None and not resume:
                 self._clear()
             if known != identity:  # written last: a run killed while it clears leaves the old manifest
@@ -117,28 +120,10 @@ class ShardResults:
         return str(content["identity"]) if content[_FORMAT] == _VERSION else ""
 
     def _clear(self) -> None:
-        for pattern in (f"*{_SUFFIX}", f"*{_SUFFIX}{_UNFINISHED}"):
-            for path in sorted(self.folder.rglob(pattern)):
-                path.unlink()
-                for parent in path.relative_to(self.folder).parents[:-1]:
-                    try:
-                        (self.folder / parent).rmdir()
-                    except OSError:  # the folder holds something else
-                        break
-
-
-def write_whole(path: Path, *parts: bytes) -> None:
-    """Write a file atomically: it is unchanged, or contains all of `parts`. Raises OSError.
-
-    The unfinished file of a killed run is overwritten.
-    """
-    unfinished = path.with_name(path.name + _UNFINISHED)
-    try:
-        with open(unfinished, "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)
+        for path in sorted(self.folder.rglob(f"*{_SUFFIX}")):
+            path.unlink()
+            for parent in path.relative_to(self.folder).parents[:-1]:
+                try:
+                    (self.folder / parent).rmdir()
+                except OSError:  # the folder holds something else
+                    break
