@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import onnx
 from google.protobuf.message import DecodeError
 
 from superopt.bench.contestants import Contestant
-from superopt.bench.engines import ENGINES
+from superopt.bench.engines import time_engines
 from superopt.bench.processes import Failed, call
 from superopt.bench.result import Contest, Row, Speed
 from superopt.optimizer import Options
@@ -28,9 +27,9 @@ from superopt.runtime import (
     Target,
     Unfeedable,
     compare,
+    in_child,
     input_specs,
     open_session,
-    time_contest,
     worst_of,
 )
 
@@ -41,6 +40,8 @@ Progress = Callable[[str], None]
 BASELINE = "ONNX Runtime"
 _OTHER_SEED = 12345  # added to the optimizer's seed: results are compared on inputs that no optimizer has seen
 _INPUTS = 2
+# Limit of the wall time of a measurement, in seconds and as a multiple of the seconds that are asked for.
+_LIMIT_SECONDS, _LIMIT_FACTOR = 600.0, 20.0
 _SAMPLE_S = 0.05  # long enough to replace the previous contestant's weights in the caches
 
 
@@ -169,18 +170,10 @@ def _compared(
 def _timed(
     entrants: Sequence[_Entrant], target: Target, feeds: Feeds, cpu_clock: bool, budget_s: float, seed: str
 ) -> list[Speed]:
-    """Time all entrants against the first. Raises CannotRun."""
-
-    def made(entrant: _Entrant) -> Callable[[], object]:
-        return partial(ENGINES[entrant.engine](entrant.path, target), feeds)
-
-    standings = time_contest(
-        [partial(made, entrant) for entrant in entrants],
-        budget_s=budget_s,
-        cpu_clock=cpu_clock,
-        seed=seed,
-        sample_s=_SAMPLE_S,
-    )
+    """Time all entrants against the first, in the child process. Raises CannotRun."""
+    timed = [(entrant.engine, entrant.path.absolute()) for entrant in entrants]
+    limit_s = _LIMIT_SECONDS + _LIMIT_FACTOR * budget_s
+    standings = in_child(time_engines, timed, target, feeds, cpu_clock, budget_s, seed, _SAMPLE_S, limit_s=limit_s)
     return [_speed(standing) for standing in standings]
 
 

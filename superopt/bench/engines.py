@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from superopt.runtime import CannotRun, Feeds, Target, open_session
+from superopt.runtime import CannotRun, Feeds, Standing, Target, loadable, time_contest
+from superopt.runtime.engine import local_run
 
-__all__ = ["ENGINES", "outputs"]
+__all__ = ["ENGINES", "outputs", "time_engines"]
 
 Run: TypeAlias = Callable[[Feeds], list[Any]]
 
 
 def _onnxruntime(path: Path, target: Target) -> Run:
-    return open_session(path, target).run
+    with loadable(path, target) as model:
+        return local_run(model)
 
 
 def _openvino(path: Path, target: Target) -> Run:
@@ -38,6 +41,24 @@ def _openvino(path: Path, target: Target) -> Run:
 
 
 ENGINES: Mapping[str, Callable[[Path, Target], Run]] = {"ONNX Runtime": _onnxruntime, "OpenVINO": _openvino}
+
+
+def time_engines(
+    entrants: Sequence[tuple[str, Path]],
+    target: Target,
+    feeds: Feeds,
+    cpu_clock: bool,
+    budget_s: float,
+    seed: str,
+    sample_s: float,
+) -> list[Standing]:
+    """Time models, each by its engine, against the first of them (`time_contest`). Raises CannotRun."""
+
+    def maker(engine: str, path: Path) -> Callable[[], Callable[[], object]]:
+        return lambda: partial(ENGINES[engine](path, target), feeds)
+
+    makers = [maker(*entrant) for entrant in entrants]
+    return time_contest(makers, budget_s=budget_s, cpu_clock=cpu_clock, seed=seed, sample_s=sample_s)
 
 
 def outputs() -> Callable[[str, Path, Sequence[Target], Sequence[Feeds]], list[list[list[Any]]]]:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from superopt.runtime import Feeds, Target, Timing, open_session, time_models
+from superopt.runtime import Feeds, Target, TimedModel, Timing, time_pair
 
 __all__ = ["Timer", "interleaved_timer"]
 
@@ -27,14 +27,10 @@ def interleaved_timer(target: Target) -> Timer:
 def _time_interleaved(
     target: Target, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float
 ) -> Timing:
-    def make(model: bytes | Path) -> Callable[[], object]:
-        session = open_session(model, target)
-        return lambda: session.run(feeds)
-
-    return time_models(
-        partial(make, original),
-        partial(make, candidate),
+    return time_pair(
+        TimedModel(original, feeds),
+        TimedModel(candidate, feeds),
+        target,
         budget_s=budget_s,
-        cpu_clock=target.cpu_clock,
         sample_s=_SAMPLE_SECONDS,
     )

@@ -29,7 +29,7 @@ from superopt.optimizer.timing_cache import TimingCache
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.optimizer.validator import Validator
 from superopt.rulebook.loading import certified_rules
-from superopt.runtime import CannotRun, Unfeedable, resolve_target, versions
+from superopt.runtime import CannotRun, RanTooLong, Unfeedable, close_unused, resolve_target, start_child, versions
 from superopt.search.cost.measurement_key import conditions
 from superopt.store import ResultStore, StrategyKey
 
@@ -71,6 +71,7 @@ def optimize(
     outputs = {RESULT: out, "the trace": trace, "the report": report}
     check_outputs(outputs, None if isinstance(model, onnx.ModelProto) else Path(model), options)
     phases = Phases(progress)
+    start_child()
     target, device = resolve_target(options.ep, options.threads), options.load_device()
     with phases("read", "reading the model"):
         source = Source(model)
@@ -83,6 +84,7 @@ def optimize(
         proofs = ProofCache(store, certificates, options.numerics)
         context = RunContext(options, source, target, device, rules, proofs, store, phases)
         selection = _improve(context, finder, timer)
+    close_unused()
 
     result = _result(context, selection, out)
     with nullcontext() if trace is None else replacing(trace) as file:  # in place after the result
@@ -106,7 +108,8 @@ def _improve(context: RunContext, finder: Finder, timer: Timer | None) -> Select
         with context.phases("prepare", "running the original"):
             validator = Validator(source, target, context.options, timer)
     except (CannotRun, Unfeedable) as error:
-        return Selection(f"the original cannot be run here, so nothing can be measured: {error}")
+        advice = "; --shape may give smaller sizes" if isinstance(error, RanTooLong) else ""
+        return Selection(f"the original cannot be run here, so nothing can be measured: {error}{advice}")
     model = source.terms
     if _is_dynamic(model):
         model = model.at_shapes(validator.shapes)

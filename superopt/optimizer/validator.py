@@ -19,6 +19,7 @@ from superopt.runtime import (
     Feeds,
     InputSpec,
     OutputComparison,
+    RanTooLong,
     Session,
     Target,
     Timing,
@@ -136,6 +137,8 @@ def _runnable_shapes(
         smallest = smallest or shapes
         try:
             _first_accepted(session, feed_candidates(specs, shapes, seed, 0))
+        except RanTooLong:  # larger sizes take no less
+            raise
         except CannotRun as error:
             first = first or error
             continue
@@ -150,6 +153,8 @@ def _first_accepted(session: Session, candidates: Iterator[Feeds]) -> tuple[Feed
     for feeds in candidates:
         try:
             return feeds, session.run(feeds)
+        except RanTooLong:  # other integers would take as long
+            raise
         except CannotRun as error:
             first = first or error
     assert first is not None

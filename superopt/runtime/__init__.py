@@ -1,5 +1,9 @@
-"""Measurement with ONNX Runtime: sessions on one provider, random inputs, comparison of outputs, interleaved timing."""
+"""Measurement with ONNX Runtime: sessions on one provider, random inputs, comparison of outputs, interleaved timing.
 
+ONNX Runtime runs in a child process (`child.py`): what it does to its process costs one run or one timing.
+"""
+
+from superopt.runtime.child import start as start_child
 from superopt.runtime.compare import (
     OutputComparison,
     Tolerance,
@@ -19,16 +23,19 @@ from superopt.runtime.feeds import (
     parse_shape,
     with_specials,
 )
+from superopt.runtime.measure import TimedModel, reference_time, sample_times, time_pair
 from superopt.runtime.sessions import (
     EXECUTION_PROVIDERS,
-    CannotRun,
-    RuntimeUnavailable,
+    RunnableModel,
     Session,
-    Target,
+    close_unused,
+    in_child,
+    loadable,
     open_session,
     resolve_target,
     versions,
 )
+from superopt.runtime.target import CannotRun, RanTooLong, RuntimeUnavailable, Target
 from superopt.runtime.timing import Standing, Timing, time_contest, time_interleaved, time_models, time_once
 
 __all__ = [
@@ -38,26 +45,36 @@ __all__ = [
     "InputError",
     "InputSpec",
     "OutputComparison",
+    "RanTooLong",
+    "RunnableModel",
     "RuntimeUnavailable",
     "Session",
     "Standing",
     "Target",
+    "TimedModel",
     "Timing",
     "Tolerance",
     "Unfeedable",
     "calibrate",
+    "close_unused",
     "compare",
     "feed_candidates",
     "fix_shapes",
     "identical",
+    "in_child",
     "input_specs",
+    "loadable",
     "open_session",
     "parse_shape",
+    "reference_time",
     "resolve_target",
+    "sample_times",
+    "start_child",
     "time_contest",
     "time_interleaved",
     "time_models",
     "time_once",
+    "time_pair",
     "versions",
     "with_specials",
     "worst_of",

@@ -2,23 +2,57 @@
 
 Other work on the same core (its other hardware thread, another guest of the host) slows arithmetic by half or more, for
 a tenth of a second or for minutes. CPU time does not show this slowdown, but the time of a fixed computation does.
+
+These functions run in the child process, with ONNX Runtime.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
 
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from superopt.runtime.sessions import Target, open_session
+from superopt.runtime.engine import Loadable, local_run
 
-__all__ = ["reference_seconds"]
+__all__ = ["least_reference_seconds", "reference_seconds", "sample_runs"]
 
 _MATRIX_SIZE = 256  # a product takes about a fifth of a millisecond
+
+
+def sample_runs(
+    model: Loadable, feeds: Mapping[str, Any], count: int, sample_s: float, cpu_clock: bool
+) -> list[tuple[float, float]]:
+    """Return `count` samples of (seconds of a run of `model`, seconds of the reference at that time).
+
+    A sample takes `sample_s` seconds or more. Seconds are CPU time with `cpu_clock`; otherwise they are wall time, and
+    those of the reference are 0. The caller uses the smallest samples, because disturbances only add time. Raises
+    CannotRun.
+    """
+    run = partial(local_run(model), feeds)
+    clock = time.thread_time if cpu_clock else time.perf_counter
+    run()
+    begun = time.perf_counter()
+    run()
+    calls = max(1, math.ceil(sample_s / max(time.perf_counter() - begun, 1e-7)))
+    samples = []
+    for _ in range(count):
+        begun = clock()
+        for _ in range(calls):
+            run()
+        samples.append(((clock() - begun) / calls, reference_seconds() if cpu_clock else 0.0))
+    return samples
+
+
+def least_reference_seconds(count: int) -> float:
+    """Run the reference computation `count` times; return the least CPU seconds."""
+    return min(reference_seconds() for _ in range(count))
 
 
 def reference_seconds() -> float:
@@ -36,10 +70,6 @@ def _reference() -> Callable[[], object]:
     weight = onnx.numpy_helper.from_array(square, "w")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "reference", [x], [y], [weight])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    session = open_session(proto, Target("cpu", 1))
-
-    def run() -> object:
-        return session.run({"x": square})
-
+    run = partial(local_run(Loadable(proto.SerializeToString(), "CPUExecutionProvider", 1)), {"x": square})
     run()  # the first run allocates
     return run

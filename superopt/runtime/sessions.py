@@ -1,87 +1,133 @@
-"""ONNX Runtime sessions on exactly the requested execution provider.
+"""ONNX Runtime sessions on exactly the requested execution provider, in a child process.
 
-ONNX Runtime falls back to the CPU silently when a provider cannot be loaded; here that is an error.
+A crash, an endless run or a lack of memory in ONNX Runtime is a CannotRun here, as any other failure of a model.
 """
 
 from __future__ import annotations
 
 import contextlib
-import io
-import platform
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import functools
+import itertools
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import onnx
-import onnxruntime as ort
+
+from superopt.runtime import child, engine
+from superopt.runtime.engine import Loadable, LostSession
+from superopt.runtime.target import CannotRun, RanTooLong, RuntimeUnavailable, Target
 
 __all__ = [
     "EXECUTION_PROVIDERS",
-    "CannotRun",
-    "RuntimeUnavailable",
+    "Loadable",
+    "RunnableModel",
     "Session",
-    "Target",
+    "close_unused",
+    "in_child",
+    "loadable",
     "open_session",
     "resolve_target",
     "versions",
 ]
 
+RunnableModel: TypeAlias = "onnx.ModelProto | bytes | str | Path"
+R = TypeVar("R")
+
 _PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
 EXECUTION_PROVIDERS = ("auto", *_PROVIDERS)  # values of `ep`
-_LEVELS = {
-    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
-    "none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
-}
-_SILENT = 4  # ONNX Runtime's log severity "fatal": failures are raised, and must not be logged as well
 
-
-class RuntimeUnavailable(RuntimeError):
-    """The requested execution provider cannot be used on this machine."""
-
-
-class CannotRun(RuntimeError):
-    """ONNX Runtime does not load the model, or fails on given inputs; the message is one line."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """Execution provider, `cpu` or `cuda`, and number of threads (0: ONNX Runtime's own choice)."""
-
-    provider: str = "cpu"
-    threads: int = 1
-
-    @property
-    def key(self) -> str:
-        """Provider, threads, runtime version and machine, as a key for stored measurements."""
-        return f"{self.provider}/{self.threads}/onnxruntime-{ort.__version__}/{platform.machine()}"
-
-    @property
-    def cpu_clock(self) -> bool:
-        """True if CPU time measures a run, because one thread does all its work."""
-        return self.provider == "cpu" and self.threads == 1
-
-    @property
-    def clock(self) -> str:
-        """The clock that times a run: "cpu" or "wall"."""
-        return "cpu" if self.cpu_clock else "wall"
+# Limits of wall time. A model with longer runs cannot be measured in a time that anybody would wait for.
+_OPEN_SECONDS = 600.0
+_RUN_SECONDS = 60.0
+_MAX_INLINE_BYTES = 1 << 24  # a larger model goes to the child as a temporary file
 
 
 class Session:
-    """A loaded model. `run` takes and returns arrays; sequences are lists, as in ONNX Runtime."""
+    """A model loaded in the child. `run` takes and returns arrays; sequences are lists, as in ONNX Runtime."""
 
-    def __init__(self, session: Any) -> None:
-        self._session = session
-        self.input_names: list[str] = [i.name for i in session.get_inputs()]
-        self.output_names: list[str] = [o.name for o in session.get_outputs()]
+    def __init__(self, model: Loadable) -> None:
+        self._model = model
+        self._handle = next(_handles)
+        self.input_names: list[str] = []
+        self.output_names: list[str] = []
+        self._open()
+        weakref.finalize(self, _closed.append, self._handle).atexit = False
 
     def run(self, feeds: Mapping[str, Any]) -> list[Any]:
         """Run the model and return all outputs. Raises CannotRun."""
         try:
-            return list(self._session.run(None, feeds))
-        except Exception as error:  # ONNX Runtime's exceptions share no other base class
-            raise CannotRun(_one_line(error)) from error
+            return self._run(feeds)
+        except LostSession:
+            self._open()
+            return self._run(feeds)
+
+    def _open(self) -> None:
+        names = in_child(engine.open_session, self._handle, self._model, _take_closed(), limit_s=_OPEN_SECONDS)
+        self.input_names, self.output_names = names
+
+    def _run(self, feeds: Mapping[str, Any]) -> list[Any]:
+        return in_child(engine.run, self._handle, dict(feeds), _take_closed(), limit_s=_RUN_SECONDS)
+
+
+_handles = itertools.count()
+_closed: list[int] = []  # handles of sessions that are garbage here and still open in the child
+
+
+def _take_closed() -> list[int]:
+    return [_closed.pop() for _ in range(len(_closed))]
+
+
+def close_unused() -> None:
+    """Close the sessions in the child that nobody refers to any more, which frees their memory."""
+    if _closed:
+        with contextlib.suppress(CannotRun):
+            in_child(engine.close_sessions, _take_closed(), limit_s=_RUN_SECONDS)
+
+
+def open_session(model: RunnableModel, target: Target, *, level: str = "all") -> Session:
+    """Open a session with all of ONNX Runtime's optimizations (`level="all"`) or none of them (`"none"`).
+
+    `model` is a proto, its bytes, or a file (required if weights are in a separate file). Raises CannotRun if ONNX
+    Runtime does not load it, RuntimeUnavailable if the provider fell back.
+    """
+    with contextlib.ExitStack() as files:
+        session = Session(files.enter_context(loadable(model, target, level)))
+        weakref.finalize(session, files.pop_all().close)
+    return session
+
+
+@contextlib.contextmanager
+def loadable(model: RunnableModel, target: Target, level: str = "all") -> Iterator[Loadable]:
+    """Yield `model` in the form that goes to the child; a large one is in a temporary file meanwhile."""
+    if isinstance(model, onnx.ModelProto):
+        model = model.SerializeToString()
+    provider, threads = _PROVIDERS[target.provider], target.threads
+    if isinstance(model, bytes) and len(model) > _MAX_INLINE_BYTES:
+        with tempfile.TemporaryDirectory(prefix="superopt-") as folder:
+            path = Path(folder) / "model.onnx"
+            path.write_bytes(model)
+            yield Loadable(str(path), provider, threads, level)
+    else:
+        yield Loadable(model if isinstance(model, bytes) else str(Path(model).absolute()), provider, threads, level)
+
+
+def in_child(function: Callable[..., R], *arguments: Any, limit_s: float) -> R:
+    """Run `function(*arguments)` in the child within `limit_s` seconds of wall time; return its value.
+
+    A failure of the child is a CannotRun. Raises what the function raises.
+    """
+    try:
+        return child.call(function, *arguments, limit_s=limit_s)
+    except child.DidNotEnd as error:
+        raise RanTooLong(str(error)) from error
+    except child.ChildFailed as error:
+        raise CannotRun(str(error)) from error
+    except MemoryError as error:
+        raise CannotRun("it needs more memory than is available here") from error
 
 
 def resolve_target(ep: str = "auto", threads: int | None = None) -> Target:
@@ -106,58 +152,29 @@ def resolve_target(ep: str = "auto", threads: int | None = None) -> Target:
     return Target("cuda", count)
 
 
-def open_session(model: onnx.ModelProto | bytes | str | Path, target: Target, *, level: str = "all") -> Session:
-    """Open a session with all of ONNX Runtime's optimizations (`level="all"`) or none of them (`"none"`).
-
-    `model` is a proto, its bytes, or a file (required if weights are in a separate file). Raises CannotRun if ONNX
-    Runtime does not load it, RuntimeUnavailable if the provider fell back.
-    """
-    if isinstance(model, onnx.ModelProto):
-        model = model.SerializeToString()
-    options = ort.SessionOptions()
-    options.graph_optimization_level = _LEVELS[level]
-    options.intra_op_num_threads = target.threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = _SILENT
-    # Idle threads of one session must not occupy the cores while another session is timed.
-    options.add_session_config_entry("session.force_spinning_stop", "1")
-    wanted = _PROVIDERS[target.provider]
-    if target.provider == "cuda":
-        _preload()
-    try:
-        session = ort.InferenceSession(
-            str(model) if isinstance(model, Path) else model, options, providers=_with_fallback(wanted)
-        )
-    except Exception as error:  # as above
-        raise CannotRun(_one_line(error)) from error
-    if wanted not in session.get_providers():
-        raise RuntimeUnavailable(f"{wanted} was requested; ONNX Runtime fell back to {session.get_providers()}")
-    return Session(session)
-
-
 def versions() -> dict[str, str]:
-    """Return the versions of the packages that a measurement depends on."""
-    return {"onnxruntime": ort.__version__, "onnx": onnx.__version__, "numpy": np.__version__}
+    """Return the versions of the packages that a measurement depends on. Raises RuntimeUnavailable."""
+    return {"onnxruntime": _runtime_version(), "onnx": onnx.__version__, "numpy": np.__version__}
 
 
-def _with_fallback(wanted: str) -> Sequence[str]:
-    # Operators that CUDA lacks run on the CPU, as they will for the user; the session must still have CUDA.
-    return [wanted] if wanted == "CPUExecutionProvider" else [wanted, "CPUExecutionProvider"]
+@functools.cache
+def _runtime_version() -> str:
+    return _of_runtime(engine.version)
 
 
-def _preload() -> None:
-    # CUDA and cuDNN installed by pip are not on the loader's path. ONNX Runtime would report each missing library on
-    # both streams; here that is one exception.
-    ort.set_default_logger_severity(_SILENT)
-    with contextlib.redirect_stdout(io.StringIO()):
-        ort.preload_dlls()
+def _of_runtime(function: Callable[[], R]) -> R:
+    """Ask ONNX Runtime about itself. Raises RuntimeUnavailable if it cannot be imported."""
+    try:
+        return in_child(function, limit_s=_OPEN_SECONDS)
+    except (CannotRun, ImportError) as error:
+        raise RuntimeUnavailable(f"ONNX Runtime cannot be used here: {error}") from error
 
 
 def _check_cuda() -> None:
     """Open a session with one operator on CUDA. Raises RuntimeUnavailable with the reason."""
-    if _PROVIDERS["cuda"] not in ort.get_available_providers():
+    if _PROVIDERS["cuda"] not in _of_runtime(engine.available_providers):
         raise RuntimeUnavailable(
-            f"CUDA was requested, but the installed ONNX Runtime {ort.__version__} is built without it"
+            f"CUDA was requested, but the installed ONNX Runtime {_runtime_version()} is built without it"
             " (pip install onnxruntime-gpu)"
         )
     x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1]) for n in "xy")
@@ -170,7 +187,3 @@ def _check_cuda() -> None:
             "CUDA was requested, but ONNX Runtime cannot use it here: no GPU, or its CUDA libraries are not found"
             " (pip install 'superopt[cuda]')"
         ) from error
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,8 +9,7 @@ import pytest
 from superopt.ir.infer import make
 from superopt.ir.term import var
 from superopt.ir.types import tensor
-from superopt.runtime import Target
-from superopt.runtime.reference import reference_seconds
+from superopt.runtime import Target, reference_time
 from superopt.search import MeasuredCost
 from superopt.search.cost import operator_timer
 from superopt.store import ResultStore
@@ -20,7 +18,7 @@ RELU = make("Relu", (var("x", tensor(64, 64)),))
 
 
 def test_the_reference_takes_time() -> None:
-    assert 1e-6 < reference_seconds() < 1.0
+    assert 1e-6 < reference_time(1) < 1.0
 
 
 @pytest.mark.parametrize("slow", [1.0, 3.0])
@@ -28,11 +26,11 @@ def test_a_slow_minute_changes_no_cost(tmp_path: Path, monkeypatch: pytest.Monke
     """The first cost is measured in a quick minute, the second one in a minute in which all takes `slow` as long."""
     pace = 1.0
 
-    def samples(run: object, clock: object, reference: Callable[[], float]) -> list[tuple[float, float]]:
+    def samples(*_: object) -> list[tuple[float, float]]:
         return [(pace * 5e-5 + noise, pace * 2e-4 + noise) for noise in (1e-3, 0.0, 1e-4)]
 
-    monkeypatch.setattr(operator_timer, "reference_seconds", lambda: 2e-4)
-    monkeypatch.setattr(operator_timer, "_samples", samples)
+    monkeypatch.setattr(operator_timer, "reference_time", lambda count: 2e-4)
+    monkeypatch.setattr(operator_timer, "sample_times", samples)
     cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
     assert cost._timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)
     pace = slow

@@ -291,14 +291,15 @@ def test_samples_are_longer_where_weights_are_fetched_anew(
 ) -> None:
     heard: list[float] = []
 
-    def listening(*makers: object, sample_s: float, **options: object) -> Timing:
+    def listening(*models: object, sample_s: float, **options: object) -> Timing:
         heard.append(sample_s)
         return Timing(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1, "cpu")
 
-    monkeypatch.setattr("superopt.search.cost.region_timer.time_models", listening)
+    monkeypatch.setattr("superopt.search.cost.region_timer.time_pair", listening)
     weight = Term.of("Const", (), {"hash": "w"}, (tensor(512, columns),))
     product = make("MatMul", (var("x", tensor(1, 512)), weight))
-    assert ModelTimer(Target("cpu", 1), {})((product,), (product,)) is not None
+    weights = {"w": np.ones((512, columns), np.float32)}
+    assert ModelTimer(Target("cpu", 1), weights)((product,), (product,)) is not None
     assert heard == [sample_s]
 
 

@@ -127,7 +127,7 @@ def test_regions_are_timed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     def never(*_: Any, **__: Any) -> Timing:
         raise AssertionError("timed again")
 
-    monkeypatch.setattr(timer, "time_models", never)
+    monkeypatch.setattr(timer, "time_pair", never)
     assert _timed(path)("w") == gain == _timed(path)("v")  # weights of the same types are the same region
     weights = {"w": np.ones((64, 64), np.float32)}
     for different in (Target("cpu", 2), CPU):

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from superopt.runtime import Target
+from superopt.runtime import Target, versions
 
 __all__ = ["conditions", "hardware"]
 
@@ -22,7 +22,8 @@ def hardware(target: Target) -> str:
 
 def conditions(target: Target, opset: int) -> str:
     """Return the provider, threads, runtime, hardware and opset that a measurement depends on, as one text."""
-    return f"{target.key}|{hardware(target)}|opset {opset}"
+    runtime = f"{target.provider}/{target.threads}/onnxruntime-{versions()['onnxruntime']}/{platform.machine()}"
+    return f"{runtime}|{hardware(target)}|opset {opset}"
 
 
 @functools.cache

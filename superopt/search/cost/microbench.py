@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 
 from superopt.evaluate import numpy_dtype
 from superopt.ir.dim import Dim, Size, evaluate
@@ -16,7 +15,7 @@ from superopt.ir.term import Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import ModelError, write_model
 from superopt.onnx_io.build import new_model
-from superopt.runtime import CannotRun, Target, open_session
+from superopt.runtime import TimedModel
 
 __all__ = [
     "Array",
@@ -25,8 +24,8 @@ __all__ = [
     "concrete",
     "concrete_attrs",
     "random_array",
-    "runner",
     "single_element",
+    "timed_model",
 ]
 
 _VECTOR_SHAPE = "line"  # name of the constant [-1], the shape that Reshape takes for a vector
@@ -100,24 +99,14 @@ def single_element(value: Term) -> Term:
     )
 
 
-def runner(
-    outputs: Sequence[Term], weights: Mapping[str, Array], target: Target, *, opset: int = 17, seed: int = 0
-) -> Callable[[], object]:
-    """Return a call that runs the graph once, on random inputs. Types must be concrete.
-
-    Raises Unmeasurable; its subclass Unrunnable if the runtime cannot run the graph.
-    """
+def timed_model(outputs: Sequence[Term], weights: Mapping[str, Array], *, opset: int = 17, seed: int = 0) -> TimedModel:
+    """Return the graph as a model, with random inputs. Types must be concrete. Raises Unmeasurable."""
     feeds: dict[str, Array] = {}
     for term in topological(outputs):
         if term.op == "Var":
             feeds[str(term.attr("name"))] = random_array(concrete(term.type, {}), seed)
     weights = {**weights, _VECTOR_SHAPE: np.array([-1], np.int64)}
     try:
-        model: onnx.ModelProto = write_model(new_model(outputs, weights, opset=opset))
-        session = open_session(model, target)
-        session.run(feeds)
+        return TimedModel(write_model(new_model(outputs, weights, opset=opset)), feeds)
     except ModelError as error:
         raise Unmeasurable(str(error)) from error
-    except CannotRun as error:
-        raise Unrunnable(str(error)) from error
-    return lambda: session.run(feeds)

@@ -9,18 +9,15 @@ machine is slow are comparable with times taken while it is fast.
 from __future__ import annotations
 
 import functools
-import math
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import tensor
-from superopt.runtime import Target
-from superopt.runtime.reference import reference_seconds
+from superopt.runtime import CannotRun, Target, reference_time, sample_times
 from superopt.search.cost.analytic import CostModel
 from superopt.search.cost.measurement_key import conditions
-from superopt.search.cost.microbench import Array, Unmeasurable, random_array, runner, single_element
+from superopt.search.cost.microbench import Array, Unmeasurable, Unrunnable, random_array, single_element, timed_model
 from superopt.search.cost.work import bytes_of
 from superopt.store import CalibrationKey, ResultStore, Seconds
 
@@ -100,12 +97,15 @@ class OperatorTimer:
         return row.seconds
 
     def _seconds_of_model(self, outputs: Sequence[Term], weights: Mapping[str, Array]) -> float:
-        run = runner(outputs, weights, self.target, opset=self.opset)
-        if not self.target.cpu_clock:
-            return min(seconds for seconds, _ in _samples(run, time.perf_counter, lambda: 0.0))
-        # seconds = (least of the operator / least of the reference) x usual seconds of the reference
-        samples = _samples(run, time.thread_time, reference_seconds)
+        model = timed_model(outputs, weights, opset=self.opset)
+        try:
+            samples = sample_times(model, self.target, _SAMPLES, _SAMPLE_SECONDS)
+        except CannotRun as error:
+            raise Unrunnable(str(error)) from error
         least, least_reference = (min(sample[k] for sample in samples) for k in (0, 1))
+        if not self.target.cpu_clock:
+            return least
+        # seconds = (least of the operator / least of the reference) x usual seconds of the reference
         return least / least_reference * self._reference
 
     @functools.cached_property
@@ -114,26 +114,6 @@ class OperatorTimer:
         key = CalibrationKey(conditions(self.target, self.opset), "reference")
         row = self.store.calibrations.get(key)
         if row is None:
-            row = Seconds(min(reference_seconds() for _ in range(_REFERENCE_SAMPLES)))
+            row = Seconds(reference_time(_REFERENCE_SAMPLES))
             self.store.calibrations.put(key, row)
         return row.seconds
-
-
-def _samples(
-    run: Callable[[], object], clock: Callable[[], float], reference: Callable[[], float]
-) -> list[tuple[float, float]]:
-    """Return samples of (seconds of a call, seconds of the reference at that time).
-
-    Each sample takes a millisecond or more. The caller uses the smallest samples, because disturbances only add time.
-    """
-    run()
-    begun = time.perf_counter()
-    run()
-    calls = max(1, math.ceil(_SAMPLE_SECONDS / max(time.perf_counter() - begun, 1e-7)))
-    samples = []
-    for _ in range(_SAMPLES):
-        begun = clock()
-        for _ in range(calls):
-            run()
-        samples.append(((clock() - begun) / calls, reference()))
-    return samples

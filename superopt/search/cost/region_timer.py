@@ -9,9 +9,9 @@ from typing import NamedTuple, TypeAlias
 
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.term import Term, topological, var
-from superopt.runtime import Target, Timing, time_models
+from superopt.runtime import CannotRun, Target, TimedModel, Timing, time_pair
 from superopt.search.cost.measurement_key import conditions
-from superopt.search.cost.microbench import Array, Unmeasurable, concrete, runner, single_element
+from superopt.search.cost.microbench import Array, Unmeasurable, concrete, single_element, timed_model
 from superopt.search.cost.work import bytes_of
 from superopt.search.region import canonical
 from superopt.store import RegionKey, RegionTiming, ResultStore, Seconds, UntimedRegionKey
@@ -108,26 +108,21 @@ class ModelTimer:
         sample_s = _LONG_SAMPLE_SECONDS if _weight_bytes(before) > _NEAR_CACHE_BYTES else _SAMPLE_SECONDS
 
         def measure(budget_s: float) -> Timing:
-            return time_models(
-                lambda: self._runner(before),
-                lambda: self._runner(after),
-                budget_s=budget_s,
-                cpu_clock=self.target.cpu_clock,
-                sample_s=sample_s,
-            )
+            return time_pair(*models, self.target, budget_s=budget_s, sample_s=sample_s)
 
         begun = time.monotonic()
         try:
+            models = self._timed_model(before), self._timed_model(after)
             timing = measure(self.budget_s)
             if timing.low <= _LOSS_RATIO and timing.high >= _GAIN_RATIO:
                 timing = measure(_REPEATED_TIMING_FACTOR * self.budget_s)
-        except Unmeasurable:
+        except (Unmeasurable, CannotRun):
             return None
         finally:
             self.spent_s += time.monotonic() - begun
         return Gain(timing.ratio if timing.low > _LOSS_RATIO else timing.low, timing.low)
 
-    def _runner(self, outputs: tuple[Term, ...]) -> Callable[[], object]:
+    def _timed_model(self, outputs: tuple[Term, ...]) -> TimedModel:
         inputs = {
             term: var(str(term.attr("name")), concrete(term.type, self.sizes))
             for term in topological(outputs)
@@ -137,7 +132,7 @@ class ModelTimer:
             outputs = replace(outputs, inputs)
         except IllTyped as error:
             raise Unmeasurable(f"a region at the sizes to be measured: {error}") from error
-        return runner([single_element(output) for output in outputs], self.weights, self.target, opset=self.opset)
+        return timed_model([single_element(output) for output in outputs], self.weights, opset=self.opset)
 
 
 def _weight_bytes(outputs: tuple[Term, ...]) -> int:

@@ -1,0 +1,164 @@
+"""ONNX Runtime itself: sessions, runs and timings, as the child process makes them (`child.py`).
+
+ONNX Runtime is imported here, on first use, and nowhere else, so only the child imports it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from superopt.runtime.target import CannotRun, RuntimeUnavailable
+from superopt.runtime.timing import Timing, time_models
+
+__all__ = [
+    "Loadable",
+    "LostSession",
+    "available_providers",
+    "close_sessions",
+    "local_run",
+    "open_session",
+    "run",
+    "time_pair",
+    "version",
+]
+
+_LEVELS = {"all": "ORT_ENABLE_ALL", "none": "ORT_DISABLE_ALL"}
+_SILENT = 4  # ONNX Runtime's log severity "fatal": failures are raised, and must not be logged as well
+# Parts of ONNX Runtime's messages about a failed allocation.
+_ALLOCATION_ERRORS = ("bad_alloc", "Failed to allocate memory", "bad allocation")
+
+
+class LostSession(LookupError):
+    """The session was opened in a child that has ended since."""
+
+
+@dataclass(frozen=True)
+class Loadable:
+    """A model, as its bytes or its absolute path, and how to open it.
+
+    `provider` is ONNX Runtime's name of the execution provider. `level` is "all" for all of ONNX Runtime's
+    optimizations, "none" for none of them.
+    """
+
+    model: bytes | str
+    provider: str
+    threads: int
+    level: str = "all"
+
+
+_sessions: dict[int, Any] = {}
+
+
+def open_session(handle: int, loadable: Loadable, closed: Sequence[int]) -> tuple[list[str], list[str]]:
+    """Close the sessions `closed`, then open one under the number `handle`; return the names of inputs and outputs.
+
+    Raises CannotRun, RuntimeUnavailable.
+    """
+    close_sessions(closed)
+    session = _sessions[handle] = _opened(loadable)
+    return [i.name for i in session.get_inputs()], [o.name for o in session.get_outputs()]
+
+
+def run(handle: int, feeds: Mapping[str, Any], closed: Sequence[int]) -> list[Any]:
+    """Close the sessions `closed`, then run another one; return its outputs. Raises CannotRun, LostSession."""
+    close_sessions(closed)
+    if handle not in _sessions:
+        raise LostSession(handle)
+    return _run(_sessions[handle], feeds)
+
+
+def close_sessions(handles: Sequence[int]) -> None:
+    """Close sessions by their numbers; an unknown number does nothing."""
+    for handle in handles:
+        _sessions.pop(handle, None)
+
+
+def local_run(loadable: Loadable) -> Callable[[Mapping[str, Any]], list[Any]]:
+    """Open a session in this process; return the function that runs it. Raises CannotRun, RuntimeUnavailable."""
+    return partial(_run, _opened(loadable))
+
+
+def time_pair(
+    before: tuple[Loadable, Mapping[str, Any]],
+    after: tuple[Loadable, Mapping[str, Any]],
+    budget_s: float,
+    cpu_clock: bool,
+    sample_s: float,
+) -> Timing:
+    """Time two models, each on its own inputs, in fresh pairs of sessions (`time_models`). Raises CannotRun."""
+
+    def maker(loadable: Loadable, feeds: Mapping[str, Any]) -> Callable[[], Callable[[], object]]:
+        return lambda: partial(local_run(loadable), feeds)
+
+    return time_models(maker(*before), maker(*after), budget_s=budget_s, cpu_clock=cpu_clock, sample_s=sample_s)
+
+
+def version() -> str:
+    """Return the version of ONNX Runtime."""
+    return str(_onnxruntime().__version__)
+
+
+def available_providers() -> list[str]:
+    """Return the execution providers that the installed ONNX Runtime was built with."""
+    return list(_onnxruntime().get_available_providers())
+
+
+def _onnxruntime() -> ModuleType:
+    import onnxruntime
+
+    module: ModuleType = onnxruntime
+    return module
+
+
+def _opened(loadable: Loadable) -> Any:
+    """Open a session on exactly the requested provider: ONNX Runtime falls back to the CPU silently."""
+    ort, wanted = _onnxruntime(), loadable.provider
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, _LEVELS[loadable.level])
+    options.intra_op_num_threads = loadable.threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = _SILENT
+    # Idle threads of one session must not occupy the cores while another session is timed.
+    options.add_session_config_entry("session.force_spinning_stop", "1")
+    if wanted == "CUDAExecutionProvider":
+        _preload(ort)
+    try:
+        session = ort.InferenceSession(loadable.model, options, providers=_with_fallback(wanted))
+    except Exception as error:  # ONNX Runtime's exceptions share no other base class
+        raise CannotRun(_reason(error)) from error
+    if wanted not in session.get_providers():
+        raise RuntimeUnavailable(f"{wanted} was requested; ONNX Runtime fell back to {session.get_providers()}")
+    return session
+
+
+def _run(session: Any, feeds: Mapping[str, Any]) -> list[Any]:
+    try:
+        return list(session.run(None, feeds))
+    except Exception as error:  # as above
+        raise CannotRun(_reason(error)) from error
+
+
+def _with_fallback(wanted: str) -> list[str]:
+    # Operators that CUDA lacks run on the CPU, as they will for the user; the session must still have CUDA.
+    return [wanted] if wanted == "CPUExecutionProvider" else [wanted, "CPUExecutionProvider"]
+
+
+def _preload(ort: ModuleType) -> None:
+    # CUDA and cuDNN installed by pip are not on the loader's path. ONNX Runtime would report each missing library on
+    # both streams; here that is one exception.
+    ort.set_default_logger_severity(_SILENT)
+    with contextlib.redirect_stdout(io.StringIO()):
+        ort.preload_dlls()
+
+
+def _reason(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, MemoryError) or any(part in text for part in _ALLOCATION_ERRORS):
+        return f"it needs more memory than is available here ({text})"
+    return text

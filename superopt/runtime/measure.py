@@ -1,0 +1,58 @@
+"""Timings of models in the child process. The whole measuring loop runs there, so no timing includes a pipe."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from superopt.runtime import engine, reference
+from superopt.runtime.feeds import Feeds
+from superopt.runtime.sessions import RunnableModel, in_child, loadable
+from superopt.runtime.target import Target
+from superopt.runtime.timing import Timing
+
+__all__ = ["TimedModel", "reference_time", "sample_times", "time_pair"]
+
+# Limit of the wall time of a measurement: sessions of large models take long to open, and runs may be longer than the
+# seconds that are asked for.
+_LIMIT_SECONDS, _LIMIT_FACTOR = 600.0, 20.0
+_SAMPLES_LIMIT_SECONDS = 60.0  # for samples of single operators
+
+
+class TimedModel(NamedTuple):
+    """A model and the inputs that it is timed on."""
+
+    model: RunnableModel
+    feeds: Feeds
+
+
+def time_pair(before: TimedModel, after: TimedModel, target: Target, *, budget_s: float, sample_s: float) -> Timing:
+    """Time two models against each other in fresh pairs of sessions, in about `budget_s` seconds (`time_models`).
+
+    A sample takes `sample_s` seconds or more. Raises CannotRun.
+    """
+    with loadable(before.model, target) as first, loadable(after.model, target) as second:
+        return in_child(
+            engine.time_pair,
+            (first, before.feeds),
+            (second, after.feeds),
+            budget_s,
+            target.cpu_clock,
+            sample_s,
+            limit_s=_LIMIT_SECONDS + _LIMIT_FACTOR * budget_s,
+        )
+
+
+def sample_times(model: TimedModel, target: Target, count: int, sample_s: float) -> list[tuple[float, float]]:
+    """Return `count` samples of (seconds of a run, seconds of the reference computation at that time).
+
+    Seconds are CPU time if `target.cpu_clock`. Otherwise they are wall time, and those of the reference are 0. Raises
+    CannotRun.
+    """
+    with loadable(model.model, target) as runnable:
+        arguments = (runnable, model.feeds, count, sample_s, target.cpu_clock)
+        return in_child(reference.sample_runs, *arguments, limit_s=_SAMPLES_LIMIT_SECONDS)
+
+
+def reference_time(count: int) -> float:
+    """Return the least CPU seconds of `count` runs of the reference computation. Raises CannotRun."""
+    return in_child(reference.least_reference_seconds, count, limit_s=_SAMPLES_LIMIT_SECONDS)
