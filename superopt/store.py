@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 # Raise this number when a table changes, or the method of measuring any of the numbers.
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 _WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
 
@@ -99,13 +99,17 @@ class RegionTiming(NamedTuple):
 
 
 class ModelTimingKey(NamedTuple):
-    """Two models and the inputs that they ran on, by their digests, and the length of the measurement in seconds."""
+    """Two models and the inputs that they ran on, by their digests, and the length of the measurement in seconds.
+
+    `purpose` is "choice" or "acceptance": a result is never accepted by the measurement that it was chosen by.
+    """
 
     conditions: str
     original: str
     candidate: str
     inputs: str
     budget_s: float
+    purpose: str
 
 
 class ModelTiming(NamedTuple):
@@ -120,6 +124,7 @@ class ModelTiming(NamedTuple):
     wall_after: float
     rounds: int
     seconds: float
+    pairs: int
 
 
 class VerdictKey(NamedTuple):

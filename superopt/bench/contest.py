@@ -17,7 +17,6 @@ from superopt.bench.processes import Failed, call
 from superopt.bench.result import Contest, Row, Speed
 from superopt.optimizer import Options
 from superopt.optimizer.files import count_operators
-from superopt.optimizer.model_timer import interleaved_timer
 from superopt.optimizer.source import Source
 from superopt.optimizer.validator import Validator
 from superopt.runtime import (
@@ -96,7 +95,7 @@ def contest(
         inputs = {spec.name for spec in input_specs(source.proto)}
         shapes = {name: shape for name, shape in options.shapes.items() if name in inputs}
         drawn = Options(seed=options.seed + _OTHER_SEED, shapes=shapes, inputs=_INPUTS)
-        validator = Validator(source, options.target, drawn, interleaved_timer(options.target))
+        validator = Validator(source, options.target, drawn)
         session = open_session(model, options.target)
         expected = [session.run(feeds) for feeds in validator.feeds]
         del session

@@ -15,7 +15,8 @@ from superopt.bench.contest import BenchmarkSettings, Progress, contest
 from superopt.bench.contestants import Contestant
 from superopt.bench.result import Benchmark, Contest
 from superopt.onnx_io.load import load_proto
-from superopt.runtime import InputError, Unfeedable, fix_shapes, input_specs, versions
+from superopt.optimizer.input_sizes import InputSizes
+from superopt.runtime import InputError, Unfeedable, input_specs, versions
 
 __all__ = ["bench"]
 
@@ -68,7 +69,7 @@ def _check(models: Sequence[Path], shapes: Mapping[str, tuple[int, ...]]) -> Non
         try:
             specs = input_specs(load_proto(model))
             given = {spec.name: shapes[spec.name] for spec in specs if spec.name in shapes}
-            fix_shapes(specs, given)
+            InputSizes(specs, given)
         except Unfeedable:
             continue  # its contest reports the problem
         taken |= given.keys()

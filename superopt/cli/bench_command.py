@@ -15,8 +15,7 @@ from superopt.bench.contest import BenchmarkSettings
 from superopt.bench.contestants import PEERS, UnknownPeer, choose
 from superopt.bench.result import Benchmark, Contest, Row, Speed
 from superopt.bench.run import bench
-from superopt.cli.options import check_files
-from superopt.cli.options import shapes as shapes_of
+from superopt.cli.options import check_files, fixed_shapes
 from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
 from superopt.files import write_text
 from superopt.runtime import resolve_target
@@ -69,7 +68,7 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
 )
 @click.option("--rules", type=_File, help="File or folder of certified rules for superopt instead of the shipped ones.")
 @click.option(
-    "--shape", "shapes", metavar="INPUT=1x3x224x224", multiple=True, callback=shapes_of,
+    "--shape", "shapes", metavar="INPUT=1x3x224x224", multiple=True, callback=fixed_shapes,
     help="Shape of a dynamic input (sizes are 1 by default), for the models that have this input; repeatable.",
 )  # fmt: skip
 @click.option(

@@ -59,8 +59,10 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
 )  # fmt: skip
 @click.option("--rules", type=_File, help="File or folder of certified rules to use instead of the shipped ones.")
 @click.option(
-    "--shape", "shapes", metavar="INPUT=1x3x224x224", multiple=True, callback=shapes,
-    help="Shape at which a dynamic input is measured (sizes are 1 by default); repeatable. The result stays dynamic.",
+    "--shape", "shapes", metavar="INPUT=1..64x128", multiple=True, callback=shapes,
+    help="Shape at which a dynamic input is measured, with a range where several sizes matter: the result is not slower"
+    " at its ends, nor between. Sizes that are not given are measured at 1 and at a larger size. Repeatable. The result"
+    " stays dynamic.",
 )  # fmt: skip
 @click.option(
     "--threads", type=click.IntRange(min=0), default=_DEFAULTS.threads, show_default=True,
@@ -106,7 +108,7 @@ def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None,
     Examples:
       optimize model.onnx -o fast.onnx
       optimize model.onnx -o fast.onnx --ep cuda --budget 300
-      optimize model.onnx -o fast.onnx --shape ids=1x128 --shape mask=1x128 --threads 4
+      optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128 --threads 4
       optimize model.onnx -o fast.onnx --numerics exact
       optimize model.onnx -o fast.onnx --cost analytic --device cuda_h200 --target-absent
       optimize model.onnx -o fast.onnx --json --trace trace.json > result.json

@@ -8,20 +8,36 @@ from pathlib import Path
 import click
 
 from superopt.files import check_distinct, check_writable
-from superopt.runtime import InputError, parse_shape
+from superopt.runtime import GivenShape, InputError, parse_shape, show_shape
 
-__all__ = ["STREAMS", "check_files", "shapes"]
+__all__ = ["STREAMS", "check_files", "fixed_shapes", "shapes"]
 
 # Streams that may lead to a file.
 STREAMS = {"the standard output": Path("/dev/stdout"), "the standard error": Path("/dev/stderr")}
 
 
-def shapes(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, tuple[int, ...]]:
-    """Parse repeated `--shape input=1x3x224x224` to shapes by name."""
+def shapes(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, GivenShape]:
+    """Parse repeated `--shape input=1..64x128` to shapes by name."""
+    found: dict[str, GivenShape] = {}
     try:
-        return dict(map(parse_shape, values))
+        for name, shape in map(parse_shape, values):
+            if found.setdefault(name, shape) != shape:
+                raise InputError(f"input {name} is given two shapes, {show_shape(found[name])} and {show_shape(shape)}")
     except InputError as error:
         raise click.BadParameter(str(error), context, parameter) from error
+    return found
+
+
+def fixed_shapes(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> dict[str, tuple[int, ...]]:
+    """Parse repeated `--shape input=1x3x224x224`, without ranges, to shapes by name."""
+    fixed: dict[str, tuple[int, ...]] = {}
+    for name, shape in shapes(context, parameter, values).items():
+        fixed[name] = tuple(size for size in shape if isinstance(size, int))
+        if len(fixed[name]) < len(shape):
+            raise click.BadParameter(f"a range of sizes, {name}={show_shape(shape)}", context, parameter)
+    return fixed
 
 
 def check_files(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path | None]) -> None:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from superopt.cli.wording import counted
 from superopt.optimizer import Result, RuleAttempts
+from superopt.runtime import show_shape
 
 __all__ = ["show_result"]
 
@@ -60,6 +61,7 @@ def _table(result: Result) -> Table:
         kept = "" if result.changed else " (refused candidate)"
         kept += " (by an earlier run)" if t.remembered else ""
         name = "latency, CPU time" if t.clock == "cpu" else "latency, wall time"
+        name += ", mean over sizes" if len(t.sizes) > 1 else ""
         table.add_row(name + kept, _ms(t.before_ms), _ms(t.after_ms), f"{t.ratio:.3f} ({t.low:.3f} to {t.high:.3f})")
         if t.clock == "cpu":
             table.add_row(
@@ -68,6 +70,10 @@ def _table(result: Result) -> Table:
                 _ms(t.wall_after_ms),
                 _ratio(t.wall_before_ms, t.wall_after_ms),
             )
+        for one in t.sizes if len(t.sizes) > 1 else ():
+            shapes = ", ".join(f"{name}={show_shape(shape)}" for name, shape in one.shapes.items())
+            measured = f"{one.ratio:.3f} ({one.low:.3f} to {one.high:.3f})"
+            table.add_row(f"  at {shapes}", _ms(one.before_ms), _ms(one.after_ms), measured)
     if result.cost_before_ms is not None and result.cost_after_ms is not None:
         table.add_row(
             "cost model",

@@ -14,7 +14,17 @@ from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.subgraphs import subgraphs
 
-__all__ = ["SMALL", "check", "infer_types", "light_copy", "merged_type", "proven_shapes", "sizes_at", "tensor_type"]
+__all__ = [
+    "SMALL",
+    "check",
+    "infer_types",
+    "light_copy",
+    "merged_type",
+    "names_a_size",
+    "proven_shapes",
+    "sizes_at",
+    "tensor_type",
+]
 
 SMALL = 1024  # elements; smaller tensors keep their values, because inference reads shapes and axes
 
@@ -72,6 +82,11 @@ def check(model: onnx.ModelProto) -> str | None:
 
 # Names that exporters use for all unknown sizes alike (Paddle: ?), so that equal names do not mean equal sizes.
 _NO_NAME = re.compile(r"[^A-Za-z]*|none|null|unknown|dynamic", re.IGNORECASE)
+
+
+def names_a_size(text: str) -> bool:
+    """Return True if dimensions with the name `text` have equal sizes, False if exporters use it for any size."""
+    return not _NO_NAME.fullmatch(text)
 
 
 def infer_types(light: onnx.ModelProto, unnamed_as: str = "unk") -> dict[str, TensorType]:
@@ -151,7 +166,7 @@ def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
         if known == "dim_value" and dim.dim_value >= 0:
             sizes.append(dim.dim_value)
         else:
-            named = known == "dim_param" and not _NO_NAME.fullmatch(dim.dim_param)
+            named = known == "dim_param" and names_a_size(dim.dim_param)
             sizes.append(symbol(dim.dim_param) if named else -1)
     return TensorType(dtype, tuple(sizes))
 
@@ -166,7 +181,7 @@ def sizes_at(
     values: dict[str, int] = {}
     for graph_input in fixed.graph.input:
         for dim, size in zip(graph_input.type.tensor_type.shape.dim, shapes.get(graph_input.name, ()), strict=False):
-            if not _NO_NAME.fullmatch(dim.dim_param):
+            if names_a_size(dim.dim_param):
                 values[dim.dim_param] = size
             dim.dim_value = size
     for value in (*fixed.graph.input, *fixed.graph.output):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import onnx
 
@@ -13,18 +13,13 @@ from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.candidates import ModelCandidate
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.result import Difference, Latency
+from superopt.optimizer.speed_check import Speed, SpeedCheck, TooSlow
 from superopt.optimizer.validator import Validator, loadable
-from superopt.runtime import CannotRun, OutputComparison, Timing, open_session
+from superopt.runtime import CannotRun, OutputComparison, open_session
 from superopt.search.apply import replacements
 from verify.replay import ReplayError, replay
 
 __all__ = ["CandidateCheck", "CheckResult"]
-
-# A candidate is refused if the 95% interval of its speed-up reaches below this bound, even if the speed-up itself is at
-# least 1.
-_MIN_INTERVAL_LOW = 0.98
-# A measurement whose interval contains 1 is repeated, this many times as long.
-_CLOSE_CALL_FACTOR = 2
 
 
 @dataclass
@@ -54,18 +49,17 @@ class _Refused(Exception):
 class CandidateCheck:
     """Checks candidates of one run, one after the other.
 
-    `model` is the original as terms, and `validator` holds the original's outputs and times candidates against it.
-    `measurements` counts the measurements made, in units of `options.measure_s`; `measured_s` is the time they took in
-    seconds (for a remembered measurement, the time it took in the earlier run).
+    `model` is the original as terms, `validator` holds the original's outputs, and `speed` measures candidates.
     """
 
-    def __init__(self, context: RunContext, validator: Validator, model: Model) -> None:
-        self.context, self.validator, self.model = context, validator, model
-        self.measurements = 0
-        self.measured_s = 0.0
+    def __init__(self, context: RunContext, validator: Validator, speed: SpeedCheck, model: Model) -> None:
+        self.context, self.validator, self.speed, self.model = context, validator, speed, model
 
     def check(self, candidate: ModelCandidate) -> CheckResult:
-        """Replay the candidate, write it to memory, compare its outputs, and measure it; stop at the first problem."""
+        """Replay the candidate, write it to memory, compare its outputs, and estimate its speed.
+
+        Stops at the first problem. The candidate passes if it is not slower in the estimate; `accept` decides.
+        """
         result = CheckResult()
         try:
             model = self._replayed(candidate, result.graphs)
@@ -75,11 +69,22 @@ class CandidateCheck:
                 self._run(result.proto, result)
             except CannotRun as error:
                 raise _Refused(f"ONNX Runtime does not run it: {error}") from None
-            if result.latency is not None:
-                self._require_faster(result.latency, result.proto, candidate)
         except _Refused as refused:
             result.problem = str(refused)
         return result
+
+    def accept(self, candidate: ModelCandidate, result: CheckResult) -> None:
+        """Measure a candidate that passed anew, and set latency and problem of its `result`. Nothing if not timed."""
+        if self.context.options.target_absent:
+            return
+        result.proto = result.proto or self.make(candidate)
+        smaller = self._is_smaller(result.proto)
+        with loadable(result.proto) as runnable:
+            self._timed(
+                result,
+                "measuring the chosen candidate anew",
+                lambda: self.speed.accept(runnable, is_smaller=smaller, only_folded=candidate.only_folded),
+            )
 
     def make(self, candidate: ModelCandidate) -> onnx.ModelProto:
         """Make the model of a candidate that has passed once more."""
@@ -118,30 +123,19 @@ class CandidateCheck:
             if comparison.problem is not None:
                 raise _Refused(f"outputs differ: {comparison.problem}")
             if not self.context.options.target_absent:
-                with self.context.phases("measure", "measuring, original and result interleaved"):
-                    result.latency = _latency(self._measured(runnable))
+                self._timed(result, "measuring, original and result interleaved", lambda: self.speed.estimate(runnable))
+                if result.problem is not None:
+                    raise _Refused(result.problem)
 
-    def _measured(self, runnable: bytes | Path) -> Timing:
-        timing = self._measure(runnable, 1)
-        if timing.low < 1 < timing.high:
-            timing = self._measure(runnable, _CLOSE_CALL_FACTOR)
-        return timing
-
-    def _measure(self, runnable: bytes | Path, factor: int) -> Timing:
-        timing = self.validator.time(runnable, factor * self.context.options.measure_s)
-        self.measurements += factor
-        self.measured_s += timing.seconds
-        return timing
-
-    def _require_faster(self, latency: Latency, proto: onnx.ModelProto, candidate: ModelCandidate) -> None:
-        """Raise _Refused unless the candidate is faster, or not slower and smaller."""
-        measured = f"{latency.ratio:.3f} ({latency.low:.3f} to {latency.high:.3f})"
-        if latency.ratio < 1 or latency.low < _MIN_INTERVAL_LOW:
-            raise _Refused(f"slower, or not surely faster: {measured}")
-        if latency.low <= 1 and candidate.only_folded:  # noise must not decide
-            raise _Refused(f"not surely faster, and only folded: {measured}")
-        if latency.low <= 1 and not self._is_smaller(proto):
-            raise _Refused(f"not surely faster, and no smaller: {measured}")
+    def _timed(self, result: CheckResult, message: str, measure: Callable[[], Speed]) -> None:
+        """Set the latency of `result` to what `measure` returns, and its problem if that is too slow."""
+        with self.context.phases("measure", message):
+            try:
+                result.latency = measure().overall
+            except TooSlow as slow:
+                result.problem, result.latency = str(slow), slow.latency
+            except CannotRun as error:
+                result.problem = f"ONNX Runtime does not run it: {error}"
 
     def _is_smaller(self, proto: onnx.ModelProto) -> bool:
         return _node_count(proto) < _node_count(self.context.source.proto)
@@ -154,21 +148,6 @@ class CandidateCheck:
             self.validator.tolerance.own_spread,
             len(self.validator.feeds),
         )
-
-
-def _latency(timing: Timing) -> Latency:
-    return Latency(
-        timing.before * 1e3,
-        timing.after * 1e3,
-        timing.ratio,
-        timing.low,
-        timing.high,
-        timing.wall_before * 1e3,
-        timing.wall_after * 1e3,
-        timing.rounds,
-        timing.clock,
-        timing.remembered,
-    )
 
 
 def _node_count(model: onnx.ModelProto) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from superopt.runtime import Feeds, Target, TimedModel, Timing, time_pair
 
-__all__ = ["Timer", "interleaved_timer"]
+__all__ = ["Timer", "Timers", "interleaved_timer"]
 
 # (original, candidate, inputs, seconds to measure) -> timing
 Timer: TypeAlias = Callable[[bytes | Path, bytes | Path, Feeds, float], Timing]
@@ -19,13 +20,33 @@ Timer: TypeAlias = Callable[[bytes | Path, bytes | Path, Feeds, float], Timing]
 _SAMPLE_SECONDS = 0.05
 
 
-def interleaved_timer(target: Target) -> Timer:
-    """Return a timer that runs fresh sessions of both models on `target` in turns. It raises CannotRun."""
-    return partial(_time_interleaved, target)
+@dataclass(frozen=True)
+class Timers:
+    """The timers of a run.
+
+    `choice` compares candidates with one another. The fastest of several candidates is the luckiest one as well, so
+    its ratio there is too high. `acceptance` measures the chosen candidate anew, to be accepted and reported.
+    """
+
+    choice: Timer
+    acceptance: Timer
+
+
+def interleaved_timer(target: Target, *, until_decided: bool = True) -> Timer:
+    """Return a timer that runs fresh sessions of both models on `target` in turns. It raises CannotRun.
+
+    `until_decided` is described at `time_models`.
+    """
+    return partial(_time_interleaved, target, until_decided)
 
 
 def _time_interleaved(
-    target: Target, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float
+    target: Target,
+    until_decided: bool,
+    original: bytes | Path,
+    candidate: bytes | Path,
+    feeds: Feeds,
+    budget_s: float,
 ) -> Timing:
     return time_pair(
         TimedModel(original, feeds),
@@ -33,4 +54,5 @@ def _time_interleaved(
         target,
         budget_s=budget_s,
         sample_s=_SAMPLE_SECONDS,
+        until_decided=until_decided,
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from superopt.runtime import EXECUTION_PROVIDERS
+from superopt.runtime import EXECUTION_PROVIDERS, GivenShape, check_given
 from superopt.search import EFFORTS, Device, find_device
 from verify.verdict import NUMERICS
 
@@ -25,9 +25,11 @@ class Options:
     threads: int = 1
     """Threads of ONNX Runtime while measuring; 0 is ONNX Runtime's own choice."""
 
-    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    """Shapes of dynamic inputs, by name, at which the model is measured. A size that is not given is 1, or 32 or 224
-    if the model does not run at 1. The result stays dynamic."""
+    shapes: Mapping[str, GivenShape] = field(default_factory=dict)
+    """Shapes of dynamic inputs, by name, at which the model is measured: `{"x": ((1, 64), 128)}` for sizes from 1 to 64
+    and of 128. Both ends of a range are measured, and a size between them if they are far apart. A size that is not
+    given is 1 (or 32 or 224 if the model does not run at 1), and a larger one at which the model runs in a sensible
+    time and memory. The result stays dynamic, and is not slower at any of these sizes."""
 
     rules: str | Path | None = None
     """File or folder of certified rules; None: the shipped rules."""
@@ -63,7 +65,8 @@ class Options:
     so. Needs analytic costs and a device."""
 
     measure_s: float = 5.0
-    """Seconds of one interleaved measurement of the original and a candidate."""
+    """Seconds of one interleaved measurement of the original and a candidate, at all sizes together. The measurement by
+    which the result is accepted takes twice as long."""
 
     inputs: int = 3
     """Number of random inputs on which outputs are compared; at least 1."""
@@ -90,8 +93,7 @@ class Options:
         if self.effort > EFFORTS:
             raise ValueError(f"effort must be at most {EFFORTS}, not {self.effort}")
         for name, shape in self.shapes.items():
-            if any(size < 0 for size in shape):
-                raise ValueError(f"the shape of input {name} has a negative size: {'x'.join(map(str, shape))}")
+            check_given(name, shape)
         if self.target_absent and (self.cost != "analytic" or self.device is None):
             raise ValueError("target_absent needs analytic costs (cost='analytic') and a device")
 

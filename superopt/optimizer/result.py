@@ -12,6 +12,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "Difference",
     "Latency",
+    "LatencyAtSize",
     "Refusal",
     "ReplaySummary",
     "Result",
@@ -58,12 +59,25 @@ class RuleAttempts:
 
 
 @dataclass(frozen=True)
+class LatencyAtSize:
+    """Latency, as in `Latency`, at one size: `shapes` are the shapes of all inputs."""
+
+    shapes: dict[str, tuple[int, ...]]
+    before_ms: float
+    after_ms: float
+    ratio: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
 class Latency:
     """Measured latency of one run of the original and of the result, interleaved, in milliseconds.
 
     `ratio` is before / after: above 1 the result is faster; `low` to `high` is its 95% confidence interval. These
     numbers, `before_ms` and `after_ms` are by `clock`: "cpu" is the CPU time of the process (at one thread), "wall" is
-    wall time, which is always given as well. `remembered`: measured by an earlier run of the same two models.
+    wall time, which is always given as well. `remembered`: measured by an earlier run of the same two models. If the
+    model was measured at several sizes, `sizes`, then all these numbers are geometric means over the sizes.
     """
 
     before_ms: float
@@ -76,6 +90,7 @@ class Latency:
     rounds: int
     clock: str
     remembered: bool = False
+    sizes: list[LatencyAtSize] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

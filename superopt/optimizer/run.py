@@ -13,10 +13,11 @@ import onnx
 from superopt.files import replacing
 from superopt.onnx_io import Model, read_bodies, save_model
 from superopt.optimizer.bodies import RewrittenBodies, search_bodies
+from superopt.optimizer.candidate_check import CandidateCheck
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.files import RESULT, check_inputs_stay, check_outputs, copy_original, count_operators
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest, search_model
-from superopt.optimizer.model_timer import Timer, interleaved_timer
+from superopt.optimizer.model_timer import Timer, Timers, interleaved_timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.phases import Phases
 from superopt.optimizer.proof_cache import ProofCache
@@ -24,6 +25,7 @@ from superopt.optimizer.result import Result
 from superopt.optimizer.rule_summary import replay_summary, rule_attempts, rule_uses
 from superopt.optimizer.selection import Selection, select
 from superopt.optimizer.source import Source
+from superopt.optimizer.speed_check import SpeedCheck
 from superopt.optimizer.strategies import Strategy, StrategyMemory, strategies_for
 from superopt.optimizer.timing_cache import TimingCache
 from superopt.optimizer.trace_json import traces_to_json
@@ -102,23 +104,37 @@ def optimize(
 def _improve(context: RunContext, finder: Finder, timer: Timer | None) -> Selection:
     """Search, then select a candidate that is replayed, validated and measured; keep the original if there is none."""
     source, target, store = context.source, context.target, context.store
-    if timer is None:
-        timer = TimingCache(interleaved_timer(target), target, source, store, remeasure=context.options.remeasure)
     try:
         with context.phases("prepare", "running the original"):
-            validator = Validator(source, target, context.options, timer)
+            validator = Validator(source, target, context.options)
     except (CannotRun, Unfeedable) as error:
         advice = "; --shape may give smaller sizes" if isinstance(error, RanTooLong) else ""
         return Selection(f"the original cannot be run here, so nothing can be measured: {error}{advice}")
+    timers = _timers(context) if timer is None else Timers(timer, timer)
     model = source.terms
     if _is_dynamic(model):
-        model = model.at_shapes(validator.shapes)
+        model = model.at_shapes(validator.shapes[0])
     with context.phases("search", "searching"):
         searches, bodies, memory = _search(context, model, finder)
-    selection, strategy = select(context, validator, model, searches, bodies)
-    memory.remember(strategy)
+    speed = SpeedCheck(validator, timers, context.options.measure_s)
+    selection, strategy = select(CandidateCheck(context, validator, speed, model), searches, bodies)
+    if strategy is not None:  # otherwise a repeated run has to try the same candidates in the same order
+        memory.remember(strategy)
     selection.notices = [*validator.notices, *bodies.problems, *([store.problem] if store.problem else [])]
     return selection
+
+
+def _timers(context: RunContext) -> Timers:
+    """Return the timers of the target, with the timings of earlier runs."""
+    target, remeasure = context.target, context.options.remeasure
+    choice, acceptance = (
+        TimingCache(timer, target, context.source, context.store, purpose, remeasure=remeasure)
+        for purpose, timer in (
+            ("choice", interleaved_timer(target)),
+            ("acceptance", interleaved_timer(target, until_decided=False)),
+        )
+    )
+    return Timers(choice, acceptance)
 
 
 def _search(

@@ -1,9 +1,8 @@
-"""Selection of the result: the fastest complete candidate that passes its checks, else the first part that passes."""
+"""Selection of the result: the fastest complete candidate that is accepted, else the first part that is accepted."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, field
 
 import onnx
@@ -13,15 +12,13 @@ from superopt.onnx_io import Model
 from superopt.optimizer.bodies import RewrittenBodies
 from superopt.optimizer.candidate_check import CandidateCheck, CheckResult
 from superopt.optimizer.candidates import ModelCandidate, candidates
-from superopt.optimizer.context import RunContext
 from superopt.optimizer.model_search import FoundRewrites
 from superopt.optimizer.result import Difference, Latency, Refusal
 from superopt.optimizer.strategies import Strategy
-from superopt.optimizer.validator import Validator
 
 __all__ = ["Selection", "select"]
 
-# Parts of a result are tried until this many measurements were made; a repeated measurement counts as three.
+# Parts of a result are tried until this many measurements were made; one to accept a part counts as two or more.
 _MAX_MEASUREMENTS = 8
 # Parts are also tried no longer than this multiple of `measure_s`: sessions of large models take long to open.
 _MAX_PARTS_FACTOR = 6
@@ -50,31 +47,29 @@ class Selection:
 
 
 def select(
-    context: RunContext,
-    validator: Validator,
-    model: Model,
-    searches: Mapping[Strategy, FoundRewrites],
-    bodies: RewrittenBodies,
-) -> tuple[Selection, Strategy]:
+    check: CandidateCheck, searches: Mapping[Strategy, FoundRewrites], bodies: RewrittenBodies
+) -> tuple[Selection, Strategy | None]:
     """Select among the results of `searches` (not empty), each combined with the rewritten `bodies`.
 
-    Return the fastest complete candidate that passes its checks, with the strategy of its search. If none passes, try
-    parts of the first search's result in order and return the first part that passes; else keep the original.
+    Complete candidates that pass their checks are tried in the order of their estimated speed, and the first one that
+    is accepted is selected. If there is none, parts of the first search's result are tried in order; else the original
+    is kept. Return also the one strategy with which a repeated run has the same result, or None if it needs all: each
+    try makes the next one stricter (see `speed_check`).
     """
-    selector = _Selector(CandidateCheck(context, validator, model), bodies)
+    selector = _Selector(check, bodies)
     (first, found), *others = searches.items()
     parts = selector.candidates(first, found)
     whole = next(parts, None)
-    best = None if whole is None else selector.passed(first, whole)
-    best = selector.fastest(best, found, others)
-    best = best or selector.first_part(first, parts)
+    passed = [] if whole is None else selector.passed(first, whole)
+    passed += selector.others(found, others)
+    best = selector.first_accepted(passed) or selector.first_part(first, parts)
     if best is not None:
-        return selector.taken(best, searches[best.strategy]), best.strategy
-    if whole is not None:
+        return selector.taken(best, searches[best.strategy]), selector.only_needed(best.strategy)
+    if selector.refused:
         reason = f"no candidate passed: {selector.refused[0].reason}"
     else:
         reason = "the search found nothing that the cost model prefers"
-    return selector.kept(reason, found), first
+    return selector.kept(reason, found), selector.only_needed(first)
 
 
 @dataclass
@@ -92,6 +87,7 @@ class _Selector:
     def __init__(self, check: CandidateCheck, bodies: RewrittenBodies) -> None:
         self.check, self.bodies = check, bodies
         self.measure_s = check.context.options.measure_s
+        self.tried: set[Strategy] = set()  # strategies of the candidates that were measured to be accepted
         self.refused: list[Refusal] = []
         self.difference: Difference | None = None  # of the first refused candidate, the same in a repeated run
         self.latency: Latency | None = None
@@ -100,49 +96,57 @@ class _Selector:
         """Return the candidates of one search."""
         return candidates(found, self.bodies, strategy.label, bool(self.check.model.simplified_nodes))
 
-    def passed(
-        self, strategy: Strategy, candidate: ModelCandidate, check: CandidateCheck | None = None
-    ) -> _Passed | None:
-        """Check `candidate`; return None if it is refused."""
-        result = (check or self.check).check(candidate)
+    def passed(self, strategy: Strategy, candidate: ModelCandidate) -> list[_Passed]:
+        """Check `candidate`; return it, or nothing if it is refused."""
+        result = self.check.check(candidate)
+        return [_Passed(strategy, candidate, result)] if self._is_ok(candidate, result) else []
+
+    def _is_ok(self, candidate: ModelCandidate, result: CheckResult) -> bool:
         if result.problem is None:
-            return _Passed(strategy, candidate, result)
+            return True
         if not self.refused:
             self.difference, self.latency = result.difference, result.latency
         self.refused.append(Refusal(candidate.name, result.problem))
-        return None
+        return False
 
-    def fastest(
-        self, best: _Passed | None, found: FoundRewrites, others: Sequence[tuple[Strategy, FoundRewrites]]
-    ) -> _Passed | None:
-        """Return the fastest of `best`, which comes from `found`, and the complete results of other searches."""
-        # These measurements do not count for the limit on parts: a repeated run does not make them, and must have the
-        # same result.
-        check, seen = copy(self.check), [found.traces]
+    def others(self, found: FoundRewrites, others: Sequence[tuple[Strategy, FoundRewrites]]) -> list[_Passed]:
+        """Return the complete results of other searches that pass and differ from `found`."""
+        passed, seen = list[_Passed](), [found.traces]
         for strategy, other in others:
-            if check.measured_s >= _MAX_STRATEGIES_FACTOR * self.measure_s:
+            if self.check.speed.measured_s >= _MAX_STRATEGIES_FACTOR * self.measure_s:
                 break
             candidate = None if other.traces in seen else next(self.candidates(strategy, other), None)
-            if candidate is None:
-                continue
-            seen.append(other.traces)
-            if best is not None:
-                best.result.proto = None  # free its weights; the model can be made again
-            passed = self.passed(strategy, candidate, check)
-            if passed is not None and (best is None or passed.result.speedup > best.result.speedup):
-                best = passed
-        return best
+            if candidate is not None:
+                seen.append(other.traces)
+                passed += self.passed(strategy, candidate)
+                for one in passed:
+                    one.result.proto = None  # free its weights; the model can be made again
+        return passed
+
+    def first_accepted(self, passed: list[_Passed]) -> _Passed | None:
+        """Return the first of `passed` that is accepted, the fastest first."""
+        for one in sorted(passed, key=lambda one: -one.result.speedup):
+            self.tried.add(one.strategy)
+            self.check.accept(one.candidate, one.result)
+            if self._is_ok(one.candidate, one.result):
+                return one
+            one.result.proto = None
+        return None
 
     def first_part(self, strategy: Strategy, parts: Iterator[ModelCandidate]) -> _Passed | None:
-        """Return the first of `parts` that passes, within the limits on measurements."""
-        check = self.check
-        while check.measurements < _MAX_MEASUREMENTS and check.measured_s < _MAX_PARTS_FACTOR * self.measure_s:
+        """Return the first of `parts` that is accepted, within the limits on measurements."""
+        speed, begun, begun_s = self.check.speed, self.check.speed.measurements, self.check.speed.measured_s
+        while speed.measurements - begun < _MAX_MEASUREMENTS:
             part = next(parts, None)
-            if part is None:
+            if part is None or speed.measured_s - begun_s >= _MAX_PARTS_FACTOR * self.measure_s:
                 break
-            if (passed := self.passed(strategy, part)) is not None:
-                return passed
+            if (accepted := self.first_accepted(self.passed(strategy, part))) is not None:
+                return accepted
         return None
+
+    def only_needed(self, strategy: Strategy) -> Strategy | None:
+        """Return `strategy` if no candidate of another one was tried."""
+        return strategy if self.tried <= {strategy} else None
 
     def taken(self, best: _Passed, found: FoundRewrites) -> Selection:
         """Return the selection of a candidate that has passed."""

@@ -24,20 +24,27 @@ __all__ = ["TimingCache"]
 class TimingCache:
     """A `Timer` that keeps the measurements of `timer` in `store`.
 
-    `source` is the original. A timing of an earlier run is marked as `remembered`. With `remeasure`, timings are stored
-    but not looked up.
+    `source` is the original. `purpose` is "choice" or "acceptance": what is remembered for one does not serve the
+    other. A timing of an earlier run is marked as `remembered`. With `remeasure`, timings are stored but not looked up.
     """
 
     def __init__(
-        self, timer: Timer, target: Target, source: Source, store: ResultStore, *, remeasure: bool = False
+        self,
+        timer: Timer,
+        target: Target,
+        source: Source,
+        store: ResultStore,
+        purpose: str,
+        *,
+        remeasure: bool = False,
     ) -> None:
-        self._timer, self._target, self._source = timer, target, source
+        self._timer, self._target, self._source, self._purpose = timer, target, source, purpose
         self._store, self._remeasure = store, remeasure
 
     def __call__(self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
         """Return the timing of the original against the candidate. Raises CannotRun, OSError."""
         digests = (self._source.digest, model_digest(candidate), _feeds_digest(feeds))
-        key = ModelTimingKey(conditions(self._target, 0), *digests, budget_s)
+        key = ModelTimingKey(conditions(self._target, 0), *digests, budget_s, self._purpose)
         row = None if self._remeasure else self._store.model_timings.get(key)
         if row is not None:
             return Timing(**row._asdict(), clock=self._target.clock, remembered=True)

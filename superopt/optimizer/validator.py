@@ -1,15 +1,19 @@
-"""Validation of candidates against the original: same outputs on random inputs, and not slower."""
+"""Validation of candidates against the original, at all measured sizes: same outputs on random inputs, and timings."""
 
 from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import onnx
 
+from superopt.optimizer.input_sizes import InputSizes
+from superopt.optimizer.measured_sizes import bytes_of_run, choose_shapes
 from superopt.optimizer.model_timer import Timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.source import Source
@@ -17,7 +21,7 @@ from superopt.optimizer.tolerance import derive_tolerance
 from superopt.runtime import (
     CannotRun,
     Feeds,
-    InputSpec,
+    InputShapes,
     OutputComparison,
     RanTooLong,
     Session,
@@ -26,18 +30,16 @@ from superopt.runtime import (
     calibrate,
     compare,
     feed_candidates,
-    fix_shapes,
     identical,
     input_specs,
     open_session,
+    time_once,
     with_specials,
     worst_of,
 )
 
 __all__ = ["Validator", "loadable"]
 
-# Sizes to assume for dynamic dimensions, in order: networks that halve an image several times do not run at 1.
-_ASSUMED_SIZES = (1, 32, 224)
 # Protobuf's limit of 2 GiB a message, with room for its own overhead.
 _MAX_MESSAGE_BYTES = 2**31 - 2**20
 # If the original's relative spread between optimization levels is larger, a comparison of outputs says little.
@@ -58,51 +60,75 @@ def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
         yield path
 
 
+@dataclass(frozen=True)
+class _Expected:
+    """Random inputs of one size, and the original's outputs on them."""
+
+    feeds: list[Feeds] = field(default_factory=list)
+    outputs: list[list[Any]] = field(default_factory=list)
+
+
 class Validator:
-    """Compares candidates with the original and times them against it.
+    """Compares candidates with the original and times them against it, at several sizes if the model has dynamic ones.
 
     Holds random inputs for the original (options `inputs`, `seed` and `shapes`) and its outputs on them. With numerics
-    "exact", candidates must give the same bits, also on an input with NaN and infinities. `timer` measures a candidate
-    against the original.
+    "exact", candidates must give the same bits, also on an input with NaN and infinities.
 
-    `shapes` are the shapes of all inputs, `feeds` the random inputs, `tolerance` the tolerance of the comparison, and
-    `notices` lines for the user.
+    `shapes` are the shapes of all inputs at each size, the smallest first (see `measured_sizes`), `tolerance` the
+    tolerance of the comparison, and `notices` lines for the user.
 
     Raises CannotRun if the original runs on no drawn input, Unfeedable if no input can be drawn, InputError for shapes
     that the original does not accept.
     """
 
-    def __init__(self, source: Source, target: Target, options: Options, timer: Timer) -> None:
+    def __init__(self, source: Source, target: Target, options: Options) -> None:
         self._source, self._target, self._exact = source, target, options.numerics == "exact"
-        self._timer = timer
         seed, specs = options.seed, input_specs(source.proto)
-        fix_shapes(specs, options.shapes)  # refuse unusable shapes before a session is opened
+        sizes = InputSizes(specs, options.shapes)  # refuse unusable shapes before a session is opened
         session = open_session(source.runnable, target)
-        self.shapes, self.notices = _runnable_shapes(session, specs, options.shapes, seed)
-        self.feeds: list[Feeds] = []
-        self._expected: list[list[Any]] = []
-        for index in range(options.inputs if specs else 1):
-            feeds, outputs = _first_accepted(session, feed_candidates(specs, self.shapes, seed, index))
-            self.feeds.append(feeds)
-            self._expected.append(outputs)
+
+        def draw(shapes: InputShapes, index: int = 0) -> tuple[Feeds, list[Any]]:
+            return _first_accepted(session, feed_candidates(specs, shapes, seed, index))
+
+        def seconds_of(shapes: InputShapes) -> float:
+            feeds, _ = draw(shapes)
+            return time_once(lambda: session.run(feeds))[1]
+
+        self.shapes, self.notices = choose_shapes(sizes, seconds_of, partial(bytes_of_run, source.terms))
+        self._expected: list[_Expected] = []
+        for number, shapes in enumerate(self.shapes):
+            expected = _Expected()
+            # One input is enough at further sizes: other values have been tried at the smallest.
+            for index in range(options.inputs if specs and number == 0 else 1):
+                feeds, outputs = draw(shapes, index)
+                expected.feeds.append(feeds)
+                expected.outputs.append(outputs)
+            self._expected.append(expected)
         if self._exact:
             with contextlib.suppress(CannotRun):
-                special = with_specials(self.feeds[0], seed)
-                self._expected.append(session.run(special))
-                self.feeds.append(special)
+                first = self._expected[0]
+                special = with_specials(first.feeds[0], seed)
+                first.outputs.append(session.run(special))
+                first.feeds.append(special)
         self.tolerance = derive_tolerance(source.proto)
         self._calibrate()
+
+    @property
+    def feeds(self) -> list[Feeds]:
+        """The inputs on which outputs are compared, at all sizes, the smallest size first."""
+        return [feeds for expected in self._expected for feeds in expected.feeds]
 
     def _calibrate(self) -> None:
         """Widen the tolerance to the original's spread between ONNX Runtime's optimization levels."""
         try:
             plain = open_session(self._source.runnable, self._target, level="none")
-            unoptimized = [plain.run(feeds) for feeds in self.feeds]
+            unoptimized = [[plain.run(feeds) for feeds in expected.feeds] for expected in self._expected]
         except CannotRun as error:  # for example float16 on the CPU runs only with casts that the optimizer inserts
             self.notices.append(f"not calibrated, the original does not run without optimizations: {error}")
             return
-        for expected, outputs in zip(self._expected, unoptimized, strict=True):
-            self.tolerance = calibrate(self.tolerance, expected, outputs)
+        for expected, found in zip(self._expected, unoptimized, strict=True):
+            for outputs, others in zip(expected.outputs, found, strict=True):
+                self.tolerance = calibrate(self.tolerance, outputs, others)
         if self.tolerance.own_spread > _LARGE_SPREAD:
             self.notices.append(
                 f"the original differs from itself by {self.tolerance.own_spread:.1e} (relative) between ONNX Runtime's"
@@ -111,40 +137,22 @@ class Validator:
 
     def compare(self, candidate: Session) -> OutputComparison:
         """Return the worst comparison over all inputs. Raises CannotRun if the candidate fails on one."""
-        found = [(expected, candidate.run(feeds)) for feeds, expected in zip(self.feeds, self._expected, strict=True)]
+        found = [
+            (outputs, candidate.run(feeds))
+            for expected in self._expected
+            for feeds, outputs in zip(expected.feeds, expected.outputs, strict=True)
+        ]
         if self._exact:
             return worst_of([identical(a, b) for a, b in found])
         return worst_of([compare(a, b, self.tolerance) for a, b in found])
 
-    def time(self, candidate: bytes | Path, budget_s: float) -> Timing:
-        """Time the original against the candidate, interleaved. Raises CannotRun."""
-        return self._timer(self._source.runnable, candidate, self.feeds[0], budget_s)
+    def time(self, candidate: bytes | Path, timer: Timer, budget_s: float) -> list[Timing]:
+        """Time the original against the candidate with `timer`, `budget_s` seconds in all; one timing for each size.
 
-
-def _runnable_shapes(
-    session: Session, specs: Sequence[InputSpec], given: Mapping[str, tuple[int, ...]], seed: int
-) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Return shapes of all inputs at the smallest assumed size at which the model runs, and notices about it.
-
-    Raises the CannotRun of size 1 if the model runs at none.
-    """
-    first: CannotRun | None = None
-    smallest: dict[str, tuple[int, ...]] | None = None
-    for size in _ASSUMED_SIZES:
-        shapes, notices = fix_shapes(specs, given, size)
-        if shapes == smallest:
-            break  # nothing is assumed
-        smallest = smallest or shapes
-        try:
-            _first_accepted(session, feed_candidates(specs, shapes, seed, 0))
-        except RanTooLong:  # larger sizes take no less
-            raise
-        except CannotRun as error:
-            first = first or error
-            continue
-        return shapes, notices
-    assert first is not None
-    raise first
+        Raises CannotRun.
+        """
+        share = budget_s / len(self._expected)
+        return [timer(self._source.runnable, candidate, expected.feeds[0], share) for expected in self._expected]
 
 
 def _first_accepted(session: Session, candidates: Iterator[Feeds]) -> tuple[Feeds, list[Any]]:

@@ -12,17 +12,7 @@ from superopt.runtime.compare import (
     identical,
     worst_of,
 )
-from superopt.runtime.feeds import (
-    Feeds,
-    InputError,
-    InputSpec,
-    Unfeedable,
-    feed_candidates,
-    fix_shapes,
-    input_specs,
-    parse_shape,
-    with_specials,
-)
+from superopt.runtime.feeds import Feeds, feed_candidates, with_specials
 from superopt.runtime.measure import TimedModel, reference_time, sample_times, time_pair
 from superopt.runtime.sessions import (
     EXECUTION_PROVIDERS,
@@ -35,6 +25,18 @@ from superopt.runtime.sessions import (
     resolve_target,
     versions,
 )
+from superopt.runtime.shapes import (
+    GivenShape,
+    InputError,
+    InputShapes,
+    InputSpec,
+    SizeRange,
+    Unfeedable,
+    check_given,
+    input_specs,
+    parse_shape,
+    show_shape,
+)
 from superopt.runtime.target import CannotRun, RanTooLong, RuntimeUnavailable, Target
 from superopt.runtime.timing import Standing, Timing, time_contest, time_interleaved, time_models, time_once
 
@@ -42,13 +44,16 @@ __all__ = [
     "EXECUTION_PROVIDERS",
     "CannotRun",
     "Feeds",
+    "GivenShape",
     "InputError",
+    "InputShapes",
     "InputSpec",
     "OutputComparison",
     "RanTooLong",
     "RunnableModel",
     "RuntimeUnavailable",
     "Session",
+    "SizeRange",
     "Standing",
     "Target",
     "TimedModel",
@@ -56,10 +61,10 @@ __all__ = [
     "Tolerance",
     "Unfeedable",
     "calibrate",
+    "check_given",
     "close_unused",
     "compare",
     "feed_candidates",
-    "fix_shapes",
     "identical",
     "in_child",
     "input_specs",
@@ -69,6 +74,7 @@ __all__ = [
     "reference_time",
     "resolve_target",
     "sample_times",
+    "show_shape",
     "start_child",
     "time_contest",
     "time_interleaved",

@@ -90,13 +90,21 @@ def time_pair(
     budget_s: float,
     cpu_clock: bool,
     sample_s: float,
+    until_decided: bool,
 ) -> Timing:
     """Time two models, each on its own inputs, in fresh pairs of sessions (`time_models`). Raises CannotRun."""
 
     def maker(loadable: Loadable, feeds: Mapping[str, Any]) -> Callable[[], Callable[[], object]]:
         return lambda: partial(local_run(loadable), feeds)
 
-    return time_models(maker(*before), maker(*after), budget_s=budget_s, cpu_clock=cpu_clock, sample_s=sample_s)
+    return time_models(
+        maker(*before),
+        maker(*after),
+        budget_s=budget_s,
+        cpu_clock=cpu_clock,
+        sample_s=sample_s,
+        until_decided=until_decided,
+    )
 
 
 def version() -> str:

@@ -7,10 +7,8 @@ used.
 
 from __future__ import annotations
 
-import re
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 import ml_dtypes
@@ -18,18 +16,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-__all__ = [
-    "Array",
-    "Feeds",
-    "InputError",
-    "InputSpec",
-    "Unfeedable",
-    "feed_candidates",
-    "fix_shapes",
-    "input_specs",
-    "parse_shape",
-    "with_specials",
-]
+from superopt.runtime.shapes import InputShapes, InputSpec, Unfeedable
+
+__all__ = ["Array", "Feeds", "feed_candidates", "with_specials"]
 
 Array: TypeAlias = NDArray[np.generic]
 Feeds: TypeAlias = dict[str, Array]
@@ -38,113 +27,7 @@ Feeds: TypeAlias = dict[str, Array]
 _INTEGER_BOUNDS: tuple[int | None, ...] = (2, 1, None, 8)
 
 
-class InputError(ValueError):
-    """The model does not accept a given shape; the message is one line."""
-
-
-class Unfeedable(RuntimeError):
-    """No value can be drawn for an input; the message is one line that names the input."""
-
-
-@dataclass(frozen=True)
-class InputSpec:
-    """A required input: its element type (ONNX's number) and shape (None: unknown rank).
-
-    A size that is None is dynamic, and `symbols` has its name.
-    """
-
-    name: str
-    elem_type: int
-    shape: tuple[int | None, ...] | None
-    symbols: tuple[str | None, ...] = ()
-
-
-def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """Parse `input=1x3x224x224` to name and shape; `input=` is a scalar. Raises InputError."""
-    name, equals, sizes = text.rpartition("=")
-    if not equals or not name or not re.fullmatch(r"(\d+([x,]\d+)*)?", sizes):
-        raise InputError(f"shape {text!r} is not of the form input=1x3x224x224")
-    return name, tuple(int(size) for size in re.split("[x,]", sizes) if size)
-
-
-def input_specs(model: onnx.ModelProto) -> list[InputSpec]:
-    """Return the inputs without a default value. Raises Unfeedable for an input that is not a tensor."""
-    defaults = {i.name for i in model.graph.initializer} | {i.values.name for i in model.graph.sparse_initializer}
-    specs: list[InputSpec] = []
-    for value in model.graph.input:
-        if value.name in defaults:
-            continue
-        if value.type.WhichOneof("value") != "tensor_type":
-            raise Unfeedable(f"input {value.name} is not a tensor")
-        tensor = value.type.tensor_type
-        if not tensor.HasField("shape"):
-            specs.append(InputSpec(value.name, tensor.elem_type, None))
-            continue
-        dims = tensor.shape.dim
-        specs.append(
-            InputSpec(
-                value.name,
-                tensor.elem_type,
-                tuple(d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else None for d in dims),
-                tuple(d.dim_param or None for d in dims),
-            )
-        )
-    return specs
-
-
-def fix_shapes(
-    specs: Sequence[InputSpec], given: Mapping[str, tuple[int, ...]], assume: int = 1
-) -> tuple[dict[str, tuple[int, ...]], list[str]]:
-    """Return a concrete shape for each input, and notices about sizes that were assumed.
-
-    A size comes from `given`, else from the same symbol in a given shape of another input. Otherwise it is 1 for the
-    first axis (a batch) and `assume` for the others. Raises InputError if `given` names an unknown input or contradicts
-    the model, Unfeedable if the shape of an input of unknown rank is not given.
-    """
-    by_name = {spec.name: spec for spec in specs}
-    known: dict[str, int] = {}
-    for name, shape in given.items():
-        if name not in by_name:
-            raise InputError(f"there is no input {name!r} (inputs: {', '.join(by_name) or 'none'})")
-        spec = by_name[name]
-        if not _fits(spec, shape):
-            raise InputError(f"input {name} has shape {_shown(spec)}, not {'x'.join(map(str, shape))}")
-        known.update({p: size for p, size in zip(spec.symbols, shape, strict=False) if p is not None})
-    shapes: dict[str, tuple[int, ...]] = {}
-    assumed: list[str] = []
-    for spec in specs:
-        if spec.name in given:
-            shapes[spec.name] = given[spec.name]
-            continue
-        if spec.shape is None:
-            raise Unfeedable(f"input {spec.name} has no known rank; give its shape")
-        sizes: list[int] = []
-        for axis, (size, symbol) in enumerate(zip(spec.shape, spec.symbols, strict=True)):
-            if size is None:
-                size = known.get(symbol or "")
-                if size is None:
-                    size = assume if axis else 1
-                    assumed.append(f"{spec.name}[{symbol or axis}] = {size}")
-            sizes.append(size)
-        shapes[spec.name] = tuple(sizes)
-    notices = [f"dynamic sizes were measured at {', '.join(assumed)} (set them with --shape)"] if assumed else []
-    return shapes, notices
-
-
-def _fits(spec: InputSpec, shape: tuple[int, ...]) -> bool:
-    if spec.shape is None:
-        return True
-    return len(shape) == len(spec.shape) and all(s in (None, g) for s, g in zip(spec.shape, shape, strict=True))
-
-
-def _shown(spec: InputSpec) -> str:
-    sizes = zip(spec.shape or (), spec.symbols, strict=True)
-    return "x".join(str(size if size is not None else symbol or "?") for size, symbol in sizes)
-
-
-def feed_candidates(
-    specs: Sequence[InputSpec], shapes: Mapping[str, tuple[int, ...]], seed: int, index: int
-) -> Iterator[Feeds]:
+def feed_candidates(specs: Sequence[InputSpec], shapes: InputShapes, seed: int, index: int) -> Iterator[Feeds]:
     """Yield random feeds, one for each bound of integers; the caller uses the first that the model accepts.
 
     Every value depends on (seed, index, input name) only. Raises Unfeedable for element types that cannot be drawn.

@@ -25,7 +25,15 @@ class TimedModel(NamedTuple):
     feeds: Feeds
 
 
-def time_pair(before: TimedModel, after: TimedModel, target: Target, *, budget_s: float, sample_s: float) -> Timing:
+def time_pair(
+    before: TimedModel,
+    after: TimedModel,
+    target: Target,
+    *,
+    budget_s: float,
+    sample_s: float,
+    until_decided: bool = True,
+) -> Timing:
     """Time two models against each other in fresh pairs of sessions, in about `budget_s` seconds (`time_models`).
 
     A sample takes `sample_s` seconds or more. Raises CannotRun.
@@ -38,6 +46,7 @@ def time_pair(before: TimedModel, after: TimedModel, target: Target, *, budget_s
             budget_s,
             target.cpu_clock,
             sample_s,
+            until_decided,
             limit_s=_LIMIT_SECONDS + _LIMIT_FACTOR * budget_s,
         )
 

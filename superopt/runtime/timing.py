@@ -21,6 +21,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from superopt.runtime.student import student_quantile
+
 __all__ = ["Standing", "Timing", "time_contest", "time_interleaved", "time_models", "time_once"]
 
 # Minimum length of a sample, for which the cost and resolution of the clocks are negligible.
@@ -28,10 +30,10 @@ _SAMPLE_SECONDS = 0.01
 _MAX_CALLS_PER_SAMPLE = 1000
 _ROUNDS_BETWEEN_CHECKS = 20
 _MIN_PAIRS, _MAX_PAIRS = 4, 12
+_MIN_PAIRS_UNDECIDED = 8  # of a measurement that is not ended by its result
 # A measurement over pairs is decided when the interval is above or below these bounds, or narrower than the width.
 _CLEARLY_FASTER, _CLEARLY_SLOWER, _NARROW = 1.02, 0.99, 0.01
-# Two-sided 95% quantiles of Student's t by degrees of freedom.
-_STUDENT_T = {3: 3.182, 5: 2.571, 7: 2.365, 9: 2.262, 11: 2.201}
+_CONFIDENCE = 0.95  # of the intervals
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,8 @@ class Timing:
     `before` and `after` are seconds of one run: the shortest sample or, over pairs of sessions, the median of the
     shortest samples.
     `ratio` is A's time divided by B's, over pairs the geometric mean; above 1 model B is faster. `low` to `high` is its
-    95% confidence interval. All five are by `clock`, "cpu" or "wall"; `wall_before` and `wall_after` are by wall time.
+    95% confidence interval, over `pairs` pairs of sessions. All five are by `clock`, "cpu" or "wall"; `wall_before` and
+    `wall_after` are by wall time.
     """
 
     before: float
@@ -55,6 +58,14 @@ class Timing:
     clock: str
     remembered: bool = False  # measured by an earlier run
     seconds: float = 0.0  # duration of the measurement, if the caller has set it
+    pairs: int = 1
+
+    def low_at(self, confidence: float) -> float:
+        """Return the lower end of the interval at another confidence."""
+        if self.pairs < _MIN_PAIRS:
+            return self.low
+        wider = student_quantile(confidence, self.pairs - 1) / student_quantile(_CONFIDENCE, self.pairs - 1)
+        return self.ratio * math.exp(wider * math.log(self.low / self.ratio))
 
 
 @dataclass(frozen=True)
@@ -131,30 +142,35 @@ def time_models(
     budget_s: float,
     cpu_clock: bool,
     sample_s: float = _SAMPLE_SECONDS,
+    until_decided: bool = True,
 ) -> Timing:
     """Time pairs of calls; for each pair both calls are made again (a session is opened), in alternating order.
 
-    Takes about `budget_s` seconds of wall time, but at least four pairs, and at most twelve; it stops early if the
-    result is decided. The interval is Student's, over the logarithms of the pairs' ratios.
+    Takes about `budget_s` seconds of wall time, but at least four pairs, and at most twelve. With `until_decided`, it
+    stops early if the result is decided. That favours a ratio that happens to be high; without it, the number of pairs
+    does not depend on the ratio, and is at least eight. The interval is Student's, over the logarithms of the pairs'
+    ratios.
     """
     start = time.perf_counter()
+    min_pairs = _MIN_PAIRS if until_decided else _MIN_PAIRS_UNDECIDED
     pairs: list[Timing] = []
     while True:
         if len(pairs) % 2 == 0:
             before, after = make_before(), make_after()
         else:
             after, before = make_after(), make_before()
-        share = budget_s / (2 * _MIN_PAIRS)
+        share = budget_s / (2 * min_pairs)
         pairs.append(
             time_interleaved(
                 before, after, budget_s=share, cpu_clock=cpu_clock, min_rounds=3, max_rounds=100, sample_s=sample_s
             )
         )
         del before, after
-        if len(pairs) < _MIN_PAIRS or len(pairs) % 2:
+        if len(pairs) < min_pairs or len(pairs) % 2:
             continue
         timing = _over_pairs(pairs)
-        if len(pairs) == _MAX_PAIRS or time.perf_counter() - start > budget_s or _is_decided(timing):
+        out_of_time = len(pairs) == _MAX_PAIRS or time.perf_counter() - start > budget_s
+        if out_of_time or (until_decided and _is_decided(timing)):
             return timing
 
 
@@ -257,7 +273,7 @@ def _is_decided(timing: Timing) -> bool:
 def _over_pairs(pairs: list[Timing]) -> Timing:
     logs = [math.log(pair.ratio) for pair in pairs]
     mean = statistics.fmean(logs)
-    half_width = _STUDENT_T[len(logs) - 1] * statistics.stdev(logs) / math.sqrt(len(logs))
+    half_width = student_quantile(_CONFIDENCE, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
     return Timing(
         before=statistics.median(pair.before for pair in pairs),
         after=statistics.median(pair.after for pair in pairs),
@@ -268,6 +284,7 @@ def _over_pairs(pairs: list[Timing]) -> Timing:
         wall_after=statistics.median(pair.wall_after for pair in pairs),
         rounds=sum(pair.rounds for pair in pairs),
         clock=pairs[0].clock,
+        pairs=len(pairs),
     )
 
 

@@ -11,8 +11,9 @@ import onnx
 import pytest
 
 from superopt.optimizer import Result, optimize
+from superopt.optimizer.input_sizes import InputSizes
 from superopt.rulebook.loading import load_rules
-from superopt.runtime import CannotRun, Feeds, Target, Timing, fix_shapes, input_specs, open_session
+from superopt.runtime import CannotRun, Feeds, Target, Timing, input_specs, open_session
 from tests.support.backend import CASES, LIGHT, assert_same, load_value
 
 CPU = Target("cpu", 1)
@@ -64,7 +65,8 @@ def test_light_outputs_stay(path: Path, tmp_path: Path) -> None:
     """Weights of these are constants made at run time; the inputs are onnx's own dummy data."""
     out = tmp_path / "out.onnx"
     optimized(path, out, "analytic")
-    shapes, _ = fix_shapes(input_specs(onnx.load(path)), {})
+    sizes = InputSizes(input_specs(onnx.load(path)), {})
+    shapes = sizes.shapes(sizes.assumed(1))
     feeds = {name: ramp(shape) for name, shape in shapes.items()}
     expected = open_session(path, CPU).run(feeds)
     assert_same(open_session(out, CPU).run(feeds), expected, rtol=1e-4, atol=1e-6)

@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 def cached(timer: Timer, path: Path, original: bytes = b"one", target: Target = CPU, **options: Any) -> TimingCache:
     source = SimpleNamespace(digest=model_digest(original))
-    return TimingCache(timer, target, source, ResultStore(path), **options)
+    return TimingCache(timer, target, source, ResultStore(path), options.pop("purpose", "choice"), **options)
 
 
 def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
@@ -59,6 +59,15 @@ def test_measured_anew_on_demand_and_then_remembered(path: Path) -> None:
     anew = cached(timer, path, remeasure=True)(b"one", b"other", FEEDS, 5.0)
     assert timer.calls == 2 and not anew.remembered
     assert cached(timer, path)(b"one", b"other", FEEDS, 5.0).ratio == anew.ratio
+
+
+def test_the_measurement_of_a_choice_does_not_serve_its_acceptance(path: Path) -> None:
+    timer = Timer()
+    chosen = cached(timer, path, purpose="choice")(b"one", b"other", FEEDS, 5.0)
+    accepted = cached(timer, path, purpose="acceptance")(b"one", b"other", FEEDS, 5.0)
+    assert not accepted.remembered and accepted.ratio != chosen.ratio
+    again = cached(timer, path, purpose="acceptance")(b"one", b"other", FEEDS, 5.0)
+    assert again.remembered and again.ratio == accepted.ratio
 
 
 def test_other_files_inputs_conditions_or_seconds_are_measured(path: Path) -> None:
@@ -96,7 +105,7 @@ def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None
     timer = Timer()
 
     def timed() -> Timing:
-        return TimingCache(timer, CPU, Source(model), ResultStore(path))(model, b"other", FEEDS, 5.0)
+        return TimingCache(timer, CPU, Source(model), ResultStore(path), "choice")(model, b"other", FEEDS, 5.0)
 
     timed()
     assert timed().remembered and Source(model).digest == model_digest(model)
@@ -108,7 +117,7 @@ def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None
 
 def test_the_same_run_has_the_same_result(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     timer = Timer()
-    monkeypatch.setattr(run, "interleaved_timer", lambda target: timer)
+    monkeypatch.setattr(run, "interleaved_timer", lambda target, **_: timer)
     first, again = (optimize(lora(), rules=lora_rules, ep="cpu", threads=1, budget=5.0) for _ in range(2))
     assert first.changed and again.changed and first.latency is not None and again.latency is not None
     assert not first.latency.remembered and again.latency.remembered and first.latency.ratio == again.latency.ratio

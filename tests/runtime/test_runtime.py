@@ -21,16 +21,16 @@ from superopt.runtime import (
     InputSpec,
     RuntimeUnavailable,
     Target,
+    Timing,
     Tolerance,
-    Unfeedable,
     calibrate,
     compare,
     feed_candidates,
-    fix_shapes,
     input_specs,
     open_session,
     parse_shape,
     resolve_target,
+    show_shape,
     time_contest,
     time_interleaved,
     time_models,
@@ -38,36 +38,43 @@ from superopt.runtime import (
 )
 from superopt.runtime import sessions as sessions_module
 from superopt.runtime import timing as timing_module
+from superopt.runtime.student import student_quantile
 from superopt.runtime.timing import median_interval
 from tests.support.models import floats, lora, model, weights
 
 TIGHT = Tolerance(depth=10, length=100)
 
 
-@given(st.text("abc:/.=_", min_size=1), st.lists(st.integers(0, 4096), max_size=6))
-def test_shapes_read_back(name: str, sizes: list[int]) -> None:
-    assert parse_shape(f"{name}={'x'.join(map(str, sizes))}") == (name, tuple(sizes))
+SIZES = st.integers(0, 4096) | st.lists(st.integers(1, 4096), min_size=2, max_size=2).map(sorted).map(tuple)
 
 
-@pytest.mark.parametrize("text", ["", "x", "=1x2", "x=1x", "x=-1", "x=1x2y", "x= 1"])
+@given(st.text("abc:/.=_", min_size=1), st.lists(SIZES, max_size=6))
+def test_shapes_read_back(name: str, sizes: list[int | tuple[int, int]]) -> None:
+    assert parse_shape(f"{name}={show_shape(tuple(sizes))}") == (name, tuple(sizes))
+
+
+@pytest.mark.parametrize("text", ["", "x", "=1x2", "x=1x", "x=-1", "x=1x2y", "x= 1", "x=1...4", "x=1..", "x=..4"])
 def test_shapes_that_are_none(text: str) -> None:
     with pytest.raises(InputError, match="1x3x224x224"):
         parse_shape(text)
 
 
-def test_equal_symbols_get_equal_sizes() -> None:
-    specs = [InputSpec("a", 1, (None, 4), ("batch", None)), InputSpec("b", 1, (None, None), ("batch", "other"))]
-    shapes, notices = fix_shapes(specs, {"a": (7, 4)})
-    assert shapes == {"a": (7, 4), "b": (7, 1)}
-    assert len(notices) == 1
-    assert "b[other]" in notices[0]
+@pytest.mark.parametrize("text", ["x=4..1", "x=0..4", "x=1x0..0"])
+def test_ranges_that_are_none(text: str) -> None:
+    with pytest.raises(InputError, match="begins at 1 or more"):
+        parse_shape(text)
 
 
-def test_unknown_rank_needs_a_shape() -> None:
-    spec = InputSpec("a", 1, None)
-    with pytest.raises(Unfeedable, match="a"):
-        fix_shapes([spec], {})
-    assert fix_shapes([spec], {"a": (2,)})[0] == {"a": (2,)}
+@pytest.mark.parametrize(("confidence", "degrees", "t"), [
+    (0.95, 1, 12.706), (0.95, 3, 3.182), (0.95, 7, 2.365), (0.95, 11, 2.201), (0.99, 7, 3.499), (0.9, 5, 2.015),
+])  # fmt: skip
+def test_quantiles_of_student(confidence: float, degrees: int, t: float) -> None:
+    assert student_quantile(confidence, degrees) == pytest.approx(t, abs=1e-3)
+
+
+def test_an_interval_is_wider_at_a_higher_confidence() -> None:
+    timing = Timing(1.1, 1.0, 1.1, 1.05, 1.15, 1.1, 1.0, 9, "cpu", pairs=8)
+    assert timing.low_at(0.95) == pytest.approx(1.05) and 1.0 < timing.low_at(0.99) < 1.05
 
 
 def test_inputs_with_defaults_are_left_out() -> None:

@@ -79,12 +79,12 @@ def test_every_table_gives_back_what_was_put(tmp_path: Path) -> None:
 
 
 def test_a_row_is_replaced_whole(tmp_path: Path) -> None:
-    key = ModelTimingKey("here", "one", "other", "inputs", 5.0)
+    key = ModelTimingKey("here", "one", "other", "inputs", 5.0, "choice")
     for seconds in (1.0, 2.0):
         with ResultStore(tmp_path / "store.sqlite") as store:
-            store.model_timings.put(key, ModelTiming(*[seconds] * 7, rounds=9, seconds=seconds))
+            store.model_timings.put(key, ModelTiming(*[seconds] * 7, rounds=9, seconds=seconds, pairs=8))
     with ResultStore(tmp_path / "store.sqlite") as store:
-        assert store.model_timings.get(key) == ModelTiming(*[2.0] * 7, rounds=9, seconds=2.0)
+        assert store.model_timings.get(key) == ModelTiming(*[2.0] * 7, rounds=9, seconds=2.0, pairs=8)
 
 
 def test_a_store_that_cannot_be_written_is_a_notice_not_an_error(tmp_path: Path) -> None:

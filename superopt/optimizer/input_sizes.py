@@ -1,0 +1,103 @@
+"""The dimensions of a model's inputs, and the sizes given for them.
+
+A dimension with a name has one size in all inputs. A given size may be a range, `1..64`; a dimension that is neither
+fixed in the model nor given is *open*, and the caller assumes a size for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from superopt.onnx_io.inference import names_a_size
+from superopt.runtime import GivenShape, InputError, InputSpec, SizeRange, Unfeedable, check_given, show_shape
+
+__all__ = ["InputSizes", "sizes_between"]
+
+# A middle size is measured where the ends of a range differ by at least this factor.
+_MIN_FACTOR_WITH_MIDDLE = 16
+
+
+class InputSizes:
+    """The dimensions of a model's inputs, with the sizes `given` for some of them.
+
+    Dimensions are identified by their name, or by input and axis if they have none. `ranges` holds the given ranges,
+    `open` the dimensions without a size. Raises InputError if `given` names an unknown input, contradicts the model or
+    itself; Unfeedable if the shape of an input of unknown rank is not given.
+    """
+
+    def __init__(self, specs: Sequence[InputSpec], given: Mapping[str, GivenShape]) -> None:
+        self.specs = list(specs)
+        self.ranges: dict[str, SizeRange] = {}
+        self._fixed: dict[str, int] = {}
+        by_name = {spec.name: spec for spec in specs}
+        for name, shape in given.items():
+            if name not in by_name:
+                raise InputError(f"there is no input {name!r} (inputs: {', '.join(by_name) or 'none'})")
+            check_given(name, shape)
+            if not _fits(by_name[name], shape):
+                raise InputError(f"input {name} has shape {_shown(by_name[name])}, not {show_shape(shape)}")
+            for axis, size in enumerate(shape):
+                self._give(_dimension(by_name[name], axis), size, name)
+        self._axes: dict[str, list[int | str]] = {}  # a size, or the dimension that has it
+        self.open: dict[str, bool] = {}  # dimension -> True for a first axis (a batch)
+        for spec in specs:
+            if spec.shape is None and spec.name not in given:
+                raise Unfeedable(f"input {spec.name} has no known rank; give its shape with --shape")
+            declared = (None,) * len(given[spec.name]) if spec.shape is None else spec.shape
+            self._axes[spec.name] = [
+                _dimension(spec, axis) if size is None else size for axis, size in enumerate(declared)
+            ]
+            for number, dimension in enumerate(self._axes[spec.name]):
+                if isinstance(dimension, str) and dimension not in self._fixed and dimension not in self.ranges:
+                    self.open.setdefault(dimension, number == 0)
+
+    def _give(self, dimension: str, size: int | tuple[int, int], name: str) -> None:
+        if isinstance(size, tuple) and size[0] == size[1]:
+            size = size[0]
+        new = SizeRange(*size) if isinstance(size, tuple) else size
+        old = self.ranges.get(dimension, self._fixed.get(dimension))
+        if old not in (None, new):
+            raise InputError(f"the size {dimension} is given as {old}, and as {new} by the shape of input {name}")
+        if isinstance(new, SizeRange):
+            self.ranges[dimension] = new
+        else:
+            self._fixed[dimension] = new
+
+    def shapes(self, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of all inputs, with `sizes` for open dimensions and ranges."""
+        values = {**self._fixed, **sizes}
+        return {
+            name: tuple(values[axis] if isinstance(axis, str) else axis for axis in axes)
+            for name, axes in self._axes.items()
+        }
+
+    def assumed(self, size: int) -> dict[str, int]:
+        """Return sizes of the open dimensions: `size`, and 1 for a first axis (a batch)."""
+        return {dimension: 1 if is_first else size for dimension, is_first in self.open.items()}
+
+
+def sizes_between(low: Mapping[str, int], high: Mapping[str, int]) -> dict[str, int] | None:
+    """Return sizes in the middle between `low` and `high`, or None if all of these are near to one another.
+
+    The middle is the geometric one, rounded to a power of 2 times the low size.
+    """
+    if all(high[d] < _MIN_FACTOR_WITH_MIDDLE * size for d, size in low.items()):
+        return None
+    return {d: size << round(math.log2(high[d] / size) / 2) for d, size in low.items()}
+
+
+def _dimension(spec: InputSpec, axis: int) -> str:
+    symbol = spec.symbols[axis] if axis < len(spec.symbols) else None
+    return symbol if symbol is not None and names_a_size(symbol) else f"{spec.name}[{axis}]"
+
+
+def _fits(spec: InputSpec, shape: GivenShape) -> bool:
+    if spec.shape is None:
+        return True
+    return len(shape) == len(spec.shape) and all(s in (None, g) for s, g in zip(spec.shape, shape, strict=True))
+
+
+def _shown(spec: InputSpec) -> str:
+    sizes = zip(spec.shape or (), spec.symbols, strict=True)
+    return "x".join(str(size if size is not None else symbol or "?") for size, symbol in sizes)

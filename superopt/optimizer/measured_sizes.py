@@ -1,0 +1,174 @@
+"""The sizes at which a model with dynamic sizes is searched, compared and measured.
+
+A rewrite may be faster at one size and slower at another: merging two MatMuls saves an operator, and multiplies the
+arithmetic. So a model is measured at a small and a large size, and in the middle if these are far apart. Given ranges
+tell the ends. Other sizes begin at 1 (or 32 or 224: networks that halve an image several times do not run at 1) and are
+doubled as long as the model runs, in a sensible time and memory.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+from superopt.ir.dim import Size
+from superopt.ir.term import topological
+from superopt.ir.types import TensorType
+from superopt.onnx_io import Model
+from superopt.optimizer.input_sizes import InputSizes, sizes_between
+from superopt.runtime import CannotRun, InputError, InputShapes, RanTooLong, show_shape
+from superopt.search.cost.work import bytes_of
+
+__all__ = ["SecondsOfRun", "bytes_of_run", "choose_shapes"]
+
+# Seconds of one run of the original at these shapes. Raises CannotRun.
+SecondsOfRun: TypeAlias = Callable[[InputShapes], float]
+
+_ASSUMED_SIZES = (1, 32, 224)
+_MAX_GROWTH = 1024  # of a size that is not given
+# A run at grown sizes takes at most this long, or (bounded) a multiple of the run at the sizes where growth began.
+_MAX_RUN_SECONDS, _MAX_SLOWDOWN, _MAX_SECONDS_OF_SLOW_RUN = 0.2, 4, 2.0
+_MAX_BYTES_OF_RUN = 1 << 30  # all values of a run together at grown sizes
+
+
+def choose_shapes(
+    sizes: InputSizes, seconds_of: SecondsOfRun, bytes_of_run: Callable[[InputShapes], int]
+) -> tuple[list[InputShapes], list[str]]:
+    """Return the shapes at which to measure, the smallest first, and notices about sizes that were assumed.
+
+    `bytes_of_run` estimates the memory of all values of a run. Raises CannotRun if the model runs at no assumed size,
+    InputError if it runs at one end of a given range and not at the other.
+    """
+    grown = _Growth(sizes, seconds_of, bytes_of_run)
+    low = grown.runnable({d: range.low for d, range in sizes.ranges.items()})
+    high = grown.at_upper_ends(low) if sizes.ranges else low
+    if sizes.open:
+        high = grown.doubled(high, list(sizes.open))
+    points = [low]
+    middle = sizes_between(low, high) if high != low else None
+    if middle is not None and grown.runs(middle):
+        points.append(middle)
+    if high != low:
+        points.append(high)
+    return [sizes.shapes(point) for point in points], _notices(sizes, points)
+
+
+class _Growth:
+    """Finds sizes at which the model runs."""
+
+    def __init__(self, sizes: InputSizes, seconds_of: SecondsOfRun, bytes_of_run: Callable[[InputShapes], int]) -> None:
+        self._sizes, self._seconds_of, self._bytes_of_run = sizes, seconds_of, bytes_of_run
+
+    def _seconds(self, point: Mapping[str, int]) -> float:
+        shapes = self._sizes.shapes(point)
+        _require_memory(self._sizes, shapes)
+        return self._seconds_of(shapes)
+
+    def runs(self, point: Mapping[str, int]) -> bool:
+        """Return True if the model runs at these sizes."""
+        try:
+            self._seconds(point)
+        except CannotRun:
+            return False
+        return True
+
+    def runnable(self, lows: Mapping[str, int]) -> dict[str, int]:
+        """Return `lows` with the smallest assumed size of open dimensions at which the model runs.
+
+        Raises the CannotRun of size 1 if the model runs at none, InputError if it runs at the upper ends of ranges.
+        """
+        first: CannotRun | None = None
+        tried: list[dict[str, int]] = []
+        for size in _ASSUMED_SIZES:
+            point = {**lows, **self._sizes.assumed(size)}
+            if point in tried:
+                continue
+            tried.append(point)
+            try:
+                self._seconds(point)
+            except RanTooLong:  # larger sizes take no less
+                raise
+            except CannotRun as error:
+                first = first or error
+                continue
+            return point
+        assert first is not None
+        highs = {d: range.high for d, range in self._sizes.ranges.items()}
+        if highs and any(self.runs({**point, **highs}) for point in tried):
+            raise self._refused(tried[0], first)
+        raise first
+
+    def at_upper_ends(self, low: Mapping[str, int]) -> dict[str, int]:
+        """Return `low` with all ranges at their upper ends. Raises InputError if the model does not run there."""
+        point = {**low, **{d: range.high for d, range in self._sizes.ranges.items()}}
+        try:
+            self._seconds(point)
+        except CannotRun as error:
+            raise self._refused(point, error) from None
+        return point
+
+    def _refused(self, point: Mapping[str, int], error: CannotRun) -> InputError:
+        shapes = ", ".join(f"{name}={show_shape(shape)}" for name, shape in self._sizes.shapes(point).items())
+        return InputError(f"the model does not run at an end of the given range, {shapes}: {error}")
+
+    def doubled(self, begin: Mapping[str, int], dimensions: list[str]) -> dict[str, int]:
+        """Return `begin` with `dimensions` doubled, all at once, as often as time and memory allow.
+
+        If the model refuses larger sizes, each dimension is tried alone: others may be the ones that are bounded.
+        """
+        seconds = self._seconds(begin)
+        max_seconds = max(_MAX_RUN_SECONDS, min(_MAX_SLOWDOWN * seconds, _MAX_SECONDS_OF_SLOW_RUN))
+        largest = {d: _MAX_GROWTH * begin[d] for d in dimensions}
+        grown, refused = dict(begin), False
+        if seconds < max_seconds:
+            grown, refused = self._doubled_together(grown, dimensions, largest, max_seconds)
+        if refused and len(dimensions) > 1:
+            for dimension in dimensions:
+                grown, _ = self._doubled_together(grown, [dimension], largest, max_seconds)
+        return grown
+
+    def _doubled_together(
+        self, point: dict[str, int], dimensions: list[str], largest: Mapping[str, int], max_seconds: float
+    ) -> tuple[dict[str, int], bool]:
+        """Return `point` with `dimensions` doubled, and True if the model refuses more than that."""
+        while True:
+            larger = {**point, **{d: 2 * point[d] for d in dimensions}}
+            if any(larger[d] > largest[d] for d in dimensions):
+                return point, False
+            if self._bytes_of_run(self._sizes.shapes(larger)) > _MAX_BYTES_OF_RUN:
+                return point, False
+            try:
+                if self._seconds(larger) > max_seconds:
+                    return point, False
+            except RanTooLong:
+                return point, False
+            except CannotRun:
+                return point, True
+            point = larger
+
+
+def _require_memory(sizes: InputSizes, shapes: InputShapes) -> None:
+    """Raise CannotRun if an input alone is larger than this machine's memory."""
+    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    for spec in sizes.specs:
+        needed = bytes_of(TensorType("double", shapes[spec.name]))  # inputs are drawn as doubles
+        if needed > available:
+            raise CannotRun(
+                f"input {spec.name} of shape {show_shape(shapes[spec.name])} does not fit into memory"
+                f" ({needed / 2**30:.0f} GiB)"
+            )
+
+
+def bytes_of_run(model: Model, shapes: InputShapes) -> int:
+    """Return the bytes of all values that a run computes at `shapes`: no run needs more memory, besides weights."""
+    sizes: dict[str, Size] = dict(model.at_shapes(shapes).sizes)
+    types = [type for term in topological(model.outputs) if not term.is_constant for type in term.types]
+    return sum(bytes_of(None if type is None else type.with_sizes(sizes)) for type in types)
+
+
+def _notices(sizes: InputSizes, points: list[dict[str, int]]) -> list[str]:
+    if not sizes.open:
+        return []
+    assumed = (f"{d} = {', '.join(map(str, dict.fromkeys(point[d] for point in points)))}" for d in sizes.open)
+    return [f"dynamic sizes were measured at {'; '.join(assumed)} (set them with --shape)"]

@@ -1,0 +1,146 @@
+"""The speed of a candidate: estimated to choose among candidates, then measured anew to accept and report the choice.
+
+The fastest of several candidates is also the luckiest, so the measurement by which it was chosen says too much. A
+candidate is accepted by a later measurement, with fresh sessions, that no choice depends on. If several candidates are
+tried, each try is one more chance to pass by luck: the k-th try has to pass at the error probability 0.05 / k^2, which
+keeps the probability that any of them errs below 0.09.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from superopt.optimizer.model_timer import Timer, Timers
+from superopt.optimizer.result import Latency, LatencyAtSize
+from superopt.optimizer.validator import Validator
+from superopt.runtime import InputShapes, Timing, show_shape
+
+__all__ = ["Speed", "SpeedCheck", "TooSlow"]
+
+# A candidate is refused if the interval of its speed-up at any size reaches below this bound, even if the speed-up over
+# all sizes is at least 1.
+_MIN_INTERVAL_LOW = 0.98
+_ERROR_PROBABILITY = 0.05
+# The accepting measurement takes this many times as long as an estimate.
+_ACCEPTANCE_FACTOR = 2
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Timings of the original against a candidate, one for each size in `shapes`."""
+
+    shapes: list[InputShapes]
+    timings: list[Timing]
+
+    @property
+    def ratio(self) -> float:
+        """The geometric mean over the sizes of the original's latency divided by the candidate's."""
+        return _mean([timing.ratio for timing in self.timings])
+
+    def low_at(self, confidence: float) -> float:
+        """Return the lower end of the interval of `ratio`; the errors at different sizes are independent."""
+        return self.ratio / _spread(self.timings, lambda timing: timing.ratio / timing.low_at(confidence))
+
+    @property
+    def overall(self) -> Latency:
+        """The geometric mean over the sizes of all latencies."""
+        t = self.timings
+        return Latency(
+            _mean([one.before for one in t]) * 1e3,
+            _mean([one.after for one in t]) * 1e3,
+            self.ratio,
+            self.ratio / _spread(t, lambda timing: timing.ratio / timing.low),
+            self.ratio * _spread(t, lambda timing: timing.high / timing.ratio),
+            _mean([one.wall_before for one in t]) * 1e3,
+            _mean([one.wall_after for one in t]) * 1e3,
+            sum(one.rounds for one in t),
+            t[0].clock,
+            all(one.remembered for one in t),
+            [
+                LatencyAtSize(dict(shapes), one.before * 1e3, one.after * 1e3, one.ratio, one.low, one.high)
+                for shapes, one in zip(self.shapes, t, strict=True)
+            ],
+        )
+
+
+class TooSlow(Exception):
+    """A candidate is not accepted; the message says why. `latency` is what was measured."""
+
+    def __init__(self, message: str, latency: Latency) -> None:
+        super().__init__(message)
+        self.latency = latency
+
+
+class SpeedCheck:
+    """Measures the candidates of one run against the original.
+
+    `measurements` counts measurements in units of an estimate's duration, `measure_s` seconds; `measured_s` is the time
+    they took in seconds (for a remembered measurement, the time it took in the earlier run). `tries` counts the
+    measurements by which a candidate was to be accepted.
+    """
+
+    def __init__(self, validator: Validator, timers: Timers, measure_s: float) -> None:
+        self._validator, self._timers, self._measure_s = validator, timers, measure_s
+        self.measurements = self.tries = 0
+        self.measured_s = 0.0
+
+    def estimate(self, candidate: bytes | Path) -> Speed:
+        """Measure a candidate, to compare it with others. Raises TooSlow if it is slower at some size, CannotRun."""
+        speed = self._measure(candidate, self._timers.choice, 1)
+        self._require_not_slower(speed)
+        return speed
+
+    def accept(self, candidate: bytes | Path, *, is_smaller: bool, only_folded: bool) -> Speed:
+        """Measure the candidate that was chosen, and return the speed to report.
+
+        Raises TooSlow unless the candidate is faster, or not slower and smaller, and not slower at any size; CannotRun.
+        """
+        speed = self._measure(candidate, self._timers.acceptance, max(_ACCEPTANCE_FACTOR, len(self._validator.shapes)))
+        self.tries += 1
+        confidence = 1 - _ERROR_PROBABILITY / self.tries**2
+        self._require_not_slower(speed)
+        overall, low = speed.overall, speed.low_at(confidence)
+        measured = _show(overall.ratio, overall.low, overall.high)
+        if speed.ratio < 1 or min(timing.low_at(confidence) for timing in speed.timings) < _MIN_INTERVAL_LOW:
+            worst = min(zip(speed.timings, speed.shapes, strict=True), key=lambda one: one[0].low_at(confidence))
+            where = "" if len(speed.timings) == 1 else f"; {_at(*worst)}"
+            raise TooSlow(f"slower, or not surely faster: {measured}{where}", overall)
+        if low <= 1 and only_folded:  # noise must not decide
+            raise TooSlow(f"not surely faster, and only folded: {measured}", overall)
+        if low <= 1 and not is_smaller:
+            raise TooSlow(f"not surely faster, and no smaller: {measured}", overall)
+        return speed
+
+    def _measure(self, candidate: bytes | Path, timer: Timer, factor: int) -> Speed:
+        timings = self._validator.time(candidate, timer, factor * self._measure_s)
+        self.measurements += factor
+        self.measured_s += sum(timing.seconds for timing in timings)
+        return Speed(self._validator.shapes, timings)
+
+    def _require_not_slower(self, speed: Speed) -> None:
+        for timing, shapes in zip(speed.timings, speed.shapes, strict=True):
+            if timing.high < 1:
+                where = _show(timing.ratio, timing.low, timing.high) if len(speed.timings) == 1 else _at(timing, shapes)
+                raise TooSlow(f"slower: {where}", speed.overall)
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Return the geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def _spread(timings: Sequence[Timing], factor: Callable[[Timing], float]) -> float:
+    """Return the factor of the geometric mean's interval, from those of independent timings."""
+    return math.exp(math.sqrt(sum(math.log(factor(timing)) ** 2 for timing in timings)) / len(timings))
+
+
+def _show(ratio: float, low: float, high: float) -> str:
+    return f"{ratio:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _at(timing: Timing, shapes: InputShapes) -> str:
+    sizes = ", ".join(f"{name}={show_shape(shape)}" for name, shape in shapes.items())
+    return f"{_show(timing.ratio, timing.low, timing.high)} at {sizes}"
