@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from superopt.ir.dim import Size, Sizes
 from superopt.ir.types import FLOAT_DTYPES
 
 __all__ = [
-    "OPERATORS", "REAL_ATTRS", "DtypeRule", "IllTyped", "Need", "Operator", "ShapeRule", "fits", "ignore", "register",
+    "OPERATORS", "REAL_ATTRS", "DtypeRule", "IllTyped", "Integers", "Need", "Operator", "ShapeRule", "fits", "ignore",
+    "register",
 ]  # fmt: skip
 
 # Attributes that are real numbers, which never affect shapes. `register` adds those with a real default.
@@ -38,6 +39,15 @@ def ignore(relation: str, left: Size, right: Size) -> None:
 
 def _one(attrs: Mapping[str, Any]) -> int:
     return 1
+
+
+# How ONNX Runtime computes with integers (measured by `scripts/probe_integers.py`):
+#   modular   the definition, modulo the range of the element type
+#   partial   the same, but some values stop the run with an error, even in elements that nothing reads; so a rule may
+#             have such a term on its right side only if its left side has it, too
+#   floating  a sum or product in double precision, in an unknown order, then saturated; the kernel proves nothing
+#             about it, because it is the definition only while all numbers on the way have at most 53 bits
+Integers: TypeAlias = Literal["modular", "partial", "floating"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +77,7 @@ class Operator:
     ieee: str = ""
     # True if all values are in the range of every numeric element type although the definition computes them.
     in_range: bool = False
+    integers: Integers = "modular"
     # For recurrent operators: positions of the operands that are states. Outputs 1, 2, ... are their last values.
     states: tuple[int, ...] = ()
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from superopt.ir.operator import DtypeRule, Operator, ShapeRule, register
+from superopt.ir.operator import DtypeRule, Integers, Operator, ShapeRule, register
 from superopt.ir.term import Attr
 from superopt.ops.definition import Definition
 from superopt.ops.typing import broadcast_all, same
@@ -58,6 +58,7 @@ def entry(
     domain: str = "",
     ieee: str = "",
     in_range: bool = False,
+    integers: Integers = "modular",
     states: tuple[int, ...] = (),
 ) -> Operator:
     """Return the entry of an operator with `least` to `most` inputs (None: any number).
@@ -87,6 +88,7 @@ def entry(
         domain=domain,
         ieee=ieee,
         in_range=in_range,
+        integers=integers,
         states=states,
     )
 

@@ -11,7 +11,7 @@ from superopt.ir.dim import Size, Sizes
 from superopt.ops.algebra import Algebra
 from superopt.ops.definition import Operand
 from superopt.ops.entry import composite, operator
-from superopt.ops.typing import IllTyped, Need, broadcast_shapes, need_equal, numbers
+from superopt.ops.typing import IllTyped, Need, broadcast_shapes, floats, need_equal, numbers
 
 
 def _matmul_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -63,7 +63,7 @@ composite(
     "Gemm[transA=0, transB=0](a, b, c) = Add(Mul(alpha, MatMul(a, b)), Mul(beta, c))",
     "Gemm[transA=0](a, b, c) = Gemm[alpha=alpha, beta=beta, transA=0, transB=0](a, Transpose[perm=[1, 0]](b), c)",
     "Gemm(a, b, c) = Gemm[alpha=alpha, beta=beta, transA=0, transB=transB](Transpose[perm=[1, 0]](a), b, c)",
-    shape=_gemm_type, dtype=numbers,
+    shape=_gemm_type, dtype=floats,  # ONNX Runtime has no kernel for integers
 )  # fmt: skip
 
 
@@ -85,7 +85,7 @@ def _einsum_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) 
     return (tuple(sizes[letter] for letter in right),)
 
 
-@operator("Einsum", 1, None, "equation", shape=_einsum_type, dtype=numbers)
+@operator("Einsum", 1, None, "equation", shape=_einsum_type, dtype=numbers, integers="floating")
 def _einsum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """The product of the operands, summed over the letters that the output lacks (Einsum-12).
 

@@ -27,7 +27,10 @@ class Meaning:
         self._known: dict[tuple[Term, Sizes], Any] = {}
 
     def scalar(self, term: Term, index: Sizes) -> Any:
-        """Return the scalar of `term` at `index` (one entry for each axis). Raises NoSemantics."""
+        """Return the scalar of `term` at `index` (one entry for each axis).
+
+        Raises NoSemantics for an operator without a definition, or for integers that the runtime computes otherwise.
+        """
         key = (term, index)
         if key not in self._known:
             self._known[key] = self._define(term, index)
@@ -45,6 +48,8 @@ class Meaning:
             raise NoSemantics(node.op)
         shape, dtype = _type(term)
         operator, attrs = OPERATORS[node.op], {**dict(node.attrs), **extra}
+        if operator.integers == "floating" and dtype not in FLOAT_DTYPES:
+            raise NoSemantics(f"{node.op} of {dtype}")
         if operator.meaning is None:
             return self.scalar(unfold(term), index)
         operands = [None if x is None else self._operand(x) for x in node.inputs]

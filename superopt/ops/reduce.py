@@ -34,13 +34,13 @@ def _named(xs: list[Any], attrs: Mapping[str, Any], i: Sizes) -> tuple[Sizes, Ca
     return tuple(size for d, size in enumerate(x.shape) if d in axes), at
 
 
-@operator("ReduceSum", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers)
+@operator("ReduceSum", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers, integers="floating")
 def _reduce_sum(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """sum x."""
     return sum_over(g, *_named(xs, attrs, i))
 
 
-@operator("ReduceProd", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers)
+@operator("ReduceProd", 1, 1, "axes keepdims=1", shape=_reduced, dtype=numbers, integers="floating")
 def _reduce_prod(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """product x."""
 
@@ -91,7 +91,7 @@ def _composed(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> 
 composite(
     "ReduceL1", 1, 1, "axes keepdims=1",
     "ReduceL1(x) = ReduceSum[axes=axes, keepdims=keepdims](Abs(x))",
-    shape=_composed, dtype=numbers,
+    shape=_composed, dtype=numbers, integers="floating",
 )  # fmt: skip
 composite(
     "ReduceL2", 1, 1, "axes keepdims=1",
@@ -101,7 +101,7 @@ composite(
 composite(
     "ReduceSumSquare", 1, 1, "axes keepdims=1",
     "ReduceSumSquare(x) = ReduceSum[axes=axes, keepdims=keepdims](Mul(x, x))",
-    shape=_composed, dtype=numbers,
+    shape=_composed, dtype=numbers, integers="floating",
 )  # fmt: skip
 composite(
     "ReduceLogSum", 1, 1, "axes keepdims=1",

@@ -18,9 +18,12 @@ def _literal(g: Algebra, value: int) -> Any:
     return g.constant(Fraction(value))
 
 
-@operator("Div", 2, 2, dtype=numbers, ieee="division")
+@operator("Div", 2, 2, dtype=numbers, ieee="division", integers="partial")
 def _div(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """A / B; integers are rounded towards zero. Div-14."""
+    """A / B; integers are rounded towards zero. Div-14.
+
+    ONNX Runtime fails on an integer divisor of 0, and at some sizes on the least integer divided by -1.
+    """
     left, right = (broadcast(x, i) for x in xs)
     return divide(g, left, right) if xs[0].real else g.apply("truncated_quotient", left, right)
 
@@ -71,7 +74,8 @@ def _prelu_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -
     return (tuple(x),)
 
 
-@operator("PRelu", 2, 2, shape=_prelu_type, elementwise=True, dtype=numbers)
+# Real numbers only: ONNX Runtime has no kernel for integers.
+@operator("PRelu", 2, 2, shape=_prelu_type, elementwise=True, dtype=floats)
 def _prelu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x for x >= 0, slope * x for x < 0. PRelu-16."""
     x, slope = xs[0].at(*i), broadcast(xs[1], i)

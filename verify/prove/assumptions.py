@@ -12,8 +12,8 @@ from verify.prove.sums import Access, Apply, Bound, Choice, SumOfProducts, child
 
 __all__ = ["DEFINED", "Everywhere", "Given", "Sign", "partial_applications"]
 
-# The application is defined where the argument at this position has this relation to 0.
-_DEFINED_WHERE = {"reciprocal": (0, "!="), "log": (0, ">"), "sqrt": (0, ">="), "truncated_quotient": (1, "!=")}
+# The application is defined where its argument has this relation to 0.
+_DEFINED_WHERE = {"reciprocal": "!=", "log": ">", "sqrt": ">="}
 # A power has no such relation: it counts as defined only if an equal power is given as defined.
 DEFINED = "defined"
 
@@ -74,9 +74,8 @@ def partial_applications(
         inner, conditions = binders + product.binders, guards + product.guards
         for factor in product.factors:
             if isinstance(factor, Apply) and factor.function in _DEFINED_WHERE:
-                place, relation = _DEFINED_WHERE[factor.function]
-                argument = factor.arguments[place]
-                yield relation, Bound(inner, conditions, argument)
+                (argument,) = factor.arguments
+                yield _DEFINED_WHERE[factor.function], Bound(inner, conditions, argument)
                 root = only_factor(argument)
                 if factor.function == "reciprocal" and isinstance(root, Apply) and root.function == "sqrt":
                     yield ">", Bound(inner, conditions, root.arguments[0])  # 1/sqrt(f)

@@ -16,6 +16,7 @@ from superopt.ir.dim import Dim, Size, Sizes, evaluate, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, REAL_ATTRS, IllTyped, infer
 from superopt.ir.rule import Condition
 from superopt.ir.term import Term, topological
+from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra, Guard, at_least, below
 from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.assumptions import Everywhere, partial_applications
@@ -52,6 +53,9 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: R
     """
     if any(_unbounded(term) for term in topological(left + right)):
         return Unknown("a real attribute is no finite number (a symbolic one is `*`)")
+    fails = tuple({term for term in topological(side) if _may_fail(term)} for side in (left, right))
+    if not fails[1] <= fails[0]:
+        return Unknown("the right side may stop the run with an error on integers where the left side does not")
     try:
         needs = _needs(left)
     except IllTyped as error:
@@ -86,13 +90,19 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: R
     if not facts.satisfiable(most=64, least=2):
         return _only_at_special_sizes(left, right, typed, left_facts, refute)
     proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right, whole))
+    one_way = fails[0] != fails[1]
     if proof is not None:
-        return replace(proof, conditions=conditions, guards=tuple(guards))
+        return _completed(proof, conditions, guards, one_way)
     counterexample = refute and refute(left, right, env, facts.model)
     if counterexample is not None:
         return Refuted("the values differ", counterexample)
     proof, reason = _first(last_left, last_right, facts, [_unfolded(last_left + last_right)])
-    return Unknown(reason) if proof is None else replace(proof, conditions=conditions, guards=tuple(guards))
+    return Unknown(reason) if proof is None else _completed(proof, conditions, guards, one_way)
+
+
+def _completed(proof: Proved, conditions: tuple[Condition, ...], guards: list[Condition], one_way: bool) -> Proved:
+    """Return the proof with its conditions; `one_way`: the left side is assumed to run without an error."""
+    return replace(proof, conditions=conditions, guards=tuple(guards), defined_left=proof.defined_left or one_way)
 
 
 # A reading of the terms: a class of numerics, the algebra of its proofs, and the algebra of the compared sums.
@@ -177,6 +187,12 @@ def _unbounded(term: Term) -> bool:
         or any(map(math.isnan, floats))
         or any(name in REAL_ATTRS and isinstance(v, Dim) for name, v in term.attrs)
     )
+
+
+def _may_fail(term: Term) -> bool:
+    """Return True for an operator on integers that fails at some values, even in elements that are not used."""
+    partial = term.op in OPERATORS and OPERATORS[term.op].integers == "partial"
+    return partial and (term.type is None or term.type.dtype not in FLOAT_DTYPES)
 
 
 def _only_at_special_sizes(

@@ -50,6 +50,7 @@ _NAMES = {
 
 def _cast(rng: random.Random) -> Case:
     source, to = rng.choice(list(_NAMES.values())), rng.choice(list(_NAMES))
+    to = "int32" if to == "uint32" and source.startswith("float") else to  # undefined here
     x = _castable(rng, shape_of(rng, 0, 5), np.dtype(source), np.dtype(_NAMES[to]))
     return Case({"to": to}, [x], opset=rng.choice((13, 17, 19, 22)), tolerance=0)
 
