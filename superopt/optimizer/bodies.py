@@ -41,10 +41,15 @@ def search_bodies(request: SearchRequest, finder: Finder, book: ProofBook) -> Re
     """
     result = RewrittenBodies()
     found = list(read_bodies(request.model))
+    at_sizes = [
+        {body.key: body.model.sizes for body in read_bodies(replace(request.model, sizes=dict(sizes)))}
+        for sizes in request.sizes
+    ]
     total = sum(map(_node_count, found))
     for body in found:
         share = request.budget_s * _node_count(body) / total
-        own = replace(request, budget_s=share, progress=_prefixed(request.progress, body))
+        sizes = tuple(at[body.key] for at in at_sizes if body.key in at)
+        own = replace(request, budget_s=share, progress=_prefixed(request.progress, body), sizes=sizes)
         try:
             _search_body(body, own, finder, book, result)
         except (ModelError, ReplayError, onnx.checker.ValidationError) as error:

@@ -14,7 +14,17 @@ from superopt.optimizer.options import Options
 from superopt.optimizer.strategies import Strategy
 from superopt.properties import lists_numbers
 from superopt.runtime import Target
-from superopt.search import AnalyticCost, Attempts, Device, MeasuredCost, ModelTimer, SearchProgress, device_of, search
+from superopt.search import (
+    AnalyticCost,
+    Attempts,
+    Device,
+    MeasuredCost,
+    ModelTimer,
+    SearchProgress,
+    TimerOverSizes,
+    device_of,
+    search,
+)
 from superopt.store import ResultStore
 from verify.proof_book import Book
 
@@ -30,7 +40,10 @@ _VALUE_TIMING = (0.25, 0.25)
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """One search, guided by the costs of `strategy` at `model.sizes`.
+    """One search, guided by the costs of `strategy`.
+
+    `sizes` has the values of the model's symbolic sizes, for each of the sizes at which it is measured (empty: only
+    `model.sizes`).
 
     `budget_s` is its share of `options.budget`, in seconds. `proofs` decides where a rule may be applied. `device` is
     the device of the analytic model (None: the provider's default device). `store` holds measurements of earlier runs.
@@ -47,13 +60,19 @@ class SearchRequest:
     device: Device | None
     progress: Callable[[str], None]
     strategy: Strategy
+    sizes: tuple[Mapping[str, int], ...] = ()
+
+    @property
+    def all_sizes(self) -> tuple[Mapping[str, int], ...]:
+        """The values of symbolic sizes that costs are for, at least one set."""
+        return self.sizes or (self.model.sizes,)
 
     @property
     def name(self) -> str:
         """Hash of everything that the search depends on, except its strategy. Only a repeated request has the same."""
         options = self.options
         parts = [*(output.digest for output in self.model.outputs), *(rule.id for rule in self.rules)]
-        parts += [f"{name}={size}" for name, size in sorted(self.model.sizes.items())]
+        parts += [f"{name}={size}" for sizes in self.all_sizes for name, size in sorted(sizes.items())]
         parts += map(repr, (options.seed, self.budget_s, options.alpha, options.effort, options.numerics, self.device))
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
@@ -88,55 +107,69 @@ def search_model(request: SearchRequest) -> FoundRewrites:
 
     model, target, options = request.model, request.target, request.options
     device = request.device or device_of(target.provider)
-    analytic = AnalyticCost(device, target.threads, model.sizes)
-    measured: MeasuredCost | None = None
-    timers: list[ModelTimer] = []
+    costs: list[AnalyticCost] | list[MeasuredCost]
+    costs = analytic = [AnalyticCost(device, target.threads, sizes) for sizes in request.all_sizes]
+    measured: list[MeasuredCost] = []
     if request.strategy.cost == "measured":
-        measured = MeasuredCost(
-            target,
-            sizes=model.sizes,
-            opset=model.opset,
-            store=request.store,
-            fallback=analytic,
-            budget_s=_OPERATOR_MEASURING_SHARE * request.budget_s,
-            run=request.name,
-            present=topological(model.outputs),
-        )
-        if request.strategy.time_regions:
-            timers = [
-                ModelTimer(
-                    target,
-                    model.weights,
-                    sizes=model.sizes,
-                    opset=model.opset,
-                    budget_s=seconds,
-                    total_budget_s=multiple * request.budget_s,
-                    store=request.store,
-                    run=request.name,
-                )
-                for seconds, multiple in (_REGION_TIMING, _VALUE_TIMING)
-            ]
+        costs = measured = [
+            MeasuredCost(
+                target,
+                sizes=estimate.sizes,
+                opset=model.opset,
+                store=request.store,
+                fallback=estimate,
+                budget_s=_OPERATOR_MEASURING_SHARE * request.budget_s,
+                run=request.name,
+                present=topological(model.outputs),
+            )
+            for estimate in analytic
+        ]
+    timers = [_timers(request, *seconds) for seconds in (_REGION_TIMING, _VALUE_TIMING)]
     result = search(
         model.outputs,
         request.rules if measured else list(_without_algorithms(request.rules)),
         request.proofs.check,
-        measured or analytic,
+        costs[0],
+        further_sizes=costs[1:],
         position=model.position,
         alpha=options.alpha,
         efforts=options.effort,
         budget_s=request.budget_s,
-        region_timer=timers[0] if timers else None,
-        denormal_timer=timers[1] if timers else None,
+        region_timer=TimerOverSizes(timers[0]) if timers[0] else None,
+        denormal_timer=TimerOverSizes(timers[1]) if timers[1] else None,
         progress=report,
         available=lambda op: has_operator(op, model.opset),
-        measuring_s=lambda: (measured.spent_s if measured else 0.0) + sum(timer.spent_s for timer in timers),
+        measuring_s=lambda: sum(one.spent_s for one in measured) + sum(t.spent_s for group in timers for t in group),
     )
     source = f"analytic, {device.name}"
-    if measured is not None:
-        counts = measured.counts
-        source = f"{counts.measured + counts.cached} operators measured, {counts.estimated} estimated"
-    costs = (result.cost_before, result.cost_after, source)
-    return FoundRewrites(result.traces, *costs, result.savings_s, result.origin, result.match_report.by_rule)
+    if measured:
+        known = sum(one.counts.measured + one.counts.cached for one in measured)
+        source = f"{known} operators measured, {sum(one.counts.estimated for one in measured)} estimated"
+    reported = (result.cost_before, result.cost_after, source)
+    return FoundRewrites(result.traces, *reported, result.savings_s, result.origin, result.match_report.by_rule)
+
+
+def _timers(request: SearchRequest, seconds: float, multiple: float) -> list[ModelTimer]:
+    """Return the timers of regions at the smallest and the largest size, none if the strategy times no regions.
+
+    A region gets about `seconds` seconds at each size, all regions `multiple` times the search's budget.
+    """
+    if request.strategy.cost != "measured" or not request.strategy.time_regions:
+        return []
+    smallest, *others = request.all_sizes
+    return [
+        ModelTimer(
+            request.target,
+            request.model.weights,
+            sizes=sizes,
+            opset=request.model.opset,
+            budget_s=seconds,
+            total_budget_s=multiple * request.budget_s,
+            store=request.store,
+            run=request.name,
+        )
+        for sizes in (smallest, *others[-1:])
+    ]
 
 
 def _without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:

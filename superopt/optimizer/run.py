@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -111,11 +111,12 @@ def _improve(context: RunContext, finder: Finder, timer: Timer | None) -> Select
         advice = "; --shape may give smaller sizes" if isinstance(error, RanTooLong) else ""
         return Selection(f"the original cannot be run here, so nothing can be measured: {error}{advice}")
     timers = _timers(context) if timer is None else Timers(timer, timer)
-    model = source.terms
+    model, sizes = source.terms, tuple[Mapping[str, int], ...]()
     if _is_dynamic(model):
-        model = model.at_shapes(validator.shapes[0])
+        sizes = tuple(model.at_shapes(shapes).sizes for shapes in validator.shapes)
+        model = replace(model, sizes=dict(sizes[0]))
     with context.phases("search", "searching"):
-        searches, bodies, memory = _search(context, model, finder)
+        searches, bodies, memory = _search(context, model, sizes, finder)
     speed = SpeedCheck(validator, timers, context.options.measure_s)
     selection, strategy = select(CandidateCheck(context, validator, speed, model), searches, bodies)
     if strategy is not None:  # otherwise a repeated run has to try the same candidates in the same order
@@ -138,9 +139,9 @@ def _timers(context: RunContext) -> Timers:
 
 
 def _search(
-    context: RunContext, model: Model, finder: Finder
+    context: RunContext, model: Model, sizes: tuple[Mapping[str, int], ...], finder: Finder
 ) -> tuple[dict[Strategy, FoundRewrites], RewrittenBodies, StrategyMemory]:
-    """Search the bodies of control flow, then the whole model by each strategy.
+    """Search the bodies of control flow, then the whole model by each strategy, for all of `sizes`.
 
     Return both, and the memory that is to store the strategy of the selected result.
     """
@@ -148,6 +149,7 @@ def _search(
     strategies = strategies_for(options.cost)
     request = SearchRequest(
         model=model,
+        sizes=sizes,
         rules=context.rules,
         proofs=context.proofs,
         target=context.target,

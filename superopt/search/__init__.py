@@ -24,7 +24,7 @@ replayed by `verify.replay`, which trusts nothing here.
 from superopt.search.cost.analytic import AnalyticCost, CostModel
 from superopt.search.cost.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
 from superopt.search.cost.measured import MeasuredCost
-from superopt.search.cost.region_timer import Gain, ModelTimer, RegionTimer, Untimed
+from superopt.search.cost.region_timer import Gain, ModelTimer, RegionTimer, TimerOverSizes, Untimed
 from superopt.search.strategy.driver import search
 from superopt.search.strategy.match_report import Attempts
 from superopt.search.strategy.region_search import EFFORTS
@@ -44,6 +44,7 @@ __all__ = [
     "RegionTimer",
     "SearchProgress",
     "SearchResult",
+    "TimerOverSizes",
     "Untimed",
     "device_of",
     "find_device",

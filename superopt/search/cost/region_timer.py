@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from superopt.ir.infer import IllTyped, replace
@@ -16,7 +17,7 @@ from superopt.search.cost.work import bytes_of
 from superopt.search.region import canonical
 from superopt.store import RegionKey, RegionTiming, ResultStore, Seconds, UntimedRegionKey
 
-__all__ = ["Gain", "ModelTimer", "RegionTimer", "Untimed"]
+__all__ = ["Gain", "ModelTimer", "RegionTimer", "TimerOverSizes", "Untimed"]
 
 # A first timing whose interval holds both a loss and a gain is repeated with this many times the seconds.
 _LOSS_RATIO, _GAIN_RATIO = 0.99, 1.02
@@ -36,6 +37,11 @@ class Gain(NamedTuple):
 
     ratio: float
     low: float
+
+    @property
+    def sure_ratio(self) -> float:
+        """The ratio, or the lower end of its interval if that is a loss."""
+        return self.ratio if self.low > _LOSS_RATIO else self.low
 
 
 # Returns the measured speed-up of a region's rewrite (outputs before, outputs after) through the runtime's whole
@@ -72,10 +78,7 @@ class ModelTimer:
         self.spent_s = 0.0
 
     def __call__(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
-        """Return the speed-up, or None if the graphs cannot run on their own. Raises Untimed.
-
-        If the interval of the ratio reaches down to a loss, its lower end is returned as the ratio.
-        """
+        """Return the speed-up, or None if the graphs cannot run on their own. Raises Untimed."""
         if self.store is None:
             return self._time_within_budget(before, after)
         key = self._key(before, after)
@@ -120,7 +123,7 @@ class ModelTimer:
             return None
         finally:
             self.spent_s += time.monotonic() - begun
-        return Gain(timing.ratio if timing.low > _LOSS_RATIO else timing.low, timing.low)
+        return Gain(timing.ratio, timing.low)
 
     def _timed_model(self, outputs: tuple[Term, ...]) -> TimedModel:
         inputs = {
@@ -133,6 +136,27 @@ class ModelTimer:
         except IllTyped as error:
             raise Unmeasurable(f"a region at the sizes to be measured: {error}") from error
         return timed_model([single_element(output) for output in outputs], self.weights, opset=self.opset)
+
+
+class TimerOverSizes:
+    """A `RegionTimer` that times regions at several sizes, with one timer for each."""
+
+    def __init__(self, timers: Sequence[ModelTimer]) -> None:
+        self._timers = timers
+
+    def __call__(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
+        """Return the geometric mean of the speed-ups, or the first that is a loss. Raises Untimed."""
+        gains: list[Gain] = []
+        for timer in self._timers:
+            gain = timer(before, after)
+            if gain is not None and gain.ratio <= _LOSS_RATIO:
+                return gain
+            if gain is not None:
+                gains.append(gain)
+        if not gains:
+            return None
+        ratio, low = (statistics.geometric_mean(gain[k] for gain in gains) for k in (0, 1))
+        return Gain(ratio, low)
 
 
 def _weight_bytes(outputs: tuple[Term, ...]) -> int:

@@ -18,6 +18,7 @@ from superopt.ir.trace import Trace
 from superopt.search.apply import AppliedTrace, rule_origins
 from superopt.search.cost.analytic import CostModel
 from superopt.search.cost.graph_cost import SECONDS_PER_PS, GraphCost
+from superopt.search.cost.over_sizes import SizeGuard
 from superopt.search.cost.region_timer import RegionTimer, Untimed
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
@@ -58,6 +59,7 @@ def search(
     alpha: float = 2.0,
     efforts: int = 1,
     budget_s: float = 60.0,
+    further_sizes: Sequence[CostModel] = (),
     region_timer: RegionTimer | None = None,
     denormal_timer: RegionTimer | None = None,
     progress: Callable[[SearchProgress], None] | None = None,
@@ -75,14 +77,18 @@ def search(
     Proofs and measurements do not count: a run that finds them in a cache searches as long as the first run, and finds
     the same result (see `EffortBudget`). `measuring_s` returns the seconds that measurements have taken so far.
 
+    If the model has dynamic sizes, `cost` prices operators at some sizes and each of `further_sizes` at others. The
+    search lowers the mean (see `cost/over_sizes.py`), and makes no rewrite that is slower at any of these sizes.
+
     `region_timer` times a region before and after; results that are not faster are dropped. Graphs are passed to it
     over the model's own weights and variables for all other values. `denormal_timer` is the timer for rules whose gain
     no cost model shows (`denormal_rules`). `progress` is called after each search of a region.
     """
     rules = list(rules)
-    context = SearchContext(
-        Matcher(RuleIndex(rules, available)), CheckCache(check), GraphCost(cost), EffortBudget(budget_s, measuring_s)
-    )
+    budget = EffortBudget(budget_s, measuring_s)
+    guard = SizeGuard([cost, *further_sizes])
+    costs = GraphCost(guard.mean(outputs))
+    context = SearchContext(Matcher(RuleIndex(rules, available)), CheckCache(check), costs, guard, budget)
     with rare_collections():
         return _Driver(
             tuple(outputs),
@@ -170,7 +176,8 @@ class _Driver:
             }
             steps.append((trace, AppliedTrace(outputs, trace, origin_of)))
             outputs = steps[-1][1].outputs
-        if self._time_ps(outputs) < self.time_before_ps:
+        is_slower = self.context.guard.is_slower(outputs, self.model.outputs)
+        if self._time_ps(outputs) < self.time_before_ps and not is_slower:
             self.model.apply_traces(steps)
 
     def _fuse_siblings(self, sharing_values: bool) -> None:

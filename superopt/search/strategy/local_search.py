@@ -45,6 +45,7 @@ class LocalSearch:
         self.expander = Expander(outputs, context, focus)
         self.start = self.expander.start
         self.alpha = alpha
+        self._guard = context.guard
         self._stopped, self._out_of_time = stopped, out_of_time
         self._runners_up: dict[int, SearchState] = {}  # by time
 
@@ -58,6 +59,10 @@ class LocalSearch:
                 found.append(state)
         return found
 
+    def is_gain(self, child: SearchState, state: SearchState) -> bool:
+        """Return True if `child` is cheaper than `state`, and not slower at any size."""
+        return child.price < state.price and not self._guard.is_slower(child.outputs, state.outputs)
+
     def forget_candidates(self) -> None:
         """Forget the improvements found so far."""
         self._runners_up.clear()
@@ -67,7 +72,8 @@ class LocalSearch:
         child = self.expander.apply(state, found, seen)
         if child is None or child.price.time_ps >= self.start.price.time_ps:
             return child
-        if child.price < self._runners_up.get(child.price.time_ps, self.start).price:
+        known = self._runners_up.get(child.price.time_ps, self.start)
+        if child.price < known.price and self.is_gain(child, self.start):
             self._runners_up[child.price.time_ps] = child
             if len(self._runners_up) > _MAX_RUNNERS_UP:
                 del self._runners_up[max(self._runners_up)]
@@ -112,7 +118,7 @@ class LocalSearch:
                 continue  # the same operator with larger constants: a selection of kernels, too
             if best is None:
                 child = self.apply(state, found)
-                if child is None or child.price >= state.price or (keep_core and has_lost_core(child)):
+                if child is None or not self.is_gain(child, state) or (keep_core and has_lost_core(child)):
                     continue
                 best = child
                 if len(found.roots) > 1:  # combined with other rewrites it could create a cycle
@@ -129,7 +135,7 @@ class LocalSearch:
         for found in sorted(chosen, key=lambda found: position[found.roots[0]], reverse=True):
             if found.roots[0] in run_time_terms(lower.outputs):
                 child = self.apply(lower, found)
-                if child is not None and child.price < lower.price and not (keep_core and has_lost_core(child)):
+                if child is not None and self.is_gain(child, lower) and not (keep_core and has_lost_core(child)):
                     lower = child
         return min(lower, best, key=lambda state: state.price)
 
@@ -138,7 +144,7 @@ class LocalSearch:
     ) -> SearchState:
         """Return the cheapest state of a local beam search that begins at `first`.
 
-        The search ends when a state is cheaper than the incumbent. A path ends after more than `max_uphill` states in a
+        The search ends when a state is a gain over the incumbent. A path ends after more than `max_uphill` states in a
         row that are more expensive than the incumbent.
         """
         cheapest = first
@@ -163,7 +169,10 @@ class LocalSearch:
                 if child is not None and not has_lost_core(child):
                     level.append(child)
                     uphill[child] = uphill[parent]
-                    if child.price < cheapest.price:
+                    is_cheaper_than_both = child.price < min(cheapest.price, incumbent.price)
+                    if child.price < cheapest.price and not (
+                        is_cheaper_than_both and self._guard.is_slower(child.outputs, incumbent.outputs)
+                    ):
                         cheapest = child
         return cheapest
 

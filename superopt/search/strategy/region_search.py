@@ -203,11 +203,11 @@ class RegionSearch:
         selected = self._local.descend(self.base, select_kernels=True)
         expander.expanded = expanded  # kernel selection does not count as search
         self._selected = None if self._out_of_time else self.base
-        if selected.price < self.best.price:
+        if self._local.is_gain(selected, self.best):
             self.best = as_search_root(selected)
 
     def _accept(self, state: SearchState) -> None:
-        if state.price < self.base.price:
+        if self._local.is_gain(state, self.base):
             self.base = as_search_root(state)
             self._found_at = self.expanded
 
@@ -229,7 +229,7 @@ class RegionSearch:
                 continue
             before = self.expanded
             found = local.beam_search(child, self.base, *plan.beam, plan.max_uphill)
-            improved = found.price < self.base.price
+            improved = local.is_gain(found, self.base)
             statistics.record(self.effort, rule, improved, self.expanded - before)
             if improved:
                 return found
@@ -266,7 +266,7 @@ class RegionSearch:
                     if found.price >= self.base.price:
                         found = local.beam_search(found, self.base, *plan.backjump_beam, plan.max_uphill)
                         found = local.descend(found, keep_core=True)
-                improved = found.price < self.base.price
+                improved = local.is_gain(found, self.base)
                 statistics.record(self.effort, rule, improved, self.expanded - before)
                 if improved:
                     return found

@@ -70,7 +70,7 @@ class ResultChooser:
                     gain = time_in_place(task.occurrences[0], state.outputs, timer)
                 except Untimed:
                     return state if search.predicted_speedup >= _MIN_BELIEVED_SPEEDUP else None
-                if gain is None or gain.ratio >= MIN_GAIN_RATIO or gain.low >= MIN_SURE_GAIN_RATIO:
+                if gain is None or gain.sure_ratio >= MIN_GAIN_RATIO or gain.low >= MIN_SURE_GAIN_RATIO:
                     return state
             if search.best is search.start:
                 break

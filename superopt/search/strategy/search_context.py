@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from superopt.search.cost.graph_cost import GraphCost
+from superopt.search.cost.over_sizes import SizeGuard
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.signature_check import CheckCache
 from superopt.search.strategy.effort_budget import EffortBudget
@@ -18,6 +19,8 @@ __all__ = ["SearchContext"]
 class SearchContext:
     """Rules, proofs, costs and the budget, with statistics gathered during the search.
 
+    `guard` tells if a graph is slower than another at any of the sizes that the search is for; `cost` is their mean.
+
     `statistics` counts successes and failures of the searches that began with each rule. `report` counts, for the user,
     matches, trials and uses of each rule.
     """
@@ -25,6 +28,7 @@ class SearchContext:
     matcher: Matcher
     check: CheckCache
     cost: GraphCost
+    guard: SizeGuard = field(default_factory=SizeGuard)
     budget: EffortBudget = field(default_factory=EffortBudget)
     statistics: RuleStatistics = field(default_factory=RuleStatistics)
     report: MatchReport = field(default_factory=MatchReport)
