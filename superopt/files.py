@@ -17,8 +17,19 @@ from itertools import combinations
 from pathlib import Path
 from typing import BinaryIO
 
-__all__ = ["TEMPORARY", "OutputError", "check_distinct", "check_writable", "replacing", "write_text", "write_whole"]
+__all__ = [
+    "ROOT",
+    "TEMPORARY",
+    "OutputError",
+    "check_distinct",
+    "check_writable",
+    "replacing",
+    "write_text",
+    "write_whole",
+]
 
+# The root of the file system. Locations of weights in models in memory are relative to it.
+ROOT = Path(os.path.abspath(os.sep))
 _PREFIX, _SUFFIX = ".superopt-", ".tmp"
 TEMPORARY = f"{_PREFIX}*{_SUFFIX}"  # pattern of the names of temporary files
 _NEW_FILE_MODE = 0o666  # before the umask

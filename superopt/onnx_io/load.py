@@ -10,18 +10,18 @@ import networkx as nx
 import onnx
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import DecodeError, Message
-from onnx import external_data_helper
 
+from superopt.onnx_io.external_data import load_external_data
 from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.subgraphs import captured, subgraphs
 
-__all__ = ["load_external_data", "load_proto", "parse_proto", "read_bytes", "reads", "sorted_nodes"]
+__all__ = ["load_proto", "parse_proto", "read_bytes", "reads", "sorted_nodes"]
 
 _SHOWN_NODES = 8  # of a cycle, in the message about it
 
 
 def load_proto(path: Path) -> onnx.ModelProto:
-    """Return the model in the file `path`, with its external data. Raises ModelError."""
+    """Return the model in the file `path`, with its external data (see `load_external_data`). Raises ModelError."""
     model = parse_proto(read_bytes(path), str(path))
     load_external_data(model, path)
     return model
@@ -55,14 +55,6 @@ def parse_proto(data: bytes, label: str) -> onnx.ModelProto:
     if not model.HasField("graph"):
         raise ModelError(f"{label}: not an ONNX model, or a truncated one (it holds no graph); export or copy it again")
     return model
-
-
-def load_external_data(model: onnx.ModelProto, path: Path) -> None:
-    """Load the external data of `model`, whose file is `path`, into it. Raises ModelError."""
-    try:
-        external_data_helper.load_external_data_for_model(model, str(path.parent))
-    except (OSError, ValueError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"{path}: external data: {error}") from None
 
 
 def _all_text(message: Message) -> bool:

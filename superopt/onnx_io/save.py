@@ -11,34 +11,49 @@ from pathlib import Path
 from typing import BinaryIO
 
 import onnx
-from onnx import TensorProto, external_data_helper
+from onnx import TensorProto
 
-from superopt.files import replacing, write_whole
+from superopt.files import ROOT, replacing, write_whole
+from superopt.onnx_io.external_data import (
+    Extent,
+    all_tensors,
+    embed,
+    extent_of,
+    is_external,
+    set_location,
+    tensor_bytes,
+)
+from superopt.onnx_io.model import ModelError
+from superopt.onnx_io.skeleton import copy_fields
 
-__all__ = ["save_model"]
+__all__ = ["embedded", "inline_bytes", "save_model", "spilled"]
 
-_LIMIT = 2_000_000_000  # bytes; protobuf messages end at 2 GiB
+_LIMIT = 2_000_000_000  # of weights in one file; protobuf messages end at 2 GiB
 _BIG = 1024  # bytes; smaller tensors stay inside the file, shape inference reads them there
+_CHUNK_BYTES = 1 << 24  # copied at once
 _ALIGNMENT = 64  # bytes, for readers that map the file
 _NAME_BYTES = 255  # of a file's name, on all usual file systems
-_WEIGHTS = re.compile(r"\.[0-9a-f]{16}\.data")
+_HASH_BYTES = 8
+_WEIGHTS = re.compile(rf"[^/]*\.[0-9a-f]{{{2 * _HASH_BYTES}}}\.data")
 
 
 def save_model(model: onnx.ModelProto, path: str | Path, limit: int = _LIMIT) -> None:
     """Write `model` to `path`, all or nothing; more than `limit` bytes of weights go to a file beside it.
 
     The name of that file contains a hash of the weights, so that the weights of an earlier model at `path` stay until
-    `path` is replaced. Then they are removed, unless another file of the folder mentions them. Raises OutputError.
+    `path` is replaced. Then they are removed, unless another file of the folder mentions them. Raises OutputError,
+    ModelError if a file with weights of `model` cannot be read.
     """
     path = Path(path)
-    if sum(len(tensor.raw_data) for tensor in model.graph.initializer) <= limit:
-        write_whole(path, model.SerializeToString())
+    whole = embedded(model, limit)
+    if whole is not None:
+        write_whole(path, whole.SerializeToString())
         return
     old = _own_weights(path)
     weights = path.with_name(_weights_name(path, model))
     existed = weights.exists()
     with replacing(weights) as file:
-        slim = _external(model, weights.name, file)
+        slim = _split(model, weights.name, file, carried=True)
     try:
         write_whole(path, slim.SerializeToString())
     except BaseException:
@@ -49,44 +64,101 @@ def save_model(model: onnx.ModelProto, path: str | Path, limit: int = _LIMIT) ->
         _remove_unused(path.with_name(name))
 
 
-def _big(model: onnx.ModelProto) -> Iterator[TensorProto]:
+def embedded(model: onnx.ModelProto, limit: int = _LIMIT) -> onnx.ModelProto | None:
+    """Return `model` with all weights inside, or None if these are more than `limit` bytes. Raises ModelError."""
+    external = [tensor for tensor in all_tensors(model) if is_external(tensor)]
+    if inline_bytes(model) + sum(map(tensor_bytes, external)) > limit:
+        return None
+    if not external:
+        return model
+    whole = onnx.ModelProto()
+    whole.CopyFrom(model)
+    embed(whole)
+    return whole
+
+
+def inline_bytes(model: onnx.ModelProto) -> int:
+    """Return the bytes of the weights in `model` itself."""
+    return sum(tensor_bytes(tensor) for tensor in model.graph.initializer if not is_external(tensor))
+
+
+def spilled(model: onnx.ModelProto, weights: Path) -> onnx.ModelProto:
+    """Return `model` with its big weights moved to the new file `weights`. Raises OSError."""
+    with weights.open("wb") as file:
+        return _split(model, weights.resolve().relative_to(ROOT).as_posix(), file, carried=False)
+
+
+def _split(model: onnx.ModelProto, location: str, file: BinaryIO, carried: bool) -> onnx.ModelProto:
+    """Write the big weights of `model` to `file`, and return the model with references to them at `location`.
+
+    `carried`: also write the weights that are in other files.
+    """
+    slim = onnx.ModelProto()
+    copy_fields(model, slim, {"graph"})
+    copy_fields(model.graph, slim.graph, {"initializer"})
     for tensor in model.graph.initializer:
-        if tensor.data_type != TensorProto.STRING and len(tensor.raw_data) > _BIG:
-            yield tensor
+        copy = slim.graph.initializer.add()
+        if _is_big(tensor):
+            copy_fields(tensor, copy, {"raw_data"})
+            set_location(copy, location, _aligned(file), len(tensor.raw_data))
+            file.write(tensor.raw_data)
+        else:
+            copy.CopyFrom(tensor)
+    written: dict[Extent, int] = {}  # offsets of what other files hold, which several tensors may share
+    for tensor in all_tensors(slim) if carried else ():
+        if is_external(tensor) and (extent := extent_of(tensor)).path != ROOT / location:
+            if extent not in written:
+                written[extent] = _aligned(file)
+                file.writelines(_chunks(extent))
+            set_location(tensor, location, written[extent], extent.length)
+    return slim
+
+
+def _is_big(tensor: TensorProto) -> bool:
+    return tensor.HasField("raw_data") and not is_external(tensor) and tensor_bytes(tensor) > _BIG
+
+
+def _aligned(file: BinaryIO) -> int:
+    """Pad the file, and return its position."""
+    file.write(b"\0" * (-file.tell() % _ALIGNMENT))
+    return file.tell()
+
+
+def _chunks(extent: Extent) -> Iterator[bytes]:
+    """Yield the bytes of `extent`. Raises ModelError."""
+    try:
+        with extent.path.open("rb") as file:
+            file.seek(extent.offset)
+            left = extent.length
+            while left:
+                chunk = file.read(min(_CHUNK_BYTES, left))
+                if not chunk:
+                    raise ModelError(f"{extent.path}: has become shorter during the run")
+                left -= len(chunk)
+                yield chunk
+    except OSError as error:
+        raise ModelError(f"{extent.path}: {error.strerror or error}") from None
 
 
 def _weights_name(path: Path, model: onnx.ModelProto) -> str:
-    digest = hashlib.blake2b(digest_size=8)
-    for tensor in _big(model):
-        digest.update(f"{len(tensor.raw_data)}|".encode())
-        digest.update(tensor.raw_data)
+    digest = hashlib.blake2b(digest_size=_HASH_BYTES)
+    for tensor in all_tensors(model):
+        if is_external(tensor) or _is_big(tensor):
+            digest.update(f"{tensor_bytes(tensor)}|".encode())
+            for chunk in _chunks(extent_of(tensor)) if is_external(tensor) else (tensor.raw_data,):
+                digest.update(chunk)
     end = f".{digest.hexdigest()}.data"
     return path.name.encode()[: _NAME_BYTES - len(end)].decode(errors="ignore") + end
 
 
-def _external(model: onnx.ModelProto, name: str, file: BinaryIO) -> onnx.ModelProto:
-    """Write the big initializers of `model` to `file`, and return the model with references to them under `name`."""
-    slim = onnx.ModelProto()
-    slim.CopyFrom(model)
-    offset = 0
-    for tensor in _big(slim):
-        padding = -offset % _ALIGNMENT
-        file.write(b"\0" * padding)
-        file.write(tensor.raw_data)
-        external_data_helper.set_external_data(tensor, name, offset + padding, len(tensor.raw_data))
-        offset += padding + len(tensor.raw_data)
-        tensor.ClearField("raw_data")
-    return slim
-
-
 def _own_weights(path: Path) -> set[str]:
-    """Return the names of the weight files of the model at `path` that `save_model` has written."""
+    """Return the names of the weight files of the model at `path`, as far as `save_model` has named them."""
     try:
         model = onnx.load(path, load_external_data=False)
-    except Exception:  # noqa: BLE001 - whatever is there, it has no weights that are known to be ours
+    except Exception:  # noqa: BLE001 - whatever is there, it names no file that is known to be ours
         return set()
-    names = {external_data_helper.ExternalDataInfo(t).location for t in model.graph.initializer if t.external_data}
-    return {name for name in names if _WEIGHTS.fullmatch(name[-len(".0123456789abcdef.data") :]) and "/" not in name}
+    names = {entry.value for tensor in all_tensors(model) for entry in tensor.external_data if entry.key == "location"}
+    return set(filter(_WEIGHTS.fullmatch, names))
 
 
 def _remove_unused(weights: Path) -> None:
@@ -99,7 +171,7 @@ def _remove_unused(weights: Path) -> None:
 
 def _mentioned(name: bytes, files: Iterable[Path]) -> bool:
     for path in files:
-        if 0 < path.stat().st_size < 2 * _LIMIT:
+        if 0 < path.stat().st_size < 2 * _LIMIT:  # no model is larger
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 if content.find(name) >= 0:
                     return True

@@ -10,6 +10,7 @@ import onnx
 from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from superopt.evaluate import dtype_name, numpy_dtype
+from superopt.onnx_io.external_data import MappedArray, is_external, map_tensor, refer
 from superopt.onnx_io.model import Array, ModelError
 
 __all__ = ["constant_value", "from_proto", "to_proto"]
@@ -21,7 +22,9 @@ def from_proto(tensor: TensorProto, label: str) -> tuple[Array, str]:
         dtype = dtype_name(tensor.data_type)
         if tensor.data_type == TensorProto.STRING:
             return _texts(tensor.string_data).reshape(tuple(tensor.dims)), dtype
-        if tensor.data_location == TensorProto.EXTERNAL:
+        if is_external(tensor):
+            if (mapped := map_tensor(tensor)) is not None:
+                return mapped, dtype
             raise ModelError(
                 f"{label}: tensor {tensor.name!r} is in an external file that was not loaded; give the path"
             )
@@ -37,9 +40,13 @@ def _texts(values: Iterable[bytes]) -> Array:
 
 
 def to_proto(array: Array, dtype: str, name: str) -> TensorProto:
-    """Return the array as a tensor protobuf called `name`."""
+    """Return the array as a tensor protobuf called `name`; a mapped array is a reference to its file."""
     if dtype == "string":
         return helper.make_tensor(name, TensorProto.STRING, array.shape, list(array.reshape(-1)))
+    if isinstance(array, MappedArray) and array.extent is not None:
+        tensor = TensorProto(name=name, data_type=TensorProto.DataType.Value(dtype.upper()), dims=array.shape)
+        refer(tensor, array.extent)
+        return tensor
     return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
 
 

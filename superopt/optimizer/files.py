@@ -11,6 +11,7 @@ import onnx
 from superopt.files import check_distinct, check_writable, write_whole
 from superopt.onnx_io import save_model
 from superopt.onnx_io.constant_nodes import is_constant_node
+from superopt.onnx_io.external_data import load_external_data
 from superopt.optimizer.options import Options
 from superopt.optimizer.source import Source
 from superopt.rulebook.loading import rule_files
@@ -53,6 +54,9 @@ def copy_original(source: Source, out: Path) -> None:
     if source.path is None:
         save_model(source.proto, out)
     elif source.external_files and out.resolve().parent != source.path.resolve().parent:
-        save_model(onnx.load(source.path), out)
+        whole = onnx.ModelProto()
+        whole.CopyFrom(source.proto)
+        load_external_data(whole, source.path)
+        save_model(whole, out)
     else:
         write_whole(out, source.content())

@@ -136,7 +136,8 @@ class Result:
 
     `changed` is False if the original was kept. `reason` says why, or names the candidate that was taken. `numerics`
     is the loosest class of rules that was allowed. `seconds` is the wall time of each phase. `proto` is the resulting
-    model in memory; it is not part of the JSON.
+    model in memory; it is not part of the JSON. More than 2 GB of weights stay in files, whose names are relative to
+    the root of the file system.
     """
 
     model: str

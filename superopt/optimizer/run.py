@@ -12,6 +12,7 @@ import onnx
 
 from superopt.files import replacing
 from superopt.onnx_io import Model, read_bodies, save_model
+from superopt.onnx_io.save import embedded
 from superopt.optimizer.bodies import RewrittenBodies, search_bodies
 from superopt.optimizer.candidate_check import CandidateCheck
 from superopt.optimizer.context import RunContext
@@ -88,6 +89,8 @@ def optimize(
         selection = _improve(context, finder, timer)
     close_unused()
 
+    if selection.proto is not None:
+        selection.proto = embedded(selection.proto) or selection.proto
     result = _result(context, selection, out)
     with nullcontext() if trace is None else replacing(trace) as file:  # in place after the result
         if file is not None:

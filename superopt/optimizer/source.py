@@ -8,10 +8,10 @@ from functools import cached_property
 from pathlib import Path
 
 import onnx
-from onnx.external_data_helper import ExternalDataInfo, uses_external_data
 
-from superopt.onnx_io import Model, read_simplified
-from superopt.onnx_io.load import load_external_data, parse_proto, read_bytes
+from superopt.onnx_io import Model, ModelError, read_simplified
+from superopt.onnx_io.external_data import all_tensors, external_files, is_external, load_external_data
+from superopt.onnx_io.load import parse_proto, read_bytes
 
 __all__ = ["Source", "model_digest"]
 
@@ -24,13 +24,15 @@ class Source:
     `path` is its file (None: in memory). `proto` is the model as it is in the file, without external data. `runnable`
     is the form that ONNX Runtime loads: the path, because weights may be beside it, or the bytes of a model in memory.
 
-    Raises ModelError if the file is not a model.
+    Raises ModelError if the file is not a model, or if a model in memory has weights in other files.
     """
 
     def __init__(self, model: str | Path | onnx.ModelProto) -> None:
         self.runnable: bytes | Path
         if isinstance(model, onnx.ModelProto):
             self.path, self.proto = None, model
+            if any(map(is_external, all_tensors(model))):
+                raise ModelError("the model has weights in other files, which were not loaded; give the path")
             self.runnable = data = model.SerializeToString()
         else:
             self.path = self.runnable = Path(model)
@@ -46,8 +48,8 @@ class Source:
 
     @cached_property
     def external_files(self) -> tuple[Path, ...]:
-        """The files that hold weights of the model."""
-        return () if self.path is None else tuple(_external_files(self.proto, self.path))
+        """The files that hold weights of the model. Raises ModelError."""
+        return () if self.path is None else external_files(self.proto, self.path)
 
     @property
     def size(self) -> int:
@@ -91,14 +93,9 @@ def model_digest(model: bytes | Path) -> str:
     if isinstance(model, bytes):
         state.update(model)
         return state.hexdigest()
-    for path in (model, *_external_files(onnx.load(model, load_external_data=False), model)):
+    for path in (model, *external_files(onnx.load(model, load_external_data=False), model)):
         _hash_file(state, path)
     return state.hexdigest()
-
-
-def _external_files(proto: onnx.ModelProto, path: Path) -> list[Path]:
-    tensors = (tensor for tensor in proto.graph.initializer if uses_external_data(tensor))
-    return [path.parent / location for location in sorted({ExternalDataInfo(tensor).location for tensor in tensors})]
 
 
 def _hash_file(state: hashlib.blake2b, path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import onnx
 
+from superopt.onnx_io.save import inline_bytes, spilled
 from superopt.optimizer.input_sizes import InputSizes
 from superopt.optimizer.measured_sizes import bytes_of_run, choose_shapes
 from superopt.optimizer.model_timer import Timer
@@ -49,15 +50,11 @@ _LARGE_SPREAD = 1e-2
 @contextlib.contextmanager
 def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
     """Yield `model` in a form that ONNX Runtime loads: bytes, or above 2 GiB a temporary file with separate weights."""
-    if sum(len(i.raw_data) for i in model.graph.initializer) < _MAX_MESSAGE_BYTES:
+    if inline_bytes(model) < _MAX_MESSAGE_BYTES:
         yield model.SerializeToString()
         return
     with tempfile.TemporaryDirectory(prefix="superopt-") as folder:
-        path = Path(folder) / "model.onnx"
-        copy = onnx.ModelProto()
-        copy.CopyFrom(model)
-        onnx.save_model(copy, path, save_as_external_data=True, location="weights.bin")
-        yield path
+        yield spilled(model, Path(folder) / "weights").SerializeToString()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from superopt.files import ROOT
 from superopt.runtime.target import CannotRun, RuntimeUnavailable
 from superopt.runtime.timing import Timing, time_models
 
@@ -43,13 +44,15 @@ class Loadable:
     """A model, as its bytes or its absolute path, and how to open it.
 
     `provider` is ONNX Runtime's name of the execution provider. `level` is "all" for all of ONNX Runtime's
-    optimizations, "none" for none of them.
+    optimizations, "none" for none of them. `rooted`: the model names the files of its weights relative to the root of
+    the file system, not to its own folder.
     """
 
     model: bytes | str
     provider: str
     threads: int
     level: str = "all"
+    rooted: bool = False
 
 
 _sessions: dict[int, Any] = {}
@@ -134,6 +137,8 @@ def _opened(loadable: Loadable) -> Any:
     options.log_severity_level = _SILENT
     # Idle threads of one session must not occupy the cores while another session is timed.
     options.add_session_config_entry("session.force_spinning_stop", "1")
+    if loadable.rooted:
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(ROOT))
     if wanted == "CUDAExecutionProvider":
         _preload(ort)
     try:

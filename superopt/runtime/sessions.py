@@ -91,8 +91,8 @@ def close_unused() -> None:
 def open_session(model: RunnableModel, target: Target, *, level: str = "all") -> Session:
     """Open a session with all of ONNX Runtime's optimizations (`level="all"`) or none of them (`"none"`).
 
-    `model` is a proto, its bytes, or a file (required if weights are in a separate file). Raises CannotRun if ONNX
-    Runtime does not load it, RuntimeUnavailable if the provider fell back.
+    `model` is a proto, its bytes, or a file. A proto names files of weights relative to the root of the file system.
+    Raises CannotRun if ONNX Runtime does not load it, RuntimeUnavailable if the provider fell back.
     """
     with contextlib.ExitStack() as files:
         session = Session(files.enter_context(loadable(model, target, level)))
@@ -110,9 +110,11 @@ def loadable(model: RunnableModel, target: Target, level: str = "all") -> Iterat
         with tempfile.TemporaryDirectory(prefix="superopt-") as folder:
             path = Path(folder) / "model.onnx"
             path.write_bytes(model)
-            yield Loadable(str(path), provider, threads, level)
+            yield Loadable(str(path), provider, threads, level, rooted=True)
+    elif isinstance(model, bytes):
+        yield Loadable(model, provider, threads, level, rooted=True)
     else:
-        yield Loadable(model if isinstance(model, bytes) else str(Path(model).absolute()), provider, threads, level)
+        yield Loadable(str(Path(model).absolute()), provider, threads, level)
 
 
 def in_child(function: Callable[..., R], *arguments: Any, limit_s: float) -> R:
