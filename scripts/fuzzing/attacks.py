@@ -1,0 +1,214 @@
+"""What is done with a random graph. Every attack returns the first difference from the original, in one line, or None.
+
+    written     read and written back; weights are folded, no rule is applied
+    walked      rewritten at random by every proven rule that matches, whether it gains or not
+    stepped     rewritten once, by one given rule, wherever it matches
+    optimized   `superopt.optimize` with its clock replaced by one that accepts everything
+
+Walks attack the proofs, the matcher and the writer harder than the search does, which takes few rewrites.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+
+import onnx
+
+from superopt import optimize
+from superopt.ir.infer import replace
+from superopt.ir.notation import show_rule
+from superopt.ir.rule import Rule
+from superopt.onnx_io import Model, ModelError, has_operator, read_simplified, write_model
+from superopt.rulebook.loading import certified_rules
+from superopt.runtime import Timing
+from superopt.search.match.graph_index import GraphIndex
+from superopt.search.match.matcher import Matcher
+from superopt.search.match.occurrence import Match
+from superopt.search.match.rule_index import RuleIndex
+from verify.certificates import CertifiedBook
+from verify.verdict import NUMERICS
+
+from .feeds import Subject
+from .judge import Judge
+
+__all__ = ["ATTACKS", "Attack", "Log", "numerics_of"]
+
+_STEPS = 12
+_TRIED_MATCHES = 8  # in each step
+_MOST_TERMS = 150
+_LOOSEST = NUMERICS[-1]
+
+
+@dataclass
+class Log:
+    """What happened, over many graphs: uses of rules, steps that could not be written, the rule of a failed step."""
+
+    rules: Counter[str] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    culprit: tuple[onnx.ModelProto, str] | None = None  # the model before a step that changed values, and the rule
+
+
+Attack = Callable[[Subject, Log], str | None]
+
+
+def numerics_of(subject: Subject) -> str:
+    """Return the class of rules for this subject: the strictest for special numbers and now and then, else the loosest.
+
+    float16 is never compared bit for bit: on the CPU ONNX Runtime computes it in float32, and rounds where it casts.
+    """
+    if onnx.TensorProto.FLOAT16 in _types(subject.model):
+        return _LOOSEST
+    return NUMERICS[0] if subject.profile == "special" or subject.seed % 4 == 0 else _LOOSEST
+
+
+def _types(model: onnx.ModelProto) -> set[int]:
+    found = {value.type.tensor_type.elem_type for value in (*model.graph.input, *model.graph.output)}
+    found |= {tensor.data_type for tensor in model.graph.initializer}
+    return found | {a.i for node in model.graph.node if node.op_type == "Cast" for a in node.attribute}
+
+
+def _judge(subject: Subject, exact: bool) -> Judge:
+    return Judge(subject.model, subject.feeds(), exact, subject.seed)
+
+
+def written(subject: Subject, log: Log) -> str | None:
+    """Read the model and write it back. Exact: no bit of a result may change, folded weights included."""
+    exact = numerics_of(subject) == NUMERICS[0]
+    judge = _judge(subject, exact)
+    model = read_simplified(subject.model)
+    return judge.problem(write_model(model, exact=exact))
+
+
+def walked(subject: Subject, log: Log) -> str | None:
+    """Rewrite at random, then compare; if that fails, find the step. `written` reports what fails without a rule."""
+    numerics = numerics_of(subject)
+    exact = numerics == NUMERICS[0]
+    judge, model = _judge(subject, exact), _read(subject)
+    levels = ("none",)  # what ONNX Runtime's optimizer makes of a strange graph is no fault of a proof
+    if judge.problem(write_model(model, exact=exact), levels) is not None:
+        return None
+    states = list(_walk(model, random.Random(subject.seed), numerics, log))
+    log.counts["steps"] += len(states)
+    if not states or judge.problem(states[-1].proto, levels) is None:
+        return None
+    before = subject.model
+    for state in states:
+        problem = judge.problem(state.proto, levels)
+        if problem is not None:
+            log.culprit = before, state.rule_id
+            return f"rule {state.rule_id} {problem}; {state.rule[:300]}"
+        before = state.proto
+    return "a walk that is not repeatable"
+
+
+def stepped(rule_id: str) -> Attack:
+    """Return the attack that applies one rule, once at each of its matches."""
+
+    def attack(subject: Subject, log: Log) -> str | None:
+        numerics = numerics_of(subject)
+        model, judge = _read(subject), _judge(subject, numerics == NUMERICS[0])
+        if judge.problem(write_model(model, exact=numerics == NUMERICS[0]), ("none",)) is not None:
+            return None
+        for match in _matcher(model.opset).matches(GraphIndex(model.outputs)):
+            if match.compiled.rule_id == rule_id and _book(numerics).check(match.compiled.rule, match.bindings):
+                try:
+                    proto = write_model(_replaced(model, match), exact=numerics == NUMERICS[0])
+                except ModelError:
+                    continue
+                problem = judge.problem(proto, ("none",))
+                if problem is not None:
+                    return f"rule {rule_id} {problem}; {show_rule(match.compiled.rule)[:300]}"
+        return None
+
+    return attack
+
+
+def optimized(subject: Subject, log: Log) -> str | None:
+    """Optimize, and compare what was written and what the comparison of outputs refused."""
+    numerics = numerics_of(subject)
+    judge = _judge(subject, numerics == NUMERICS[0])
+    result = optimize(
+        subject.model, ep="cpu", cost="analytic", budget=0.3, inputs=1, numerics=numerics, shapes=subject.shapes(),
+        timer=_accept,
+    )  # fmt: skip
+    log.counts["optimized"] += result.changed
+    assert result.proto is not None
+    return judge.problem(result.proto)
+
+
+ATTACKS: dict[str, Attack] = {"written": written, "walked": walked, "optimized": optimized}
+
+
+def _accept(*_: object) -> Timing:
+    return Timing(1.1, 1.0, 1.1, 1.1, 1.1, 1.1, 1.0, 1, "cpu")
+
+
+@dataclass(frozen=True)
+class _State:
+    proto: onnx.ModelProto
+    rule_id: str
+    rule: str
+
+
+def _read(subject: Subject) -> Model:
+    model = read_simplified(subject.model)
+    dynamic = any(type is None or type.concrete() is None for term in model.inputs for type in term.types)
+    return model.at_shapes(subject.shapes()) if dynamic else model
+
+
+def _walk(model: Model, rng: random.Random, numerics: str, log: Log) -> Iterator[_State]:
+    matcher = _matcher(model.opset)
+    for _ in range(_STEPS):
+        matches = list(matcher.matches(GraphIndex(model.outputs)))
+        rng.shuffle(matches)
+        matches.sort(key=lambda match: min(log.rules[match.compiled.rule_id], 20))  # rules that were hardly used first
+        for match in matches[:_TRIED_MATCHES]:
+            if not _book(numerics).check(match.compiled.rule, match.bindings):
+                log.counts["not proven"] += 1
+                continue
+            try:
+                changed = _replaced(model, match)
+                proto = write_model(changed, exact=numerics == NUMERICS[0])
+            except ModelError:
+                log.counts["not written"] += 1
+                continue
+            model = changed
+            log.rules[match.compiled.rule_id] += 1
+            yield _State(proto, match.compiled.rule_id, show_rule(match.compiled.rule))
+            break
+        else:
+            return
+        if len(GraphIndex(model.outputs).position) > _MOST_TERMS:
+            return
+
+
+def _replaced(model: Model, match: Match) -> Model:
+    replaced = dict(zip(match.roots, match.results, strict=True))
+    return model.with_outputs(replace(model.outputs, replaced), replaced)
+
+
+@cache
+def _rules() -> list[Rule]:
+    return list(dict.fromkeys(entry.rule for entry in certified_rules(None)[0]))
+
+
+@cache
+def _matchers() -> dict[int, Matcher]:
+    return {}
+
+
+def _matcher(opset: int) -> Matcher:
+    if opset not in _matchers():
+        _matchers()[opset] = Matcher(RuleIndex(_rules(), lambda op: has_operator(op, opset)))
+    matcher = _matchers()[opset]
+    matcher.trim()
+    return matcher
+
+
+@cache
+def _book(numerics: str) -> CertifiedBook:
+    return CertifiedBook(certified_rules(None)[1], numerics)

@@ -1,0 +1,50 @@
+"""Inputs for a model: by name, type and sizes of its inputs, repeatable by seed."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+import onnx
+
+from .values import Array, draw
+
+__all__ = ["Subject", "feeds_for"]
+
+
+def feeds_for(model: onnx.ModelProto, seed: int, profile: str, sizes: dict[str, int]) -> dict[str, Array]:
+    """Return values for all inputs. `sizes` are those of the symbols."""
+    found = {}
+    for value in model.graph.input:
+        tensor = value.type.tensor_type
+        shape = tuple(sizes[d.dim_param] if d.dim_param else d.dim_value for d in tensor.shape.dim)
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        rng = np.random.default_rng([seed, zlib.crc32(value.name.encode())])
+        found[value.name] = draw(rng, dtype, shape, profile)
+    return found
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model to be attacked, the profile of its numbers, sizes for its symbols, and a seed for all that is random."""
+
+    model: onnx.ModelProto
+    profile: str
+    sizes: dict[str, int]
+    seed: int
+
+    def feeds(self) -> list[dict[str, Array]]:
+        """Return inputs at the sizes that the graph has grown at, and at others, where it may or may not run."""
+        rng = np.random.default_rng(self.seed)
+        symbols = [d.dim_param for v in self.model.graph.input for d in v.type.tensor_type.shape.dim if d.dim_param]
+        names = sorted(set(symbols))
+        choices = [self.sizes, self.sizes]
+        if names:
+            choices += [dict.fromkeys(names, size) for size in (1, 2, 5)]
+            choices += [{name: int(rng.integers(1, 7)) for name in names} for _ in range(2)]
+        return [feeds_for(self.model, self.seed + k, self.profile, sizes) for k, sizes in enumerate(choices)]
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return the shapes of the inputs at `sizes`."""
+        return {name: value.shape for name, value in feeds_for(self.model, 0, "simple", self.sizes).items()}

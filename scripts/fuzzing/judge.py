@@ -1,0 +1,260 @@
+"""If two models compute the same, by ONNX Runtime alone.
+
+Integers, truth values and shapes must be equal. For real numbers the judge measures how much roundings matter, instead
+of assuming it: every real operand and result of every node is multiplied by random numbers that differ from 1 by a few
+roundings, and the spread of the outputs says how far roundings may carry each element. Two outputs may differ by a
+multiple of the spreads of both models. An integer or a truth value that the noise changes (a rounded number, a
+comparison) is not compared.
+
+Nothing is claimed about results that are computed from undefined ones: NaN, infinities, and real numbers that a Cast
+finds no integer for. With `exact` all of that is compared as well, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from onnx import NodeProto, ValueInfoProto, helper
+
+from .graphs import elem_type, reads
+from .values import Array
+
+__all__ = ["Feeds", "Judge", "NotRun", "run"]
+
+Feeds = Mapping[str, Array]
+
+_LEVELS = {"none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL, "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL}
+_ROUNDOFF = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
+_NO_KERNEL = "NOT_IMPLEMENTED"
+_NOISE = 8  # roundings; of one only it would be lost in the numbers that noise itself rounds to
+_ROUNDS = 5
+_FACTOR = 8.0  # of the spread
+# Operands that are no numbers to compute with: noise there asks for another computation.
+_PARAMETERS = {"Resize", "Upsample", "Range", "Pow", "Dropout", "OneHot", "QuantizeLinear", "DequantizeLinear"}
+# Functions that the runtime approximates with an absolute error, so that small results have few digits.
+_APPROXIMATE = {
+    "Sigmoid", "Tanh", "Erf", "Softplus", "Mish", "Gelu", "FastGelu", "QuickGelu", "BiasGelu", "LSTM", "GRU", "RNN",
+    "FusedConv", "FusedGemm", "Softmax", "LogSoftmax", "HardSwish", "Log", "Exp", "If", "Loop", "Sin", "Cos",
+}  # fmt: skip
+
+
+class NotRun(Exception):
+    """ONNX Runtime refuses the model, or fails on the inputs."""
+
+
+def run(model: onnx.ModelProto, feeds: Feeds, level: str = "none") -> list[Array]:
+    """Return the outputs. Raises NotRun."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    options.graph_optimization_level = _LEVELS[level]
+    try:
+        session = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
+        names = {value.name for value in session.get_inputs()}
+        return [np.asarray(v) for v in session.run(None, {k: v for k, v in feeds.items() if k in names})]
+    except Exception as error:  # noqa: BLE001  the runtime's exceptions share no other base class
+        raise NotRun(" ".join(str(error).split())) from None
+
+
+class _Run:
+    """One model on one input: its outputs, which of them are undefined, and how far roundings may carry them."""
+
+    def __init__(self, model: onnx.ModelProto, feeds: Feeds) -> None:
+        self.model, self.feeds = model, feeds
+        self.names = [value.name for value in model.graph.output]
+        made = [n for node in model.graph.node for n in node.output if n and n not in self.names]
+        wide = onnx.ModelProto()
+        wide.CopyFrom(model)
+        wide.graph.output.extend(ValueInfoProto(name=name) for name in dict.fromkeys(made))
+        values = run(wide, feeds)
+        self.values = dict(zip([*self.names, *dict.fromkeys(made)], values, strict=True))
+        self.values.update((t.name, onnx.numpy_helper.to_array(t)) for t in model.graph.initializer)
+        self.values.update(feeds)
+        self.outputs = values[: len(self.names)]
+        self.undefined = self._undefined()
+
+    def _undefined(self) -> set[str]:
+        bad = {name for name, v in self.values.items() if v.dtype.kind == "f" and not np.isfinite(v).all()}
+        for node in self.model.graph.node:
+            if node.op_type == "Cast" and not _castable(self.values[node.input[0]], self.values[node.output[0]]):
+                bad.update(node.output)
+            if not bad.isdisjoint(reads(node)):
+                bad.update(node.output)
+        return bad
+
+    def spreads(self, seed: int) -> list[Array]:
+        """Return for each output, element by element, the largest change by noise; 1 for an integer that changes."""
+        rng = np.random.default_rng(seed)
+        noisy, slots = self._instrumented()
+        found: list[Array] = [np.zeros(o.shape) for o in self.outputs]
+        for _ in range(_ROUNDS):
+            noise = {name: _noise(rng, like, absolute) for name, (like, absolute) in slots.items()}
+            try:
+                changed = run(noisy, {**self.feeds, **noise})
+            except NotRun:
+                return [np.full(o.shape, np.inf) for o in self.outputs]
+            for k, (a, b) in enumerate(zip(self.outputs, changed, strict=True)):
+                if a.shape != b.shape:  # the noise decides a size
+                    found[k] = np.full(a.shape, np.inf)
+                    continue
+                with np.errstate(all="ignore"):
+                    step = np.abs(a.astype(float) - b.astype(float)) if a.dtype.kind == "f" else (a != b).astype(float)
+                found[k] = np.maximum(found[k], np.where(np.isnan(step), np.inf, step))
+        return found
+
+    def _instrumented(self) -> tuple[onnx.ModelProto, dict[str, tuple[Array, bool]]]:
+        """Return the model with noise as additional inputs, and the tensor that each noise belongs to."""
+        model = onnx.ModelProto()
+        model.CopyFrom(self.model)
+        del model.graph.node[:]
+        slots: dict[str, tuple[Array, bool]] = {}
+
+        def noise(name: str, result: str, absolute: bool = False) -> NodeProto:
+            slot = f"noise_{len(slots)}"
+            slots[slot] = self.values[name], absolute
+            return helper.make_node("Add" if absolute else "Mul", [name, slot], [result])
+
+        real = {name for name, value in self.values.items() if value.dtype.name in _ROUNDOFF}
+        for old in self.model.graph.node:
+            node = NodeProto()
+            node.CopyFrom(old)
+            for k, name in enumerate(node.input):
+                if name in real and old.op_type != "Constant" and not (k and old.op_type in _PARAMETERS):
+                    node.input[k] = f"{name}_in_{len(slots)}"
+                    model.graph.node.append(noise(name, node.input[k]))
+            after: list[NodeProto] = []
+            for k, name in enumerate(node.output):
+                if name in real and old.op_type != "Constant":
+                    node.output[k] = f"{name}_out_{len(slots)}"
+                    after.append(noise(name, name))
+                    after[-1].input[0] = node.output[k]
+                    if old.op_type in _APPROXIMATE:
+                        after[-1].output[0] = f"{name}_mid_{len(slots)}"
+                        after.append(noise(name, name, absolute=True))
+                        after[-1].input[0] = after[-2].output[0]
+            model.graph.node.extend([node, *after])
+        model.graph.input.extend(
+            helper.make_tensor_value_info(slot, elem_type(like.dtype.name), like.shape)
+            for slot, (like, _) in slots.items()
+        )
+        return model, slots
+
+
+def _noise(rng: np.random.Generator, like: Array, absolute: bool) -> Array:
+    size = _NOISE * _ROUNDOFF[like.dtype.name]
+    return np.asarray(rng.uniform(-size, size, like.shape) + (0 if absolute else 1)).astype(like.dtype)
+
+
+def _castable(value: Array, result: Array) -> bool:
+    """Return False for a real number that is cast to an integer type which cannot hold it."""
+    if value.dtype.kind != "f" or result.dtype.kind not in "iu":
+        return True
+    ends = np.iinfo(result.dtype)
+    with np.errstate(invalid="ignore"):
+        whole = np.trunc(value.astype(float))
+        return bool(np.all((whole >= float(ends.min)) & (whole < float(ends.max) + 1)))
+
+
+class Judge:
+    """The original on several inputs. `exact` compares bits, and undefined results as well.
+
+    Raises NotRun if the original runs on none of them.
+    """
+
+    def __init__(self, model: onnx.ModelProto, inputs: Sequence[Feeds], exact: bool = False, seed: int = 0) -> None:
+        self.exact, self.seed = exact, seed
+        self.runs: list[tuple[_Run, list[Array] | None]] = []
+        problem = NotRun("no inputs")
+        for feeds in inputs:
+            try:
+                found = _Run(model, feeds)
+            except NotRun as error:
+                problem = error
+                continue
+            try:
+                optimized: list[Array] | None = run(model, feeds, "all")
+            except NotRun:
+                optimized = None
+            self.runs.append((found, optimized))
+        if not self.runs:
+            raise problem
+        self._spreads: dict[int, list[Array]] = {}
+
+    def problem(self, candidate: onnx.ModelProto, levels: Sequence[str] = ("none", "all")) -> str | None:
+        """Return where the candidate differs from the original, in one line, or None."""
+        for number, (original, optimized) in enumerate(self.runs):
+            try:
+                ours = _Run(candidate, original.feeds)
+            except NotRun as error:
+                if _NO_KERNEL in str(error):
+                    return None  # the runtime lacks an operator for a type: the candidate is of no use, not wrong
+                return f"does not run: {error}"
+            found = self._differs(number, original.outputs, ours.outputs, original, ours)
+            if found is not None:
+                return found
+            if optimized is None or "all" not in levels:
+                continue
+            if self._differs(number, original.outputs, optimized, original, original) is not None:
+                continue  # the runtime's own optimizer changes the original
+            try:
+                outputs = run(candidate, original.feeds, "all")
+            except NotRun as error:
+                return f"runtime: does not run with ONNX Runtime's optimizations: {error}"
+            found = self._differs(number, original.outputs, outputs, original, ours)
+            if found is not None:
+                return f"runtime: with ONNX Runtime's optimizations {found}"
+        return None
+
+    def _differs(
+        self, number: int, expected: Sequence[Array], got: Sequence[Array], original: _Run, ours: _Run
+    ) -> str | None:
+        if len(expected) != len(got):
+            return f"{len(got)} outputs instead of {len(expected)}"
+        spreads: tuple[list[Array], list[Array]] | None = None
+        for k, (a, b) in enumerate(zip(expected, got, strict=True)):
+            name = original.names[k]
+            defined = name not in original.undefined
+            if a.dtype != b.dtype or (a.shape != b.shape and (defined or self.exact)):
+                return f"output {name} is {b.dtype}{list(b.shape)} instead of {a.dtype}{list(a.shape)}"
+            if a.shape != b.shape or _same_bits(a, b):
+                continue
+            if self.exact:
+                return f"output {name} has other bits: {_worst(a, b)}"
+            if not defined or (a.dtype.kind == "f" and np.array_equal(a, b)):
+                continue
+            if spreads is None:
+                if number not in self._spreads:
+                    self._spreads[number] = original.spreads(self.seed)
+                spreads = self._spreads[number], ours.spreads(self.seed + 1) if ours is not original else []
+            spread = sum((s[k] for s in spreads if s), np.zeros(a.shape))
+            if not _within(a, b, spread):
+                return f"output {name} differs: {_worst(a, b)}"
+        return None
+
+
+def _same_bits(a: Array, b: Array) -> bool:
+    if a.dtype.kind == "f":  # there are many NaN
+        a, b = (np.where(np.isnan(x), np.array(np.nan, x.dtype), x) for x in (a, b))
+    return a.tobytes() == b.tobytes()
+
+
+def _within(a: Array, b: Array, spread: Array) -> bool:
+    if a.dtype.kind != "f":
+        return bool(np.all((a == b) | (spread > 0)))
+    x, y = a.astype(float), b.astype(float)
+    least = float(np.finfo(a.dtype).smallest_normal)
+    with np.errstate(all="ignore"):
+        bound = _FACTOR * (spread + _ROUNDOFF[a.dtype.name] * np.abs(x)) + least
+        return bool(np.all((np.abs(x - y) <= bound) | (x == y)))
+
+
+def _worst(a: Array, b: Array) -> str:
+    with np.errstate(all="ignore"):
+        distance = np.where(a != b, 1.0, 0.0) if a.dtype.kind != "f" else np.abs(a.astype(float) - b.astype(float))
+    if a.dtype.kind == "f":  # NaN in one of them is the worst
+        distance = np.where(np.isnan(a) != np.isnan(b), np.inf, np.nan_to_num(distance, nan=0.0))
+    at = np.unravel_index(int(np.argmax(distance)), a.shape) if a.size else ()
+    index = [int(i) for i in at]
+    return f"{b[at]!s} instead of {a[at]!s} at {index} ({a.dtype})"

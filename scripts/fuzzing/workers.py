@@ -1,0 +1,116 @@
+"""Work in child processes: a crash, a hang, or too much memory costs one task and is reported as its result."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+__all__ = ["GIB", "Ended", "results"]
+
+GIB = 1 << 30
+_GUARD = 6 * GIB  # of addresses: the machine must survive a task that asks for everything
+
+Work = Callable[[int], Any]
+
+
+class Ended(Exception):
+    """The end of a task that gave no result: a crash, a hang or an error."""
+
+
+def results(work: Work, tasks: Iterator[int], jobs: int, limit_s: float) -> Iterator[tuple[int, Any]]:
+    """Yield (task, result of `work`) as they come; the result is an `Ended` for a task that did not return.
+
+    A task may take `limit_s` seconds. `work` runs in forks of this process, one after the other in the same fork as
+    long as nothing goes wrong.
+    """
+    children: dict[Connection, _Child] = {}
+    try:
+        while True:
+            while len(children) < jobs:
+                child = _Child(work)
+                children[child.pipe] = child
+                if not child.give(tasks):
+                    break
+            if not any(child.task is not None for child in children.values()):
+                return
+            for pipe in wait(list(children), timeout=0.2):
+                child = children[pipe]  # type: ignore[index]
+                if child.task is None:
+                    continue
+                task, child_ended = child.task, False
+                try:
+                    result = child.pipe.recv()
+                except EOFError:
+                    child.process.join()
+                    result, child_ended = Ended(f"crash: {_exit(child.process.exitcode)}"), True
+                yield task, result
+                if child_ended:
+                    del children[pipe]  # type: ignore[arg-type]
+                else:
+                    child.give(tasks)
+            for pipe, child in list(children.items()):
+                if child.task is not None and time.monotonic() - child.since > limit_s:
+                    task = child.task
+                    child.end()
+                    del children[pipe]
+                    yield task, Ended(f"hang: more than {limit_s:g} s")
+    finally:
+        for child in children.values():
+            child.end()
+
+
+class _Child:
+    def __init__(self, work: Work) -> None:
+        fork = multiprocessing.get_context("fork")
+        self.pipe, theirs = fork.Pipe()
+        self.process = fork.Process(target=_serve, args=(work, theirs), daemon=False)
+        self.process.start()
+        theirs.close()
+        self.task: int | None = None
+        self.since = 0.0
+
+    def give(self, tasks: Iterator[int]) -> bool:
+        """Hand the next task to the child. Return False if there is none."""
+        self.task, self.since = next(tasks, None), time.monotonic()
+        if self.task is not None:
+            self.pipe.send(self.task)
+        return self.task is not None
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+
+
+def _serve(work: Work, pipe: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
+    resource.setrlimit(resource.RLIMIT_AS, (_addresses() + _GUARD, resource.RLIM_INFINITY))
+    while True:
+        try:
+            task = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            pipe.send(work(task))
+        except Exception as error:  # noqa: BLE001  every kind of error is a finding
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            text = " ".join(str(error).split())[:300]
+            pipe.send(Ended(f"{type(error).__name__}: {text} ({where.filename.rsplit('/', 2)[-1]}:{where.lineno})"))
+
+
+def _addresses() -> int:
+    """Bytes of address space that this process has."""
+    if sys.platform != "linux":
+        return 0
+    with open("/proc/self/statm", encoding="ascii") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def _exit(code: int | None) -> str:
+    return signal.Signals(-code).name if code is not None and code < 0 else f"exit {code}"
