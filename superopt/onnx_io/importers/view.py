@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -96,11 +97,12 @@ class NodeView:
         return None if value is None else list(value)
 
     def attribute(self, name: str, kind: int, default: Any) -> Any:
-        """Return the value of an attribute, or `default`. Raises Unreadable if it is not of `kind`."""
+        """Return the value of an attribute, or `default`. Raises Unreadable if it is not of `kind` or not finite."""
         self.used.add(name)
         for attribute in self.node.attribute:
             if attribute.name == name:
-                if attribute.type != kind:
+                numbers = (attribute.f, *attribute.floats)
+                if attribute.type != kind or attribute.ref_attr_name or not all(map(math.isfinite, numbers)):
                     raise Unreadable(name)
                 return helper.get_attribute_value(attribute)
         return default
