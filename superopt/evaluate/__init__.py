@@ -8,6 +8,7 @@ definition is too slow. `modular` evaluates the same definitions modulo a prime.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 
 import numpy as np
@@ -23,6 +24,8 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.properties import is_conversion, jumps, moves, uses_function
 
 __all__ = ["can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype"]
+
+_MIN_ROOM = 1 << 22  # elements; 32 MiB in float64
 
 
 def dtype_name(element_type: int) -> str:
@@ -179,10 +182,24 @@ def _before_jumps(order: Sequence[Term]) -> set[Term]:
     return found
 
 
+def _growth(term: Term) -> int:
+    """Return the number of elements by which the outputs of an operator exceed its largest operand."""
+    if term.op == "Out" or not term.inputs:
+        return 0
+    made = sum(_size(type) for type in term.types)
+    return max(made - max(_size(i.type) for i in term.inputs if i is not None), 0)
+
+
+def _size(type: TensorType | None) -> int:
+    return math.prod(type.concrete() or ()) if type is not None else 0
+
+
 def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: bool = False) -> dict[Term, Term]:
     """Map every maximal subterm made of weights and known operators to the constant that it equals.
 
     Constants are computed in float64 and rounded once to their element type. Their arrays are added to `weights`.
+    A small graph may describe huge constants. So the elements by which folded terms exceed their largest operand are
+    limited in all: to twice as many as the weights have, or `_MIN_ROOM` if that is more.
     Leaves are not folded. Neither are discontinuous functions of computed numbers, with the operands that they depend
     on: there the result depends on the runtime's own rounding (see `_before_jumps`).
 
@@ -194,10 +211,14 @@ def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: 
     users: dict[Term, bool] = dict.fromkeys(outputs, False)  # True if all users of the term are folded, too
     order = list(topological(outputs))
     left = _before_jumps(order)
+    room = max(_MIN_ROOM, 2 * sum(_size(term.type) for term in order if term.is_constant and not term.inputs))
     for term in order:
         allowed = term not in left and (not exact or term.op == "Const" or _is_exact(term))
         if allowed and term.is_constant and can_evaluate(term) and all(i in foldable for i in term.inputs):
-            foldable.add(term)
+            growth = _growth(term)
+            if growth <= room:
+                room -= growth
+                foldable.add(term)
     for term in reversed(order):
         inside = term in foldable
         for i in term.inputs:

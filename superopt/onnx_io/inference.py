@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
-from onnx import TensorProto, helper, shape_inference
+from onnx import TensorProto, helper, onnx_cpp2py_export, shape_inference
 
 from superopt.evaluate import dtype_name
 from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
+from superopt.onnx_io.memory_limit import limited_memory
 from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = [
@@ -27,6 +28,10 @@ __all__ = [
 ]
 
 SMALL = 1024  # elements; smaller tensors keep their values, because inference reads shapes and axes
+# Memory for inference. Propagating the values of a list of a billion integers takes one message for each of them.
+_INFERENCE_BYTES = 1 << 28
+_INFERENCE_BYTES_PER_BYTE = 16  # of the model without big weights
+_MAX_RANK = 1024  # tensors of more axes count as tensors of unknown rank
 
 _DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
@@ -80,6 +85,22 @@ def check(model: onnx.ModelProto) -> str | None:
     return None
 
 
+def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model with ONNX's types of its tensors, or unchanged if inference fails or takes too much memory."""
+    data = light.SerializeToString()
+    for data_prop in (True, False):  # propagating values of shapes fails for some valid models
+        try:
+            # Only ONNX's own call is limited: protobuf's Python code crashes where an allocation fails.
+            with limited_memory(_INFERENCE_BYTES + _INFERENCE_BYTES_PER_BYTE * len(data)):
+                found: bytes = onnx_cpp2py_export.shape_inference.infer_shapes(data, False, False, data_prop)
+        except (shape_inference.InferenceError, RuntimeError, ValueError, MemoryError):
+            continue
+        if len(found) < _INFERENCE_BYTES // 4 + len(data):
+            inferred: onnx.ModelProto = onnx.ModelProto.FromString(found)
+            return inferred
+    return light
+
+
 # Names that exporters use for all unknown sizes alike (Paddle: ?), so that equal names do not mean equal sizes.
 _NO_NAME = re.compile(r"[^A-Za-z]*|none|null|unknown|dynamic", re.IGNORECASE)
 
@@ -91,14 +112,7 @@ def names_a_size(text: str) -> bool:
 
 def infer_types(light: onnx.ModelProto, unnamed_as: str = "unk") -> dict[str, TensorType]:
     """Return the types of the tensors (not of sequences and the like); each size without a name gets a new one."""
-    inferred = light
-    for data_prop in (True, False):  # propagating values of shapes fails for some valid models
-        try:
-            inferred = shape_inference.infer_shapes(light, data_prop=data_prop)
-            break
-        except (shape_inference.InferenceError, RuntimeError, ValueError):
-            continue  # the types that the file declares remain
-    graph = inferred.graph
+    graph = _inferred(light).graph
     types: dict[str, TensorType] = {}
     unnamed = 0  # number of sizes without a name
     taken = {d.dim_param for v in _values(graph) for d in v.type.tensor_type.shape.dim}
@@ -158,7 +172,7 @@ def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
         return None
     tensor = proto.tensor_type
     dtype = dtype_name(tensor.elem_type)
-    if not tensor.HasField("shape"):
+    if not tensor.HasField("shape") or len(tensor.shape.dim) > _MAX_RANK:
         return TensorType(dtype, None)
     sizes: list[Size] = []
     for dim in tensor.shape.dim:

@@ -11,14 +11,14 @@ from onnx import SparseTensorProto, helper
 
 from superopt.evaluate import constant, evaluate, folded, numpy_dtype
 from superopt.ir.infer import OPERATORS, replace
-from superopt.ir.term import CLOSED_FORM, Term
+from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.constant_nodes import constant_node
 from superopt.onnx_io.exporters import export_filled, export_term
 from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.node_order import LEAVES, in_order
-from superopt.onnx_io.schemas import is_extension
+from superopt.onnx_io.schemas import OpSchema, is_extension, schema_of
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in, local_names, rename_captured, subgraphs
 from superopt.onnx_io.tensors import to_proto
@@ -99,6 +99,7 @@ class _Writer:
         self.weights: list[onnx.TensorProto] = []
         self.sparse: list[SparseTensorProto] = []
         self.bodies: dict[Term, list[onnx.AttributeProto]] = {}
+        self.read_outputs = {term for term in topological(model.outputs) if term.op == "Out"}
         self.sizes = SizeArithmetic(self.opset, self.write_size_node, self.parameter)
 
     def write(self) -> onnx.ModelProto:
@@ -197,13 +198,15 @@ class _Writer:
     def write_node(self, term: Term) -> None:
         known = term.op in OPERATORS
         declared = len(term.inputs) if known else _integer(term, "declared", len(term.inputs))
-        absent = () if known else _attr(term, "absent", ())
+        absent = self.unused(term) if known else _attr(term, "absent", ())
         assert isinstance(absent, tuple)
         inputs = [self.name(i) for i in term.inputs[:declared]]
         if len(term.types) == 1:
             outputs = [self.name(term)]
         else:
             outputs = ["" if k in absent else self.name(term.out(k)) for k in range(len(term.types))]
+            while len(outputs) > 1 and known and not outputs[-1]:
+                outputs.pop()
         if known:
             made = export_term(term, self.opset, inputs, outputs, self.parameter, self.sizes)
         else:
@@ -226,9 +229,18 @@ class _Writer:
             else:
                 node.name = self.node_name(f"{node.op_type}_{outputs[0]}")
         self.nodes.extend(made)
-        for name, type in zip(outputs, term.types, strict=True):
+        for name, type in zip(outputs, term.types, strict=False):
             if name:
                 self.sizes.learn(name, type)
+
+    def unused(self, term: Term) -> tuple[int, ...]:
+        """Return the indices of the optional outputs of a known operator that nothing reads."""
+        schema = schema_of(term.op, self.opset)
+        outputs = () if schema is None or len(term.types) == 1 else schema.outputs
+        optional = OpSchema.FormalParameterOption.Optional
+        return tuple(
+            k for k, formal in enumerate(outputs) if formal.option == optional and term.out(k) not in self.read_outputs
+        )
 
     def write_size_node(self, op: str, inputs: Sequence[str], attributes: dict[str, Any]) -> str:
         """Append a node that computes sizes; return the name of its output."""

@@ -7,6 +7,7 @@ used.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
@@ -25,6 +26,8 @@ Feeds: TypeAlias = dict[str, Array]
 
 # Exclusive upper bounds of drawn integers, in the order of trial (None: all ones).
 _INTEGER_BOUNDS: tuple[int | None, ...] = (2, 1, None, 8)
+# Elements of one input: 512 MiB while they are drawn as float64.
+_MAX_ELEMENTS = 1 << 26
 
 
 def feed_candidates(specs: Sequence[InputSpec], shapes: InputShapes, seed: int, index: int) -> Iterator[Feeds]:
@@ -58,6 +61,11 @@ def _is_integer(elem_type: int) -> bool:
 
 
 def _draw(spec: InputSpec, shape: tuple[int, ...], seed: int, index: int, bound: int | None) -> Array:
+    if math.prod(shape) > _MAX_ELEMENTS:
+        raise Unfeedable(
+            f"input {spec.name} of shape {'x'.join(map(str, shape))} has more than the {_MAX_ELEMENTS:,} elements that"
+            " can be drawn; give smaller sizes (--shape), after making them free in the model if they are fixed"
+        )
     rng = np.random.default_rng([seed, index, zlib.crc32(spec.name.encode())])
     if spec.elem_type == onnx.TensorProto.STRING:
         return np.asarray(rng.choice(np.array(["Monday", "a word", "", "42"], dtype=object), shape))

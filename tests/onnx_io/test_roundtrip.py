@@ -9,7 +9,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from superopt.ir.term import topological
-from superopt.onnx_io import read_model, write_model
+from superopt.onnx_io import read_model, read_simplified, write_model
 from tests.support.runtime_oracle import assert_equal, random_feeds, round_trip, session
 
 
@@ -98,6 +98,21 @@ def test_absent_optional_inputs_and_outputs(op: str, rows: int) -> None:
     assert list(layer.output) == ["", "last"]
     clip = next(node for node in written.graph.node if node.op_type == "Clip")
     assert list(clip.input)[1:] == ["", "hi"]
+
+
+@pytest.mark.parametrize(("op", "rows"), [("GRU", 9), ("LSTM", 12)])
+def test_a_recurrent_operator_of_unknown_shape_keeps_its_hidden_size(op: str, rows: int) -> None:
+    model = parsed(
+        f"g (float[] x, float[1, {rows}, 4] w, float[1, {rows}, 3] r) => (float[] y) "
+        f"{{ h = {op}<hidden_size = 3>(x, w, r) y = Identity(h) }}"
+    )
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    (layer,) = write_model(read_simplified(model)).graph.node
+    assert layer.attribute[0].name == "hidden_size"
+    assert layer.attribute[0].i == 3
+    assert list(layer.input) == ["x", "w", "r"]
+    assert list(layer.output) == ["y"]
 
 
 @pytest.mark.parametrize("after", ["", ", linear_before_reset = 0", ", linear_before_reset = 1"])

@@ -23,6 +23,7 @@ from superopt.runtime import (
     Target,
     Timing,
     Tolerance,
+    Unfeedable,
     calibrate,
     compare,
     feed_candidates,
@@ -81,6 +82,12 @@ def test_inputs_with_defaults_are_left_out() -> None:
     proto = lora()
     proto.graph.input.append(floats("W", 64, 64))
     assert [spec.name for spec in input_specs(proto)] == ["x"]
+
+
+def test_huge_inputs_are_refused() -> None:
+    huge = InputSpec("x", TensorProto.FLOAT, (10**12, 10**12))
+    with pytest.raises(Unfeedable, match="input x of shape 1000000000000x1000000000000 has more than"):
+        next(feed_candidates([huge], {"x": (10**12, 10**12)}, 0, 0))
 
 
 def test_feeds_depend_on_seed_index_and_name_only() -> None:

@@ -104,9 +104,13 @@ def _pad(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _recurrent(e: NodeExport) -> list[onnx.NodeProto]:
-    """Leave out `sequence_lens`, the input before the states: all sequences are as long as X."""
+    """Leave out `sequence_lens`, the input before the states: all sequences are as long as X.
+
+    `hidden_size` is that of the recurrent weights, whose shape is known even if the shape of X is not.
+    """
     e.inputs.insert(4, "")
-    shape = e.term.types[1].shape if e.term.types[1] is not None else None
+    weights = e.term.inputs[2]
+    shape = weights.type.shape if weights is not None and weights.type is not None else None
     if shape is None or not isinstance(shape[2], int):
         return [e.node(**e.attrs)]
     return [e.node(hidden_size=shape[2], **e.attrs)]

@@ -48,6 +48,8 @@ class NodeExport:
         for name, value in attributes.items():
             if is_free(value):
                 raise ModelError(f"{self.term.op} takes {name} = {value} as a number only, and the size is free")
+        while self.inputs and not self.inputs[-1]:
+            self.inputs.pop()
         return helper.make_node(op or self.term.op, self.inputs, self.outputs, domain=domain or None, **attributes)
 
     def append(self, value: object, dtype: str = "int64") -> None:

@@ -1,0 +1,108 @@
+"""Small files that describe huge tensors: reading and writing stay within a stated amount of memory."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from superopt.onnx_io.memory_limit import limited_memory
+
+node = helper.make_node
+MANY = 60_000
+LIMIT_KIB = 1 << 20
+# Prints the largest memory in KiB up to then, after each model.
+READ_ALL = """
+import resource, sys
+from superopt.onnx_io import read_simplified, write_model
+for path in sys.argv[1:]:
+    assert write_model(read_simplified(path)).graph.node[-1].op_type == "Add", path
+    print(path, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, sep="\\t")
+"""
+
+
+def ints(name: str, *values: int) -> TensorProto:
+    return numpy_helper.from_array(np.array(values, np.int64), name)
+
+
+def reals(name: str, shape: tuple[int, ...], value: float = 1.5) -> TensorProto:
+    return numpy_helper.from_array(np.full(shape, value, np.float32), name)
+
+
+CASES: dict[str, tuple[list[onnx.NodeProto], list[TensorProto]]] = {
+    "ConstantOfShape": ([node("ConstantOfShape", ["s"], ["z"])], [ints("s", MANY, MANY)]),
+    "Expand": ([node("Expand", ["c", "s"], ["z"])], [ints("s", MANY, MANY), reals("c", (1,))]),
+    "Expand and sum": (
+        [node("Expand", ["c", "s"], ["e"]), node("ReduceSum", ["e"], ["z"], keepdims=0)],
+        [ints("s", MANY, MANY), reals("c", (1,))],
+    ),
+    "Tile": ([node("Tile", ["c", "s"], ["z"])], [ints("s", MANY, MANY), reals("c", (1, 1))]),
+    "Range": (
+        [node("Range", ["from", "to", "by"], ["r"]), node("Cast", ["r"], ["z"], to=1)],
+        [numpy_helper.from_array(np.array(n), name) for name, n in (("from", 0), ("to", 10**10), ("by", 1))],
+    ),
+    "Pad": ([node("Pad", ["c", "s"], ["z"])], [ints("s", MANY, MANY, 0, 0), reals("c", (1, 1))]),
+    "OneHot": (
+        [node("OneHot", ["i", "d", "v"], ["z"])],
+        [ints("i", *range(1000)), ints("d", 10**8), reals("v", (2,))],
+    ),
+    "EyeLike": (
+        [node("ConstantOfShape", ["s"], ["e"]), node("EyeLike", ["e"], ["z"], dtype=1)],
+        [ints("s", MANY, MANY)],
+    ),
+    "Resize": (
+        [node("Resize", ["c", "", "s"], ["z"], mode="nearest", coordinate_transformation_mode="asymmetric")],
+        [numpy_helper.from_array(np.array([1, 1, MANY, MANY], np.float32), "s"), reals("c", (1, 1, 1, 1))],
+    ),
+    "an outer product": (
+        [node("MatMul", ["a", "b"], ["z"])],
+        [reals("a", (MANY, 1)), reals("b", (1, MANY), 2.5)],
+    ),
+    "a sum of a row and a column": (
+        [node("Add", ["a", "b"], ["z"])],
+        [reals("a", (MANY, 1)), reals("b", (1, MANY), 2.5)],
+    ),
+    "doubled again and again": (
+        [node("Concat", [f"c{k or ''}"] * 4, [f"c{k + 1}"], axis=0) for k in range(16)] + [node("Neg", ["c16"], ["z"])],
+        [reals("c", (16,))],
+    ),
+    "a list of values": (
+        [node("ConstantOfShape", ["s"], ["l"], value=ints("v", 1)), node("Cast", ["l"], ["z"], to=1)],
+        [ints("s", 10**9)],
+    ),
+}  # fmt: skip
+
+
+def model(name: str) -> onnx.ModelProto:
+    nodes, weights = CASES[name]
+    graph = helper.make_graph(
+        [*nodes, node("Add", ["z", "x"], ["y"])],
+        "huge",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+        [onnx.ValueInfoProto(name="y")],
+        weights,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    for name in CASES:
+        onnx.save(model(name), tmp_path / f"{name}.onnx")
+    done = subprocess.run(
+        [sys.executable, "-c", READ_ALL, *map(str, tmp_path.iterdir())], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    peaks = {Path(line.split("\t")[0]).stem: int(line.split("\t")[1]) for line in done.stdout.splitlines()}
+    assert peaks.keys() == CASES.keys()
+    assert max(peaks.values()) < LIMIT_KIB, peaks
+
+
+def test_a_limit_on_memory_holds_in_its_block_only() -> None:
+    with pytest.raises(MemoryError), limited_memory(1 << 20):
+        np.ones(1 << 25)
+    assert np.ones(1 << 25).sum() == 1 << 25
