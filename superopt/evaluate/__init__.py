@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from superopt.evaluate.determined import depends_on_values, is_determined
 from superopt.evaluate.floats import compute, numpy_dtype
 from superopt.evaluate.indices import Array
 from superopt.ir.infer import replace
@@ -194,6 +195,23 @@ def _size(type: TensorType | None) -> int:
     return math.prod(type.concrete() or ()) if type is not None else 0
 
 
+def _is_determined(term: Term, known: dict[Term, Array], weights: Mapping[str, Array]) -> bool:
+    """Return True if the term may be folded whatever its operands' values are, or at the values that they have.
+
+    `known` keeps the values of operands.
+    """
+    inputs = [i for i in term.inputs if i is not None]
+    types = [i.type for i in inputs if i.type is not None]
+    if term.type is None or len(types) < len(inputs):
+        return False
+    if not depends_on_values(term.op, [type.dtype for type in types], term.type.dtype):
+        return True
+    found = evaluate(inputs, known, weights)
+    known.update(zip(inputs, found, strict=True))
+    here = [TensorType(type.dtype, x.shape) for type, x in zip(types, found, strict=True)]
+    return is_determined(term.op, here, dict(term.attrs), found, term.type)
+
+
 def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: bool = False) -> dict[Term, Term]:
     """Map every maximal subterm made of weights and known operators to the constant that it equals.
 
@@ -201,7 +219,8 @@ def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: 
     A small graph may describe huge constants. So the elements by which folded terms exceed their largest operand are
     limited in all: to twice as many as the weights have, or `_MIN_ROOM` if that is more.
     Leaves are not folded. Neither are discontinuous functions of computed numbers, with the operands that they depend
-    on: there the result depends on the runtime's own rounding (see `_before_jumps`).
+    on: there the result depends on the runtime's own rounding (see `_before_jumps`). Integers of which the definition
+    is not what the runtime computes are left, too (see `determined`).
 
     With `exact`, only subterms without any rounding are folded, so that the constant has the bits that every runtime
     computes.
@@ -212,11 +231,12 @@ def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: 
     order = list(topological(outputs))
     left = _before_jumps(order)
     room = max(_MIN_ROOM, 2 * sum(_size(term.type) for term in order if term.is_constant and not term.inputs))
+    operands: dict[Term, Array] = {}
     for term in order:
         allowed = term not in left and (not exact or term.op == "Const" or _is_exact(term))
         if allowed and term.is_constant and can_evaluate(term) and all(i in foldable for i in term.inputs):
             growth = _growth(term)
-            if growth <= room:
+            if growth <= room and _is_determined(term, operands, weights):
                 room -= growth
                 foldable.add(term)
     for term in reversed(order):

@@ -18,7 +18,7 @@ from onnx import helper
 from superopt.evaluate.composite import along_equations, is_composite
 from superopt.evaluate.fast import KERNELS, sigmoid
 from superopt.evaluate.indices import Array
-from superopt.evaluate.reading import Exponential, Inverse, Reading
+from superopt.evaluate.reading import Exponential, Inverse, Negative, Reading
 from superopt.ir.term import Term
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.ops.definition import Operand
@@ -62,8 +62,20 @@ def _log_sum(x: Array) -> Array:
 
 
 def _rounded(dtype: str) -> Callable[[Array], Array]:
-    """Return the conversion to an element type. Floats are rounded to the type, but kept in float64."""
-    return lambda x: typed(typed(np.asarray(x), dtype).astype(numpy_dtype(dtype)), dtype)
+    """Return the conversion to an element type. Floats are rounded to the type, but kept in float64.
+
+    Integers are rounded to a real type at once. ONNX Runtime rounds to float16 by way of float.
+    """
+
+    def rounded(x: Array) -> Array:
+        x = np.asarray(x)
+        if x.dtype == object or dtype not in FLOAT_DTYPES:
+            x = typed(x, dtype)
+        for step in ("float", "float16") if dtype == "float16" else (dtype,):
+            x = x.astype(numpy_dtype(step))
+        return typed(x, dtype)
+
+    return rounded
 
 
 _TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
@@ -179,6 +191,12 @@ class Floats(Reading):
             if isinstance(right, Inverse) and isinstance(right.x, Exponential):
                 return Exponential(left.x - right.x.x)
         return super().multiply(left, right)
+
+    def maximum(self, parts: Sequence[Any]) -> Any:
+        """max(-x, -2) is -min(x, 2): the least integer has no negative of its type."""
+        if any(isinstance(part, Negative) for part in parts):
+            parts = [Negative(-part) if isinstance(part, (int, float)) else part for part in parts]
+        return super().maximum(parts)
 
     def apply(self, function: str, *arguments: Any) -> Any:
         if function == "exp":

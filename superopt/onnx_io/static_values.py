@@ -16,10 +16,12 @@ import onnx
 from onnx.reference import ReferenceEvaluator
 
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
+from superopt.evaluate.determined import divides, is_determined
 from superopt.ir.dim import Dim, Size, Sizes, floor_div
 from superopt.ir.infer import OPERATORS
+from superopt.ir.operator import fits
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.ir.types import FLOAT_DTYPES
+from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.inference import SMALL
 from superopt.onnx_io.model import Array
@@ -104,7 +106,8 @@ class StaticValues:
         sizes = [self.sizes(i) for i in inputs]
         if any(s is None for s in sizes) or term.type is None or term.type.dtype not in ("int64", "int32", "bool"):
             return None
-        return _polynomials(term, node, [s for s in sizes if s is not None])
+        found = _polynomials(term, node, [s for s in sizes if s is not None])
+        return None if found is None or not all(_within(size, term.type.dtype) for size in found.flat) else found
 
     def _of_shape(self, term: Term) -> Array | None:
         shape = self.shape(term.inputs[0])
@@ -125,12 +128,11 @@ class StaticValues:
             return _reference(node, inputs, opset)
         if (real and not rounds_at_most_once(node.op)) or not can_evaluate(node):
             return None
-        if node.op == "Div" and not real and not inputs[1].all():
+        operands = [i for i in node.inputs if i is not None]
+        types = [TensorType(i.type.dtype, x.shape) for i, x in zip(operands, inputs, strict=True) if i.type is not None]
+        if len(types) < len(inputs) or not is_determined(node.op, types, dict(node.attrs), inputs, term.type):
             return None
-        if is_conversion(node.op) and real and not _casts(inputs[0], term.type.dtype):
-            return None
-        env = dict(zip((i for i in node.inputs if i is not None), inputs, strict=True))
-        return evaluate([term], env, {})[0].astype(numpy_dtype(term.type.dtype))
+        return evaluate([term], dict(zip(operands, inputs, strict=True)), {})[0].astype(numpy_dtype(term.type.dtype))
 
 
 def _text(term: Term) -> bool:
@@ -143,19 +145,11 @@ def _objects(sizes: Sequence[Size]) -> Array:
     return array
 
 
-def _casts(x: Array, to: str) -> bool:
-    """Return True if all of `x` is in the range of `to`; outside it, runtimes differ."""
-    if to in FLOAT_DTYPES or to == "bool" or x.dtype.kind != "f":
-        return to in ("float", "double", "bool") or to not in FLOAT_DTYPES
-    ends = np.iinfo(numpy_dtype(to))
-    return bool(np.isfinite(x).all() and (np.trunc(x) >= ends.min).all() and (np.trunc(x) < float(ends.max)).all())
-
-
 def _reference(node: Term, inputs: list[Array], opset: int) -> Array | None:
     names = [f"x{k}" for k in range(len(inputs))]
     made = onnx.helper.make_node(node.op, names, ["y"])
     made.attribute.extend(unpack(node.attrs))
-    if node.op == "Mod" and not inputs[1].all():
+    if node.op == "Mod" and not (divides(*inputs) and all(_exact_in_double(x) for x in inputs)):
         return None
     graph = onnx.helper.make_graph(
         [made],
@@ -166,6 +160,21 @@ def _reference(node: Term, inputs: list[Array], opset: int) -> Array | None:
     )  # fmt: skip
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
     return np.asarray(ReferenceEvaluator(model).run(None, dict(zip(names, inputs, strict=True)))[0])  # type: ignore[index]
+
+
+def _exact_in_double(x: Array) -> bool:
+    """Return True if doubles hold these integers: ONNX Runtime's Mod with `fmod` converts to them."""
+    return bool((np.abs(x.astype(np.float64)) <= 2.0**53).all())
+
+
+def _within(size: Size, dtype: str) -> bool:
+    """Return True if an integer type has the number. A polynomial of sizes is taken to be in its range.
+
+    A large coefficient shows that arithmetic on a size has wrapped around, which polynomials do not.
+    """
+    if isinstance(size, Dim):
+        return all(abs(coefficient) < 1 << 31 for _, coefficient in size.terms)
+    return dtype == "bool" or fits(size, dtype)
 
 
 def _polynomials(term: Term, node: Term, inputs: list[Array]) -> Array | None:

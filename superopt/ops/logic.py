@@ -97,7 +97,7 @@ def _cast_type(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: 
         if dtype is not None and dtype not in CASTABLE:
             raise IllTyped(f"Cast between other element types than numbers: {dtype}")
     if attrs["to"] == "uint32" and not FLOAT_DTYPES.isdisjoint(dtypes):
-        # Of NaN and of numbers below -2^31, ONNX Runtime's vector loop makes another integer than the loop for the rest.
+        # ONNX Runtime's vector loop and its loop for the rest make different integers of NaN and of x < -2^31.
         raise IllTyped("Cast from a real type to uint32 depends on the element's place")
     return str(attrs["to"])
 

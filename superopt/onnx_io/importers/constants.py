@@ -29,7 +29,7 @@ def _filling(view: NodeView) -> float:
                 raise Unreadable("value")
             value = float(array.reshape(-1)[0])
             negative_zero = value == 0 and math.copysign(1, value) < 0
-            if not math.isfinite(value) or value != array.reshape(-1)[0] or negative_zero:
+            if not math.isfinite(value) or value != array.reshape(-1)[0].item() or negative_zero:
                 raise Unreadable("value")
             return value
     return 0.0

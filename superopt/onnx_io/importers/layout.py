@@ -91,7 +91,7 @@ def _pad_value(view: NodeView) -> float:
     if array.size != 1 or array.dtype.kind in "OSUb":
         raise Unreadable("value")
     value = float(array.reshape(-1)[0])
-    if not math.isnan(value) and value != array.reshape(-1)[0]:
+    if not math.isnan(value) and value != array.reshape(-1)[0].item():
         raise Unreadable("value")  # an integer that no float64 is equal to
     return value
 
