@@ -6,7 +6,7 @@ can replay any part of a pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from superopt.ir.term import Term
@@ -64,7 +64,8 @@ def _parts(found: FoundRewrites) -> Iterator[tuple[str, tuple[Trace, ...]]]:
     """Yield the parts of a search's result, each with a name.
 
     First all passes, all but the last, and so on down to the first; then the better half of the first pass's rewrites,
-    the best quarter, and so on down to the best rewrite.
+    the other half (one rewrite that is slower than predicted spoils every part with it), the best quarter, and so on
+    down to the best rewrite.
     """
     traces = tuple(trace for trace in found.traces if trace.applications)
     for count in range(len(traces), 0, -1):
@@ -79,6 +80,12 @@ def _parts(found: FoundRewrites) -> Iterator[tuple[str, tuple[Trace, ...]]]:
     count = len(ranked)
     while count > 1:
         count = (count + 1) // 2
-        kept = set(ranked[:count])
-        part = Trace(tuple(a for a in traces[0].applications if a.rewrite in kept))
-        yield f"the best {count} of {len(ranked)} rewrites", (part,)
+        yield f"the best {count} of {len(ranked)} rewrites", (_only(traces[0], ranked[:count]),)
+        if 2 * count >= len(ranked):
+            yield f"all but the best {count} of {len(ranked)} rewrites", (_only(traces[0], ranked[count:]),)
+
+
+def _only(trace: Trace, rewrites: Sequence[Rewrite]) -> Trace:
+    """Return the part of a trace that applies these rewrites."""
+    kept = set(rewrites)
+    return Trace(tuple(a for a in trace.applications if a.rewrite in kept))

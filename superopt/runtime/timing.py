@@ -30,7 +30,9 @@ _SAMPLE_SECONDS = 0.01
 _MAX_CALLS_PER_SAMPLE = 1000
 _ROUNDS_BETWEEN_CHECKS = 20
 _MIN_PAIRS, _MAX_PAIRS = 4, 12
-_MIN_PAIRS_UNDECIDED = 8  # of a measurement that is not ended by its result
+# A measurement that its ratio must not end has more pairs. While its interval is wider than this share (the noise, not
+# the ratio, decides that), it takes up to this many times the seconds and these pairs.
+_MIN_PAIRS_UNDECIDED, _MAX_PAIRS_UNDECIDED, _WIDE, _PATIENCE = 8, 24, 0.02, 3
 # A measurement over pairs is decided when the interval is above or below these bounds, or narrower than the width.
 _CLEARLY_FASTER, _CLEARLY_SLOWER, _NARROW = 1.02, 0.99, 0.01
 _CONFIDENCE = 0.95  # of the intervals
@@ -147,9 +149,9 @@ def time_models(
     """Time pairs of calls; for each pair both calls are made again (a session is opened), in alternating order.
 
     Takes about `budget_s` seconds of wall time, but at least four pairs, and at most twelve. With `until_decided`, it
-    stops early if the result is decided. That favours a ratio that happens to be high; without it, the number of pairs
-    does not depend on the ratio, and is at least eight. The interval is Student's, over the logarithms of the pairs'
-    ratios.
+    stops early if the result is decided. That favours a ratio that happens to be high. Without it, the number of pairs
+    depends on noise and time alone: at least eight, and up to 24 in three times the seconds while the interval is wide.
+    The interval is Student's, over the logarithms of the pairs' ratios.
     """
     start = time.perf_counter()
     min_pairs = _MIN_PAIRS if until_decided else _MIN_PAIRS_UNDECIDED
@@ -169,7 +171,10 @@ def time_models(
         if len(pairs) < min_pairs or len(pairs) % 2:
             continue
         timing = _over_pairs(pairs)
-        out_of_time = len(pairs) == _MAX_PAIRS or time.perf_counter() - start > budget_s
+        seconds, max_pairs = budget_s, _MAX_PAIRS
+        if not until_decided and timing.high - timing.low > _WIDE * timing.ratio:
+            seconds, max_pairs = _PATIENCE * budget_s, _MAX_PAIRS_UNDECIDED
+        out_of_time = len(pairs) >= max_pairs or time.perf_counter() - start > seconds
         if out_of_time or (until_decided and _is_decided(timing)):
             return timing
 

@@ -266,3 +266,23 @@ def test_what_is_made_second_gains_nothing_by_it() -> None:
     assert len(made) % 4 == 0
     assert timing.low < 1 < timing.high
     assert 0.9 < timing.ratio < 1.1
+
+
+def test_a_measurement_is_ended_by_noise_or_by_its_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What chooses may end when its ratio is clear; what accepts and reports has pairs by its noise alone."""
+    drawn = np.random.default_rng(0)
+
+    def pairs(ratio: float, noise: float, *, until_decided: bool) -> int:
+        def pair(*_: object, **__: object) -> Timing:
+            found = ratio * float(np.exp(noise * drawn.standard_normal()))
+            return Timing(found, 1.0, found, found, found, found, 1.0, 3, "cpu")
+
+        monkeypatch.setattr(timing_module, "time_interleaved", pair)
+        return time_models(
+            lambda: print, lambda: print, budget_s=60.0, cpu_clock=True, until_decided=until_decided
+        ).pairs
+
+    assert pairs(1.5, 0.001, until_decided=True) == 4
+    assert pairs(1.5, 0.1, until_decided=True) == 4
+    assert pairs(1.5, 0.1, until_decided=False) == 24
+    assert pairs(1.5, 0.001, until_decided=False) == pairs(1.0, 0.001, until_decided=False) == 12
