@@ -1,24 +1,62 @@
 """The command line, the only part that prints: results to stdout, everything else to stderr.
 
-Exit codes: 0 success, 1 a check has failed, 2 unusable input or wrong usage.
+Exit codes: 0 success, 1 a check has failed, 2 unusable input or wrong usage, 130 Ctrl-C, 143 SIGTERM.
+
+`main` and `optimize_main` are the programs `superopt` and `optimize`. Called without arguments, as their scripts do,
+they run in a supervised process (`supervisor.py`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from superopt.cli.commands import main
+import os
+import sys
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from superopt.cli.optimize_command import optimize_command as optimize_main
+    import click
 
 __all__ = ["main", "optimize_main"]
 
 
-def __getattr__(name: str) -> object:
-    """Import `optimize_main`, the program `optimize`, on first use."""
-    if name == "optimize_main":
-        from superopt.cli.optimize_command import optimize_command
+class _Program:
+    """A program; its attributes are those of its Click command, which is imported on first use."""
 
-        return optimize_command
-    raise AttributeError(f"module 'superopt.cli' has no attribute {name!r}")
+    def __init__(self, name: str, load: Callable[[], click.Command]) -> None:
+        self._name, self._load = name, load
+
+    @cached_property
+    def command(self) -> click.Command:
+        """The command, imported on first use."""
+        return self._load()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run the command with the arguments of this process, supervised; with other arguments, run it here."""
+        if args or kwargs or os.name == "nt":  # Windows has neither process groups nor signals to wait for
+            return self.command(*args, **kwargs)
+        from superopt.cli.supervisor import supervise
+
+        sys.exit(supervise(self._name, sys.argv[1:]))
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.command, name)
+
+
+def _superopt() -> click.Command:
+    from superopt.cli.commands import main
+
+    return main
+
+
+def _optimize() -> click.Command:
+    from superopt.cli.optimize_command import optimize_command
+
+    return optimize_command
+
+
+main = _Program("superopt", _superopt)
+optimize_main = _Program("optimize", _optimize)
+PROGRAMS = {"superopt": main, "optimize": optimize_main}

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from superopt.cli.summary_table import show_summary
+from superopt.cli.supervisor import INTERRUPTED
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
 from superopt.diagnose.confirmation import Confirmation, confirm
 from superopt.generate import UnknownFamily, choose, generate
@@ -123,8 +124,8 @@ def generate_command(
     except (StoreError, WorkersError) as error:
         fail(str(error))
     except KeyboardInterrupt:
-        errors().print("stopped; the same command with --resume goes on from here", markup=False)
-        raise
+        errors().print("interrupted; the same command with --resume goes on from here", markup=False)
+        raise SystemExit(INTERRUPTED) from None
     if as_json:
         click.echo(summary.to_json(), nl=False)
     else:

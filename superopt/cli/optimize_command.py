@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,11 @@ from superopt.cli.options import STREAMS, shapes
 from superopt.cli.result_table import show_result
 from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
+from superopt.cli.worker import supervision
 from superopt.files import check_distinct
 from superopt.optimizer import COST_SOURCES, Options, Result, optimize
+from superopt.optimizer.api import finish, optimize_here
+from superopt.optimizer.outcome import Checkpoint, Outcome
 from superopt.runtime import EXECUTION_PROVIDERS
 from superopt.search import EFFORTS, Device, DeviceError, find_device, shipped_devices
 from verify.verdict import NUMERICS
@@ -48,6 +52,11 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
     "--budget", type=click.FloatRange(min=0), default=_DEFAULTS.budget, show_default=True,
     help="Seconds for the search. New measurements, which no earlier run has made, take additional time: at most about"
     " 2.5 times as many seconds.",
+)  # fmt: skip
+@click.option(
+    "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
+    help="End after this many seconds, whatever the run is doing, with the best result that was validated until then,"
+    " else the unchanged original. Ctrl-C also leaves that result.",
 )  # fmt: skip
 @click.option(
     "--alpha", type=click.FloatRange(min=1), default=_DEFAULTS.alpha, show_default=True,
@@ -121,10 +130,31 @@ def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None,
         raise click.UsageError(str(error)) from error
     check_distinct({"the result": out, "the trace": settings["trace"], "the report": report}, STREAMS)
     with ProgressLines() as progress:
-        result = optimize(model, out, options, report=report, progress=progress)
+        result = _supervised(model, out, options, report, progress)
     if report is not None:
         write_run_report(report, result)
     _print_result(result, as_json)
+
+
+def _supervised(
+    model: Path, out: Path, options: Options, report: Path | None, progress: Callable[[str], None]
+) -> Result:
+    """Optimize in this process if another one supervises it; it may also have been started to finish a stopped run."""
+    supervisor = supervision()
+    if supervisor is None:
+        return optimize(model, out, options, report=report, progress=progress)
+    if supervisor.finish:
+        return finish(model, out, options, supervisor.folder, supervisor.finish)
+    checkpoint = Checkpoint(supervisor.folder)
+
+    def validated(outcome: Outcome | None) -> None:
+        checkpoint.replace(outcome)
+        supervisor.checkpoint(outcome is not None)
+
+    supervisor.limit(options.timeout)
+    return optimize_here(
+        model, out, options, report=report, progress=progress, validated=validated, writing=supervisor.writing
+    )
 
 
 def _print_result(result: Result, as_json: bool) -> None:

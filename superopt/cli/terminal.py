@@ -12,6 +12,8 @@ from typing import NoReturn, ParamSpec, TypeVar
 
 from rich.console import Console
 
+from superopt.cli.supervisor import INTERRUPTED
+from superopt.cli.worker import supervision
 from superopt.onnx_io import ModelError
 from superopt.rulebook.loading import RulesError
 from superopt.runtime import InputError, RuntimeUnavailable
@@ -48,7 +50,7 @@ def fail(message: str) -> NoReturn:
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a command: errors that a user can cause become one line and exit code 2."""
+    """Decorate a command: errors that a user can cause become one line and exit code 2, Ctrl-C one line and 130."""
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -56,6 +58,11 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except _USER_ERRORS as error:
             fail(_error_text(error))
+        except KeyboardInterrupt:
+            supervisor = supervision()
+            if supervisor is None or not supervisor.has_checkpoint:  # otherwise the supervisor goes on
+                print("interrupted", file=sys.stderr)  # noqa: T201 - as above
+            raise SystemExit(INTERRUPTED) from None
 
     return run
 

@@ -1,6 +1,6 @@
 """One run of the optimizer, from a model to a faster one that is proven, compared and measured.
 
-The phases of `optimize` (`run.py`), in order:
+The phases of `optimize` (`api.py`, `run.py`), in order:
 
     read       the file once, as bytes, protobuf and terms                  source.py
     search     proven rules where the cost model predicts a gain,           model_search.py, strategies.py
@@ -11,11 +11,12 @@ The phases of `optimize` (`run.py`), in order:
     write      the candidate that passed, else the original, atomically     files.py
 
 `candidates.py` lists the candidates (the whole result of a search, then parts of it), and `selection.py` selects
-the one to write. A candidate that fails a check is never written.
+the one to write. A candidate that fails a check is never written. `outcome.py` keeps the best candidate so far, in case
+that the run is stopped.
 """
 
+from superopt.optimizer.api import optimize
 from superopt.optimizer.options import COST_SOURCES, Options
 from superopt.optimizer.result import Result, RuleAttempts
-from superopt.optimizer.run import optimize
 
 __all__ = ["COST_SOURCES", "Options", "Result", "RuleAttempts", "optimize"]

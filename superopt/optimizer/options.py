@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from superopt.runtime import EXECUTION_PROVIDERS, GivenShape, check_given
@@ -44,6 +45,10 @@ class Options:
     budget: float = 60.0
     """Seconds for the search. New measurements, which no earlier run has made, take additional time: at most about 2.5
     times as many seconds."""
+
+    timeout: float | None = None
+    """Seconds for the whole run, whatever it is doing; None: no limit. The best result that was validated until then is
+    taken, else the original is kept. `budget` and `measure_s` are shortened to fit."""
 
     alpha: float = 2.0
     """The search may visit graphs that cost up to `alpha` times the best one found; at least 1."""
@@ -92,10 +97,23 @@ class Options:
                 raise ValueError(f"{field_name} must be at least {least}, not {value}")
         if self.effort > EFFORTS:
             raise ValueError(f"effort must be at most {EFFORTS}, not {self.effort}")
+        if self.timeout is not None and not 0 < self.timeout <= threading.TIMEOUT_MAX:
+            raise ValueError(f"timeout must be a positive number of seconds, not {self.timeout}")
         for name, shape in self.shapes.items():
             check_given(name, shape)
         if self.target_absent and (self.cost != "analytic" or self.device is None):
             raise ValueError("target_absent needs analytic costs (cost='analytic') and a device")
+
+    def paced(self) -> Options:
+        """Return the options with a budget and measurements that leave time for all phases within `timeout`."""
+        if self.timeout is None:
+            return self
+        searches = _SEARCH_SHARES[self.cost]
+        return replace(
+            self,
+            budget=min(self.budget, searches * self.timeout),
+            measure_s=min(self.measure_s, _MEASUREMENT_SHARE * self.timeout),
+        )
 
     def load_device(self) -> Device | None:
         """Return the device of the analytic cost model, read from its file if necessary.
@@ -107,5 +125,9 @@ class Options:
         return find_device(self.device)
 
 
+# Shares of the timeout for one search, and for one measurement of a model. With measured costs there are up to three
+# searches, and measuring operators and regions takes up to 2.5 times as long as a search.
+_SEARCH_SHARES = {"measured": 0.08, "analytic": 0.3}
+_MEASUREMENT_SHARE = 0.03
 _CHOICES = {"ep": "execution provider", "numerics": "class of numerics", "cost": "source of costs"}
 _MINIMA = {"threads": 0, "seed": 0, "budget": 0, "alpha": 1, "effort": 1, "measure_s": 0, "inputs": 1}

@@ -1,25 +1,23 @@
-"""`optimize`: one run, from a model to a faster one. The package's docstring lists its phases."""
+"""One run of the optimizer, from a model to a faster one. The package's docstring lists its phases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import onnx
 
-from superopt.files import replacing
-from superopt.onnx_io import Model, read_bodies, save_model
+from superopt.onnx_io import Model, read_bodies
 from superopt.onnx_io.save import embedded
 from superopt.optimizer.bodies import RewrittenBodies, search_bodies
 from superopt.optimizer.candidate_check import CandidateCheck
 from superopt.optimizer.context import RunContext
-from superopt.optimizer.files import RESULT, check_inputs_stay, check_outputs, copy_original, count_operators
+from superopt.optimizer.files import RESULT, check_inputs_stay, count_operators
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest, search_model
 from superopt.optimizer.model_timer import Timer, Timers, interleaved_timer
 from superopt.optimizer.options import Options
+from superopt.optimizer.outcome import Outcome
 from superopt.optimizer.phases import Phases
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.result import Result
@@ -36,45 +34,31 @@ from superopt.runtime import CannotRun, RanTooLong, Unfeedable, close_unused, re
 from superopt.search.cost.measurement_key import conditions
 from superopt.store import ResultStore, StrategyKey
 
-__all__ = ["optimize"]
+__all__ = ["run"]
 
 # Share of the search budget for the bodies of control flow, in a model that has any.
 _BODIES_SHARE = 0.4
 
 
-def optimize(
+def run(
     model: str | Path | onnx.ModelProto,
-    out: str | Path | None = None,
-    options: Options | None = None,
+    outputs: Mapping[str, Path | None],
+    options: Options,
     *,
-    report: Path | None = None,
     progress: Callable[[str], None] | None = None,
     finder: Finder = search_model,
     timer: Timer | None = None,
-    **settings: Any,
-) -> Result:
-    """Make `model` faster on the chosen target, or keep it unchanged; write the result to `out` if given.
+    validated: Callable[[Outcome | None], None] = lambda _: None,
+) -> tuple[Source, Outcome]:
+    """Make `model` faster; return the original and the outcome, and write nothing.
 
-    `options` defaults to `Options()`. Keyword arguments with the names of its fields replace single options:
-    `optimize("model.onnx", "fast.onnx", ep="cpu")`. `report` is a file that the caller writes later; it is checked
-    together with the other files. `progress` receives one line when a phase begins. `finder` and
-    `timer` replace the search and the measurement in tests.
-
-    A result is written only if its trace replays in the kernel step by step, its outputs agree with the original's on
-    random inputs, and it was not slower in an interleaved measurement. If the whole result fails one of these checks,
-    smaller parts of it are tried; if none passes, the original is written unchanged. `Result.proto` is the resulting
-    model in memory.
-
-    Raises ValueError (an option that cannot be used), ModelError (unreadable model), RulesError, RuntimeUnavailable,
-    InputError (shapes that the model does not take), DeviceError, OSError (a file that cannot be written, or that is
-    also another file of the run).
+    `outputs` are the files to be written, by role (`check_outputs`). `validated` receives the best outcome so far each
+    time that it changes, None if its candidate is refused after all. Other arguments and errors are those of
+    `superopt.optimize`.
     """
-    options = replace(options or Options(), **settings)
-    out, trace = (None if path is None else Path(path) for path in (out, options.trace))
-    outputs = {RESULT: out, "the trace": trace, "the report": report}
-    check_outputs(outputs, None if isinstance(model, onnx.ModelProto) else Path(model), options)
     phases = Phases(progress)
     start_child()
+    options = options.paced()
     target, device = resolve_target(options.ep, options.threads), options.load_device()
     with phases("read", "reading the model"):
         source = Source(model)
@@ -86,25 +70,24 @@ def optimize(
     with phases("total"), ResultStore() as store:
         proofs = ProofCache(store, certificates, options.numerics)
         context = RunContext(options, source, target, device, rules, proofs, store, phases)
-        selection = _improve(context, finder, timer)
-    close_unused()
 
+        def outcome(selection: Selection) -> Outcome:
+            names = {term: name for graph in (*selection.graphs, terms) for term, name in graph.names.items()}
+            return Outcome(_result(context, selection, outputs[RESULT]), traces_to_json(selection.traces, names))
+
+        def keep(selection: Selection | None) -> None:
+            validated(None if selection is None else outcome(selection))
+
+        selection = _improve(context, finder, timer, keep)
+    close_unused()
     if selection.proto is not None:
         selection.proto = embedded(selection.proto) or selection.proto
-    result = _result(context, selection, out)
-    with nullcontext() if trace is None else replacing(trace) as file:  # in place after the result
-        if file is not None:
-            names = {term: name for graph in (*selection.graphs, terms) for term, name in graph.names.items()}
-            file.write(traces_to_json(selection.traces, names).encode())
-        if out is not None:
-            if selection.proto is not None:
-                save_model(selection.proto, out)
-            else:
-                copy_original(source, out)
-    return result
+    return source, outcome(selection)
 
 
-def _improve(context: RunContext, finder: Finder, timer: Timer | None) -> Selection:
+def _improve(
+    context: RunContext, finder: Finder, timer: Timer | None, keep: Callable[[Selection | None], None]
+) -> Selection:
     """Search, then select a candidate that is replayed, validated and measured; keep the original if there is none."""
     source, target, store = context.source, context.target, context.store
     try:
@@ -121,10 +104,11 @@ def _improve(context: RunContext, finder: Finder, timer: Timer | None) -> Select
     with context.phases("search", "searching"):
         searches, bodies, memory = _search(context, model, sizes, finder)
     speed = SpeedCheck(validator, timers, context.options.measure_s)
-    selection, strategy = select(CandidateCheck(context, validator, speed, model), searches, bodies)
+    notices = [*validator.notices, *bodies.problems, *([store.problem] if store.problem else [])]
+    check = CandidateCheck(context, validator, speed, model)
+    selection, strategy = select(check, searches, bodies, notices, keep)
     if strategy is not None:  # otherwise a repeated run has to try the same candidates in the same order
         memory.remember(strategy)
-    selection.notices = [*validator.notices, *bodies.problems, *([store.problem] if store.problem else [])]
     return selection
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import onnx
@@ -47,7 +47,11 @@ class Selection:
 
 
 def select(
-    check: CandidateCheck, searches: Mapping[Strategy, FoundRewrites], bodies: RewrittenBodies
+    check: CandidateCheck,
+    searches: Mapping[Strategy, FoundRewrites],
+    bodies: RewrittenBodies,
+    notices: Sequence[str] = (),
+    keep: Callable[[Selection | None], None] = lambda _: None,
 ) -> tuple[Selection, Strategy | None]:
     """Select among the results of `searches` (not empty), each combined with the rewritten `bodies`.
 
@@ -55,8 +59,11 @@ def select(
     is accepted is selected. If there is none, parts of the first search's result are tried in order; else the original
     is kept. Return also the one strategy with which a repeated run has the same result, or None if it needs all: each
     try makes the next one stricter (see `speed_check`).
+
+    `notices` are about the run. `keep` receives the selection to take if the run were stopped now, each time that it
+    changes: the fastest candidate that has passed and was not refused later, or None.
     """
-    selector = _Selector(check, bodies)
+    selector = _Selector(check, bodies, searches, notices, keep)
     (first, found), *others = searches.items()
     parts = selector.candidates(first, found)
     whole = next(parts, None)
@@ -64,7 +71,7 @@ def select(
     passed += selector.others(found, others)
     best = selector.first_accepted(passed) or selector.first_part(first, parts)
     if best is not None:
-        return selector.taken(best, searches[best.strategy]), selector.only_needed(best.strategy)
+        return selector.taken(best), selector.only_needed(best.strategy)
     if selector.refused:
         reason = f"no candidate passed: {selector.refused[0].reason}"
     else:
@@ -84,8 +91,16 @@ class _Passed:
 class _Selector:
     """Checks candidates, and records the findings about refused ones."""
 
-    def __init__(self, check: CandidateCheck, bodies: RewrittenBodies) -> None:
-        self.check, self.bodies = check, bodies
+    def __init__(
+        self,
+        check: CandidateCheck,
+        bodies: RewrittenBodies,
+        searches: Mapping[Strategy, FoundRewrites],
+        notices: Sequence[str],
+        keep: Callable[[Selection | None], None],
+    ) -> None:
+        self.check, self.bodies, self.searches, self.notices, self._keep = check, bodies, searches, notices, keep
+        self._kept: _Passed | None = None
         self.measure_s = check.context.options.measure_s
         self.tried: set[Strategy] = set()  # strategies of the candidates that were measured to be accepted
         self.refused: list[Refusal] = []
@@ -99,7 +114,18 @@ class _Selector:
     def passed(self, strategy: Strategy, candidate: ModelCandidate) -> list[_Passed]:
         """Check `candidate`; return it, or nothing if it is refused."""
         result = self.check.check(candidate)
-        return [_Passed(strategy, candidate, result)] if self._is_ok(candidate, result) else []
+        if not self._is_ok(candidate, result):
+            return []
+        one = _Passed(strategy, candidate, result)
+        if self._kept is None or result.speedup > self._kept.result.speedup:
+            self.keep(one)
+        return [one]
+
+    def keep(self, one: _Passed | None) -> None:
+        """Hand over `one` as the selection to take if the run were stopped now."""
+        if one is not self._kept:
+            self._kept = one
+            self._keep(None if one is None else self.taken(one))
 
     def _is_ok(self, candidate: ModelCandidate, result: CheckResult) -> bool:
         if result.problem is None:
@@ -127,10 +153,12 @@ class _Selector:
         """Return the first of `passed` that is accepted, the fastest first."""
         for one in sorted(passed, key=lambda one: -one.result.speedup):
             self.tried.add(one.strategy)
+            self.keep(one)
             self.check.accept(one.candidate, one.result)
             if self._is_ok(one.candidate, one.result):
                 return one
             one.result.proto = None
+            self.keep(None)
         return None
 
     def first_part(self, strategy: Strategy, parts: Iterator[ModelCandidate]) -> _Passed | None:
@@ -148,21 +176,29 @@ class _Selector:
         """Return `strategy` if no candidate of another one was tried."""
         return strategy if self.tried <= {strategy} else None
 
-    def taken(self, best: _Passed, found: FoundRewrites) -> Selection:
+    def taken(self, best: _Passed) -> Selection:
         """Return the selection of a candidate that has passed."""
         candidate, result = best.candidate, best.result
         timed = not self.check.context.options.target_absent
         return Selection(
             reason=candidate.name if timed else f"{candidate.name}, not timed",
-            found=found,
+            found=self.searches[best.strategy],
             proto=result.proto or self.check.make(candidate),
             traces=(*candidate.traces, *candidate.bodies.traces),
             graphs=result.graphs,
             difference=result.difference,
             latency=result.latency,
             refused=self.refused,
+            notices=list(self.notices),
         )
 
     def kept(self, reason: str, found: FoundRewrites) -> Selection:
         """Return the selection of the original."""
-        return Selection(reason, found, difference=self.difference, latency=self.latency, refused=self.refused)
+        return Selection(
+            reason,
+            found,
+            difference=self.difference,
+            latency=self.latency,
+            refused=self.refused,
+            notices=list(self.notices),
+        )

@@ -23,7 +23,7 @@ from typing import IO, Any, TypeVar
 
 from superopt.runtime.frames import receive, send
 
-__all__ = ["ChildFailed", "DidNotEnd", "call", "start", "stop"]
+__all__ = ["Child", "ChildFailed", "DidNotEnd", "call", "start", "stop"]
 
 R = TypeVar("R")
 
@@ -43,14 +43,14 @@ class _NotTaken(ChildFailed):
     """The child ended before it had read the whole request."""
 
 
-class _Child:
-    """One child process."""
+class Child:
+    """One child process. It imports the module `preload` before its first call."""
 
-    def __init__(self) -> None:
+    def __init__(self, preload: str) -> None:
         self.parent = os.getpid()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the child
         self.process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "superopt.runtime.child_main"],
+            [sys.executable, "-P", "-c", "from superopt.runtime.child_main import main; main()", preload],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -62,8 +62,17 @@ class _Child:
         """True if the process lives and belongs to this process: a fork must not use its parent's child."""
         return self.parent == os.getpid() and self.process.poll() is None
 
-    def call(self, function: Callable[..., R], arguments: tuple[Any, ...], limit_s: float) -> R:
-        """Return the function's value, or raise its exception. Raises ChildFailed, DidNotEnd."""
+    def call(
+        self,
+        function: Callable[..., R],
+        arguments: tuple[Any, ...],
+        limit_s: float,
+        on_message: Callable[[Any], None] = lambda _: None,
+    ) -> R:
+        """Return the function's value, or raise its exception. Raises ChildFailed, DidNotEnd.
+
+        `on_message` receives what the function tells before it ends (`child_main.tell`).
+        """
         late = threading.Event()
 
         def expire() -> None:
@@ -77,7 +86,8 @@ class _Child:
         try:
             send(_pipe(self.process.stdin), (function, arguments))
             taken = True
-            raised, value = receive(_pipe(self.process.stdout))
+            while (answer := receive(_pipe(self.process.stdout)))[0] == "message":
+                on_message(answer[1])
         except (OSError, EOFError) as error:
             self.process.kill()
             code = self.process.wait()
@@ -89,13 +99,20 @@ class _Child:
             raise
         finally:
             timer.cancel()
-        if raised:
+        kind, value = answer
+        if kind == "raised":
             try:
                 raise value
             finally:
-                del value  # its traceback refers to this frame, and so to all arguments
+                del answer, value  # the traceback refers to this frame, and so to all arguments
         found: R = value
         return found
+
+    def kill(self) -> None:
+        """End the process at once."""
+        if self.parent == os.getpid():
+            self.process.kill()
+        self.end()
 
     def end(self) -> None:
         """Close the pipes, and end the process if it does not end by itself."""
@@ -149,14 +166,14 @@ def stop() -> None:
 
 
 _lock = threading.RLock()
-_child: _Child | None = None
+_child: Child | None = None
 
 
-def _started() -> _Child:
+def _started() -> Child:
     global _child
     if _child is None or not _child.usable:
         stop()
-        _child = _Child()
+        _child = Child("onnxruntime")
     return _child
 
 

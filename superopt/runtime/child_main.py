@@ -1,4 +1,4 @@
-"""The child process of `child.py`: `python -m superopt.runtime.child_main`, with requests on standard input.
+"""The child process of `child.py`: `main` answers requests from standard input.
 
 Answers go to the original standard output. Whatever a model prints goes to standard error.
 """
@@ -11,22 +11,36 @@ import os
 import pickle
 import queue
 import signal
+import sys
 import threading
 import traceback
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from superopt.runtime.frames import receive_frames, send, unpickle
 
-# Imported before the first request comes; the import takes a part of a second.
-_PRELOADED = "onnxruntime"
 # Share of the available memory that the child may use. The rest is for the parent, which receives the outputs.
 _MEMORY_SHARE = 0.75
 _CONTROL_GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
+_tell: Callable[[object], None] | None = None
+
+
+def tell(value: object) -> None:
+    """Send `value` to the caller of the function that is running. Only for functions that run in a child process."""
+    assert _tell is not None
+    _tell(value)
+
+
 def main() -> None:
-    """Answer requests until standard input ends; then end at once, also in the middle of a request."""
+    """Answer requests until standard input ends; then end at once, also in the middle of a request.
+
+    The argument of the process names a module to import before the first request comes, as that takes its time.
+    """
+    global _tell
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
@@ -35,9 +49,10 @@ def main() -> None:
     waiting: queue.SimpleQueue[list[bytearray]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests, waiting), daemon=True).start()
     with contextlib.suppress(Exception):  # the request that needs it reports it
-        importlib.import_module(_PRELOADED)
+        importlib.import_module(sys.argv[1])
+    _tell = partial(_send, answers, "message")
     while True:
-        _send(answers, _answer(waiting.get()))
+        _send(answers, *_answer(waiting.get()))
 
 
 def _read(requests: IO[bytes], waiting: queue.SimpleQueue[list[bytearray]]) -> None:
@@ -52,23 +67,23 @@ def _read(requests: IO[bytes], waiting: queue.SimpleQueue[list[bytearray]]) -> N
         os._exit(1)
 
 
-def _answer(request: list[bytearray]) -> tuple[bool, object]:
-    """Run a request. Return whether it raised, and its value or exception."""
+def _answer(request: list[bytearray]) -> tuple[str, object]:
+    """Run a request. Return "value" and its value, or "raised" and its exception."""
     try:
         function, arguments = unpickle(request)
-        return False, function(*arguments)
+        return "value", function(*arguments)
     except Exception as error:  # noqa: BLE001 - every exception is an answer
         error.add_note(f"raised in the child process:\n{traceback.format_exc()}")
         try:
             pickle.loads(pickle.dumps(error))
         except Exception:  # noqa: BLE001 - an exception may hold anything
-            return True, RuntimeError(f"{type(error).__name__}: {error}")
-        return True, error.with_traceback(None)
+            return "raised", RuntimeError(f"{type(error).__name__}: {error}")
+        return "raised", error.with_traceback(None)
 
 
-def _send(answers: IO[bytes], answer: tuple[bool, object]) -> None:
+def _send(answers: IO[bytes], kind: str, value: object) -> None:
     try:
-        send(answers, answer)
+        send(answers, (kind, value))
     except OSError:  # nobody waits for it
         os._exit(0)
 
@@ -99,7 +114,3 @@ def _available_bytes() -> int | None:
         with contextlib.suppress(OSError, ValueError):  # "max" is no limit
             found.append(int(Path(path).read_text(encoding="ascii")))
     return min(found, default=None)
-
-
-if __name__ == "__main__":
-    main()

@@ -41,7 +41,7 @@ def test_links_lead_somewhere(path: Path) -> None:
 @pytest.mark.parametrize("line", commands())
 def test_commands_and_options_exist(line: str) -> None:
     program, *words = line.split()
-    command: click.Command = optimize_main if program == "optimize" else main
+    command: click.Command = (optimize_main if program == "optimize" else main).command
     while isinstance(command, click.Group) and words and words[0].isalpha():
         found = command.get_command(click.Context(command), words[0])
         assert found is not None or command.invoke_without_command, line

@@ -1,0 +1,98 @@
+"""The worker process of `supervisor.py`: `main` runs one command.
+
+The arguments of the process are two file descriptors, the run's folder, a reason to finish an earlier run (or nothing),
+and then the program with its arguments. The supervisor deletes the folder, which is also that of temporary files.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from superopt.cli.supervisor import CHECKPOINT, INTERRUPTED, LIMIT, WRITING, WRITTEN
+
+__all__ = ["Supervision", "main", "supervision"]
+
+
+class Supervision:
+    """The connection to the supervisor.
+
+    `folder` is for the best validated result so far, and `has_checkpoint` tells if there is one. `finish` is empty, or
+    the reason for which an earlier worker was stopped, whose run this one finishes.
+    """
+
+    def __init__(self, lifeline: int, pipe: int, folder: Path, finish: str) -> None:
+        self.folder, self.finish = folder, finish
+        self._lifeline, self._pipe = lifeline, pipe
+        self._writing = False
+        self.has_checkpoint = False
+        signal.signal(signal.SIGTERM, self._stop)
+        threading.Thread(target=self._end_with_supervisor, daemon=True).start()
+
+    def limit(self, seconds: float | None) -> None:
+        """Announce how long the run may take since its start; None: without a limit."""
+        if seconds is not None:
+            self._say(f"{LIMIT} {seconds}")
+
+    def checkpoint(self, exists: bool) -> None:
+        """Announce that there is, or is no more, a validated result in `folder`."""
+        self.has_checkpoint = exists
+        self._say(f"{CHECKPOINT} {exists:d}")
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[None]:
+        """Announce that the block puts the result in place; it is not interrupted."""
+        self._writing = True
+        self._say(WRITING)
+        yield
+        self._say(WRITTEN)
+
+    def _say(self, line: str) -> None:
+        os.write(self._pipe, f"{line}\n".encode())
+
+    def _stop(self, *_: object) -> None:
+        if not self._writing:
+            sys.unraisablehook = lambda _: None  # if the exception is raised in a destructor, where it is lost
+            raise KeyboardInterrupt
+
+    def _end_with_supervisor(self) -> None:
+        """Kill the process group when the supervisor is no more: nobody waits for a result."""
+        os.read(self._lifeline, 1)
+        shutil.rmtree(self.folder, ignore_errors=True)
+        os.killpg(0, signal.SIGKILL)
+
+
+_supervision: Supervision | None = None
+
+
+def supervision() -> Supervision | None:
+    """Return the connection to the supervisor; None if this process has none."""
+    return _supervision
+
+
+def main() -> None:
+    """Run the command that the supervisor asks for."""
+    global _supervision
+    for number in (signal.SIGINT, signal.SIGTTOU):  # Ctrl-C is for the supervisor; a background group may write
+        signal.signal(number, signal.SIG_IGN)
+    pipes, folder, finish, program, *arguments = sys.argv[1:]
+    try:
+        lifeline, pipe = map(int, pipes.split(","))
+        _supervision = Supervision(lifeline, pipe, Path(folder), finish)
+        from superopt.cli import PROGRAMS
+
+        for stream in (sys.stdout, sys.stderr):  # characters that the terminal does not know are shown as escapes
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+        sys.argv[0] = program
+        PROGRAMS[program].command.main(args=arguments, prog_name=program)
+    except KeyboardInterrupt:
+        os.write(2, b"interrupted\n")
+        raise SystemExit(INTERRUPTED) from None

@@ -1,0 +1,162 @@
+"""`superopt.optimize`: a run from file to file, here or within a time limit, and the end of a run that was stopped."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from superopt.onnx_io import save_model
+from superopt.optimizer.files import RESULT, check_outputs, count_operators
+from superopt.optimizer.model_search import Finder, search_model
+from superopt.optimizer.model_timer import Timer
+from superopt.optimizer.options import Options
+from superopt.optimizer.outcome import Checkpoint, Outcome
+from superopt.optimizer.result import Result
+from superopt.optimizer.run import run
+from superopt.optimizer.source import Source
+from superopt.optimizer.trace_json import traces_to_json
+from superopt.runtime.child import Child, ChildFailed, DidNotEnd
+from superopt.runtime.child_main import tell
+
+__all__ = ["finish", "optimize", "optimize_here"]
+
+Model = str | Path | onnx.ModelProto
+
+
+def optimize(
+    model: Model,
+    out: str | Path | None = None,
+    options: Options | None = None,
+    *,
+    report: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+    finder: Finder = search_model,
+    timer: Timer | None = None,
+    **settings: Any,
+) -> Result:
+    """Make `model` faster on the chosen target, or keep it unchanged; write the result to `out` if given.
+
+    `options` defaults to `Options()`. Keyword arguments with the names of its fields replace single options:
+    `optimize("model.onnx", "fast.onnx", ep="cpu")`. `report` is a file that the caller writes later; it is checked
+    together with the other files. `progress` receives one line when a phase begins. `finder` and
+    `timer` replace the search and the measurement in tests.
+
+    A result is written only if its trace replays in the kernel step by step, its outputs agree with the original's on
+    random inputs, and it was not slower in an interleaved measurement. If the whole result fails one of these checks,
+    smaller parts of it are tried; if none passes, the original is written unchanged. `Result.proto` is the resulting
+    model in memory.
+
+    With the option `timeout`, the run is made in a child process, which is ended when the time is over.
+
+    Raises ValueError (an option that cannot be used), ModelError (unreadable model), RulesError, RuntimeUnavailable,
+    InputError (shapes that the model does not take), DeviceError, OSError (a file that cannot be written, or that is
+    also another file of the run).
+    """
+    options = replace(options or Options(), **settings)
+    if options.timeout is None or finder is not search_model or timer is not None:
+        return optimize_here(model, out, options, report=report, progress=progress, finder=finder, timer=timer)
+    return _optimize_in_time(model, out, options, report, progress or (lambda _: None))
+
+
+def optimize_here(
+    model: Model,
+    out: str | Path | None,
+    options: Options,
+    *,
+    report: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+    finder: Finder = search_model,
+    timer: Timer | None = None,
+    validated: Callable[[Outcome | None], None] = lambda _: None,
+    writing: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Result:
+    """Do the same as `optimize` in this process, whose end nothing enforces.
+
+    `validated` receives the best outcome so far each time that it changes (`run`). The result is put in place in a
+    context `writing()`.
+    """
+    files = _files(model, out, options, report)
+    source, outcome = run(model, files, options, progress=progress, finder=finder, timer=timer, validated=validated)
+    with writing():
+        outcome.write(source, files[RESULT], _path(options.trace))
+    return outcome.result
+
+
+def finish(model: Model, out: str | Path | None, options: Options, folder: Path, reason: str) -> Result:
+    """Finish a run that was stopped for `reason`: write the outcome in the checkpoint `folder`, else the original.
+
+    Raises ModelError, OSError.
+    """
+    source, outcome = Source(model), Checkpoint(folder).load()
+    if outcome is None:
+        operators = count_operators(source.proto)
+        result = Result(
+            model=source.name,
+            out=None if out is None else str(out),
+            changed=False,
+            reason=f"{reason}, before a candidate was validated",
+            provider=options.ep,
+            threads=options.threads,
+            seed=options.seed,
+            numerics=options.numerics,
+            operators_before=operators,
+            operators_after=operators,
+        )
+        outcome = Outcome(result, traces_to_json((), {}))
+    elif outcome.result.changed:
+        outcome.result.notices.append(f"{reason}; the result is the best one that was validated before")
+    outcome.write(source, _path(out), _path(options.trace))
+    return outcome.result if outcome.result.changed else replace(outcome.result, proto=source.proto)
+
+
+def _optimize_in_time(
+    model: Model, out: str | Path | None, options: Options, report: Path | None, progress: Callable[[str], None]
+) -> Result:
+    """Run in a child process, and finish here with what it has left when it ended or was ended."""
+    assert options.timeout is not None
+    begun = time.monotonic()
+    files = _files(model, out, options, report)
+    with tempfile.TemporaryDirectory(prefix="superopt-") as name:
+        folder, given = Path(name), model
+        if isinstance(model, onnx.ModelProto):
+            given = folder / "original.onnx"
+            save_model(model, given)
+        child = Child(preload=__name__)
+        try:
+            limit_s = max(0.0, begun + options.timeout - time.monotonic())
+            child.call(_run_in_child, (Path(given).absolute(), files, options, folder), limit_s, progress)
+            reason = ""
+        except DidNotEnd:
+            reason = f"the time limit of {options.timeout:g} s has passed"
+        except ChildFailed as error:
+            reason = str(error)
+        finally:
+            child.kill()
+        result = finish(model, out, options, folder, reason)
+    result.model = "" if isinstance(model, onnx.ModelProto) else str(model)
+    return result
+
+
+def _run_in_child(model: Path, files: dict[str, Path | None], options: Options, folder: Path) -> None:
+    """Run in a child process, and leave the best outcome so far, in the end the final one, in `folder`."""
+    checkpoint = Checkpoint(folder)
+    _, outcome = run(model, files, options, progress=tell, validated=checkpoint.replace)
+    checkpoint.replace(outcome)
+
+
+def _files(model: Model, out: str | Path | None, options: Options, report: Path | None) -> dict[str, Path | None]:
+    """Return the files to be written by their roles. Raises OutputError if one cannot be written."""
+    files = {RESULT: _path(out), "the trace": _path(options.trace), "the report": report}
+    check_outputs(files, None if isinstance(model, onnx.ModelProto) else Path(model), options)
+    return files
+
+
+def _path(path: str | Path | None) -> Path | None:
+    return None if path is None else Path(path)

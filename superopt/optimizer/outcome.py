@@ -1,0 +1,85 @@
+"""The outcome of a run, and a folder that keeps the best one so far in case that the run is stopped."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from superopt.files import replacing
+from superopt.onnx_io import save_model
+from superopt.onnx_io.load import parse_proto
+from superopt.onnx_io.save import embedded, inline_bytes, spilled
+from superopt.optimizer.files import copy_original
+from superopt.optimizer.result import Result
+from superopt.optimizer.source import Source
+
+__all__ = ["Checkpoint", "Outcome"]
+
+_CURRENT, _MODEL, _WEIGHTS, _REST = "current", "model.onnx", "weights", "rest"
+_MAX_BYTES = 2_000_000_000  # of weights in one file; protobuf messages end at 2 GiB
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of a run, with its model in memory, and the derivation as JSON."""
+
+    result: Result
+    trace: str
+
+    def write(self, source: Source, out: Path | None, trace: Path | None) -> None:
+        """Write the model (the original if nothing has changed) to `out` and the derivation to `trace`.
+
+        Raises OSError.
+        """
+        with nullcontext() if trace is None else replacing(trace) as file:  # in place after the result
+            if file is not None:
+                file.write(self.trace.encode())
+            if out is not None:
+                if self.result.changed and self.result.proto is not None:
+                    save_model(self.result.proto, out)
+                else:
+                    copy_original(source, out)
+
+
+class Checkpoint:
+    """At most one outcome, in a folder: the model in ONNX and the rest pickled. Every change is atomic."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._count = 0
+
+    def replace(self, outcome: Outcome | None) -> None:
+        """Keep `outcome`, or nothing, instead of the one before. Raises OSError."""
+        if outcome is None:
+            (self._folder / _CURRENT).unlink(missing_ok=True)
+            return
+        self._count += 1
+        folder = self._folder / str(self._count)
+        folder.mkdir()
+        if outcome.result.changed and outcome.result.proto is not None:
+            proto = outcome.result.proto
+            if inline_bytes(proto) > _MAX_BYTES:
+                proto = spilled(proto, folder / _WEIGHTS)
+            (folder / _MODEL).write_bytes(proto.SerializeToString())
+        (folder / _REST).write_bytes(pickle.dumps(replace(outcome, result=replace(outcome.result, proto=None))))
+        new = folder / _CURRENT
+        new.write_text(folder.name, encoding="utf-8")
+        os.replace(new, self._folder / _CURRENT)
+        shutil.rmtree(self._folder / str(self._count - 1), ignore_errors=True)
+
+    def load(self) -> Outcome | None:
+        """Return the outcome that is kept, or None. Raises OSError."""
+        try:
+            folder = self._folder / (self._folder / _CURRENT).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        outcome: Outcome = pickle.loads((folder / _REST).read_bytes())
+        if outcome.result.changed:
+            path = folder / _MODEL
+            proto = parse_proto(path.read_bytes(), str(path))
+            outcome = replace(outcome, result=replace(outcome.result, proto=embedded(proto) or proto))
+        return outcome
