@@ -8,6 +8,7 @@ from rich.text import Text
 
 from superopt.cli.wording import counted
 from superopt.optimizer import Result, RuleAttempts
+from superopt.optimizer.result import Difference
 from superopt.runtime import show_shape
 
 __all__ = ["show_result"]
@@ -22,16 +23,7 @@ def show_result(console: Console, result: Result) -> None:
     if result.attempts:
         console.print(_attempts(result.attempts))
     if result.difference is not None:
-        d = result.difference
-        own = f"the original differs from itself by {d.own_spread:.2e} between ONNX Runtime's optimization levels"
-        allowed = (
-            "outputs must be bit-identical" if result.numerics == "exact" else f"tolerance {d.tolerance:.2e}; {own}"
-        )
-        console.print(
-            f"largest output difference {d.absolute:.2e} absolute, {d.relative:.2e} relative to the output's magnitude"
-            f" on {d.inputs} random inputs ({allowed})",
-            markup=False,
-        )
+        _accuracy(console, result.difference, result.numerics == "exact")
     if result.proof is not None:
         p = result.proof
         classes = result.numerics if result.numerics == "exact" else f"{result.numerics} or stricter"
@@ -89,6 +81,26 @@ def _rules(console: Console, result: Result) -> None:
         console.print("rules applied:", markup=False)
     for use in result.rules:
         console.print(f"{use.count:5} x {use.rule}", markup=False)
+
+
+def _accuracy(console: Console, d: Difference, exact: bool) -> None:
+    own = f"the original differs from itself by {d.own_spread:.2e} between ONNX Runtime's optimization levels"
+    allowed = "outputs must be bit-identical" if exact else own
+    console.print(
+        f"largest output difference {d.absolute:.2e} absolute, {d.relative:.2e} relative to the output's magnitude"
+        f" on {counted(d.inputs, 'input')} ({allowed})",
+        markup=False,
+    )
+    errors = [f"{kind} {own:.1e} and {error:.1e}" for kind, own, error in d.errors()]
+    if errors:
+        console.print(f"errors against float64, of the original and of the result: {'; '.join(errors)}", markup=False)
+    if not exact:
+        for reason, kinds in d.without_reference().items():
+            where = ", ".join(dict.fromkeys(kinds))
+            console.print(
+                f"no float64 reference ({where}): {reason}; compared with the original, tolerance {d.tolerance:.2e}",
+                markup=False,
+            )
 
 
 def _attempts(attempts: list[RuleAttempts]) -> Table:

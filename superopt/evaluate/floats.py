@@ -45,7 +45,8 @@ def typed(x: Array, dtype: str) -> Array:
 
 
 def _erf(x: Array) -> Array:
-    return np.asarray(np.vectorize(math.erf, otypes=[np.float64])(x))
+    values = np.fromiter(map(math.erf, x.ravel().tolist()), np.float64, x.size)  # half the time of np.vectorize
+    return values.reshape(x.shape)
 
 
 def _power(x: Array, y: Any) -> Array:

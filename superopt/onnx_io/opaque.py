@@ -12,9 +12,10 @@ from superopt.onnx_io.attributes import pack
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import captured, subgraphs
 
-__all__ = ["opaque_term"]
+__all__ = ["RANDOM", "opaque_term"]
 
-_RANDOM = frozenset(
+# Operators that draw random numbers (Dropout while training only).
+RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 
@@ -40,7 +41,7 @@ def opaque_term(
         outer = tuple(dict.fromkeys(name for body in bodies for name in captured(body)))
         attrs["captures"], attrs["declared"] = outer, len(inputs)
         inputs += map(value_of, outer)
-    if bodies or is_function or node.domain not in DEFAULT_DOMAINS or node.op_type in _RANDOM:
+    if bodies or is_function or node.domain not in DEFAULT_DOMAINS or node.op_type in RANDOM:
         attrs["node"] = number
     absent = tuple(k for k, name in enumerate(outputs) if not name)
     if absent:

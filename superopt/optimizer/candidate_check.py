@@ -12,10 +12,10 @@ from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.candidates import ModelCandidate
 from superopt.optimizer.context import RunContext
-from superopt.optimizer.result import Difference, Latency
+from superopt.optimizer.result import Difference, InputAccuracy, Latency
 from superopt.optimizer.speed_check import Speed, SpeedCheck, TooSlow
 from superopt.optimizer.validator import Validator, loadable
-from superopt.runtime import CannotRun, OutputComparison, open_session
+from superopt.runtime import CannotRun, OutputComparison
 from superopt.search.apply import replacements
 from verify.replay import ReplayError, replay
 
@@ -118,8 +118,8 @@ class CandidateCheck:
         """Compare outputs, and measure unless the target is absent. Raises CannotRun."""
         with loadable(proto) as runnable:
             with self.context.phases("compare", "comparing outputs"):
-                comparison = self.validator.compare(open_session(runnable, self.context.target))
-            result.difference = self._difference(comparison)
+                comparison, accuracy = self.validator.compare(runnable)
+            result.difference = self._difference(comparison, accuracy)
             if comparison.problem is not None:
                 raise _Refused(f"outputs differ: {comparison.problem}")
             if not self.context.options.target_absent:
@@ -140,13 +140,14 @@ class CandidateCheck:
     def _is_smaller(self, proto: onnx.ModelProto) -> bool:
         return _node_count(proto) < _node_count(self.context.source.proto)
 
-    def _difference(self, comparison: OutputComparison) -> Difference:
+    def _difference(self, comparison: OutputComparison, accuracy: list[InputAccuracy]) -> Difference:
         return Difference(
             comparison.absolute,
             comparison.relative,
             comparison.tolerance,
             self.validator.tolerance.own_spread,
             len(self.validator.feeds),
+            accuracy,
         )
 
 

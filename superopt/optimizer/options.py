@@ -73,8 +73,8 @@ class Options:
     """Seconds of one interleaved measurement of the original and a candidate, at all sizes together. The measurement by
     which the result is accepted takes twice as long."""
 
-    inputs: int = 3
-    """Number of random inputs on which outputs are compared; at least 1."""
+    samples: int = 2
+    """Number of random inputs on which outputs are compared; at least 1. Inputs of other scales are added."""
 
     remeasure: bool = False
     """True to ignore the timings of earlier runs and repeat every search. Otherwise a repeated run uses the timings and
@@ -130,4 +130,4 @@ class Options:
 _SEARCH_SHARES = {"measured": 0.08, "analytic": 0.3}
 _MEASUREMENT_SHARE = 0.03
 _CHOICES = {"ep": "execution provider", "numerics": "class of numerics", "cost": "source of costs"}
-_MINIMA = {"threads": 0, "seed": 0, "budget": 0, "alpha": 1, "effort": 1, "measure_s": 0, "inputs": 1}
+_MINIMA = {"threads": 0, "seed": 0, "budget": 0, "alpha": 1, "effort": 1, "measure_s": 0, "samples": 1}

@@ -11,6 +11,7 @@ import onnx
 __all__ = [
     "SCHEMA_VERSION",
     "Difference",
+    "InputAccuracy",
     "Latency",
     "LatencyAtSize",
     "Refusal",
@@ -94,11 +95,26 @@ class Latency:
 
 
 @dataclass(frozen=True)
-class Difference:
-    """Largest difference of any output on `inputs` random inputs.
+class InputAccuracy:
+    """Largest errors of the original's and the result's real outputs against float64, on one set of inputs.
 
-    `relative` is relative to the output's largest magnitude, and `tolerance` is its bound. `own_spread` is the relative
-    difference of the original from itself between ONNX Runtime's optimization levels.
+    Errors are relative to the output's largest magnitude; they are None if there is no evaluation in float64, for the
+    reason `no_reference`. `kind` names the set of inputs (`superopt.optimizer.input_sets`).
+    """
+
+    kind: str
+    original: float | None
+    result: float | None
+    no_reference: str | None = None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Largest difference of any output on `inputs` sets of inputs.
+
+    `relative` is relative to the output's largest magnitude, and `tolerance` is its bound where outputs were compared
+    with each other, or the bound of the error where they were compared with float64 (`accuracy`, one for each set).
+    `own_spread` is the relative difference of the original from itself between ONNX Runtime's optimization levels.
     """
 
     absolute: float
@@ -106,6 +122,24 @@ class Difference:
     tolerance: float
     own_spread: float
     inputs: int
+    accuracy: list[InputAccuracy] = field(default_factory=list)
+
+    def errors(self) -> list[tuple[str, float, float]]:
+        """Return the kinds of inputs with the largest errors of the original and of the result against float64."""
+        found: dict[str, tuple[float, float]] = {}
+        for one in self.accuracy:
+            if one.original is not None and one.result is not None:
+                own, result = found.get(one.kind, (0.0, 0.0))
+                found[one.kind] = (max(own, one.original), max(result, one.result))
+        return [(kind, own, result) for kind, (own, result) in found.items()]
+
+    def without_reference(self) -> dict[str, list[str]]:
+        """Return the reasons why there is no evaluation in float64, with the kinds of inputs that lack it."""
+        found: dict[str, list[str]] = {}
+        for one in self.accuracy:
+            if one.no_reference is not None:
+                found.setdefault(one.no_reference, []).append(one.kind)
+        return found
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 
 import onnx
+from onnx import TensorProto, helper
 
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
+from superopt.onnx_io.subgraphs import all_nodes
 from superopt.ops.recurrent import RECURRENT
 from superopt.properties import is_linear_product, is_matrix_product
-from superopt.runtime import Tolerance
+from superopt.runtime import Tolerance, unit_roundoff
 
 __all__ = ["derive_tolerance"]
 
@@ -21,6 +23,9 @@ _ASSUMED = frozenset({"Einsum", "LayerNormalization", "LogSoftmax", "Softmax"})
 # Operators without a definition here that add up products.
 _CONVOLUTIONS = frozenset({"ConvInteger", "QLinearConv"})
 _MATRIX_PRODUCTS = frozenset({"MatMulInteger", "QLinearMatMul"})
+_QUANTIZED = frozenset({*_CONVOLUTIONS, *_MATRIX_PRODUCTS})
+_QUANTIZED_ROUNDOFF = 2.0**-8  # of eight bits
+_REAL = (TensorProto.DOUBLE, TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 _RECURRENT = frozenset({"RNN", *RECURRENT})
 
 
@@ -47,7 +52,26 @@ def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
     return Tolerance(
         max((depth.get(name, 0) for name in outputs), default=0) + 1,
         max((length.get(name, 0) for name in outputs), default=0) + 1,
+        coarsest=_coarsest(model.graph),
     )
+
+
+def _coarsest(graph: onnx.GraphProto) -> float:
+    """Return the largest unit roundoff of the element types of `graph`; half a step where it quantizes."""
+    found = 0.0
+    for node in all_nodes(graph):
+        if "Quantize" in node.op_type or node.op_type in _QUANTIZED:
+            found = max(found, _QUANTIZED_ROUNDOFF)
+        for attribute in node.attribute:
+            if node.op_type == "Cast" and attribute.name == "to":
+                found = max(found, _roundoff(attribute.i))
+    tensors = [tensor.data_type for tensor in graph.initializer]
+    types = [value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)]
+    return max(found, *map(_roundoff, (*tensors, *types)), 0.0)
+
+
+def _roundoff(elem_type: int) -> float:
+    return unit_roundoff(helper.tensor_dtype_to_np_dtype(elem_type)) if elem_type in _REAL else 0.0
 
 
 def _summands(node: onnx.NodeProto, shapes: dict[str, tuple[int, ...]]) -> int:

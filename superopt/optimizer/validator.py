@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 
+from superopt.onnx_io import Model
 from superopt.onnx_io.save import inline_bytes, spilled
+from superopt.optimizer.expected import Expected, ReferenceBudget
+from superopt.optimizer.float64 import Float64Model, NoReference
+from superopt.optimizer.input_sets import input_sets
 from superopt.optimizer.input_sizes import InputSizes
 from superopt.optimizer.measured_sizes import bytes_of_run, choose_shapes
 from superopt.optimizer.model_timer import Timer
 from superopt.optimizer.options import Options
+from superopt.optimizer.original import OriginalSessions
+from superopt.optimizer.result import InputAccuracy
 from superopt.optimizer.source import Source
 from superopt.optimizer.tolerance import derive_tolerance
 from superopt.runtime import (
@@ -24,15 +31,14 @@ from superopt.runtime import (
     Feeds,
     InputShapes,
     OutputComparison,
-    RanTooLong,
-    Session,
     Target,
     Timing,
     calibrate,
-    compare,
     feed_candidates,
+    finite_share,
     identical,
     input_specs,
+    is_float,
     open_session,
     time_once,
     with_specials,
@@ -45,6 +51,8 @@ __all__ = ["Validator", "loadable"]
 _MAX_MESSAGE_BYTES = 2**31 - 2**20
 # If the original's relative spread between optimization levels is larger, a comparison of outputs says little.
 _LARGE_SPREAD = 1e-2
+# Seconds for the evaluations in float64 of one run.
+_REFERENCE_SECONDS = 30.0
 
 
 @contextlib.contextmanager
@@ -57,19 +65,14 @@ def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
         yield spilled(model, Path(folder) / "weights").SerializeToString()
 
 
-@dataclass(frozen=True)
-class _Expected:
-    """Random inputs of one size, and the original's outputs on them."""
-
-    feeds: list[Feeds] = field(default_factory=list)
-    outputs: list[list[Any]] = field(default_factory=list)
-
-
 class Validator:
     """Compares candidates with the original and times them against it, at several sizes if the model has dynamic ones.
 
-    Holds random inputs for the original (options `inputs`, `seed` and `shapes`) and its outputs on them. With numerics
-    "exact", candidates must give the same bits, also on an input with NaN and infinities.
+    Holds inputs for the original, and its outputs on them: random inputs (options `samples`, `seed` and `shapes`) and,
+    at the smallest size, those of `input_sets`, each with an evaluation in float64 as long as time allows. With
+    numerics "exact", candidates must give the same bits, also on an input with NaN and infinities.
+
+    If not `thorough`, there are random inputs only, and no evaluations in float64.
 
     `shapes` are the shapes of all inputs at each size, the smallest first (see `measured_sizes`), `tolerance` the
     tolerance of the comparison, and `notices` lines for the user.
@@ -78,89 +81,129 @@ class Validator:
     that the original does not accept.
     """
 
-    def __init__(self, source: Source, target: Target, options: Options) -> None:
+    def __init__(self, source: Source, target: Target, options: Options, *, thorough: bool = True) -> None:
         self._source, self._target, self._exact = source, target, options.numerics == "exact"
-        seed, specs = options.seed, input_specs(source.proto)
+        self._seed, specs = options.seed, input_specs(source.proto)
         sizes = InputSizes(specs, options.shapes)  # refuse unusable shapes before a session is opened
-        session = open_session(source.runnable, target)
+        self._original = OriginalSessions(source, target)
 
         def draw(shapes: InputShapes, index: int = 0) -> tuple[Feeds, list[Any]]:
-            return _first_accepted(session, feed_candidates(specs, shapes, seed, index))
+            return self._original.first_accepted(feed_candidates(specs, shapes, self._seed, index))
 
         def seconds_of(shapes: InputShapes) -> float:
             feeds, _ = draw(shapes)
-            return time_once(lambda: session.run(feeds))[1]
+            return time_once(lambda: self._original.run(feeds))[1]
 
         self.shapes, self.notices = choose_shapes(sizes, seconds_of, partial(bytes_of_run, source.terms))
-        self._expected: list[_Expected] = []
+        self._expected: list[Expected] = []
+        self._timed: list[Feeds] = []  # one for each size
         for number, shapes in enumerate(self.shapes):
-            expected = _Expected()
             # One input is enough at further sizes: other values have been tried at the smallest.
-            for index in range(options.inputs if specs and number == 0 else 1):
-                feeds, outputs = draw(shapes, index)
-                expected.feeds.append(feeds)
-                expected.outputs.append(outputs)
-            self._expected.append(expected)
+            drawn = [draw(shapes, index) for index in range(options.samples if specs and number == 0 else 1)]
+            self._timed.append(drawn[0][0])
+            for index, (feeds, outputs) in enumerate(drawn):
+                self._add("random" if number == 0 else "another size", feeds, outputs, number)
+                if thorough and index == number == 0:
+                    self._add_special(feeds, outputs)
+        self.tolerance = derive_tolerance(source.proto)
+        for expected in self._expected:
+            if expected.plain is not None:
+                self.tolerance = calibrate(self.tolerance, expected.outputs, expected.plain)
+        if thorough and not self._exact:
+            self._refer()
+        self._note()
+
+    def _add(self, kind: str, feeds: Feeds, outputs: list[Any], size: int = 0) -> None:
+        self._expected.append(Expected(kind, size, feeds, outputs, self._original.run_plain(feeds), self._seed))
+
+    def _add_special(self, feeds: Feeds, outputs: list[Any]) -> None:
+        """Add the sets of inputs that are derived from a random input."""
         if self._exact:
             with contextlib.suppress(CannotRun):
-                first = self._expected[0]
-                special = with_specials(first.feeds[0], seed)
-                first.outputs.append(session.run(special))
-                first.feeds.append(special)
-        self.tolerance = derive_tolerance(source.proto)
-        self._calibrate()
+                special = with_specials(feeds, self._seed)
+                self._add("specials", special, self._original.run(special))
+        for kind, candidates in input_sets(self._model(0), feeds, self._seed):
+            for candidate in candidates:
+                with contextlib.suppress(CannotRun):
+                    found = self._original.run(candidate)
+                    if all(np.isfinite(array).all() for array in candidate.values() if is_float(array.dtype)) and (
+                        finite_share(found) >= finite_share(outputs)
+                    ):
+                        self._add(kind, candidate, found)
+                        break
+
+    def _model(self, size: int) -> Model:
+        """Return the original as terms, with the values of symbolic sizes at the shapes of number `size`."""
+        return self._source.terms.at_shapes(self.shapes[size])
+
+    def _refer(self) -> None:
+        """Evaluate the original in float64 on all inputs, as long as time allows."""
+        budget = ReferenceBudget(_REFERENCE_SECONDS)
+        try:
+            models = [Float64Model(self._model(size)) for size in range(len(self.shapes))]
+        except NoReference as reason:
+            for expected in self._expected:
+                expected.no_reference = str(reason)
+            return
+        for expected in self._expected:
+            expected.refer(models[expected.size], budget, self.tolerance)
+
+    def _note(self) -> None:
+        self.notices += [*self._original.notices, *dict.fromkeys(e.fault for e in self._expected if e.fault)]
+        spread = self.tolerance.own_spread
+        if spread > _LARGE_SPREAD and any(expected.no_reference for expected in self._expected):
+            self.notices.append(
+                f"the original differs from itself by {spread:.1e} (relative) between ONNX Runtime's optimization"
+                " levels; comparing outputs says little here"
+            )
 
     @property
     def feeds(self) -> list[Feeds]:
         """The inputs on which outputs are compared, at all sizes, the smallest size first."""
-        return [feeds for expected in self._expected for feeds in expected.feeds]
+        return [expected.feeds for expected in self._expected]
 
-    def _calibrate(self) -> None:
-        """Widen the tolerance to the original's spread between ONNX Runtime's optimization levels."""
-        try:
-            plain = open_session(self._source.runnable, self._target, level="none")
-            unoptimized = [[plain.run(feeds) for feeds in expected.feeds] for expected in self._expected]
-        except CannotRun as error:  # for example float16 on the CPU runs only with casts that the optimizer inserts
-            self.notices.append(f"not calibrated, the original does not run without optimizations: {error}")
-            return
-        for expected, found in zip(self._expected, unoptimized, strict=True):
-            for outputs, others in zip(expected.outputs, found, strict=True):
-                self.tolerance = calibrate(self.tolerance, outputs, others)
-        if self.tolerance.own_spread > _LARGE_SPREAD:
-            self.notices.append(
-                f"the original differs from itself by {self.tolerance.own_spread:.1e} (relative) between ONNX Runtime's"
-                " optimization levels; comparing outputs says little here"
-            )
+    def compare(self, candidate: bytes | Path) -> tuple[OutputComparison, list[InputAccuracy]]:
+        """Return the worst comparison over all inputs, and the accuracy on each of them.
 
-    def compare(self, candidate: Session) -> OutputComparison:
-        """Return the worst comparison over all inputs. Raises CannotRun if the candidate fails on one."""
-        found = [
-            (outputs, candidate.run(feeds))
-            for expected in self._expected
-            for feeds, outputs in zip(expected.feeds, expected.outputs, strict=True)
-        ]
-        if self._exact:
-            return worst_of([identical(a, b) for a, b in found])
-        return worst_of([compare(a, b, self.tolerance) for a, b in found])
+        The first input is also compared without ONNX Runtime's optimizations, which may hide a fault of the candidate.
+        Raises CannotRun if the candidate fails on an input.
+        """
+        session = open_session(candidate, self._target)
+        comparison, accuracies = self.compare_outputs(session.run(feeds) for feeds in self.feeds)
+        del session
+        if comparison.problem is not None or not self._original.runs_plain:
+            return comparison, accuracies
+        first = self._expected[0]
+        outputs = open_session(candidate, self._target, level="none").run(first.feeds)
+        plain, _ = self._compared(first, outputs, plain=True)
+        if plain.problem is not None:
+            plain = replace(plain, problem=f"{plain.problem} (without ONNX Runtime's optimizations)")
+        return worst_of([comparison, plain]), accuracies
+
+    def compare_outputs(self, outputs: Iterable[list[Any]]) -> tuple[OutputComparison, list[InputAccuracy]]:
+        """Compare a candidate's outputs on all `feeds`; stop at the first problem."""
+        found: list[OutputComparison] = []
+        accuracies: list[InputAccuracy] = []
+        for expected, theirs in zip(self._expected, outputs, strict=False):
+            comparison, accuracy = self._compared(expected, theirs)
+            found.append(comparison)
+            accuracies.append(accuracy)
+            if comparison.problem is not None:
+                return comparison, accuracies
+        return worst_of(found), accuracies
+
+    def _compared(
+        self, expected: Expected, outputs: list[Any], plain: bool = False
+    ) -> tuple[OutputComparison, InputAccuracy]:
+        if not self._exact:
+            return expected.compare(outputs, self.tolerance, plain=plain)
+        ours = expected.plain if plain and expected.plain is not None else expected.outputs
+        return identical(ours, outputs), InputAccuracy(expected.kind, None, None, "every bit is compared")
 
     def time(self, candidate: bytes | Path, timer: Timer, budget_s: float) -> list[Timing]:
         """Time the original against the candidate with `timer`, `budget_s` seconds in all; one timing for each size.
 
         Raises CannotRun.
         """
-        share = budget_s / len(self._expected)
-        return [timer(self._source.runnable, candidate, expected.feeds[0], share) for expected in self._expected]
-
-
-def _first_accepted(session: Session, candidates: Iterator[Feeds]) -> tuple[Feeds, list[Any]]:
-    """Return the first feeds on which the model runs, and its outputs. Raises the first CannotRun if there are none."""
-    first: CannotRun | None = None
-    for feeds in candidates:
-        try:
-            return feeds, session.run(feeds)
-        except RanTooLong:  # other integers would take as long
-            raise
-        except CannotRun as error:
-            first = first or error
-    assert first is not None
-    raise first
+        share = budget_s / len(self._timed)
+        return [timer(self._source.runnable, candidate, feeds, share) for feeds in self._timed]

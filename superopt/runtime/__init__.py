@@ -3,13 +3,19 @@
 ONNX Runtime runs in a child process (`child.py`): what it does to its process costs one run or one timing.
 """
 
+from superopt.runtime.accuracy import compare_accuracy, explained, largest_error
 from superopt.runtime.child import start as start_child
 from superopt.runtime.compare import (
+    Mask,
     OutputComparison,
     Tolerance,
     calibrate,
     compare,
+    finite_share,
+    flat,
     identical,
+    is_float,
+    unit_roundoff,
     worst_of,
 )
 from superopt.runtime.feeds import Feeds, feed_candidates, with_specials
@@ -48,6 +54,7 @@ __all__ = [
     "InputError",
     "InputShapes",
     "InputSpec",
+    "Mask",
     "OutputComparison",
     "RanTooLong",
     "RunnableModel",
@@ -64,11 +71,17 @@ __all__ = [
     "check_given",
     "close_unused",
     "compare",
+    "compare_accuracy",
+    "explained",
     "feed_candidates",
+    "finite_share",
+    "flat",
     "identical",
     "in_child",
     "input_specs",
     "loadable",
+    "is_float",
+    "largest_error",
     "open_session",
     "parse_shape",
     "reference_time",
@@ -81,6 +94,7 @@ __all__ = [
     "time_models",
     "time_once",
     "time_pair",
+    "unit_roundoff",
     "versions",
     "with_specials",
     "worst_of",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from types import ModuleType
 from typing import Any
@@ -44,8 +44,8 @@ class Loadable:
     """A model, as its bytes or its absolute path, and how to open it.
 
     `provider` is ONNX Runtime's name of the execution provider. `level` is "all" for all of ONNX Runtime's
-    optimizations, "none" for none of them. `rooted`: the model names the files of its weights relative to the root of
-    the file system, not to its own folder.
+    optimizations, "none" for none of them, "any" for all, or none if the model does not load with them. `rooted`: the
+    model names the files of its weights relative to the root of the file system, not to its own folder.
     """
 
     model: bytes | str
@@ -128,6 +128,15 @@ def _onnxruntime() -> ModuleType:
 
 
 def _opened(loadable: Loadable) -> Any:
+    if loadable.level != "any":
+        return _opened_at(loadable)
+    try:
+        return _opened_at(replace(loadable, level="all"))
+    except CannotRun:  # ONNX Runtime's optimizer breaks some models
+        return _opened_at(replace(loadable, level="none"))
+
+
+def _opened_at(loadable: Loadable) -> Any:
     """Open a session on exactly the requested provider: ONNX Runtime falls back to the CPU silently."""
     ort, wanted = _onnxruntime(), loadable.provider
     options = ort.SessionOptions()

@@ -37,7 +37,7 @@ def test_table(arguments: list[str | Path], tmp_path: Path) -> None:
         "latency, CPU time",
         "cost model",
         "MatMul(a, Add(b, c))",
-        "tolerance",
+        "errors against float64",
         "proven: 2 rules",
     ):
         assert text in result.stdout

@@ -157,4 +157,4 @@ def test_a_candidate_is_refused_if_it_is_slower_at_any_size(lora_rules: Path) ->
     result = optimize(lora("batch"), None, options, timer=timer)
     assert result.changed and result.latency is not None and result.latency.ratio == pytest.approx(2.0)
     assert [one.shapes for one in result.latency.sizes] == [{"x": (size, 64)} for size in (1, 8, 64)]
-    assert result.difference is not None and result.difference.inputs == 3 + 2
+    assert result.difference is not None and result.difference.inputs == 5 + 2

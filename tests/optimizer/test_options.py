@@ -48,7 +48,7 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         ("effort", 0, "effort must be at least 1"),
         ("effort", 99, "effort must be at most"),
         ("measure_s", -1.0, "measure_s must be at least 0"),
-        ("inputs", 0, "inputs must be at least 1"),
+        ("samples", 0, "samples must be at least 1"),
         ("shapes", {"x": (1, -1)}, "the shape of input x has a negative size: 1x-1"),
         ("target_absent", True, "target_absent needs analytic costs"),
     ],

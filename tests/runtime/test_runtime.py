@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -35,6 +36,7 @@ from superopt.runtime import (
     time_contest,
     time_interleaved,
     time_models,
+    unit_roundoff,
     worst_of,
 )
 from superopt.runtime import sessions as sessions_module
@@ -117,7 +119,8 @@ def test_every_element_type_is_drawn(elem_type: int) -> None:
 def test_tolerance_grows_with_roundoff_and_depth(dtype: Any) -> None:
     tight, loose = (Tolerance(d, d).relative(np.dtype(dtype)) for d in (4, 400))
     assert 0 < tight < loose < 1
-    assert Tolerance(4, 4, own_spread=0.3).relative(np.dtype(dtype)) >= 0.3
+    roundoff = unit_roundoff(np.dtype(dtype))
+    assert Tolerance(4, 4, own_spread=0.3).relative(np.dtype(dtype)) == max(tight, roundoff**0.5)
 
 
 def test_rounding_of_real_models_is_within_tolerance() -> None:
@@ -155,15 +158,25 @@ def test_integers_are_equal_unless_the_original_is_not_itself() -> None:
     a, b = np.arange(100), np.arange(100)
     b[3] += 1
     assert not compare([a], [b], TIGHT).ok
-    assert compare([a], [b], calibrate(TIGHT, [a], [b])).ok
-    assert not compare([a], [b + 1], calibrate(TIGHT, [a], [b])).ok
+    assert compare([a], [b], TIGHT, [a != b]).ok
+    assert not compare([a], [b + 1], TIGHT, [a != b]).ok
 
 
 def test_spread_widens_the_tolerance() -> None:
     a = np.ones(4, np.float32)
-    widened = calibrate(TIGHT, [a], [a + np.float32(0.1)])
-    assert compare([a], [a + np.float32(0.2)], widened).ok
-    assert not compare([a], [a + np.float32(1.0)], widened).ok
+    widened = calibrate(TIGHT, [a], [a + np.float32(2e-5)])
+    assert compare([a], [a + np.float32(6e-5)], widened).ok
+    assert not compare([a], [a + np.float32(2e-4)], widened).ok
+
+
+def test_no_spread_excuses_a_difference_in_the_upper_half_of_the_digits() -> None:
+    a = np.ones(4, np.float32)
+    widened = calibrate(TIGHT, [a], [a + np.float32(0.5)])
+    assert compare([a], [a + np.float32(2e-4)], widened).ok
+    assert not compare([a], [a + np.float32(3e-4)], widened).ok
+    quantized = replace(widened, coarsest=2.0**-8)
+    assert compare([a], [a + np.float32(0.05)], quantized).ok
+    assert not compare([a], [a + np.float32(0.1)], quantized).ok
 
 
 def test_strings_sequences_and_empty_outputs() -> None:

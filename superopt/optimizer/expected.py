@@ -1,0 +1,167 @@
+"""The original's outputs on one set of inputs, and the comparison of a candidate's outputs with them.
+
+Floating-point outputs of original and candidate are both compared with the original in float64 where that is possible
+(`superopt.runtime.accuracy`), else with each other (`superopt.runtime.compare`). Other outputs must be the original's,
+except for elements that roundings of the original's own operators change.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from superopt.optimizer.float64 import Float64Model, Noise, NoReference
+from superopt.optimizer.result import InputAccuracy
+from superopt.runtime import (
+    Feeds,
+    Mask,
+    OutputComparison,
+    Tolerance,
+    compare,
+    compare_accuracy,
+    explained,
+    flat,
+    is_float,
+    largest_error,
+    worst_of,
+)
+
+__all__ = ["Expected", "ReferenceBudget"]
+
+_DRAWS = 3  # evaluations with random roundings
+_MARGIN = 4.0  # roundings so many times as large may change an integer output of the candidate
+
+
+class ReferenceBudget:
+    """The time that float64 evaluations of one run may take together, `seconds`; its parts are measured."""
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+
+    def run(self, model: Float64Model, feeds: Feeds, noise: Noise | None = None) -> list[Any]:
+        """Return the outputs of `model`. Raises NoReference, also if no time is left."""
+        begun = time.monotonic()
+        try:
+            return model.run(feeds, begun + self.left, noise)
+        finally:
+            self.left -= time.monotonic() - begun
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """Outputs in float64, and the means to evaluate them again with random roundings."""
+
+    model: Float64Model
+    budget: ReferenceBudget
+    outputs: list[Any]
+
+
+class Expected:
+    """Inputs, with the original's outputs on them.
+
+    `kind` names the set of inputs (`input_sets`), `size` is the number of their shapes. `plain` are the outputs without
+    ONNX Runtime's optimizations (None if it does not run so). `no_reference` says why there are no outputs in float64,
+    or is None. `fault` says what ONNX Runtime's optimizations break, or is None.
+    """
+
+    def __init__(
+        self, kind: str, size: int, feeds: Feeds, outputs: list[Any], plain: list[Any] | None, seed: int
+    ) -> None:
+        self.kind, self.size, self.feeds, self.outputs, self.plain = kind, size, feeds, outputs, plain
+        self.no_reference: str | None = "not computed"
+        self.fault: str | None = None
+        self._reference: _Reference | None = None
+        self._seed = seed
+        self._draws: dict[float, list[list[Any]]] = {}
+
+    def refer(self, model: Float64Model, budget: ReferenceBudget, tolerance: Tolerance) -> None:
+        """Compute the outputs in float64, and take them as reference if roundings explain the original's difference."""
+        try:
+            reference = _Reference(model, budget, budget.run(model, self.feeds))
+            if not explained(self.outputs, reference.outputs, tolerance):
+                noisy = budget.run(model, self.feeds, Noise(np.random.default_rng(self._seed)))
+                self._require_explained(reference.outputs, tolerance, noisy)
+        except NoReference as reason:
+            self.no_reference = str(reason)
+            return
+        self._reference, self.no_reference = reference, None
+
+    def _require_explained(self, exact: list[Any], tolerance: Tolerance, noisy: list[Any]) -> None:
+        """Take the outputs without optimizations for the original's if only these are right. Raises NoReference."""
+        if explained(self.outputs, exact, tolerance, noisy):
+            return
+        error = largest_error(self.outputs, exact)
+        if self.plain is None or not explained(self.plain, exact, tolerance, noisy):
+            raise NoReference(f"the original's outputs differ by {error:.1e}, more than roundings explain")
+        self.outputs = self.plain
+        self.fault = f"ONNX Runtime's optimizations change the original's outputs by {error:.1e} (relative)"
+
+    def compare(
+        self, outputs: Sequence[Any], tolerance: Tolerance, *, plain: bool = False
+    ) -> tuple[OutputComparison, InputAccuracy]:
+        """Compare a candidate's outputs with the original's; return also the errors of both against float64.
+
+        `plain` says that both are those without ONNX Runtime's optimizations.
+        """
+        ours = self.plain if plain and self.plain is not None else self.outputs
+        unstable = self._unstable(ours, outputs)
+        reference = self._reference
+        if reference is None:
+            return compare(ours, outputs, tolerance, unstable), InputAccuracy(self.kind, None, None, self.no_reference)
+        others = compare(_hollow(ours), _hollow(outputs), tolerance, unstable)
+        if others.problem is not None:
+            return others, InputAccuracy(self.kind, None, None)
+        found = compare_accuracy(ours, outputs, reference.outputs, tolerance)
+        if found.problem is not None:
+            found = compare_accuracy(ours, outputs, reference.outputs, tolerance, self._noisy(1.0))
+        own, theirs = (_float_error(each, reference.outputs) for each in (ours, outputs))
+        return worst_of([others, found]), InputAccuracy(self.kind, own, theirs)
+
+    def _unstable(self, ours: Sequence[Any], theirs: Sequence[Any]) -> list[Mask | None]:
+        """Return masks of the elements that differ between runs of the original, for outputs that are no floats."""
+        a_all, b_all = flat(ours), flat(theirs)
+        same = len(a_all) == len(b_all) and all(
+            is_float(a.dtype) or np.array_equal(a, b) for a, b in zip(a_all, b_all, strict=True)
+        )
+        if same:
+            return [None] * len(a_all)
+        runs = [self.outputs, *([self.plain] if self.plain is not None else [])]
+        if self._reference is not None:
+            runs += [self._reference.outputs, *self._noisy(_MARGIN)]
+        flattened = [flat(run) for run in runs]
+        return [None if is_float(a.dtype) else _differing(a, [r[k] for r in flattened]) for k, a in enumerate(a_all)]
+
+    def _noisy(self, factor: float) -> list[list[Any]]:
+        """Return evaluations in float64 with random roundings, as many as time allows."""
+        reference = self._reference
+        if factor not in self._draws and reference is not None:
+            found = self._draws[factor] = []
+            try:
+                for draw in range(_DRAWS):
+                    noise = Noise(np.random.default_rng([self._seed, draw]), factor)
+                    found.append(reference.budget.run(reference.model, self.feeds, noise))
+            except NoReference:
+                pass
+        return self._draws.get(factor, [])
+
+
+def _differing(a: np.ndarray[Any, Any], runs: Sequence[np.ndarray[Any, Any]]) -> Mask:
+    mask = np.zeros(a.shape, np.bool_)
+    for run in runs:
+        if run.shape == a.shape:
+            mask |= run != a
+    return mask
+
+
+def _hollow(outputs: Sequence[Any]) -> list[Any]:
+    """Return the outputs with empty arrays in the place of floats."""
+    return [np.zeros((0,) * x.ndim, x.dtype) if is_float(x.dtype) else x for x in flat(outputs)]
+
+
+def _float_error(outputs: Sequence[Any], exact: Sequence[Any]) -> float:
+    pairs = [(a, x) for a, x in zip(flat(outputs), flat(exact), strict=True) if is_float(a.dtype)]
+    return largest_error([a for a, _ in pairs], [x for _, x in pairs])

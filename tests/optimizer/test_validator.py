@@ -1,0 +1,120 @@
+"""The validator: results that lose digits are refused, and what the runtime breaks is no standard."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from superopt.optimizer.options import Options
+from superopt.optimizer.source import Source
+from superopt.optimizer.validator import Validator
+from superopt.runtime import Target
+from tests.support.models import floats, model
+
+node = helper.make_node
+RNG = np.random.default_rng(0)
+W = RNG.standard_normal((32, 64)).astype(np.float32)
+MEAN, STD = RNG.uniform(5e5, 2e6, 32).astype(np.float32), RNG.uniform(1, 5, 32).astype(np.float32)
+
+
+def affine(nodes: list[onnx.NodeProto], **constants: np.ndarray) -> onnx.ModelProto:
+    return model(nodes, [floats("x", 16, 32)], [onnx.ValueInfoProto(name="y")], list(constants.items()))
+
+
+def problem(original: onnx.ModelProto, candidate: onnx.ModelProto, **options: Any) -> str | None:
+    validator = Validator(Source(original), Target(), Options(**options))
+    return validator.compare(candidate.SerializeToString())[0].problem
+
+
+def standardized() -> onnx.ModelProto:
+    nodes = [node("Sub", ["x", "mean"], ["c"]), node("Div", ["c", "std"], ["s"]), node("MatMul", ["s", "w"], ["y"])]
+    return affine(nodes, mean=MEAN, std=STD, w=W)
+
+
+def test_distributing_over_a_difference_is_refused() -> None:
+    wide = W.astype(float) / STD.astype(float)[:, None]
+    folded = {"v": wide.astype(np.float32), "c": (MEAN.astype(float) @ wide).astype(np.float32)}
+    distributed = affine([node("MatMul", ["x", "v"], ["p"]), node("Sub", ["p", "c"], ["y"])], **folded)
+    assert "against float64" in str(problem(standardized(), distributed))
+    scaled = affine([node("Sub", ["x", "mean"], ["c"]), node("MatMul", ["c", "v"], ["y"])], mean=MEAN, v=folded["v"])
+    assert problem(standardized(), scaled) is None
+
+
+def test_a_variance_as_a_difference_of_squares_is_refused() -> None:
+    mean = node("ReduceMean", ["x"], ["m"], axes=[1])
+    stable = [
+        mean,
+        node("Sub", ["x", "m"], ["c"]),
+        node("Mul", ["c", "c"], ["d"]),
+        node("ReduceMean", ["d"], ["y"], axes=[1]),
+    ]
+    squares = [mean, node("Mul", ["x", "x"], ["q"]), node("ReduceMean", ["q"], ["e"], axes=[1]),
+               node("Mul", ["m", "m"], ["n"]), node("Sub", ["e", "n"], ["y"])]  # fmt: skip
+    assert problem(affine(stable), affine(squares)) is not None
+    assert problem(affine(squares), affine(stable)) is None
+    assert problem(affine(squares), affine(squares)) is None
+
+
+def test_other_classes_are_refused() -> None:
+    def classes(nodes: list[onnx.NodeProto], **constants: np.ndarray) -> onnx.ModelProto:
+        return affine([*nodes, node("ArgMax", ["s"], ["y"], axis=1, keepdims=0)], **constants)
+
+    scores = node("MatMul", ["x", "w"], ["s"])
+    original, other = classes([scores], w=W), classes([scores], w=W * np.float32(1.0001))
+    assert problem(original, other) is None
+    changed = W.copy()
+    changed[:, 0] += 1
+    assert "int64 values differ" in str(problem(original, classes([scores], w=changed)))
+
+
+def test_a_candidate_must_run_without_optimizations_too() -> None:
+    """Of the same values where the runtime's optimizer hides a fault: here both levels are compared."""
+    validator = Validator(Source(standardized()), Target(), Options())
+    first = validator.feeds[0]
+    assert first["x"].shape == (16, 32)
+    comparison, accuracies = validator.compare(standardized().SerializeToString())
+    assert comparison.ok and len(accuracies) == len(validator.feeds)
+    kinds = [one.kind for one in accuracies]
+    assert {"random", "around constants", "offset", "large", "small"} == set(kinds)
+    assert all(one.no_reference is None and one.original == one.result for one in accuracies)
+
+
+def test_an_original_that_the_runtimes_optimizer_breaks() -> None:
+    """Cast, Div and Mul: ONNX Runtime 1.31 runs them unoptimized only. If a later one runs them, there is no notice."""
+    nodes = [
+        node("Cast", ["x"], ["mid"], to=TensorProto.FLOAT),
+        node("Div", ["one", "d"], ["q"]),
+        node("Mul", ["q", "mid"], ["y"]),
+    ]
+    broken = affine(nodes, one=np.array(1, np.float32), d=np.ones((16, 32), np.float32))
+    validator = Validator(Source(broken), Target(), Options())
+    sound = affine([node("Abs", ["x"], ["a"]), node("Sign", ["x"], ["s"]), node("Mul", ["a", "s"], ["y"])])
+    assert validator.compare(sound.SerializeToString())[0].ok
+    assert len([notice for notice in validator.notices if "optimizer breaks the original" in notice]) <= 1
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.DOUBLE])
+def test_other_real_types(dtype: int) -> None:
+    numbers = helper.tensor_dtype_to_np_dtype(dtype)
+
+    def product(scale: float) -> onnx.ModelProto:
+        inputs = [helper.make_tensor_value_info("x", dtype, [16, 32])]
+        values = [("w", W.astype(numbers)), ("s", np.array(scale, numbers))]
+        nodes = [node("MatMul", ["x", "w"], ["p"]), node("Mul", ["p", "s"], ["y"])]
+        return model(nodes, inputs, [onnx.ValueInfoProto(name="y")], values)
+
+    u = float(np.finfo(numbers).eps)
+    assert problem(product(1.0), product(1.0)) is None
+    assert problem(product(1.0), product(1 + 30 * u)) is not None
+
+
+def test_random_models_are_compared_without_a_reference() -> None:
+    nodes = [node("RandomNormalLike", ["x"], ["r"]), node("Sub", ["r", "r"], ["z"]), node("Add", ["x", "z"], ["y"])]
+    validator = Validator(Source(affine(nodes)), Target(), Options())
+    comparison, accuracies = validator.compare(affine(nodes).SerializeToString())
+    assert comparison.ok
+    assert all(one.no_reference == "operator RandomNormalLike" for one in accuracies)
