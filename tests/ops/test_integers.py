@@ -13,6 +13,7 @@ import onnxruntime as ort
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from scripts import probe_integers
 from superopt.evaluate import constant, evaluate, folded, numpy_dtype
 from superopt.ir.infer import make, replace
 from superopt.ir.operator import OPERATORS, IllTyped
@@ -169,6 +170,23 @@ def test_double_is_rounded_to_half_by_way_of_float() -> None:
     term = make("Cast", (var("x0", tensor(4, dtype="double")),), {"to": "float16"})
     (run, _) = _run(write_model(new_model([term], opset=20)), {"x0": x})
     np.testing.assert_array_equal(_folded(term, Case({}, [x])), run)
+
+
+@pytest.mark.parametrize(
+    ("operator", "dtype", "edge", "expected"),
+    [
+        ("Add", "int64", "any", "wraps"),
+        ("Max", "uint64", "ends", "exact"),
+        ("CumSum", "int32", "any", "wraps"),
+        ("ReduceSum", "int32", "> 2^53", "saturates"),
+        ("ReduceSum", "int64", "> 2^53", "rounds"),
+        ("Mod fmod=1", "int64", "> 2^53", "rounds"),
+        ("Div by 0", "int8", "small", "fails"),
+        ("BitShift left", "int32", "small", "-"),
+    ],
+)
+def test_the_probe_tells_what_the_runtime_does(operator: str, dtype: str, edge: str, expected: str) -> None:
+    assert probe_integers.entry(probe_integers.OPERATORS[operator], dtype, edge, 0) == expected
 
 
 def test_edges_are_in_every_type() -> None:
