@@ -74,6 +74,15 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
     " stays dynamic.",
 )  # fmt: skip
 @click.option(
+    "--inputs", metavar="FILE.npz", type=_File, multiple=True,
+    help="Values of inputs, as numpy.savez writes them, for comparison and timing; they fix dynamic sizes as well."
+    " Inputs that the file does not name are drawn at random. Repeatable: each file is one sample.",
+)  # fmt: skip
+@click.option(
+    "--samples", type=click.IntRange(min=1), default=_DEFAULTS.samples, show_default=True,
+    help="Random inputs on which outputs are compared, besides those of other scales.",
+)  # fmt: skip
+@click.option(
     "--threads", type=click.IntRange(min=0), default=_DEFAULTS.threads, show_default=True,
     help="Threads of ONNX Runtime while measuring; 0 is its own choice.",
 )  # fmt: skip
@@ -118,6 +127,7 @@ def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None,
       optimize model.onnx -o fast.onnx
       optimize model.onnx -o fast.onnx --ep cuda --budget 300
       optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128 --threads 4
+      optimize model.onnx -o fast.onnx --inputs sample1.npz --inputs sample2.npz
       optimize model.onnx -o fast.onnx --numerics exact
       optimize model.onnx -o fast.onnx --cost analytic --device cuda_h200 --target-absent
       optimize model.onnx -o fast.onnx --json --trace trace.json > result.json

@@ -38,7 +38,9 @@ def check_outputs(outputs: Mapping[str, Path | None], model: Path | None, option
             check_writable(path)
     rules = () if options.rules is None else rule_files(Path(options.rules))
     device = Path(options.device) if isinstance(options.device, (str, Path)) else None
+    data = [Path(each) for each in options.inputs if isinstance(each, (str, Path))]
     read = {"the model": model, "the device's file": device, **{f"rules ({path.name})": path for path in rules}}
+    read |= {f"values of inputs ({path.name})": path for path in data}
     check_distinct(outputs, read)
 
 

@@ -18,11 +18,14 @@ from superopt.optimizer.critical_inputs import critical_inputs
 from superopt.runtime import Feeds, unit_roundoff
 from superopt.runtime.feeds import Array
 
-__all__ = ["input_sets"]
+__all__ = ["SPECIAL_SETS", "input_sets"]
+
+_AROUND, _OFFSET, _LARGE, _SMALL, _EDGES = "around constants", "offset", "large", "small", "integer edges"
+SPECIAL_SETS = frozenset({_AROUND, _OFFSET, _LARGE, _SMALL, _EDGES})
 
 _MAX_CRITICAL = 2  # sets around constants
 _LARGE_POWERS = (1.0, 0.5, 0.25)  # of the factor, in the order of trial: the first at which outputs stay finite counts
-_EDGES = (0, 1, -1, 2**24 + 1, -(2**24) - 1, 2**53 + 1, -(2**53) - 1)
+_EDGE_VALUES = (0, 1, -1, 2**24 + 1, -(2**24) - 1, 2**53 + 1, -(2**53) - 1)
 
 
 def input_sets(model: Model, feeds: Feeds, seed: int, fixed: Collection[str] = ()) -> Iterator[tuple[str, list[Feeds]]]:
@@ -42,15 +45,15 @@ def input_sets(model: Model, feeds: Feeds, seed: int, fixed: Collection[str] = (
         if name not in fixed:
             around.setdefault(name, []).append(_converted(value, feeds[name].dtype))
     for number in range(min(_MAX_CRITICAL, max(map(len, around.values()), default=0))):
-        yield "around constants", [{**feeds, **{n: v[min(number, len(v) - 1)] for n, v in around.items()}}]
+        yield _AROUND, [{**feeds, **{n: v[min(number, len(v) - 1)] for n, v in around.items()}}]
     real = [name for name, array in feeds.items() if name not in fixed and _is_real(array)]
     if real:
-        yield "offset", [{**feeds, **{name: _scaled(feeds[name], 1, offset=True) for name in real}}]
-        yield "large", [{**feeds, **{name: _scaled(feeds[name], power) for name in real}} for power in _LARGE_POWERS]
-        yield "small", [{**feeds, **{name: _scaled(feeds[name], -1) for name in real}}]
+        yield _OFFSET, [{**feeds, **{name: _scaled(feeds[name], 1, offset=True) for name in real}}]
+        yield _LARGE, [{**feeds, **{name: _scaled(feeds[name], power) for name in real}} for power in _LARGE_POWERS]
+        yield _SMALL, [{**feeds, **{name: _scaled(feeds[name], -1) for name in real}}]
     counted = [name for name in _quantities(model) if name in feeds and name not in fixed]
     if counted:
-        yield "integer edges", [{**feeds, **{name: _edges(feeds[name], seed) for name in counted}}]
+        yield _EDGES, [{**feeds, **{name: _edges(feeds[name], seed) for name in counted}}]
 
 
 def _is_real(array: Array) -> bool:
@@ -89,5 +92,5 @@ def _is_integer(term: Term) -> bool:
 
 def _edges(array: Array, seed: int) -> Array:
     limits = np.iinfo(array.dtype.name)
-    edges = [limits.min, limits.max, *(edge for edge in _EDGES if limits.min <= edge <= limits.max)]
+    edges = [limits.min, limits.max, *(edge for edge in _EDGE_VALUES if limits.min <= edge <= limits.max)]
     return np.random.default_rng(seed).choice(np.array(edges, array.dtype), array.shape)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from superopt.optimizer.input_data import InputData
 from superopt.runtime import EXECUTION_PROVIDERS, GivenShape, check_given
 from superopt.search import EFFORTS, Device, find_device
 from verify.verdict import NUMERICS
@@ -75,6 +76,10 @@ class Options:
 
     samples: int = 2
     """Number of random inputs on which outputs are compared; at least 1. Inputs of other scales are added."""
+
+    inputs: Sequence[InputData] = ()
+    """Values of inputs, for comparison and timing: .npz files, or arrays by name, one for each sample. They also fix
+    dynamic sizes. Inputs that a sample does not name are drawn at random."""
 
     remeasure: bool = False
     """True to ignore the timings of earlier runs and repeat every search. Otherwise a repeated run uses the timings and

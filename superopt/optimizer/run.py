@@ -95,6 +95,8 @@ def _improve(
             validator = Validator(source, target, context.options)
     except (CannotRun, Unfeedable) as error:
         advice = "; --shape may give smaller sizes" if isinstance(error, RanTooLong) else ""
+        if not advice and not context.options.inputs:
+            advice = "; --inputs FILE.npz gives values that it takes"
         return Selection(f"the original cannot be run here, so nothing can be measured: {error}{advice}")
     timers = _timers(context) if timer is None else Timers(timer, timer)
     model, sizes = source.terms, tuple[Mapping[str, int], ...]()

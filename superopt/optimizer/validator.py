@@ -17,6 +17,7 @@ from superopt.onnx_io import Model
 from superopt.onnx_io.save import inline_bytes, spilled
 from superopt.optimizer.expected import Expected, ReferenceBudget
 from superopt.optimizer.float64 import Float64Model, NoReference
+from superopt.optimizer.input_data import given_shapes, load_inputs
 from superopt.optimizer.input_sets import input_sets
 from superopt.optimizer.input_sizes import InputSizes
 from superopt.optimizer.measured_sizes import bytes_of_run, choose_shapes
@@ -52,7 +53,7 @@ _MAX_MESSAGE_BYTES = 2**31 - 2**20
 # If the original's relative spread between optimization levels is larger, a comparison of outputs says little.
 _LARGE_SPREAD = 1e-2
 # Seconds for the evaluations in float64 of one run.
-_REFERENCE_SECONDS = 30.0
+_REFERENCE_SECONDS = 20.0
 
 
 @contextlib.contextmanager
@@ -68,9 +69,9 @@ def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
 class Validator:
     """Compares candidates with the original and times them against it, at several sizes if the model has dynamic ones.
 
-    Holds inputs for the original, and its outputs on them: random inputs (options `samples`, `seed` and `shapes`) and,
-    at the smallest size, those of `input_sets`, each with an evaluation in float64 as long as time allows. With
-    numerics "exact", candidates must give the same bits, also on an input with NaN and infinities.
+    Holds inputs for the original, and its outputs on them: given or random inputs (options `inputs`, `samples`,
+    `seed` and `shapes`) and, at the smallest size, those of `input_sets`, each with an evaluation in float64 as long as
+    time allows. With numerics "exact", candidates must give the same bits, also on an input with NaN and infinities.
 
     If not `thorough`, there are random inputs only, and no evaluations in float64.
 
@@ -78,31 +79,48 @@ class Validator:
     tolerance of the comparison, and `notices` lines for the user.
 
     Raises CannotRun if the original runs on no drawn input, Unfeedable if no input can be drawn, InputError for shapes
-    that the original does not accept.
+    or values that the original does not accept, OSError.
     """
 
     def __init__(self, source: Source, target: Target, options: Options, *, thorough: bool = True) -> None:
         self._source, self._target, self._exact = source, target, options.numerics == "exact"
         self._seed, specs = options.seed, input_specs(source.proto)
-        sizes = InputSizes(specs, options.shapes)  # refuse unusable shapes before a session is opened
+        # Refuse unusable shapes and values before a session is opened.
+        given = [load_inputs(data, specs) for data in options.inputs] or [Feeds()]
+        sizes = [InputSizes(specs, given_shapes(values, options.shapes)) for values in given]
+        self._fixed = {name for values in given for name in values}
         self._original = OriginalSessions(source, target)
 
-        def draw(shapes: InputShapes, index: int = 0) -> tuple[Feeds, list[Any]]:
-            return self._original.first_accepted(feed_candidates(specs, shapes, self._seed, index))
+        def draw(shapes: InputShapes, values: Feeds, index: int = 0) -> tuple[Feeds, list[Any]]:
+            drawn = feed_candidates(specs, shapes, self._seed, index)
+            return self._original.first_accepted({**feeds, **values} for feeds in drawn)
 
-        def seconds_of(shapes: InputShapes) -> float:
-            feeds, _ = draw(shapes)
+        def seconds_of(values: Feeds, shapes: InputShapes) -> float:
+            feeds, _ = draw(shapes, values)
             return time_once(lambda: self._original.run(feeds))[1]
 
-        self.shapes, self.notices = choose_shapes(sizes, seconds_of, partial(bytes_of_run, source.terms))
+        self.shapes: list[InputShapes] = []
+        self.notices: list[str] = []
+        samples: list[list[Feeds]] = []  # given values, for each size
+        for values, open_sizes in zip(given, sizes, strict=True):
+            found, notices = choose_shapes(open_sizes, partial(seconds_of, values), partial(bytes_of_run, source.terms))
+            for shapes in found:
+                if shapes not in self.shapes:
+                    self.shapes.append(shapes)
+                    samples.append([])
+                samples[self.shapes.index(shapes)].append(values)
+            self.notices += [notice for notice in notices if notice not in self.notices]
         self._expected: list[Expected] = []
         self._timed: list[Feeds] = []  # one for each size
-        for number, shapes in enumerate(self.shapes):
-            # One input is enough at further sizes: other values have been tried at the smallest.
-            drawn = [draw(shapes, index) for index in range(options.samples if specs and number == 0 else 1)]
-            self._timed.append(drawn[0][0])
-            for index, (feeds, outputs) in enumerate(drawn):
-                self._add("random" if number == 0 else "another size", feeds, outputs, number)
+        for number, (shapes, sampled) in enumerate(zip(self.shapes, samples, strict=True)):
+            # One random input is enough at further sizes: other values have been tried at the smallest.
+            count = len(sampled) if number or len(self._fixed) == len(specs) else max(len(sampled), options.samples)
+            for index in range(count):
+                feeds, outputs = draw(shapes, sampled[index % len(sampled)], index)
+                kind = "given" if self._fixed else "another size" if number else "random"
+                self._add(kind, feeds, outputs, number)
+                if not index:
+                    self._timed.append(feeds)
                 if thorough and index == number == 0:
                     self._add_special(feeds, outputs)
         self.tolerance = derive_tolerance(source.proto)
@@ -122,7 +140,7 @@ class Validator:
             with contextlib.suppress(CannotRun):
                 special = with_specials(feeds, self._seed)
                 self._add("specials", special, self._original.run(special))
-        for kind, candidates in input_sets(self._model(0), feeds, self._seed):
+        for kind, candidates in input_sets(self._model(0), feeds, self._seed, self._fixed):
             for candidate in candidates:
                 with contextlib.suppress(CannotRun):
                     found = self._original.run(candidate)

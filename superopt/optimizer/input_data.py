@@ -1,0 +1,80 @@
+"""Values of inputs that the user gives, in .npz files (`numpy.savez`) or as arrays by name."""
+
+from __future__ import annotations
+
+import difflib
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from superopt.runtime import Feeds, GivenShape, InputError, InputSpec, show_shape
+from superopt.runtime.feeds import Array
+
+__all__ = ["InputData", "given_shapes", "load_inputs"]
+
+InputData = str | Path | Mapping[str, Array]
+
+
+def load_inputs(data: InputData, specs: Sequence[InputSpec]) -> Feeds:
+    """Return the values in `data` for the inputs `specs`. Raises InputError if one does not fit, OSError."""
+    label = f"{data}: " if isinstance(data, (str, Path)) else ""
+    arrays = _read(Path(data)) if isinstance(data, (str, Path)) else dict(data)
+    if not arrays:
+        raise InputError(f"{label}it has no arrays; numpy.savez(file, NAME=array) writes them")
+    by_name = {spec.name: spec for spec in specs}
+    found: Feeds = {}
+    for name, array in arrays.items():
+        if name not in by_name:
+            near = difflib.get_close_matches(name, by_name)
+            kind = "did you mean" if near else "inputs:"
+            names = ", ".join(near or by_name) or "none"
+            raise InputError(f"{label}there is no input {name!r} ({kind} {names}{'?' if near else ''})")
+        found[name] = _checked(np.asarray(array), by_name[name], label)
+    return found
+
+
+def given_shapes(feeds: Feeds, shapes: Mapping[str, GivenShape]) -> dict[str, GivenShape]:
+    """Return the given `shapes` with those of `feeds`. Raises InputError if they contradict each other."""
+    found = dict(shapes)
+    for name, array in feeds.items():
+        if found.setdefault(name, array.shape) != array.shape:
+            given, said = show_shape(array.shape), show_shape(found[name])
+            raise InputError(f"input {name} is given with shape {given}, and --shape says {said}")
+    return found
+
+
+def _read(path: Path) -> Feeds:
+    try:
+        file = np.load(path, allow_pickle=False)
+        if isinstance(file, np.lib.npyio.NpzFile):
+            with file:
+                return {name: file[name] for name in file.files}
+    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path}: not an .npz file of arrays; numpy.savez(file, NAME=array) writes one") from error
+    raise InputError(f"{path}: one array without a name; numpy.savez(file, NAME=array) writes an .npz file")
+
+
+def _checked(array: Array, spec: InputSpec, label: str) -> Array:
+    """Return `array` in the type of the input. Raises InputError for another type or shape."""
+    wanted = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(spec.elem_type))
+    if spec.elem_type == onnx.TensorProto.STRING:
+        array = array.astype(object) if array.dtype.kind in "US" else array
+    elif array.dtype.kind == "V" and array.dtype.itemsize == wanted.itemsize:  # .npz has no bfloat16
+        array = array.view(wanted)
+    if array.dtype != wanted:
+        needed = "strings" if spec.elem_type == onnx.TensorProto.STRING else str(wanted)
+        raise InputError(f"{label}input {spec.name} is {needed}, not {array.dtype}; .astype converts an array")
+    shape = spec.shape
+    if shape is not None and (
+        len(shape) != array.ndim or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True))
+    ):
+        sizes = zip(shape, spec.symbols, strict=True)
+        declared = "x".join(str(size if size is not None else symbol or "?") for size, symbol in sizes)
+        raise InputError(
+            f"{label}input {spec.name} has shape {declared or '()'}, not {show_shape(array.shape) or '()'}"
+        )
+    return np.asarray(array)
