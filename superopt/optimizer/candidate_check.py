@@ -15,7 +15,7 @@ from superopt.optimizer.context import RunContext
 from superopt.optimizer.result import Difference, InputAccuracy, Latency
 from superopt.optimizer.speed_check import Speed, SpeedCheck, TooSlow
 from superopt.optimizer.validator import Validator, loadable
-from superopt.runtime import CannotRun, OutputComparison
+from superopt.runtime import CannotRun, OutputComparison, open_session
 from superopt.search.apply import replacements
 from verify.replay import ReplayError, replay
 
@@ -49,11 +49,39 @@ class _Refused(Exception):
 class CandidateCheck:
     """Checks candidates of one run, one after the other.
 
-    `model` is the original as terms, `validator` holds the original's outputs, and `speed` measures candidates.
+    `model` is the original as terms, `validator` holds the original's outputs, and `speed` measures candidates. Both
+    are None if the original cannot be run: then candidates are neither compared nor timed, and only have to load if
+    they must (the original does).
     """
 
-    def __init__(self, context: RunContext, validator: Validator, speed: SpeedCheck, model: Model) -> None:
-        self.context, self.validator, self.speed, self.model = context, validator, speed, model
+    def __init__(
+        self,
+        context: RunContext,
+        validator: Validator | None,
+        speed: SpeedCheck | None,
+        model: Model,
+        *,
+        must_load: bool = True,
+    ) -> None:
+        self.context, self.validator, self.model, self._must_load = context, validator, model, must_load
+        self.speed = None if context.options.target_absent else speed
+
+    @property
+    def unchecked(self) -> str:
+        """The checks that candidates do not undergo, as a suffix of a reason."""
+        if self.validator is None:
+            return ", not compared and not timed"
+        return ", not timed" if self.speed is None else ""
+
+    @property
+    def measurements(self) -> int:
+        """Number of measurements so far (see `SpeedCheck`)."""
+        return 0 if self.speed is None else self.speed.measurements
+
+    @property
+    def measured_s(self) -> float:
+        """Seconds that the measurements took."""
+        return 0.0 if self.speed is None else self.speed.measured_s
 
     def check(self, candidate: ModelCandidate) -> CheckResult:
         """Replay the candidate, write it to memory, compare its outputs, and estimate its speed.
@@ -75,7 +103,8 @@ class CandidateCheck:
 
     def accept(self, candidate: ModelCandidate, result: CheckResult) -> None:
         """Measure a candidate that passed anew, and set latency and problem of its `result`. Nothing if not timed."""
-        if self.context.options.target_absent:
+        speed = self.speed
+        if speed is None:
             return
         result.proto = result.proto or self.make(candidate)
         smaller = self._is_smaller(result.proto)
@@ -83,7 +112,7 @@ class CandidateCheck:
             self._timed(
                 result,
                 "measuring the chosen candidate anew",
-                lambda: self.speed.accept(runnable, is_smaller=smaller, only_folded=candidate.only_folded),
+                lambda: speed.accept(runnable, is_smaller=smaller, only_folded=candidate.only_folded),
             )
 
     def make(self, candidate: ModelCandidate) -> onnx.ModelProto:
@@ -115,15 +144,20 @@ class CandidateCheck:
         return proto
 
     def _run(self, proto: onnx.ModelProto, result: CheckResult) -> None:
-        """Compare outputs, and measure unless the target is absent. Raises CannotRun."""
+        """Compare outputs and estimate the speed, as far as the original can be run. Raises CannotRun."""
+        speed = self.speed
         with loadable(proto) as runnable:
+            if self.validator is None:
+                if self._must_load:
+                    open_session(runnable, self.context.target)
+                return
             with self.context.phases("compare", "comparing outputs"):
                 comparison, accuracy = self.validator.compare(runnable)
-            result.difference = self._difference(comparison, accuracy)
+            result.difference = _difference(self.validator, comparison, accuracy)
             if comparison.problem is not None:
                 raise _Refused(f"outputs differ: {comparison.problem}")
-            if not self.context.options.target_absent:
-                self._timed(result, "measuring, original and result interleaved", lambda: self.speed.estimate(runnable))
+            if speed is not None:
+                self._timed(result, "measuring, original and result interleaved", lambda: speed.estimate(runnable))
                 if result.problem is not None:
                     raise _Refused(result.problem)
 
@@ -140,15 +174,16 @@ class CandidateCheck:
     def _is_smaller(self, proto: onnx.ModelProto) -> bool:
         return _node_count(proto) < _node_count(self.context.source.proto)
 
-    def _difference(self, comparison: OutputComparison, accuracy: list[InputAccuracy]) -> Difference:
-        return Difference(
-            comparison.absolute,
-            comparison.relative,
-            comparison.tolerance,
-            self.validator.tolerance.own_spread,
-            len(self.validator.feeds),
-            accuracy,
-        )
+
+def _difference(validator: Validator, comparison: OutputComparison, accuracy: list[InputAccuracy]) -> Difference:
+    return Difference(
+        comparison.absolute,
+        comparison.relative,
+        comparison.tolerance,
+        validator.tolerance.own_spread,
+        len(validator.feeds),
+        accuracy,
+    )
 
 
 def _node_count(model: onnx.ModelProto) -> int:

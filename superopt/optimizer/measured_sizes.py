@@ -8,7 +8,6 @@ doubled as long as the model runs, in a sensible time and memory.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
@@ -18,6 +17,7 @@ from superopt.ir.types import TensorType
 from superopt.onnx_io import Model
 from superopt.optimizer.input_sizes import InputSizes, sizes_between
 from superopt.runtime import CannotRun, InputError, InputShapes, RanTooLong, show_shape
+from superopt.runtime.child_main import available_bytes
 from superopt.search.cost.work import bytes_of
 
 __all__ = ["SecondsOfRun", "bytes_of_run", "choose_shapes"]
@@ -30,6 +30,7 @@ _MAX_GROWTH = 1024  # of a size that is not given
 # A run at grown sizes takes at most this long, or (bounded) a multiple of the run at the sizes where growth began.
 _MAX_RUN_SECONDS, _MAX_SLOWDOWN, _MAX_SECONDS_OF_SLOW_RUN = 0.2, 4, 2.0
 _MAX_BYTES_OF_RUN = 1 << 30  # all values of a run together at grown sizes
+_COPIES_OF_INPUTS = 3  # as drawn, of the right type, and in the process that runs the model
 
 
 def choose_shapes(
@@ -149,14 +150,14 @@ class _Growth:
 
 
 def _require_memory(sizes: InputSizes, shapes: InputShapes) -> None:
-    """Raise CannotRun if an input alone is larger than this machine's memory."""
-    available = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    """Raise CannotRun if an input does not fit into memory."""
+    available = available_bytes()
     for spec in sizes.specs:
-        needed = bytes_of(TensorType("double", shapes[spec.name]))  # inputs are drawn as doubles
-        if needed > available:
+        needed = _COPIES_OF_INPUTS * bytes_of(TensorType("double", shapes[spec.name]))  # inputs are drawn as doubles
+        if available is not None and needed > available:
             raise CannotRun(
                 f"input {spec.name} of shape {show_shape(shapes[spec.name])} does not fit into memory"
-                f" ({needed / 2**30:.0f} GiB)"
+                f" ({needed / 2**30:.1f} GiB)"
             )
 
 

@@ -28,9 +28,10 @@ from superopt.optimizer.speed_check import SpeedCheck
 from superopt.optimizer.strategies import Strategy, StrategyMemory, strategies_for
 from superopt.optimizer.timing_cache import TimingCache
 from superopt.optimizer.trace_json import traces_to_json
+from superopt.optimizer.unrun import advice, assumed_shapes, loads
 from superopt.optimizer.validator import Validator
 from superopt.rulebook.loading import certified_rules
-from superopt.runtime import CannotRun, RanTooLong, Unfeedable, close_unused, resolve_target, start_child, versions
+from superopt.runtime import CannotRun, Unfeedable, close_unused, resolve_target, start_child, versions
 from superopt.search.cost.measurement_key import conditions
 from superopt.store import ResultStore, StrategyKey
 
@@ -90,24 +91,28 @@ def _improve(
 ) -> Selection:
     """Search, then select a candidate that is replayed, validated and measured; keep the original if there is none."""
     source, target, store = context.source, context.target, context.store
+    validator, notices, is_loaded = None, list[str](), True
     try:
         with context.phases("prepare", "running the original"):
             validator = Validator(source, target, context.options)
+        shapes, notices = validator.shapes, validator.notices
     except (CannotRun, Unfeedable) as error:
-        advice = "; --shape may give smaller sizes" if isinstance(error, RanTooLong) else ""
-        if not advice and not context.options.inputs:
-            advice = "; --inputs FILE.npz gives values that it takes"
-        return Selection(f"the original cannot be run here, so nothing can be measured: {error}{advice}")
+        is_loaded = loads(source, target)
+        help_ = advice(error, is_loaded=is_loaded)
+        if context.options.cost != "analytic":
+            return Selection(f"the original cannot be run here, so nothing can be measured: {error}; {help_}")
+        shapes = assumed_shapes(source, context.options)
+        notices.append(f"the original cannot be run here: {error}; {help_}")
     timers = _timers(context) if timer is None else Timers(timer, timer)
     model, sizes = source.terms, tuple[Mapping[str, int], ...]()
-    if _is_dynamic(model):
-        sizes = tuple(model.at_shapes(shapes).sizes for shapes in validator.shapes)
+    if shapes and _is_dynamic(model):
+        sizes = tuple(model.at_shapes(one).sizes for one in shapes)
         model = replace(model, sizes=dict(sizes[0]))
     with context.phases("search", "searching"):
         searches, bodies, memory = _search(context, model, sizes, finder)
-    speed = SpeedCheck(validator, timers, context.options.measure_s)
-    notices = [*validator.notices, *bodies.problems, *([store.problem] if store.problem else [])]
-    check = CandidateCheck(context, validator, speed, model)
+    speed = None if validator is None else SpeedCheck(validator, timers, context.options.measure_s)
+    notices = [*notices, *bodies.problems, *([store.problem] if store.problem else [])]
+    check = CandidateCheck(context, validator, speed, model, must_load=is_loaded)
     selection, strategy = select(check, searches, bodies, notices, keep)
     if strategy is not None:  # otherwise a repeated run has to try the same candidates in the same order
         memory.remember(strategy)

@@ -122,7 +122,9 @@ class _Selector:
         return [one]
 
     def keep(self, one: _Passed | None) -> None:
-        """Hand over `one` as the selection to take if the run were stopped now."""
+        """Hand over `one` as the selection to take if the run were stopped now, if its estimate is surely a gain."""
+        if one is not None and one.result.latency is not None and one.result.latency.low <= 1:
+            one = None
         if one is not self._kept:
             self._kept = one
             self._keep(None if one is None else self.taken(one))
@@ -139,7 +141,7 @@ class _Selector:
         """Return the complete results of other searches that pass and differ from `found`."""
         passed, seen = list[_Passed](), [found.traces]
         for strategy, other in others:
-            if self.check.speed.measured_s >= _MAX_STRATEGIES_FACTOR * self.measure_s:
+            if self.check.measured_s >= _MAX_STRATEGIES_FACTOR * self.measure_s:
                 break
             candidate = None if other.traces in seen else next(self.candidates(strategy, other), None)
             if candidate is not None:
@@ -163,10 +165,10 @@ class _Selector:
 
     def first_part(self, strategy: Strategy, parts: Iterator[ModelCandidate]) -> _Passed | None:
         """Return the first of `parts` that is accepted, within the limits on measurements."""
-        speed, begun, begun_s = self.check.speed, self.check.speed.measurements, self.check.speed.measured_s
-        while speed.measurements - begun < _MAX_MEASUREMENTS:
+        check, begun, begun_s = self.check, self.check.measurements, self.check.measured_s
+        while check.measurements - begun < _MAX_MEASUREMENTS:
             part = next(parts, None)
-            if part is None or speed.measured_s - begun_s >= _MAX_PARTS_FACTOR * self.measure_s:
+            if part is None or check.measured_s - begun_s >= _MAX_PARTS_FACTOR * self.measure_s:
                 break
             if (accepted := self.first_accepted(self.passed(strategy, part))) is not None:
                 return accepted
@@ -179,9 +181,8 @@ class _Selector:
     def taken(self, best: _Passed) -> Selection:
         """Return the selection of a candidate that has passed."""
         candidate, result = best.candidate, best.result
-        timed = not self.check.context.options.target_absent
         return Selection(
-            reason=candidate.name if timed else f"{candidate.name}, not timed",
+            reason=candidate.name + self.check.unchecked,
             found=self.searches[best.strategy],
             proto=result.proto or self.check.make(candidate),
             traces=(*candidate.traces, *candidate.bodies.traces),

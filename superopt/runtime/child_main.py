@@ -94,7 +94,7 @@ def _limit_memory() -> None:
         import resource
     except ImportError:  # Windows
         return
-    available = _available_bytes()
+    available = available_bytes()
     if available is None:
         return
     # Unlike the address space, data excludes files that are mapped and addresses that are only reserved.
@@ -104,7 +104,7 @@ def _limit_memory() -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
 
 
-def _available_bytes() -> int | None:
+def available_bytes() -> int | None:
     """Return the memory that can be used without swapping; None if the system does not tell."""
     found: list[int] = []
     with contextlib.suppress(OSError, ValueError, StopIteration):

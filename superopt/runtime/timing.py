@@ -63,7 +63,7 @@ class Timing:
     pairs: int = 1
 
     def low_at(self, confidence: float) -> float:
-        """Return the lower end of the interval at another confidence."""
+        """Return the lower end of the interval at another confidence; the ratio is the geometric mean of both ends."""
         if self.pairs < _MIN_PAIRS:
             return self.low
         wider = student_quantile(confidence, self.pairs - 1) / student_quantile(_CONFIDENCE, self.pairs - 1)

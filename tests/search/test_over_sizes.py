@@ -57,6 +57,13 @@ def test_a_gain_at_one_size_that_is_neutral_at_others_is_made() -> None:
     assert "Relu" in operators(result.outputs) and operators(result.outputs).count("Relu") == 1
 
 
+def test_a_gain_is_reached_through_a_graph_that_is_slower_at_a_size() -> None:
+    """x W + (x A) B = x (W + A B), through x W + x (A B), which has more arithmetic and one operator less."""
+    output = Graphs().lora(X, 64, 16)
+    for sizes in ((1,), (64,), (1, 64), (1, 8, 4096)):
+        assert operators(found(output, *sizes).outputs).count("MatMul") == 1, sizes
+
+
 def test_costs_are_told_as_those_of_the_first_size() -> None:
     value = twice_relu(X)
     one, two = found(value, 8), found(value, 8, 4096)

@@ -142,18 +142,18 @@ class LocalSearch:
     def beam_search(
         self, first: SearchState, incumbent: SearchState, width: int, depth: int, max_uphill: int
     ) -> SearchState:
-        """Return the cheapest state of a local beam search that begins at `first`.
+        """Return the best state of a local beam search that begins at `first`: a gain, else the cheapest.
 
         The search ends when a state is a gain over the incumbent. A path ends after more than `max_uphill` states in a
         row that are more expensive than the incumbent.
         """
-        cheapest = first
+        best, best_is_gain = first, self.is_gain(first, incumbent)
         max_time_ps = self.alpha * max(first.price.time_ps, incumbent.price.time_ps)
         order = self.expander.operand_order
         seen = {order(incumbent.outputs), order(first.outputs)}
         level, uphill = [first], {first: 0}
         for levels_left in reversed(range(depth)):
-            if cheapest.price < incumbent.price:
+            if best_is_gain:
                 break
             waiting: list[tuple[Price, int, SearchState, Match]] = []
             for state in level:
@@ -163,18 +163,18 @@ class LocalSearch:
                         waiting.append((price, len(waiting), state, found))
             level = []
             for price, _, parent, found in sorted(waiting, key=lambda item: item[:2]):
-                if self._stopped() or len(level) == width or not (levels_left or price < cheapest.price):
+                # The last level is only for states that may become the best one.
+                least = best.price if best_is_gain else max(best.price, incumbent.price)
+                if self._stopped() or len(level) == width or not (levels_left or price < least):
                     break
                 child = self.apply(parent, found, seen)
                 if child is not None and not has_lost_core(child):
                     level.append(child)
                     uphill[child] = uphill[parent]
-                    is_cheaper_than_both = child.price < min(cheapest.price, incumbent.price)
-                    if child.price < cheapest.price and not (
-                        is_cheaper_than_both and self._guard.is_slower(child.outputs, incumbent.outputs)
-                    ):
-                        cheapest = child
-        return cheapest
+                    is_gain = self.is_gain(child, incumbent)
+                    if (not is_gain, child.price) < (not best_is_gain, best.price):
+                        best, best_is_gain = child, is_gain
+        return best
 
     def continue_fusion(self, state: SearchState) -> SearchState | None:
         """Return a state with fewer operators after one rewrite with several roots, whatever its cost; None if none.

@@ -263,7 +263,7 @@ class RegionSearch:
                     continue
                 found, before = child, self.expanded
                 for _ in range(2):
-                    if found.price >= self.base.price:
+                    if not local.is_gain(found, self.base):
                         found = local.beam_search(found, self.base, *plan.backjump_beam, plan.max_uphill)
                         found = local.descend(found, keep_core=True)
                 improved = local.is_gain(found, self.base)

@@ -1,0 +1,83 @@
+"""Originals that cannot be run: optimized by proofs where costs need no run, else kept with advice that works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from superopt.optimizer import Result, candidate_check, optimize
+from superopt.runtime import CannotRun
+from tests.support.models import floats, lora, model
+
+
+def optimized(proto: onnx.ModelProto, rules: Path, **options: Any) -> Result:
+    return optimize(proto, **{"ep": "cpu", "rules": rules, "budget": 5.0, "cost": "analytic", **options})
+
+
+def custom() -> onnx.ModelProto:
+    """Like `lora`, after an operator that no provider has."""
+    proto = lora("batch")
+    proto.graph.node.insert(0, helper.make_node("Mystery", ["in"], ["x"], domain="com.example"))
+    del proto.graph.input[:]
+    proto.graph.input.append(floats("in", "batch", 64))
+    proto.graph.value_info.append(floats("x", "batch", 64))
+    proto.opset_import.append(helper.make_opsetid("com.example", 1))
+    return proto
+
+
+def of_sequence() -> onnx.ModelProto:
+    """Like `lora`, on the first tensor of a sequence."""
+    proto = lora(16)
+    proto.graph.node.insert(0, helper.make_node("SequenceAt", ["in", "first"], ["x"]))
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(0), "first"))
+    del proto.graph.input[:]
+    proto.graph.input.append(helper.make_tensor_sequence_value_info("in", 1, [16, 64]))
+    return proto
+
+
+def multiple_of_four() -> onnx.ModelProto:
+    proto = model([helper.make_node("Reshape", ["x", "s"], ["y"])], [floats("x", "n")], [floats("y", "k", 4)])
+    proto.graph.initializer.append(numpy_helper.from_array(np.array([-1, 4]), "s"))
+    return proto
+
+
+@pytest.mark.parametrize("make", [custom, of_sequence])
+def test_with_analytic_costs_it_is_optimized_and_says_what_was_not_checked(make: Any, lora_rules: Path) -> None:
+    result = optimized(make(), lora_rules)
+    assert result.changed and result.operators_after["MatMul"] == 1
+    assert result.reason == "all rewrites, not compared and not timed"
+    assert result.difference is None and result.latency is None and result.proof is not None
+    assert any("the original cannot be run here" in notice for notice in result.notices)
+
+
+@pytest.mark.parametrize(
+    ("make", "help_"),
+    [
+        (custom, "--ep may have its operators; --cost analytic"),
+        (of_sequence, "--cost analytic"),
+        (multiple_of_four, "--inputs FILE.npz gives values that it takes, --shape other sizes"),
+    ],
+)
+def test_with_measured_costs_it_is_kept_with_the_option_that_helps(make: Any, help_: str, lora_rules: Path) -> None:
+    result = optimized(make(), lora_rules, cost="measured")
+    assert not result.changed and "the original cannot be run here" in result.reason and help_ in result.reason
+
+
+def test_the_advice_works(lora_rules: Path) -> None:
+    assert "cannot be run" not in optimized(multiple_of_four(), lora_rules, shapes={"x": (8,)}).reason
+
+
+def test_a_result_that_does_not_load_is_refused_if_the_original_does(
+    lora_rules: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise CannotRun("no")
+
+    monkeypatch.setattr(candidate_check, "open_session", refuse)
+    result = optimized(of_sequence(), lora_rules)
+    assert not result.changed and "does not run it: no" in result.reason
