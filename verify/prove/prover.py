@@ -53,9 +53,6 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: R
     """
     if any(_unbounded(term) for term in topological(left + right)):
         return Unknown("a real attribute is no finite number (a symbolic one is `*`)")
-    fails = tuple({term for term in topological(side) if _may_fail(term)} for side in (left, right))
-    if not fails[1] <= fails[0]:
-        return Unknown("the right side may stop the run with an error on integers where the left side does not")
     try:
         needs = _needs(left)
     except IllTyped as error:
@@ -89,20 +86,23 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: R
     conditions = tuple(dict.fromkeys(needs + guards))
     if not facts.satisfiable(most=64, least=2):
         return _only_at_special_sizes(left, right, typed, left_facts, refute)
-    proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right, whole))
-    one_way = fails[0] != fails[1]
+    removed, added = _possible_failures(left, right)
+    proof, reason = None, "the right side may stop the run with an error on integers where the left side does not"
+    if not added:
+        proof, reason = _first(last_left, last_right, facts, _readings(last_left + last_right, whole))
     if proof is not None:
-        return _completed(proof, conditions, guards, one_way)
+        return _completed(proof, conditions, guards, removed)
     counterexample = refute and refute(left, right, env, facts.model)
     if counterexample is not None:
         return Refuted("the values differ", counterexample)
-    proof, reason = _first(last_left, last_right, facts, [_unfolded(last_left + last_right)])
-    return Unknown(reason) if proof is None else _completed(proof, conditions, guards, one_way)
+    if not added:
+        proof, reason = _first(last_left, last_right, facts, [_unfolded(last_left + last_right)])
+    return Unknown(reason) if proof is None else _completed(proof, conditions, guards, removed)
 
 
-def _completed(proof: Proved, conditions: tuple[Condition, ...], guards: list[Condition], one_way: bool) -> Proved:
-    """Return the proof with its conditions; `one_way`: the left side is assumed to run without an error."""
-    return replace(proof, conditions=conditions, guards=tuple(guards), defined_left=proof.defined_left or one_way)
+def _completed(proof: Proved, conditions: tuple[Condition, ...], guards: list[Condition], removed: bool) -> Proved:
+    """Return the proof with its conditions; `removed`: a possible failure of the left side is not on the right."""
+    return replace(proof, conditions=conditions, guards=tuple(guards), defined_left=proof.defined_left or removed)
 
 
 # A reading of the terms: a class of numerics, the algebra of its proofs, and the algebra of the compared sums.
@@ -189,10 +189,18 @@ def _unbounded(term: Term) -> bool:
     )
 
 
-def _may_fail(term: Term) -> bool:
-    """Return True for an operator on integers that fails at some values, even in elements that are not used."""
-    partial = term.op in OPERATORS and OPERATORS[term.op].integers == "partial"
-    return partial and (term.type is None or term.type.dtype not in FLOAT_DTYPES)
+def _possible_failures(left: Terms, right: Terms) -> tuple[bool, bool]:
+    """Return if a term on integers that may stop the run is on the left side only, and if one is on the right only.
+
+    Such a term fails at some values, even in elements that nothing reads.
+    """
+
+    def fails(term: Term) -> bool:
+        partial = term.op in OPERATORS and OPERATORS[term.op].integers == "partial"
+        return partial and (term.type is None or term.type.dtype not in FLOAT_DTYPES)
+
+    before, after = (set(filter(fails, topological(side))) for side in (left, right))
+    return bool(before - after), bool(after - before)
 
 
 def _only_at_special_sizes(
