@@ -143,7 +143,9 @@ def _widen(array: Array, term: Term) -> Array:
 
 
 def _narrow(array: Array, term: Term) -> Array:
-    return array if term.type is None else array.astype(numpy_dtype(term.type.dtype), copy=False)
+    """Return the array in the term's element type; numbers beyond its range become infinite."""
+    with np.errstate(all="ignore"):
+        return array if term.type is None else array.astype(numpy_dtype(term.type.dtype), copy=False)
 
 
 def _is_exact(term: Term) -> bool:

@@ -32,16 +32,18 @@ class Condition:
     right: Size
 
     def holds(self, env: Mapping[str, Attr]) -> bool:
-        """Return True if the condition certainly holds under `env`, for all values of sizes that stay symbolic."""
+        """Return True if the condition certainly holds under `env`, for all positive sizes that stay symbolic.
+
+        A polynomial of sizes s is not negative if its coefficients as a polynomial of s - 1 are not.
+        """
         sizes = sizes_in(env, symbols_of(self.left) | symbols_of(self.right))
         difference = evaluate(self.right, sizes) - evaluate(self.left, sizes)
         if self.relation == "==":
             return difference == 0
-        if isinstance(difference, int):
-            return difference >= 0
-        return all(
-            coefficient >= 0 and all(isinstance(a, str) for a in atoms) for atoms, coefficient in difference.terms
-        )
+        shifted = evaluate(difference, {name: symbol(name) + 1 for name in symbols_of(difference)})
+        if isinstance(shifted, int):
+            return shifted >= 0
+        return all(coefficient >= 0 and all(isinstance(a, str) for a in atoms) for atoms, coefficient in shifted.terms)
 
     def __str__(self) -> str:
         return f"{self.left} {self.relation} {self.right}"

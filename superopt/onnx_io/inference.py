@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -21,6 +22,7 @@ __all__ = [
     "infer_types",
     "light_copy",
     "merged_type",
+    "name_free_sizes",
     "names_a_size",
     "proven_shapes",
     "sizes_at",
@@ -183,6 +185,17 @@ def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
             named = known == "dim_param" and names_a_size(dim.dim_param)
             sizes.append(symbol(dim.dim_param) if named else -1)
     return TensorType(dtype, tuple(sizes))
+
+
+def name_free_sizes(light: onnx.ModelProto) -> None:
+    """Give each size of an input that is neither a number nor named a name of its own."""
+    taken = {d.dim_param for v in _values(light.graph) for d in v.type.tensor_type.shape.dim}
+    names = (name for k in itertools.count(1) if (name := f"unk_{k}") not in taken)
+    for value in light.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            known = dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0
+            if not known and not names_a_size(dim.dim_param):
+                dim.dim_param = next(names)
 
 
 def sizes_at(

@@ -10,29 +10,36 @@ from pathlib import Path
 import onnx
 
 from superopt.evaluate import constant, dtype_name, evaluate, numpy_dtype
-from superopt.ir.dim import Size, Sizes
+from superopt.ir.dim import Size, Sizes, symbols_of
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.term import CLOSED_FORM, Term, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.importers import NodeView, import_node
-from superopt.onnx_io.inference import check, infer_types, light_copy, merged_type, proven_shapes, sizes_at
+from superopt.onnx_io.inference import (
+    check,
+    infer_types,
+    light_copy,
+    merged_type,
+    name_free_sizes,
+    proven_shapes,
+    sizes_at,
+)  # fmt: skip
 from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.no_ops import is_no_op
 from superopt.onnx_io.node_order import LEAVES
 from superopt.onnx_io.opaque import opaque_term
+from superopt.onnx_io.proven_shapes import ShapeProofs
 from superopt.onnx_io.reshape_targets import numeric_target
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET
 from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
 from superopt.onnx_io.subgraphs import local_names
 from superopt.onnx_io.tensors import constant_value, from_proto
 from superopt.properties import changes_shape_only
 
-__all__ = ["FIRST_OPSET", "read_model"]
-
-FIRST_OPSET = 7  # older operators broadcast by attributes; models with older, or unknown newer, opsets stay opaque
+__all__ = ["read_model"]
 
 
 def read_model(
@@ -99,9 +106,13 @@ class _Reader:
         nodes = sorted_nodes(graph, self.label)
         self.read_constants(graph, nodes)
         light = light_copy(self.proto, nodes)
+        name_free_sizes(light)
         self.types = infer_types(light)
         self.proven_shapes = proven_shapes(light) if self.simplify else {}
+        self.proofs = ShapeProofs(self.static, self.opset)
         inputs = self.read_leaves(graph)
+        shapes_of_inputs = [self.static.shapes.get(term, ()) for term in inputs]
+        self.symbols = frozenset(name for shape in shapes_of_inputs for size in shape for name in symbols_of(size))
         self.serial = itertools.count(len(nodes))  # of nodes in bodies
         for index, node in enumerate(nodes):
             self.read_node(index, node)
@@ -194,6 +205,8 @@ class _Reader:
         if term is None:
             term = self.opaque(unique, node, inputs, outputs)
         if self.simplify:
+            if term not in inputs and term.op not in LEAVES:
+                term = self.prove(node, term, inputs, outputs)
             found = self.as_constant(term)
             self.simplified_nodes += found is not term
             term = found
@@ -206,6 +219,44 @@ class _Reader:
             for k, name in enumerate(outputs):
                 if name:
                     self.define(name, self.as_constant(term.out(k)) if self.simplify else term.out(k))
+
+    def prove(self, node: onnx.NodeProto, term: Term, inputs: list[Term | None], outputs: list[str]) -> Term:
+        """Record the proven shapes of the outputs of `term`, and return the term with these sizes in its types."""
+        named = not isinstance(self.values, ChainMap)
+        shapes: list[Sizes | None] = []
+        for name, ours in zip(outputs, self.proofs.outputs(node, term, inputs, len(outputs)), strict=False):
+            theirs = self.proven_shapes.get(name) if named else None
+            shapes.append(self.better(ours, theirs))
+        types = tuple(
+            self.refined(type, shape) for type, shape in itertools.zip_longest(term.types, shapes[: len(term.types)])
+        )
+        if types != term.types:
+            term = Term.of(term.op, term.inputs, dict(term.attrs), types)
+        for k, shape in enumerate(shapes):
+            if shape is not None:
+                self.static.shapes.setdefault(term if len(term.types) == 1 else term.out(k), shape)
+        return term
+
+    def is_certain(self, size: Size) -> bool:
+        """Return True if the size is a number, or a polynomial of sizes of the inputs."""
+        return symbols_of(size) <= self.symbols
+
+    def better(self, ours: Sizes | None, theirs: Sizes | None) -> Sizes | None:
+        """Return one of two proven shapes of a tensor, with the certain sizes of both."""
+        if ours is None or theirs is None or len(ours) != len(theirs):
+            return theirs if ours is None else ours
+        return tuple(t if self.is_certain(t) and not isinstance(o, int) and not self.is_certain(o) else o
+                     for o, t in zip(ours, theirs, strict=True))  # fmt: skip
+
+    def refined(self, type: TensorType | None, proven: Sizes | None) -> TensorType | None:
+        """Return a type with the sizes that are proven to be numbers or polynomials of sizes of the inputs."""
+        if type is None or proven is None:
+            return type
+        if type.shape is None or len(type.shape) != len(proven):
+            return TensorType(type.dtype, proven) if all(map(self.is_certain, proven)) else type
+        return TensorType(
+            type.dtype, tuple(p if self.is_certain(p) else t for p, t in zip(proven, type.shape, strict=True))
+        )
 
     def as_constant(self, term: Term) -> Term:
         """Return the constant value of `term` if it is known, else `term`. The writer folds real numbers later."""

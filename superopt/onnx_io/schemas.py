@@ -11,6 +11,7 @@ from superopt.ir.operator import OPERATORS
 
 __all__ = [
     "DEFAULT_DOMAINS",
+    "FIRST_OPSET",
     "OpSchema",
     "attribute_kind",
     "first_opset",
@@ -23,6 +24,7 @@ __all__ = [
 OpSchema = onnx.defs.OpSchema
 
 DEFAULT_DOMAINS = ("", "ai.onnx")  # two names of the domain of ONNX's own operators
+FIRST_OPSET = 7  # older operators broadcast by attributes; models with older, or unknown newer, opsets stay opaque
 
 
 _KINDS = {

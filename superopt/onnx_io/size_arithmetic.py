@@ -12,9 +12,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from superopt.ir.dim import Atom, Dim, Quotient, Size, Sizes, symbol
+from superopt.ir.dim import Atom, Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.model import Array, ModelError
+from superopt.onnx_io.static_values import is_never_negative
 
 __all__ = ["Emit", "SizeArithmetic"]
 
@@ -95,7 +96,7 @@ class SizeArithmetic:
         if isinstance(atom, str):
             return self._symbol(symbol(atom))
         numerator, denominator = self._computed(atom.numerator), self._computed(atom.denominator)
-        if not _is_never_negative(atom.numerator):  # ONNX's Div rounds towards zero, a quotient of sizes down
+        if not is_never_negative(atom.numerator):  # ONNX's Div rounds towards zero, a quotient of sizes down
             if self._opset < _FIRST_MOD:
                 raise ModelError(f"opset {self._opset} has no Mod (new in {_FIRST_MOD}), to compute the size {atom}")
             remainder = self._node("Mod", [numerator, denominator])
@@ -123,13 +124,3 @@ class SizeArithmetic:
         if key not in self._made:
             self._made[key] = self._emit(op, inputs, attributes)
         return self._made[key]
-
-
-def _is_never_negative(size: Size) -> bool:
-    """Return True if `size` is at least 0 because no coefficient is negative."""
-    if isinstance(size, int):
-        return size >= 0
-    return all(
-        count >= 0 and all(not isinstance(a, Quotient) or _is_never_negative(a.numerator) for a in product)
-        for product, count in size.terms
-    )

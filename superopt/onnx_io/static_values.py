@@ -28,7 +28,7 @@ from superopt.onnx_io.model import Array
 from superopt.ops.logic import CASTABLE
 from superopt.properties import is_conversion, is_polynomial, rounds_at_most_once
 
-__all__ = ["StaticValues"]
+__all__ = ["StaticValues", "is_never_negative"]
 
 # Operators without a definition here; ONNX's reference evaluates them, for integers and truth values only.
 _BY_REFERENCE = frozenset({"GatherElements", "GatherND", "Mod", "NonZero", "ScatterElements", "ScatterND"})
@@ -200,7 +200,7 @@ def _quotient(a: Size, b: Size) -> Size:
     if (
         not isinstance(b, int)
         or b < 1
-        or (isinstance(a, Dim) and not _is_never_negative(a))
+        or (isinstance(a, Dim) and not is_never_negative(a))
         or (isinstance(a, int) and a < 0)
     ):
         raise ArithmeticError
@@ -217,11 +217,16 @@ def _equal(a: Size, b: Size) -> bool:
     if isinstance(a, int) and isinstance(b, int):
         return False
     for one, other in ((a, b), (b, a)):
-        if isinstance(one, Dim) and _is_never_negative(one) and isinstance(other, int) and other < 0:
+        if isinstance(one, Dim) and is_never_negative(one) and isinstance(other, int) and other < 0:
             return False
     raise ArithmeticError
 
 
-def _is_never_negative(size: Dim) -> bool:
-    """Return True if `size` is a sum of products of sizes without negative coefficients."""
-    return all(count >= 0 and all(isinstance(atom, str) for atom in product) for product, count in size.terms)
+def is_never_negative(size: Size) -> bool:
+    """Return True for a number from 0 on, or a sum of products of sizes and quotients without negative coefficients."""
+    if isinstance(size, int):
+        return size >= 0
+    return all(
+        count >= 0 and all(isinstance(atom, str) or is_never_negative(atom.numerator) for atom in product)
+        for product, count in size.terms
+    )

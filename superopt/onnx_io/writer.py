@@ -18,7 +18,7 @@ from superopt.onnx_io.exporters import export_filled, export_term
 from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.node_order import LEAVES, in_order
-from superopt.onnx_io.schemas import OpSchema, is_extension, schema_of
+from superopt.onnx_io.schemas import FIRST_OPSET, OpSchema, is_extension, schema_of
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in, local_names, rename_captured, subgraphs
 from superopt.onnx_io.tensors import to_proto
@@ -98,6 +98,7 @@ class _Writer:
         self.front: list[onnx.NodeProto] = []  # Constant nodes, for IR versions whose initializers must be inputs
         self.weights: list[onnx.TensorProto] = []
         self.sparse: list[SparseTensorProto] = []
+        self.imports: list[onnx.OperatorSetIdProto] = []
         self.bodies: dict[Term, list[onnx.AttributeProto]] = {}
         self.read_outputs = {term for term in topological(model.outputs) if term.op == "Out"}
         self.sizes = SizeArithmetic(self.opset, self.write_size_node, self.parameter)
@@ -114,6 +115,8 @@ class _Writer:
         aliases = self.name_outputs()
         for term in self.order:
             self.write_node(term)
+        if aliases and not self.opset and all(node.domain for node in self.nodes):
+            self.imports.append(helper.make_opsetid("", FIRST_OPSET))  # only the Identity nodes need it
         for term, name in aliases:
             self.nodes.append(helper.make_node("Identity", [self.name(term)], [name], name=self.node_name("Identity")))
         return self.assemble()
@@ -275,8 +278,7 @@ class _Writer:
         graph.node.extend(self.nodes)
         graph.initializer.extend(self.weights)
         graph.sparse_initializer.extend(self.sparse)
-        if not self.opset and any(node.domain == "" for node in graph.node):
-            model.opset_import.append(helper.make_opsetid("", 7))
+        model.opset_import.extend(self.imports)
         model.opset_import.extend(_missing_imports(model))
         there = set(self.named.values())
         values = [value for value in graph.value_info if value.name in there]

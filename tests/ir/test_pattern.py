@@ -253,7 +253,10 @@ def test_conditions_hold_for_every_value_of_what_stays_symbolic() -> None:
     assert not Condition("==", n, m).holds({})
     assert Condition("==", n, m).holds({"n": 3, "m": 3})
     assert Condition("<=", n, n + m).holds({})
-    assert not Condition("<=", n + 1, n + m).holds({})  # where m is 0
+    assert Condition("<=", n + 1, n + m).holds({})  # sizes are at least 1
+    assert Condition("<=", n + m, n * m + 1).holds({})
+    assert not Condition("<=", n + 2, n + m).holds({})
+    assert not Condition("<=", n, n * m - 1).holds({})
     assert Condition("<=", n, m).holds({"n": 2, "m": 5})
     assert not Condition("<=", m, n).holds({"n": 2, "m": 5})
 

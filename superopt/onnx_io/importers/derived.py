@@ -27,7 +27,7 @@ _NEUTRAL: Mapping[str, Any] = {
     "do_rotary": 0, "past_present_share_buffer": 0, "stash_type": 1, "transBatchA": 0, "transBatchB": 0,
     "unidirectional": 0,
 }  # fmt: skip
-# Kinds of attributes with neither a schema nor a default.
+# Kinds of ONNX Runtime's attributes with neither a schema nor a default.
 _REQUIRED: Mapping[str, Any] = {"activation": AttributeProto.STRING, "num_heads": AttributeProto.INT}
 
 
@@ -91,7 +91,8 @@ def _stated(view: NodeView, operator: Operator, name: str, default: Attr | None)
     elif default is not None:
         kind = AttributeProto.INT if isinstance(default, int) else AttributeProto.STRING
     else:
-        kind = _REQUIRED.get(name, AttributeProto.UNDEFINED)
+        stated = next((a.type for a in view.node.attribute if a.name == name), AttributeProto.UNDEFINED)
+        kind = _REQUIRED.get(name, stated)
     return _plain(view.attribute(name, kind, None))
 
 

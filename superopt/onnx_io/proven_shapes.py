@@ -1,0 +1,225 @@
+"""Shapes that follow from the shapes of the inputs, operator by operator, with free sizes as polynomials.
+
+ONNX's own inference runs over a whole graph and knows few sizes that a model computes by arithmetic on shapes (Range,
+Expand, Reshape, Slice). Here these sizes are static values. Other operators use their definition, or ONNX's inference
+for a single node.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import onnx
+from onnx import TensorProto, helper, shape_inference
+
+from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol
+from superopt.ir.infer import OPERATORS, IllTyped
+from superopt.ir.term import CLOSED_FORM, Term
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
+from superopt.onnx_io.static_values import StaticValues, is_never_negative
+from superopt.onnx_io.subgraphs import subgraphs
+
+__all__ = ["ShapeProofs"]
+
+_TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end" of a slice
+
+_Inputs: TypeAlias = Sequence["Term | None"]
+
+
+class ShapeProofs:
+    """Proven shapes of the outputs of nodes, from the proven shapes and static values in `known`.
+
+    A slice from the start of an axis has a size min(a, b). It is a new symbol, and `_minima` has a and b.
+    """
+
+    def __init__(self, known: StaticValues, opset: int) -> None:
+        self._known, self._opset = known, opset
+        self._minima: dict[Size, frozenset[Size]] = {}
+
+    def outputs(self, node: onnx.NodeProto, term: Term, inputs: _Inputs, count: int) -> list[Sizes | None]:
+        """Return the shapes of the first `count` outputs of `node`, which was read as `term`; None if unknown."""
+        if term.op in OPERATORS and term.op not in CLOSED_FORM:
+            found = self._defined(term)
+        elif node.domain not in DEFAULT_DOMAINS or next(subgraphs(node), None) is not None:
+            found = None
+        elif node.op_type in _RULES:
+            shape = _RULES[node.op_type](self, node, inputs)
+            found = None if shape is None else [shape]
+        else:
+            found = self._by_onnx(node, inputs)
+        return found if found is not None and len(found) >= count else [None] * count
+
+    def _shapes(self, inputs: _Inputs) -> list[Sizes | None] | None:
+        """Return the proven shapes of the inputs that are present, or None if one is unknown."""
+        shapes = [self._known.shape(term) for term in inputs]
+        return None if any(t is not None and s is None for t, s in zip(inputs, shapes, strict=True)) else shapes
+
+    def _sizes(self, inputs: _Inputs, index: int) -> list[Size] | None:
+        """Return the elements of a list of integers, or of a single one."""
+        term = inputs[index] if index < len(inputs) else None
+        found = None if term is None else self._known.sizes(term)
+        return None if found is None or found.ndim > 1 else [_plain(size) for size in found.reshape(-1)]
+
+    def _defined(self, term: Term) -> list[Sizes | None] | None:
+        """Apply the type rule of an operator with a definition."""
+        shapes = self._shapes(term.inputs)
+        if shapes is None:
+            return None
+        equal: dict[str, Size] = {}  # minima that are equal to another size wherever the operator can be computed
+        uncertain: list[Size] = []
+
+        def need(relation: str, left: Size, right: Size) -> None:
+            if relation == "==":
+                common = self._common(left, right)
+                if common is None:
+                    uncertain.append(left)
+                else:
+                    equal[str(left if common == right else right)] = common
+
+        try:
+            made = OPERATORS[term.op].shape_rule(shapes, dict(term.attrs), need)
+        except (IllTyped, TypeError, IndexError, KeyError):
+            return None
+        return None if uncertain else [tuple(evaluate(size, equal) for size in shape) for shape in made]
+
+    def _common(self, one: Size, other: Size) -> Size | None:
+        """Return the size of an axis where axes of these two sizes meet, or None if it depends on the sizes.
+
+        Where min(a, n) meets a, for a number n, it is a: the operator fails at all sizes at which the two differ.
+        """
+        if one == other or one in self._minima.get(other, ()):
+            return one
+        return other if other in self._minima.get(one, ()) else None
+
+    def _by_onnx(self, node: onnx.NodeProto, inputs: _Inputs) -> list[Sizes | None] | None:
+        """Apply ONNX's inference to one node."""
+        schema, shapes = schema_of(node.op_type, self._opset), self._shapes(inputs)
+        if schema is None or shapes is None or any(t is not None and t.type is None for t in inputs):
+            return None
+        types: dict[str, onnx.TypeProto] = {}
+        sizes: dict[str, Size] = {}
+        data: dict[str, TensorProto] = {}
+        for name, term, shape in zip(node.input, inputs, shapes, strict=False):
+            if term is not None and term.type is not None and shape is not None:
+                sizes.update((str(size), size) for size in shape if isinstance(size, Dim))
+                dtype = TensorProto.DataType.Value(term.type.dtype.upper())
+                dims = [size if isinstance(size, int) else str(size) for size in shape]
+                types[name] = helper.make_tensor_type_proto(dtype, dims)
+                value = self._known.numbers(term) if math.prod(s for s in shape if isinstance(s, int)) <= 64 else None
+                if value is not None and value.dtype.kind in "iu":
+                    data[name] = onnx.numpy_helper.from_array(value, name)
+        try:
+            found = shape_inference.infer_node_outputs(
+                schema, node, types, data, opset_imports=[helper.make_opsetid("", self._opset)]
+            )
+        except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, KeyError):
+            return None
+        return [_shape(found.get(name), sizes) for name in node.output]
+
+    def _range(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
+        """Count from `start` up to `limit` in steps of 1."""
+        start, limit, delta = (self._sizes(inputs, k) for k in range(3))
+        if start is None or limit is None or delta != [1]:
+            return None
+        count = limit[0] - start[0]
+        return (count,) if is_never_negative(count) else None
+
+    def _expand(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
+        """Broadcast the operand's shape with the target, where this does not depend on the sizes."""
+        shape, target = self._known.shape(inputs[0]), self._sizes(inputs, 1)
+        if shape is None or target is None:
+            return None
+        result: list[Size] = []
+        for back in range(max(len(shape), len(target)), 0, -1):
+            pair = [sizes[-back] for sizes in (shape, target) if back <= len(sizes) and sizes[-back] != 1] or [1]
+            size = self._common(pair[0], pair[-1])
+            if size is None:
+                return None
+            result.append(size)
+        return tuple(result)
+
+    def _reshape(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
+        """Take the target's sizes, copy the operand's for 0, and divide for -1."""
+        shape, target = self._known.shape(inputs[0]), self._sizes(inputs, 1)
+        if shape is None or target is None or any(a.name == "allowzero" and a.i for a in node.attribute):
+            return None
+        if target.count(-1) > 1 or any(size == 0 and k >= len(shape) for k, size in enumerate(target)):
+            return None
+        result = [shape[k] if size == 0 else size for k, size in enumerate(target)]
+        if -1 in result:
+            place, whole = result.index(-1), math.prod(shape)
+            rest = math.prod(size for size in result if size != -1)
+            if rest == 0 or floor_div(whole, rest) * rest != whole:
+                return None
+            result[place] = floor_div(whole, rest)
+        return tuple(result) if all(map(is_never_negative, result)) else None
+
+    def _constant_of_shape(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
+        target = self._sizes(inputs, 0)
+        return tuple(target) if target is not None and all(map(is_never_negative, target)) else None
+
+    def _tile(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
+        shape, repeats = self._known.shape(inputs[0]), self._sizes(inputs, 1)
+        if shape is None or repeats is None or len(shape) != len(repeats):
+            return None
+        return tuple(size * count for size, count in zip(shape, repeats, strict=True))
+
+    def _slice(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
+        """Slice with steps of 1: to the end, or from the start."""
+        shape, starts, ends = self._known.shape(inputs[0]), self._sizes(inputs, 1), self._sizes(inputs, 2)
+        if shape is None or starts is None or ends is None:
+            return None
+        axes, steps = self._sizes(inputs, 3), self._sizes(inputs, 4)
+        axes = list(range(len(starts))) if axes is None and len(inputs) < 4 else axes
+        steps = [1] * len(starts) if steps is None and len(inputs) < 5 else steps
+        if axes is None or steps is None or any(step != 1 for step in steps) or len(starts) != len(axes):
+            return None
+        result = list(shape)
+        for axis, start, end in zip(axes, starts, ends, strict=False):
+            if not isinstance(axis, int) or not -len(shape) <= axis < len(shape) or not isinstance(start, int):
+                return None
+            size = self._sliced(shape[axis], start, end)
+            if size is None:
+                return None
+            result[axis] = size
+        return tuple(result)
+
+    def _sliced(self, size: Size, start: int, end: Size) -> Size | None:
+        if isinstance(size, int) and isinstance(end, int):
+            return len(range(size)[start:end])
+        if start == 0 and (end == size or (isinstance(end, int) and end >= _TO_THE_END)):
+            return size
+        if start != 0 or not is_never_negative(end) or end == 0 or size == 0:
+            return None
+        parts = frozenset({size, end})
+        for least, known in self._minima.items():
+            if known == parts:
+                return least
+        least = symbol(f"least_{len(self._minima)}")
+        self._minima[least] = parts if any(isinstance(part, int) for part in parts) else frozenset()
+        return least
+
+
+_RULES: Mapping[str, Callable[[ShapeProofs, onnx.NodeProto, _Inputs], Sizes | None]] = {
+    "ConstantOfShape": ShapeProofs._constant_of_shape,
+    "Expand": ShapeProofs._expand,
+    "Range": ShapeProofs._range,
+    "Reshape": ShapeProofs._reshape,
+    "Slice": ShapeProofs._slice,
+    "Tile": ShapeProofs._tile,
+}
+
+
+def _plain(size: object) -> Size:
+    return size if isinstance(size, Dim) else int(size)  # type: ignore[call-overload]
+
+
+def _shape(type: onnx.TypeProto | None, sizes: Mapping[str, Size]) -> Sizes | None:
+    """Return the shape in `type` if it is known, with the sizes that have these names."""
+    if type is None or not type.tensor_type.HasField("shape"):
+        return None
+    shape = [d.dim_value if d.HasField("dim_value") else sizes.get(d.dim_param) for d in type.tensor_type.shape.dim]
+    known = tuple(size for size in shape if size is not None)
+    return known if len(known) == len(shape) else None

@@ -1,0 +1,84 @@
+"""Free sizes that follow from the shapes of the inputs: what models compute by arithmetic on shapes is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+from superopt.onnx_io import Model, read_simplified, write_model
+from tests.support.runtime_oracle import session
+
+
+def parsed(body: str, weights: str = "") -> onnx.ModelProto:
+    return parser.parse_model(
+        f'<ir_version: 8, opset_import: ["": 17]> g (float[b, s, 4] x, int64[b, s] ids) => (float[?] y) '
+        f"<int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64[1] axis = {{1}}, int64[1] zeros = {{0}}, "
+        f"int64[1] ones = {{1}}, int64[1] minus = {{-1}}, int64[1] four = {{4}}, int64[1] far = {{9223372036854775807}}"
+        f"{weights}> {{ {body} }}"
+    )
+
+
+def shape(model: Model, name: str) -> str:
+    (term,) = (term for term, found in model.names.items() if found == name)
+    return str(term.type)
+
+
+S = "xs = Shape(ids) s = Gather(xs, one) b = Gather(xs, zero) s1 = Unsqueeze(s, zeros) b1 = Unsqueeze(b, zeros) "
+
+
+@pytest.mark.parametrize(
+    ("body", "wanted"),
+    [
+        ("r = Range(zero, s, one) q = Neg(r) y = Cast<to = 1>(q)", "int64[s]"),
+        ("r = Range(two, s, one) q = Neg(r) y = Cast<to = 1>(q)", None),  # s may be 1
+        ("t = Concat<axis = 0>(b1, s1) q = ConstantOfShape(t) y = Neg(q)", "float[b, s]"),
+        ("t = Concat<axis = 0>(b1, minus, s1) q = Reshape(x, t) y = Neg(q)", "float[b, 4, s]"),
+        ("t = Concat<axis = 0>(minus, four) q = Reshape(x, t) y = Neg(q)", "float[b*s, 4]"),
+        ("t = Concat<axis = 0>(b1, ones) q = Tile(ids, t) y = Cast<to = 1>(q)", "int64[b**2, s]"),
+        ("q = Slice(x, ones, far, axis) y = Neg(q)", None),
+        ("q = Slice(x, zeros, four, axis) y = Neg(q)", None),  # s may be less
+        ("q = Gather<axis = 0>(table, ids) y = Neg(q)", "float[b, s, 3]"),
+        ("p = Slice(table, zeros, s1, zeros) u = Slice(p, zeros, ones, axis) t = Transpose<perm = [1, 0]>(u) "
+         "c = Cast<to = 1>(ids) q = Add(c, t) y = Neg(q)", "float[b, s]"),
+        ("q = NonZero(ids) y = Cast<to = 1>(q)", None),
+    ],
+)  # fmt: skip
+def test_sizes_are_polynomials_of_those_of_the_inputs(body: str, wanted: str | None) -> None:
+    model = read_simplified(parsed(S + body, ", float[6, 3] table = {" + ", ".join(["0.5"] * 18) + "}"))
+    (q,) = (term for term, name in model.names.items() if name == "q")
+    found = str(q.type)
+    if wanted is None:
+        assert not {"s", "s - 1"} & set(found[found.index("[") + 1 : -1].split(", "))
+    else:
+        assert found == wanted.replace("b**2", "b*b")
+
+
+def test_a_mask_that_is_expanded_to_its_own_shape_is_not() -> None:
+    body = S + (
+        "t = Concat<axis = 0>(b1, s1, minus) m = Equal(t, minus) o = ConstantOfShape<value = int64[1] {1}>(three) "
+        "w = Where(m, o, t) f = Cast<to = 1>(ids) u = Unsqueeze(f, minus) e = Expand(u, w) y = Neg(e)"
+    )
+    model = parsed(body, ", int64[1] three = {3}")
+    written = write_model(read_simplified(model))
+    assert [node.op_type for node in written.graph.node] == ["Cast", "Unsqueeze", "Neg"]
+    feeds = {"x": np.ones((2, 3, 4), np.float32), "ids": np.arange(6).reshape(2, 3)}
+    np.testing.assert_array_equal(session(written).run(None, feeds)[0], -feeds["ids"][..., None].astype(np.float32))
+
+
+def test_sizes_that_the_file_declares_wrongly_do_not_count() -> None:
+    model = parsed(S + "q = Neg(x) y = Neg(q)")
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("q", onnx.TensorProto.FLOAT, [7, 7, 4]))
+    assert shape(read_simplified(model), "q") == "float[b, s, 4]"
+
+
+def test_unnamed_sizes_of_inputs_are_followed() -> None:
+    model = parsed(S + "q = Neg(x) r = Range(zero, s, one) y = Cast<to = 1>(r)")
+    for value in model.graph.input:
+        for dim in list(value.type.tensor_type.shape.dim)[:2]:
+            dim.Clear()
+    read = read_simplified(model)
+    assert [str(term.type) for term in read.inputs] == ["float[unk_1, unk_2, 4]", "int64[unk_3, unk_4]"]
+    assert shape(read, "r") == "int64[unk_4]"
+    assert read.at_shapes({"x": (2, 3, 4), "ids": (2, 3)}).sizes["unk_4"] == 3
