@@ -90,7 +90,7 @@ def optimize_here(
 
 
 def finish(model: Model, out: str | Path | None, options: Options, folder: Path, reason: str) -> Result:
-    """Finish a run that was stopped for `reason`: write the outcome in the checkpoint `folder`, else the original.
+    """Write the outcome in the checkpoint `folder`, else the original. `reason`: why the run was stopped, if it was.
 
     Raises ModelError, OSError.
     """
@@ -110,7 +110,7 @@ def finish(model: Model, out: str | Path | None, options: Options, folder: Path,
             operators_after=operators,
         )
         outcome = Outcome(result, traces_to_json((), {}))
-    elif outcome.result.changed:
+    elif outcome.result.changed and reason:
         outcome.result.notices.append(f"{reason}; the result is the best one that was validated before")
     outcome.write(source, _path(out), _path(options.trace))
     return outcome.result if outcome.result.changed else replace(outcome.result, proto=source.proto)

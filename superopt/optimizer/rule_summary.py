@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 
 from superopt.ir.infer import replace
@@ -25,9 +26,11 @@ def rule_uses(traces: tuple[Trace, ...], graphs: Iterable[Model]) -> list[RuleUs
     """
     counts: dict[Rule, int] = {}
     nodes: dict[Rule, dict[str, None]] = {}
+    positions = functools.cache(step_positions)  # many places share a rewrite
     for trace, graph in zip(traces, graphs, strict=True):
         for application in trace.applications:
-            for step, names in zip(application.rewrite.steps, _rewritten_nodes(application, graph), strict=True):
+            named = _rewritten_nodes(positions(application.rewrite), application, graph)
+            for step, names in zip(application.rewrite.steps, named, strict=True):
                 counts[step.rule] = counts.get(step.rule, 0) + 1
                 nodes.setdefault(step.rule, {}).update(dict.fromkeys(names))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].id))
@@ -56,9 +59,8 @@ def replay_summary(traces: tuple[Trace, ...]) -> ReplaySummary:
     )
 
 
-def _rewritten_nodes(application: Application, graph: Model) -> list[list[str]]:
-    """Return the names of the nodes of `graph` at which each step of a rewrite was applied."""
-    steps = step_positions(application.rewrite)
+def _rewritten_nodes(steps: list[tuple[Term, ...]], application: Application, graph: Model) -> list[list[str]]:
+    """Return the names of the nodes of `graph` at which each step of a rewrite was applied, by the steps' positions."""
     terms = list(dict.fromkeys(term for step in steps for term in step))
     actual = dict(zip(terms, replace(terms, dict(application.leaves)), strict=True))
     named = [[_node_name(actual[term], graph) for term in step] for step in steps]

@@ -88,6 +88,15 @@ def _send(answers: IO[bytes], kind: str, value: object) -> None:
         os._exit(0)
 
 
+def lift_memory_limit() -> None:
+    """Undo the limit of memory in this child process."""
+    with contextlib.suppress(ImportError, ValueError, OSError):
+        import resource
+
+        _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+        resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
 def _limit_memory() -> None:
     """Bound the memory that this process may allocate, so that too large a model cannot make the machine swap."""
     try:

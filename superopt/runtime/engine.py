@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from superopt.files import ROOT
+from superopt.runtime.child_main import lift_memory_limit
 from superopt.runtime.target import CannotRun, RuntimeUnavailable
 from superopt.runtime.timing import Timing, time_models
 
@@ -174,6 +175,7 @@ def _with_fallback(wanted: str) -> list[str]:
 def _preload(ort: ModuleType) -> None:
     # CUDA and cuDNN installed by pip are not on the loader's path. ONNX Runtime would report each missing library on
     # both streams; here that is one exception.
+    lift_memory_limit()  # the driver maps far more than it uses
     ort.set_default_logger_severity(_SILENT)
     with contextlib.redirect_stdout(io.StringIO()):
         ort.preload_dlls()

@@ -77,6 +77,14 @@ class GraphIndex:
             masks[term] = mask
         return masks
 
+    def bit(self, term: Term) -> int:
+        """Return the bit mask of `term` for `depends_on_any`; masks are combined by `|`."""
+        return 1 << self.position[term]
+
+    def depends_on_any(self, term: Term, mask: int) -> bool:
+        """Return True if `term` is one of the run-time terms in `mask` or is computed from one."""
+        return bool(self._ancestors[term] & mask)
+
     def depends(self, term: Term, on: Term) -> bool:
         """Return True if `term` is `on` or is computed from it (both are run-time terms)."""
         return bool(self._ancestors[term] >> self.position[on] & 1)

@@ -10,6 +10,7 @@ from superopt.search.match.graph_index import GraphIndex
 __all__ = ["sibling_sets"]
 
 _MAX_SIBLINGS = 32  # in one match: the time of a proof grows with a power of their number
+_MAX_OPEN_SETS = 64  # of independent siblings, to which a term is added
 _MAX_CONTEXT = 4  # operators along a value's only users
 
 
@@ -37,16 +38,20 @@ def sibling_sets(siblings: Sequence[Term], index: GraphIndex) -> Iterator[tuple[
 def _independent_sets(siblings: Sequence[Term], index: GraphIndex) -> list[list[Term]]:
     """Partition the siblings into sets without dependences, greedily (first fit in the graph's order).
 
-    The sets are large, but not always the largest possible.
+    The sets are large, but not always the largest possible. Each term is only tried with the latest sets: in a long
+    chain every term is a set of its own.
     """
     sets: list[list[Term]] = []
+    masks: list[int] = []
     for term in sorted(siblings, key=index.position.__getitem__):
-        for chosen in sets:
-            if not any(index.depends(term, other) for other in chosen):
-                chosen.append(term)
+        for number in range(max(0, len(sets) - _MAX_OPEN_SETS), len(sets)):
+            if not index.depends_on_any(term, masks[number]):
+                sets[number].append(term)
+                masks[number] |= index.bit(term)
                 break
         else:
             sets.append([term])
+            masks.append(index.bit(term))
     return sets
 
 
