@@ -8,7 +8,7 @@ import numpy as np
 from onnx import helper
 
 from .graphs import Graph, Tensor, Unfit
-from .nodes import axes_node, slice_node
+from .moving_nodes import axes_node, slice_node
 
 __all__ = ["PATTERNS", "chain"]
 

@@ -8,102 +8,23 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
+from scripts.fuzzing.instances import concrete, mutants
 from superopt.evaluate import evaluate
-from superopt.ir.dim import Dim, symbols_of
-from superopt.ir.infer import OPERATORS, make
-from superopt.ir.operator import IllTyped
-from superopt.ir.pattern import Bindings, instantiate
+from superopt.ir.pattern import instantiate
 from superopt.ir.rule import Condition, Rule, Signature
-from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
-from superopt.ir.types import TensorType
-from superopt.ops.algebra import Guard, at_least
+from superopt.ir.term import topological
 from superopt.rulebook.loading import certified_rules, load_rules
 from verify.certificates import CertifiedBook
 from verify.diagnose.decide import decide
-from verify.prove.facts import Facts
 from verify.prove.prover import Proved, Refuted, Unknown
 
 RULES = load_rules(None)
 # Mutants of minimal filtering have tests of their own (`test_generate_filtering`): each takes long to refute.
 MUTABLE = [rule for rule in RULES if all(term.op != "Constant" for term in topological(rule.rhs))]
-KIN = [
-    {"Add", "Sub", "Mul"}, {"Relu", "Sigmoid", "Tanh", "Neg", "Identity"}, {"Zeros", "Ones"},
-]  # fmt: skip
-
-
-def mutants(rule: Rule, rng: random.Random) -> Iterator[Rule]:
-    """One mutant for each operator of the right side, of a kind drawn at random."""
-    names = sorted({t for t in topological((*rule.lhs, *rule.rhs)) if t.op == "Var"})
-    for target in [t for t in topological(rule.rhs) if t.op not in ("Var", "Out")]:
-        kind = rng.choice(["operands", "attribute", "operator", "variable"])
-
-        def build(old: Term, inputs: tuple[Term | None, ...], target: Term = target, kind: str = kind) -> Term:
-            if old is not target:
-                return Term.of(old.op, inputs, dict(old.attrs), old.types)
-            op, attrs, operands = old.op, dict(old.attrs), list(inputs)
-            if kind == "operands" and len(operands) > 1:
-                operands[0], operands[1] = operands[1], operands[0]
-            elif kind == "operator":
-                op = rng.choice(sorted(next((kin for kin in KIN if op in kin), {op})))
-            elif kind == "variable" and operands:
-                operands[rng.randrange(len(operands))] = rng.choice(names)
-            elif attrs:
-                name = rng.choice(sorted(attrs))
-                attrs[name] = changed(attrs[name], rng)
-            return make(op, operands, attrs)
-
-        try:
-            rhs = map_terms(rule.rhs, build)
-        except IllTyped:
-            continue
-        if rhs != rule.rhs:
-            yield Rule(rule.lhs, rhs, rule.signatures)
-
-
-def changed(value: Attr, rng: random.Random) -> Attr:
-    if isinstance(value, tuple) and value:
-        items = list(value)
-        place = rng.randrange(len(items))
-        if rng.random() < 0.5:
-            items[place] = changed(items[place], rng)
-        else:
-            items.reverse()
-        return tuple(items)
-    if isinstance(value, (int, Dim)):
-        return value + rng.choice([-1, 1])
-    return value + 0.5 if isinstance(value, float) else value
-
-
-def concrete(signature: Signature, conditions: tuple[Condition, ...], most: int, least: int) -> Bindings | None:
-    """Variables and attributes at sizes that satisfy the conditions."""
-    symbolic = signature.bindings()
-    sizes = [s for t in symbolic.terms.values() for s in (t.type.shape if t.type and t.type.shape else ())]
-    guards = [at_least(s, 1) for s in sizes] + [Guard(c.relation, c.right - c.left) for c in conditions]
-    free = [s for value in symbolic.attrs.values() for s in (value if isinstance(value, tuple) else (value,))]
-    guards += [at_least(s, 0) for s in free if isinstance(s, Dim)]
-    model = Facts(guards).model(most, least)
-    if model is None:
-        return None
-
-    def fill(value: Attr) -> Attr:
-        if isinstance(value, tuple):
-            return tuple(map(fill, value))
-        if isinstance(value, Dim):
-            (name,) = symbols_of(value)
-            return model.get(name, 1)
-        return 0.5 if isinstance(value, AttrVar) else value
-
-    terms = {}
-    for name, term in symbolic.terms.items():
-        assert term.type is not None
-        shape = fill(term.type.shape or ())
-        terms[name] = var(name, TensorType("double", shape))  # type: ignore[arg-type]
-    return Bindings(terms, {name: fill(value) for name, value in symbolic.attrs.items()})
 
 
 def differs(rule: Rule, signature: Signature, conditions: tuple[Condition, ...], rng: np.random.Generator) -> bool:
@@ -165,7 +86,3 @@ def test_many_mutants(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         sys.stdout.write(f"\nmutants: {dict(found)}\n")
     assert found["refuted with a counterexample"] > 125
-
-
-def test_operators_are_kin_of_known_ones() -> None:
-    assert set().union(*KIN) <= OPERATORS.keys()

@@ -13,6 +13,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from scripts.fuzzing.instances import concrete
 from superopt.evaluate import evaluate
 from superopt.ir.dim import symbol, symbols_of
 from superopt.ir.infer import IllTyped, make, replace
@@ -25,7 +26,6 @@ from superopt.rulebook.loading import certified_rules, load_rules
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
-from tests.verify.test_mutation import concrete
 from verify.certificates import CertifiedBook
 from verify.prove.prover import Proved
 
