@@ -25,6 +25,7 @@ from fuzzing.workers import Ended, results
 from superopt.ir.term import topological
 from superopt.rulebook.loading import load_rules
 
+
 def main() -> None:
     """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
