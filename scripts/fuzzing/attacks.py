@@ -132,7 +132,7 @@ def optimized(subject: Subject, log: Log) -> str | None:
     numerics = numerics_of(subject)
     judge = _judge(subject, numerics == NUMERICS[0])
     result = optimize(
-        subject.model, ep="cpu", cost="analytic", budget=0.3, inputs=1, numerics=numerics, shapes=subject.shapes(),
+        subject.model, ep="cpu", cost="analytic", budget=0.3, samples=1, numerics=numerics, shapes=subject.shapes(),
         timer=_accept,
     )  # fmt: skip
     log.counts["optimized"] += result.changed

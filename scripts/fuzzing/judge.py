@@ -59,7 +59,7 @@ def run(model: onnx.ModelProto, feeds: Feeds, level: str = "none") -> list[Array
 
 
 class _Run:
-    """One model on one input: its outputs, those that nothing is claimed about, and how far roundings may carry them."""
+    """One model on one input: its outputs, those that nothing is claimed about, and how far roundings carry them."""
 
     def __init__(self, model: onnx.ModelProto, feeds: Feeds) -> None:
         self.model, self.feeds = model, feeds
