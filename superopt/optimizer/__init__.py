@@ -6,7 +6,8 @@ The phases of `optimize` (`api.py`, `run.py`), in order:
     search     proven rules where the cost model predicts a gain,           model_search.py, strategies.py
                with each source of costs; bodies of control flow first      bodies.py
     replay     every step of the candidate checked by the kernel            candidate_check.py, verify/replay.py
-    validate   outputs compared with the original's in ONNX Runtime         validator.py
+    validate   outputs of both compared with float64, on inputs of several  validator.py, expected.py,
+               scales                                                       float64.py, input_sets.py
     measure    latency against the original's, interleaved                  validator.py, timing_cache.py
     write      the candidate that passed, else the original, atomically     files.py
 

@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from superopt.onnx_io import Model
 from superopt.optimizer.float64 import Float64Model, Noise, NoReference
-from superopt.optimizer.input_sets import SPECIAL_SETS
+from superopt.optimizer.input_sets import REAL_SETS, SPECIAL_SETS
 from superopt.optimizer.result import InputAccuracy
 from superopt.runtime import (
     Feeds,
@@ -33,17 +34,19 @@ from superopt.runtime import (
     worst_of,
 )
 
-__all__ = ["Expected", "ReferenceBudget"]
+__all__ = ["Expected", "References"]
 
+_NOT_COMPUTED = "not computed"
+_SECONDS = 20.0  # for the evaluations in float64 of one run
 _DRAWS = 3  # evaluations with random roundings
 _MARGIN = 4.0  # roundings so many times as large may change an integer output of the candidate
 
 
-class ReferenceBudget:
-    """The time that float64 evaluations of one run may take together, `seconds`; its parts are measured."""
+@dataclass
+class _Budget:
+    """The time that float64 evaluations of one run may still take together, in seconds."""
 
-    def __init__(self, seconds: float) -> None:
-        self.left = seconds
+    left: float
 
     def run(self, model: Float64Model, feeds: Feeds, noise: Noise | None = None) -> list[Any]:
         """Return the outputs of `model`. Raises NoReference, also if no time is left."""
@@ -59,7 +62,7 @@ class _Reference:
     """Outputs in float64, and the means to evaluate them again with random roundings."""
 
     model: Float64Model
-    budget: ReferenceBudget
+    budget: _Budget
     outputs: list[Any]
 
 
@@ -75,17 +78,23 @@ class Expected:
         self, kind: str, size: int, feeds: Feeds, outputs: list[Any], plain: list[Any] | None, seed: int
     ) -> None:
         self.kind, self.size, self.feeds, self.outputs, self.plain = kind, size, feeds, outputs, plain
-        self.no_reference: str | None = "not computed"
+        self.no_reference: str | None = _NOT_COMPUTED
         self.fault: str | None = None
         self._reference: _Reference | None = None
         self._seed = seed
         self._draws: dict[float, list[list[Any]]] = {}
 
-    def refer(self, model: Float64Model, budget: ReferenceBudget, tolerance: Tolerance) -> None:
-        """Compute the outputs in float64, and take them as reference if roundings explain the original's difference."""
+    def refer(self, model: Float64Model, budget: _Budget, tolerance: Tolerance, *, is_confirmed: bool = False) -> None:
+        """Compute the outputs in float64, and take them as reference if roundings explain the original's difference.
+
+        `is_confirmed` says that they did on other inputs: a larger difference at another scale is the original's.
+        """
+        if self.no_reference != _NOT_COMPUTED:
+            return
         try:
             reference = _Reference(model, budget, budget.run(model, self.feeds))
-            if not explained(self.outputs, reference.outputs, tolerance):
+            trusted = is_confirmed and self.kind in REAL_SETS
+            if not trusted and not explained(self.outputs, reference.outputs, tolerance):
                 noisy = budget.run(model, self.feeds, Noise(np.random.default_rng(self._seed)))
                 self._require_explained(reference.outputs, tolerance, noisy)
         except NoReference as reason:
@@ -152,6 +161,28 @@ class Expected:
             except NoReference:
                 pass
         return self._draws.get(factor, [])
+
+
+class References:
+    """Evaluations of the original in float64, as long as time allows: `models` are the original at each size."""
+
+    def __init__(self, models: Sequence[Model], tolerance: Tolerance) -> None:
+        self._tolerance, self._budget = tolerance, _Budget(_SECONDS)
+        self._is_confirmed = False
+        self._models: list[Float64Model] = []
+        self._problem: str | None = None
+        try:
+            self._models = [Float64Model(model) for model in models]
+        except NoReference as reason:
+            self._problem = str(reason)
+
+    def add(self, expected: Expected) -> None:
+        """Evaluate the original on the inputs of `expected`, unless that was done; the first ones confirm others."""
+        if self._problem is not None:
+            expected.no_reference = self._problem
+            return
+        expected.refer(self._models[expected.size], self._budget, self._tolerance, is_confirmed=self._is_confirmed)
+        self._is_confirmed = self._is_confirmed or expected.no_reference is None
 
 
 def _differing(a: np.ndarray[Any, Any], runs: Sequence[np.ndarray[Any, Any]]) -> Mask:

@@ -18,10 +18,11 @@ from superopt.optimizer.critical_inputs import critical_inputs
 from superopt.runtime import Feeds, unit_roundoff
 from superopt.runtime.feeds import Array
 
-__all__ = ["SPECIAL_SETS", "input_sets"]
+__all__ = ["REAL_SETS", "SPECIAL_SETS", "input_sets"]
 
 _AROUND, _OFFSET, _LARGE, _SMALL, _EDGES = "around constants", "offset", "large", "small", "integer edges"
-SPECIAL_SETS = frozenset({_AROUND, _OFFSET, _LARGE, _SMALL, _EDGES})
+REAL_SETS = frozenset({_AROUND, _OFFSET, _LARGE, _SMALL})
+SPECIAL_SETS = REAL_SETS | {_EDGES}
 
 _MAX_CRITICAL = 2  # sets around constants
 _LARGE_POWERS = (1.0, 0.5, 0.25)  # of the factor, in the order of trial: the first at which outputs stay finite counts

@@ -6,7 +6,7 @@ import contextlib
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,9 @@ import onnx
 
 from superopt.onnx_io import Model
 from superopt.onnx_io.save import inline_bytes, spilled
-from superopt.optimizer.expected import Expected, ReferenceBudget
-from superopt.optimizer.float64 import Float64Model, NoReference
+from superopt.optimizer.expected import Expected, References
 from superopt.optimizer.input_data import given_shapes, load_inputs
-from superopt.optimizer.input_sets import input_sets
+from superopt.optimizer.input_sets import SPECIAL_SETS, input_sets
 from superopt.optimizer.input_sizes import InputSizes
 from superopt.optimizer.measured_sizes import bytes_of_run, choose_shapes
 from superopt.optimizer.model_timer import Timer
@@ -35,6 +34,7 @@ from superopt.runtime import (
     Target,
     Timing,
     calibrate,
+    compare,
     feed_candidates,
     finite_share,
     identical,
@@ -52,8 +52,6 @@ __all__ = ["Validator", "loadable"]
 _MAX_MESSAGE_BYTES = 2**31 - 2**20
 # If the original's relative spread between optimization levels is larger, a comparison of outputs says little.
 _LARGE_SPREAD = 1e-2
-# Seconds for the evaluations in float64 of one run.
-_REFERENCE_SECONDS = 20.0
 
 
 @contextlib.contextmanager
@@ -125,10 +123,11 @@ class Validator:
                     self._add_special(feeds, outputs)
         self.tolerance = derive_tolerance(source.proto)
         for expected in self._expected:
-            if expected.plain is not None:
+            if expected.plain is not None and expected.kind not in SPECIAL_SETS:
                 self.tolerance = calibrate(self.tolerance, expected.outputs, expected.plain)
-        if thorough and not self._exact:
-            self._refer()
+        self._references = References(self._models, self.tolerance) if thorough and not self._exact else None
+        if self._references is not None:
+            self._references.add(self._expected[0])
         self._note()
 
     def _add(self, kind: str, feeds: Feeds, outputs: list[Any], size: int = 0) -> None:
@@ -140,7 +139,7 @@ class Validator:
             with contextlib.suppress(CannotRun):
                 special = with_specials(feeds, self._seed)
                 self._add("specials", special, self._original.run(special))
-        for kind, candidates in input_sets(self._model(0), feeds, self._seed, self._fixed):
+        for kind, candidates in input_sets(self._models[0], feeds, self._seed, self._fixed):
             for candidate in candidates:
                 with contextlib.suppress(CannotRun):
                     found = self._original.run(candidate)
@@ -150,30 +149,33 @@ class Validator:
                         self._add(kind, candidate, found)
                         break
 
-    def _model(self, size: int) -> Model:
-        """Return the original as terms, with the values of symbolic sizes at the shapes of number `size`."""
-        return self._source.terms.at_shapes(self.shapes[size])
-
-    def _refer(self) -> None:
-        """Evaluate the original in float64 on all inputs, as long as time allows."""
-        budget = ReferenceBudget(_REFERENCE_SECONDS)
-        try:
-            models = [Float64Model(self._model(size)) for size in range(len(self.shapes))]
-        except NoReference as reason:
-            for expected in self._expected:
-                expected.no_reference = str(reason)
-            return
-        for expected in self._expected:
-            expected.refer(models[expected.size], budget, self.tolerance)
+    @cached_property
+    def _models(self) -> list[Model]:
+        """The original as terms, with the values of symbolic sizes, at each of `shapes`."""
+        return [self._source.terms.at_shapes(shapes) for shapes in self.shapes]
 
     def _note(self) -> None:
-        self.notices += [*self._original.notices, *dict.fromkeys(e.fault for e in self._expected if e.fault)]
-        spread = self.tolerance.own_spread
-        if spread > _LARGE_SPREAD and any(expected.no_reference for expected in self._expected):
+        first, spread = self._expected[0], self.tolerance.own_spread
+        self.notices += [*self._original.notices, *([first.fault] if first.fault is not None else [])]
+        if not self._is_repeatable(first):
+            self.notices.append(
+                "the original draws random numbers, so its outputs differ from run to run, and a result cannot be"
+                " compared with them"
+            )
+        elif spread > _LARGE_SPREAD and first.no_reference is not None:
             self.notices.append(
                 f"the original differs from itself by {spread:.1e} (relative) between ONNX Runtime's optimization"
                 " levels; comparing outputs says little here"
             )
+
+    def _is_repeatable(self, first: Expected) -> bool:
+        """Return True if the original has the same outputs again."""
+        if first.no_reference is None or first.plain is None:
+            return True
+        if compare(first.outputs, first.plain, self.tolerance).ok:
+            return True
+        again = self._original.run(first.feeds)
+        return compare(first.outputs, again, replace(self.tolerance, own_spread=0.0)).ok
 
     @property
     def feeds(self) -> list[Feeds]:
@@ -186,6 +188,9 @@ class Validator:
         The first input is also compared without ONNX Runtime's optimizations, which may hide a fault of the candidate.
         Raises CannotRun if the candidate fails on an input.
         """
+        if self._references is not None:
+            for expected in self._expected[1:]:
+                self._references.add(expected)
         session = open_session(candidate, self._target)
         comparison, accuracies = self.compare_outputs(session.run(feeds) for feeds in self.feeds)
         del session
