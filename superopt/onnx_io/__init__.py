@@ -1,7 +1,7 @@
 """Import and export: ONNX files to terms and back."""
 
 from superopt.onnx_io.build import new_model
-from superopt.onnx_io.model import Model, ModelError
+from superopt.onnx_io.model import Model, ModelError, Unwritable
 from superopt.onnx_io.reader import read_model
 from superopt.onnx_io.save import save_model
 from superopt.onnx_io.schemas import has_operator
@@ -14,6 +14,7 @@ __all__ = [
     "Body",
     "Model",
     "ModelError",
+    "Unwritable",
     "BodyKey",
     "has_operator",
     "new_model",

@@ -15,7 +15,7 @@ from superopt.ir.types import TensorType
 from superopt.onnx_io.inference import infer_types, sizes_at
 from superopt.onnx_io.provenance import corresponding_terms
 
-__all__ = ["Array", "Model", "ModelError"]
+__all__ = ["Array", "Model", "ModelError", "Unwritable"]
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -25,6 +25,14 @@ class ModelError(ValueError):
 
     def __init__(self, message: str) -> None:
         super().__init__(" ".join(message.split()))  # names in a damaged file may contain line breaks
+
+
+class Unwritable(ModelError):
+    """No node of the model's opset computes `term`."""
+
+    def __init__(self, message: str, term: Term) -> None:
+        super().__init__(message)
+        self.term = term
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.constant_nodes import constant_node
 from superopt.onnx_io.exporters import export_filled, export_term
 from superopt.onnx_io.inference import SMALL, check, light_copy
-from superopt.onnx_io.model import Array, Model, ModelError
+from superopt.onnx_io.model import Array, Model, ModelError, Unwritable
 from superopt.onnx_io.node_order import LEAVES, in_order
 from superopt.onnx_io.schemas import FIRST_OPSET, OpSchema, is_extension, schema_of
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
@@ -211,7 +211,10 @@ class _Writer:
             while len(outputs) > 1 and known and not outputs[-1]:
                 outputs.pop()
         if known:
-            made = export_term(term, self.opset, inputs, outputs, self.parameter, self.sizes)
+            try:
+                made = export_term(term, self.opset, inputs, outputs, self.parameter, self.sizes)
+            except ModelError as error:
+                raise Unwritable(str(error), term) from None
         else:
             domain, _, op = term.op.rpartition("::")
             domain = "" if domain == "ai.onnx" else domain

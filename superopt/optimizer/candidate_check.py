@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from superopt.onnx_io import Model, ModelError, replace_bodies, write_model
+from superopt.ir.term import Term
+from superopt.onnx_io import Model, ModelError, Unwritable, replace_bodies, write_model
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.candidates import ModelCandidate
@@ -27,7 +28,7 @@ class CheckResult:
     """Findings about a candidate.
 
     `problem` is None if the candidate passed, else its first problem; the other fields hold the findings before it.
-    `graphs` has the graph before each pass.
+    `graphs` has the graph before each pass. If the problem is an operator that cannot be written, it is `unwritable`.
     """
 
     problem: str | None = None
@@ -35,6 +36,7 @@ class CheckResult:
     graphs: list[Model] = field(default_factory=list)
     difference: Difference | None = None
     latency: Latency | None = None
+    unwritable: Term | None = None
 
     @property
     def speedup(self) -> float:
@@ -43,7 +45,11 @@ class CheckResult:
 
 
 class _Refused(Exception):
-    """The candidate failed a check; the message says which."""
+    """The candidate failed a check; the message says which. `unwritable` is the operator that cannot be written."""
+
+    def __init__(self, message: str, unwritable: Term | None = None) -> None:
+        super().__init__(message)
+        self.unwritable = unwritable
 
 
 class CandidateCheck:
@@ -98,7 +104,7 @@ class CandidateCheck:
             except CannotRun as error:
                 raise _Refused(f"ONNX Runtime does not run it: {error}") from None
         except _Refused as refused:
-            result.problem = str(refused)
+            result.problem, result.unwritable = str(refused), refused.unwritable
         return result
 
     def accept(self, candidate: ModelCandidate, result: CheckResult) -> None:
@@ -137,6 +143,8 @@ class CandidateCheck:
         try:
             with self.context.phases("write", "folding weights"):
                 proto = write_model(replace_bodies(model, candidate.bodies.written), candidate.origin, exact=exact)
+        except Unwritable as error:
+            raise _Refused(f"an operator cannot be written: {error}", error.term) from None
         except (ModelError, onnx.checker.ValidationError) as error:
             raise _Refused(f"it is not a valid model: {error}") from None
         if candidate.only_folded and not self._is_smaller(proto):

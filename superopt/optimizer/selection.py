@@ -15,6 +15,7 @@ from superopt.optimizer.candidates import ModelCandidate, candidates
 from superopt.optimizer.model_search import FoundRewrites
 from superopt.optimizer.result import Difference, Latency, Refusal
 from superopt.optimizer.strategies import Strategy
+from superopt.optimizer.unwritable import without_operator
 
 __all__ = ["Selection", "select"]
 
@@ -112,10 +113,18 @@ class _Selector:
         return candidates(found, self.bodies, strategy.label, bool(self.check.model.simplified_nodes))
 
     def passed(self, strategy: Strategy, candidate: ModelCandidate) -> list[_Passed]:
-        """Check `candidate`; return it, or nothing if it is refused."""
+        """Check `candidate`; return it, or nothing if it is refused.
+
+        Of a candidate with an operator that cannot be written, the rest is checked instead.
+        """
         result = self.check.check(candidate)
-        if not self._is_ok(candidate, result):
-            return []
+        while not self._is_ok(candidate, result):
+            if result.unwritable is None:
+                return []
+            rest = without_operator(candidate, self.check.model.outputs, result.unwritable)
+            if rest is None or not rest.traces:
+                return []
+            candidate, result = rest, self.check.check(rest)
         one = _Passed(strategy, candidate, result)
         if self._kept is None or result.speedup > self._kept.result.speedup:
             self.keep(one)
