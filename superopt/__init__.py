@@ -13,10 +13,8 @@ the standard library installed, and the kernel with Z3.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
-import superopt.ops as _  # noqa: F401  registers the operators
-
+TYPE_CHECKING = False  # as in `typing`, which takes a while to import
 if TYPE_CHECKING:
     from superopt.optimizer import Options, Result, optimize
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # as in `typing`: until `supervise` runs, Ctrl-C ends in a traceback, so imports are few
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     import click
 
 __all__ = ["main", "optimize_main"]
@@ -26,7 +27,7 @@ class _Program:
     def __init__(self, name: str, load: Callable[[], click.Command]) -> None:
         self._name, self._load = name, load
 
-    @cached_property
+    @property
     def command(self) -> click.Command:
         """The command, imported on first use."""
         return self._load()
@@ -35,6 +36,10 @@ class _Program:
         """Run the command with the arguments of this process, supervised; with other arguments, run it here."""
         if args or kwargs or os.name == "nt":  # Windows has neither process groups nor signals to wait for
             return self.command(*args, **kwargs)
+        import signal
+
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # it may be ignored, as by nohup
+            signal.signal(signal.SIGINT, _interrupted)
         from superopt.cli.supervisor import supervise
 
         sys.exit(supervise(self._name, sys.argv[1:]))
@@ -43,6 +48,12 @@ class _Program:
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(self.command, name)
+
+
+def _interrupted(*_: object) -> None:
+    """End the process: nothing has begun yet."""
+    os.write(2, b"interrupted\n")
+    os._exit(130)
 
 
 def _superopt() -> click.Command:

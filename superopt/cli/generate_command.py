@@ -123,7 +123,7 @@ def generate_command(
             )
     except (StoreError, WorkersError) as error:
         fail(str(error))
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit):  # the latter if a supervisor stops this process
         errors().print("interrupted; the same command with --resume goes on from here", markup=False)
         raise SystemExit(INTERRUPTED) from None
     if as_json:

@@ -21,12 +21,13 @@ import tempfile
 import time
 from collections.abc import Sequence
 
-__all__ = ["CHECKPOINT", "INTERRUPTED", "LIMIT", "WRITING", "WRITTEN", "supervise"]
+__all__ = ["CHECKPOINT", "INTERRUPTED", "LIMIT", "STOPPED", "WRITING", "WRITTEN", "supervise"]
 
 # Messages of the worker, one a line: the seconds that the run may take; whether a validated result is in the run's
 # folder (1 or 0); the result is being put in place; it is there.
 LIMIT, CHECKPOINT, WRITING, WRITTEN = "limit", "checkpoint", "writing", "written"
-INTERRUPTED = 130  # exit code after Ctrl-C, as of a process that SIGINT has ended
+INTERRUPTED = 130  # exit code after Ctrl-C, as of a process that SIGINT has ended; the process has said so in a line
+STOPPED = 131  # exit code of a worker that has stopped and says nothing
 
 _UNUSABLE = 2  # exit code
 _SECONDS_TO_STOP = 3.0
@@ -48,8 +49,8 @@ def supervise(program: str, arguments: Sequence[str]) -> int:
             stopped_by = worker.wait(begun)
             if stopped_by is not None:
                 worker.stop(_SECONDS_TO_STOP if stopped_by else 0.0)
-        if worker.code >= 0 and (stopped_by is None or worker.code != INTERRUPTED):
-            return worker.code  # it has done its work
+        if worker.code == 0 or (worker.code > 0 and stopped_by is None):
+            return worker.code
         if stopped_by is None:
             reason = f"the process was ended by {_name(-worker.code)}"
         elif stopped_by == 0:
@@ -57,7 +58,7 @@ def supervise(program: str, arguments: Sequence[str]) -> int:
         else:
             reason = "interrupted" if stopped_by == signal.SIGINT else f"ended by {_name(stopped_by)}"
         finished = _finished(signals, folder, program, arguments, worker, reason, stopped_by == 0)
-        if finished is None and worker.code != INTERRUPTED:  # otherwise the worker has said so
+        if finished is None and worker.code != INTERRUPTED:
             _say(reason if stopped_by else f"error: {reason}" + ("" if worker.written else "; nothing was written"))
         if stopped_by:
             return 128 + stopped_by

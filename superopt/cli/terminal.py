@@ -13,7 +13,6 @@ from typing import NoReturn, ParamSpec, TypeVar
 from rich.console import Console
 
 from superopt.cli.supervisor import INTERRUPTED
-from superopt.cli.worker import supervision
 from superopt.onnx_io import ModelError
 from superopt.rulebook.loading import RulesError
 from superopt.runtime import InputError, RuntimeUnavailable
@@ -59,9 +58,7 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
         except _USER_ERRORS as error:
             fail(_error_text(error))
         except KeyboardInterrupt:
-            supervisor = supervision()
-            if supervisor is None or not supervisor.has_checkpoint:  # otherwise the supervisor goes on
-                print("interrupted", file=sys.stderr)  # noqa: T201 - as above
+            print("interrupted", file=sys.stderr)  # noqa: T201 - as above
             raise SystemExit(INTERRUPTED) from None
 
     return run

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from superopt.cli.supervisor import CHECKPOINT, INTERRUPTED, LIMIT, WRITING, WRITTEN
+from superopt.cli.supervisor import CHECKPOINT, LIMIT, STOPPED, WRITING, WRITTEN
 
 __all__ = ["Supervision", "main", "supervision"]
 
@@ -24,15 +24,14 @@ __all__ = ["Supervision", "main", "supervision"]
 class Supervision:
     """The connection to the supervisor.
 
-    `folder` is for the best validated result so far, and `has_checkpoint` tells if there is one. `finish` is empty, or
-    the reason for which an earlier worker was stopped, whose run this one finishes.
+    `folder` is for the best validated result so far. `finish` is empty, or the reason for which an earlier worker was
+    stopped, whose run this one finishes.
     """
 
     def __init__(self, lifeline: int, pipe: int, folder: Path, finish: str) -> None:
         self.folder, self.finish = folder, finish
         self._lifeline, self._pipe = lifeline, pipe
         self._writing = False
-        self.has_checkpoint = False
         signal.signal(signal.SIGTERM, self._stop)
         threading.Thread(target=self._end_with_supervisor, daemon=True).start()
 
@@ -43,7 +42,6 @@ class Supervision:
 
     def checkpoint(self, exists: bool) -> None:
         """Announce that there is, or is no more, a validated result in `folder`."""
-        self.has_checkpoint = exists
         self._say(f"{CHECKPOINT} {exists:d}")
 
     @contextlib.contextmanager
@@ -59,8 +57,10 @@ class Supervision:
 
     def _stop(self, *_: object) -> None:
         if not self._writing:
-            sys.unraisablehook = lambda _: None  # if the exception is raised in a destructor, where it is lost
-            raise KeyboardInterrupt
+            # The exception may be lost in a destructor, or become another one in an extension that is being imported.
+            sys.unraisablehook = lambda _: None
+            sys.excepthook = lambda *_: None
+            raise SystemExit(STOPPED)  # Click would answer a KeyboardInterrupt with lines of its own
 
     def _end_with_supervisor(self) -> None:
         """Kill the process group when the supervisor is no more: nobody waits for a result."""
@@ -83,16 +83,12 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTTOU):  # Ctrl-C is for the supervisor; a background group may write
         signal.signal(number, signal.SIG_IGN)
     pipes, folder, finish, program, *arguments = sys.argv[1:]
-    try:
-        lifeline, pipe = map(int, pipes.split(","))
-        _supervision = Supervision(lifeline, pipe, Path(folder), finish)
-        from superopt.cli import PROGRAMS
+    lifeline, pipe = map(int, pipes.split(","))
+    _supervision = Supervision(lifeline, pipe, Path(folder), finish)
+    for stream in (sys.stdout, sys.stderr):  # characters that the terminal does not know are shown as escapes
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    from superopt.cli import PROGRAMS
 
-        for stream in (sys.stdout, sys.stderr):  # characters that the terminal does not know are shown as escapes
-            if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")
-        sys.argv[0] = program
-        PROGRAMS[program].command.main(args=arguments, prog_name=program)
-    except KeyboardInterrupt:
-        os.write(2, b"interrupted\n")
-        raise SystemExit(INTERRUPTED) from None
+    sys.argv[0] = program
+    PROGRAMS[program].command.main(args=arguments, prog_name=program)

@@ -91,16 +91,15 @@ def test_a_signal_while_the_model_runs(tmp_path: Path, long: list[str | Path], n
     run.process.send_signal(number)
     code, stdout, stderr = run.end()
     assert (code, stdout) == (128 + number, "")
-    # The worker says the first; the supervisor says the second if it had to kill the worker.
-    assert stderr.splitlines()[-1] in ("interrupted", f"ended by {number.name}")
+    assert stderr.splitlines()[-1] == ("interrupted" if number == signal.SIGINT else "ended by SIGTERM")
     assert not (tmp_path / "out.onnx").exists()
 
 
-@pytest.mark.parametrize("after_s", [0.4, 0.8])
+@pytest.mark.parametrize("after_s", [0.0, 0.2, 0.5])
 def test_a_signal_during_imports(tmp_path: Path, long: list[str | Path], after_s: float) -> None:
     run = Run(tmp_path, *long)
     run.until(lambda: run.running("superopt.cli.worker"))
-    time.sleep(after_s / 2)
+    time.sleep(after_s)
     run.process.send_signal(signal.SIGINT)
     code, stdout, stderr = run.end()
     assert (code, stdout, stderr.count("\n")) == (130, "", 1)
