@@ -26,6 +26,8 @@ __all__ = [
     "RegionTiming",
     "ResultStore",
     "Seconds",
+    "StabilityClasses",
+    "StabilityKey",
     "StoreTable",
     "StrategyKey",
     "StrategyName",
@@ -36,7 +38,7 @@ __all__ = [
 ]
 
 # Raise this number when a table changes, or the method of measuring any of the numbers.
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 _WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
 
@@ -141,6 +143,21 @@ class VerdictProof(NamedTuple):
     proof: str | None
 
 
+class StabilityKey(NamedTuple):
+    """An equation at a signature, as in `VerdictKey`, and the analysis that classified it."""
+
+    analysis: str
+    equation: str
+    signature: str
+
+
+class StabilityClasses(NamedTuple):
+    """The stability classes of the equation and of the reversed one, as text."""
+
+    forward: str
+    backward: str
+
+
 class StrategyKey(NamedTuple):
     """A search request, and the length in seconds of the measurements that compared its strategies."""
 
@@ -219,6 +236,7 @@ class ResultStore:
         """The seconds are those that the run had spent on regions by then."""
         self.model_timings = StoreTable(self, "model_timing", ModelTimingKey, ModelTiming)
         self.verdicts = StoreTable(self, "verdict", VerdictKey, VerdictProof)
+        self.stability = StoreTable(self, "stability", StabilityKey, StabilityClasses)
         self.preferred_strategies = StoreTable(self, "preferred_strategy", StrategyKey, StrategyName)
         self._open()
 

@@ -19,7 +19,9 @@ from superopt.ir.types import FLOAT_DTYPES
 from verify.propose.signatures import literal_signatures
 from verify.prove.facts import Observer
 from verify.prove.prover import Refuter, prove
-from verify.verdict import NUMERICS, Proved, Unknown, Verdict
+from verify.stability.analysis import stability
+from verify.stability.classes import UNSTABLE, Stability, allowed
+from verify.verdict import Proved, Unknown, Verdict
 
 __all__ = ["Book", "ProofBook", "both_ways", "prove_at"]
 
@@ -57,27 +59,36 @@ def both_ways(verdict: Verdict | None) -> Proved | None:
 class Book(ABC):
     """Decides where a rule may be applied, given the verdict on the rule at a signature.
 
-    `numerics` is the loosest class of proof that the book accepts (see `verify.verdict.NUMERICS`).
+    `numerics` is the level that the book accepts (see `verify.stability.classes.LEVELS`).
     """
 
     def __init__(self, numerics: str = "real-only") -> None:
-        self._classes = NUMERICS[: NUMERICS.index(numerics) + 1]
+        self._level = numerics
 
     @abstractmethod
     def verdict(self, rule: Rule, signature: Signature) -> Verdict:
         """Return the verdict on `rule` at `signature`."""
 
+    @abstractmethod
+    def stability(self, rule: Rule, signature: Signature) -> Stability:
+        """Return the stability class of `rule`, from left to right, at a `signature` where it is proven."""
+
     def allows(self, rule: Rule, signature: Signature, bindings: Bindings) -> bool:
-        """Return True if `signature` covers the match, `rule` is proven there, and its conditions hold."""
+        """Return True if `signature` covers the match, `rule` is proven and of an accepted class there, and its
+        conditions hold."""
         if not signature.covers(bindings) or not _sizes_positive(bindings):
             return False
         if _names_a_type(rule) and bindings.dtype() in _OTHER_REALS:
             return False  # the proof is about "float" and holds for no other real type
         verdict = self.verdict(rule, signature)
-        if not isinstance(verdict, Proved) or verdict.numerics not in self._classes:
+        if not isinstance(verdict, Proved):
             return False
         env = bindings.shape_env()
-        return all(condition.holds(env) for condition in verdict.conditions)
+        if not all(condition.holds(env) for condition in verdict.conditions):
+            return False
+        if self._level == "real-only" or verdict.numerics == "exact":
+            return True
+        return allowed(self._level, verdict.numerics, self.stability(rule, signature))
 
     def check(self, rule: Rule, bindings: Bindings) -> Signature | None:
         """Return a signature at which the rule may be applied to this match, or None."""
@@ -98,6 +109,7 @@ class ProofBook(Book):
         super().__init__(numerics)
         self._refute = refute
         self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
+        self._stability: dict[tuple[Rule, Signature], Stability] = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         raise TypeError("ProofBook has no subclasses: verdicts of other sources belong to a Book of their own")
@@ -114,6 +126,15 @@ class ProofBook(Book):
             known = prove_at(rule, signature, refute=self._refute)
         self._verdicts[rule, signature] = known
         return known
+
+    def stability(self, rule: Rule, signature: Signature) -> Stability:
+        """Return the class that the kernel proves in this run."""
+        if (rule, signature) not in self._stability:
+            verdict = self.verdict(rule, signature)
+            classes = stability(rule, signature, verdict) if isinstance(verdict, Proved) else (UNSTABLE, UNSTABLE)
+            for directed, found in zip((rule, rule.reversed()), classes, strict=True):
+                self._stability[directed, signature] = found
+        return self._stability[rule, signature]
 
 
 @lru_cache(maxsize=1 << 12)

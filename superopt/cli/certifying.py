@@ -40,8 +40,21 @@ def write_certificates(path: Path, reports: Iterable[RuleReport]) -> Path:
     Raises OSError.
     """
     reports = list(reports)
-    times = {report.id: round(report.seconds, 3) for report in sorted(reports, key=lambda report: report.id)}
+    before = _read_times(beside(path, TIMES))
+    times = {
+        report.id: before.get(report.id, 0.0) if report.seconds is None else round(report.seconds, 3)
+        for report in sorted(reports, key=lambda report: report.id)
+    }
     write_text(beside(path, TIMES), json.dumps(times, indent=0) + "\n")
     lines = sorted({report.certificate for report in reports})
     write_text(beside(path, CERTIFICATES), "".join(f"{line}\n" for line in lines))
     return beside(path, CERTIFICATES)
+
+
+def _read_times(path: Path) -> dict[str, float]:
+    """Return the seconds of an earlier run; none if there is no readable file."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

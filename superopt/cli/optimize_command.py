@@ -19,7 +19,7 @@ from superopt.optimizer.api import finish, optimize_here
 from superopt.optimizer.outcome import Checkpoint, Outcome
 from superopt.runtime import EXECUTION_PROVIDERS
 from superopt.search import EFFORTS, Device, DeviceError, find_device, shipped_devices
-from verify.verdict import NUMERICS
+from verify.stability.classes import LEVELS
 
 __all__ = ["optimize_command"]
 
@@ -105,9 +105,10 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
 )
 @click.option("--trace", type=_File, help="Write every step of the derivation to this file, as JSON.")
 @click.option(
-    "--numerics", type=click.Choice(NUMERICS), default=_DEFAULTS.numerics, show_default=True,
-    help="Loosest class of rules to use: exact keeps every bit; reassociating also changes the order of sums; real-only"
-    " may also lose NaN and infinities.",
+    "--numerics", type=click.Choice(LEVELS), default=_DEFAULTS.numerics, show_default=True,
+    help="Loosest class of rules to use: exact keeps every bit; reassociating also adds up the same terms in another"
+    " order; stable multiplies the bound on the rounding error of each element by a proven factor at most; normwise"
+    " allows the same for the largest elements of what is summed; real-only has no such bound.",
 )  # fmt: skip
 @run_report_option
 @one_line_errors

@@ -15,11 +15,13 @@ from superopt.ir.dim import Dim, Size
 from superopt.ir.notation import parse_rule, show_rule, show_signature
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import AttrVar
-from superopt.rulebook.loading import RulesError, read_rules, rule_files
-from verify.certificates import Certificate
+from superopt.rulebook.loading import CERTIFICATES, RulesError, beside, certificate_lines, read_rules, rule_files
+from verify.certificates import Certificate, line_hash, rule_analysis_hash
 from verify.diagnose.decide import decide, with_weakest
 from verify.diagnose.second_opinion import Opinion, second_opinion
 from verify.prove.facts import SolverQuery
+from verify.stability.analysis import Directions, stability
+from verify.stability.classes import UNSTABLE
 from verify.verdict import NUMERICS, Counterexample, Proved, Refuted, Verdict
 
 __all__ = ["PROVEN", "REFUTED", "UNKNOWN", "SignatureReport", "RuleReport", "ProofTask", "prove_all", "tasks"]
@@ -31,22 +33,25 @@ PROVEN, REFUTED, UNKNOWN = "proven", "refuted", "unknown"
 class ProofTask:
     """A line of a rule file to prove. Rules travel between processes as text.
 
-    `ask_second`: also ask the second solver about the queries of the proof.
+    `ask_second`: also ask the second solver about the queries of the proof. `known`: a certificate as a line of JSON;
+    what it certifies is not proven again.
     """
 
     file: str
     line: int
     text: str
     ask_second: bool = False
+    known: str = ""
 
 
 @dataclass(frozen=True)
 class SignatureReport:
     """The verdict at one signature.
 
-    `literals` are the sizes and attributes that the signature fixes. A proof has `guards`, a class of `numerics`, and
+    `literals` are the sizes and attributes that the signature fixes. A proof has `guards`, a class of `numerics`,
     `error`, the number of roundings by which the sides may differ (see `verify.verdict.Proved`; None for the exact
-    class). Any other verdict has a `reason`, and may have a `counterexample` with its `confirmation` in ONNX Runtime.
+    class), and the stability classes of the rule (`forward`) and of the reversed rule (`backward`). Any other verdict
+    has a `reason`, and may have a `counterexample` with its `confirmation` in ONNX Runtime.
     """
 
     signature: str
@@ -56,6 +61,8 @@ class SignatureReport:
     weakest: bool | None = None
     numerics: str = ""
     error: str | None = None
+    forward: str = ""
+    backward: str = ""
     reason: str = ""
     counterexample: Counterexample | None = None
     confirmation: Confirmation | None = None
@@ -65,7 +72,8 @@ class SignatureReport:
 class RuleReport:
     """The verdict on one rule, which is proven only if it is proven at every signature.
 
-    `guessed`: the rule has no signatures, and default ones were tried. `seconds` is the prover's wall time.
+    `guessed`: the rule has no signatures, and default ones were tried. `seconds` is the prover's wall time, or None if
+    the proofs are those of a certificate.
     `certificate` is the certificate as a line of JSON, if the rule is proven at the signatures in its file.
     """
 
@@ -77,7 +85,7 @@ class RuleReport:
     reason: str
     guessed: bool
     signatures: tuple[SignatureReport, ...]
-    seconds: float
+    seconds: float | None
     second_opinion: Opinion | None
     certificate: str = ""
 
@@ -93,14 +101,18 @@ class RuleReport:
         return self.verdict == PROVEN and not (self.second_opinion and self.second_opinion.contradicted)
 
 
-def tasks(paths: Iterable[Path], ask_second: bool) -> list[ProofTask]:
-    """List every rule of `paths`, files and folders; without paths, the shipped rules. Raises RulesError."""
-    found = [
-        ProofTask(str(file), listed.line, listed.text, ask_second)
-        for path in tuple(paths) or (None,)
-        for file in rule_files(path)
-        for listed in read_rules(file)
-    ]
+def tasks(paths: Iterable[Path], ask_second: bool, reuse: bool = False) -> list[ProofTask]:
+    """List every rule of `paths`, files and folders; without paths, the shipped rules. Raises RulesError.
+
+    `reuse`: with the certificates that are beside the rules.
+    """
+    found = []
+    for path in tuple(paths) or (None,):
+        known = certificate_lines(beside(path, CERTIFICATES)) if reuse else {}
+        for file in rule_files(path):
+            for listed in read_rules(file):
+                certificate = known.get((listed.rule.id, line_hash(listed.text)), "")
+                found.append(ProofTask(str(file), listed.line, listed.text, ask_second, certificate))
     if not found:
         raise RulesError("the files contain no rule")
     return found
@@ -119,23 +131,32 @@ def prove_all(todo: list[ProofTask], processes: int) -> Iterator[RuleReport]:
 
 def _prove(task: ProofTask) -> RuleReport:
     rule = parse_rule(task.text)
-    reason, queries = "", list[SolverQuery]()
-    verdicts: list[tuple[Signature, Verdict]] = []
-    start = time.perf_counter()
-    try:
-        signatures = rule.signatures or default_signatures(rule)
-    except SignatureNeeded as error:
-        signatures, reason = (), str(error)
-    for signature in signatures:
-        heard: list[SolverQuery] = []
-        verdict = decide(rule, signature, heard.append)
-        verdicts.append((signature, verdict))
-        if isinstance(verdict, Proved):
-            queries += heard
-    seconds = time.perf_counter() - start
-    verdicts = [(signature, with_weakest(rule, signature, verdict)) for signature, verdict in verdicts]
-    found = tuple(_signature_report(rule, signature, verdict) for signature, verdict in verdicts)
+    reason, queries, seconds = "", list[SolverQuery](), None
+    known = _fitting(task, rule)
+    if known is not None:
+        verdicts: list[tuple[Signature, Verdict]] = list(known.proofs)
+    else:
+        start = time.perf_counter()
+        try:
+            signatures = rule.signatures or default_signatures(rule)
+        except SignatureNeeded as error:
+            signatures, reason = (), str(error)
+        verdicts = []
+        for signature in signatures:
+            heard: list[SolverQuery] = []
+            verdict = decide(rule, signature, heard.append)
+            verdicts.append((signature, verdict))
+            if isinstance(verdict, Proved):
+                queries += heard
+        seconds = time.perf_counter() - start
+        verdicts = [(signature, with_weakest(rule, signature, verdict)) for signature, verdict in verdicts]
     proofs = [(signature, verdict) for signature, verdict in verdicts if isinstance(verdict, Proved)]
+    if known is not None and known.stability and known.analysis == rule_analysis_hash(rule):
+        classes = known.stability
+    else:
+        classes = tuple(stability(rule, signature, proof) for signature, proof in proofs)
+    at = dict(zip((signature for signature, _ in proofs), classes, strict=True))
+    found = tuple(_signature_report(rule, s, verdict, at.get(s, (UNSTABLE, UNSTABLE))) for s, verdict in verdicts)
     certified = proofs and tuple(signature for signature, _ in proofs) == rule.signatures
     names = {at.verdict for at in found} or {UNKNOWN}
     return RuleReport(
@@ -149,16 +170,24 @@ def _prove(task: ProofTask) -> RuleReport:
         found,
         seconds,
         second_opinion(queries) if task.ask_second else None,
-        Certificate.of(rule, proofs, task.text).to_json() if certified else "",
+        Certificate.of(rule, proofs, task.text, classes).to_json() if certified else "",
     )
 
 
-def _signature_report(rule: Rule, signature: Signature, verdict: Verdict) -> SignatureReport:
+def _fitting(task: ProofTask, rule: Rule) -> Certificate | None:
+    """Return the known certificate if it certifies the rule as written, else None."""
+    known = Certificate.from_json(task.known) if task.known else None
+    return known if known is not None and known.misfit(rule, task.text) is None else None
+
+
+def _signature_report(rule: Rule, signature: Signature, verdict: Verdict, classes: Directions) -> SignatureReport:
     shown, literals = show_signature(signature), tuple(_literals(signature))
     if isinstance(verdict, Proved):
         guards = tuple(map(_show_guard, verdict.guards))
         error = None if verdict.roundings is None else str(verdict.roundings[0] + verdict.roundings[1])
-        return SignatureReport(shown, PROVEN, literals, guards, verdict.weakest, verdict.numerics, error)
+        forward, backward = map(str, classes)
+        weakest, numerics = verdict.weakest, verdict.numerics
+        return SignatureReport(shown, PROVEN, literals, guards, weakest, numerics, error, forward, backward)
     example = verdict.counterexample if isinstance(verdict, Refuted) else None
     return SignatureReport(
         shown,

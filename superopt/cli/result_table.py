@@ -32,6 +32,9 @@ def show_result(console: Console, result: Result) -> None:
             f" the kernel replayed {counted(p.steps, 'step')} in regions at {counted(p.places, 'place')}",
             markup=False,
         )
+    if result.error_factor is not None:
+        bound = f"at most {result.error_factor:.3g} times the original's"
+        console.print(f"proven: the bound on rounding errors is {bound}", markup=False)
     for refusal in result.refused:
         console.print(f"refused: {refusal.candidate}: {refusal.reason}", markup=False)
     if result.changed:

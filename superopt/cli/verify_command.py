@@ -36,7 +36,8 @@ _HOW_WEAK = {True: " (no weaker guards would do)", False: " (known not to be the
 )  # fmt: skip
 @click.option(
     "--certify", is_flag=True,
-    help="If all rules are proven, write their certificates beside them. Other commands use certified rules only.",
+    help="If all rules are proven, write their certificates beside them. Other commands use certified rules only. What"
+    " this kernel has certified before is not proven again.",
 )  # fmt: skip
 @one_line_errors
 def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: str, certify: bool) -> None:
@@ -55,7 +56,7 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
       superopt verify --solver cvc5           (pip install 'superopt[second-opinion]')
     """
     second = cvc5_version() if solver == "cvc5" else None
-    todo = tasks(paths, ask_second=second is not None)
+    todo = tasks(paths, ask_second=second is not None, reuse=certify and second is None)
     if certify:
         check_certifiable(paths or (shipped_rules(),), todo)
     reports: list[RuleReport] = []
@@ -84,7 +85,7 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
 
 def _lines(report: RuleReport) -> Iterator[str]:
     yield f"{report.file}:{report.line}: {report.equation}"
-    time = f"{report.seconds:.2f} s"
+    time = "an earlier run" if report.seconds is None else f"{report.seconds:.2f} s"
     failed = next((at for at in report.signatures if at.verdict == report.verdict != PROVEN), None)
     if report.verdict == PROVEN:
         shown = map(_shown, report.signatures)
@@ -117,6 +118,9 @@ def _numerics(report: RuleReport) -> Iterator[str]:
         bounds = " or ".join(f"({error})" for error in bounded)
         if at:
             yield f"  {name}" + (f": |left - right| <= {bounds} * u * sum of |summands|" if bounded else "")
+    for direction, shown in (("left to right", "forward"), ("right to left", "backward")):
+        classes = dict.fromkeys(getattr(at, shown) for at in report.signatures)
+        yield f"  rounding errors, {direction}: {' or '.join(classes)}"
 
 
 def _summary(reports: list[RuleReport], second: str | None) -> None:
@@ -149,7 +153,12 @@ def _totals(reports: list[RuleReport]) -> dict[str, int | float]:
     """Return the counts of verdicts; `signatures` counts only proven rules."""
     count = {verdict: sum(r.verdict == verdict for r in reports) for verdict in (PROVEN, REFUTED, UNKNOWN)}
     signatures = sum(len(r.signatures) for r in reports if r.verdict == PROVEN)
-    totals = {"rules": len(reports), **count, "signatures": signatures, "seconds": sum(r.seconds for r in reports)}
+    totals = {
+        "rules": len(reports),
+        **count,
+        "signatures": signatures,
+        "seconds": sum(r.seconds or 0.0 for r in reports),
+    }
     opinions = [r.second_opinion for r in reports if r.second_opinion is not None]
     if opinions:
         totals["queries"] = sum(o.queries for o in opinions)

@@ -26,7 +26,10 @@ from superopt.onnx_io import ModelError, new_model, write_model
 from superopt.runtime import CannotRun, Target, open_session
 from verify.verdict import Counterexample
 
-__all__ = ["SIDES_AGREE", "VALUES_DIFFER", "ONE_SIDE_FAILS", "TYPES_DIFFER", "CANNOT_RUN", "Confirmation", "confirm"]
+__all__ = [
+    "SIDES_AGREE", "VALUES_DIFFER", "ONE_SIDE_FAILS", "TYPES_DIFFER", "CANNOT_RUN", "Confirmation", "confirm",
+    "run_terms",
+]  # fmt: skip
 
 VALUES_DIFFER, TYPES_DIFFER, ONE_SIDE_FAILS = "the values differ", "the types differ", "one side does not run"
 SIDES_AGREE, CANNOT_RUN = "the sides agree", "cannot be run here"
@@ -78,11 +81,11 @@ def confirm(rule: Rule, signature: Signature, example: Counterexample) -> Confir
     try:
         right = instantiate(rule.rhs, bindings, bindings.dtype() or "float")
     except IllTyped as error:
-        ran = _run(left, feeds)
+        ran = run_terms(left, feeds)
         if isinstance(ran, str):
             return Confirmation(CANNOT_RUN, reason=f"left: {ran}")
         return Confirmation(ONE_SIDE_FAILS, reason=f"the left side runs, the right side has no type ({error})")
-    a, b = _run(left, feeds), _run(right, feeds)
+    a, b = run_terms(left, feeds), run_terms(right, feeds)
     if isinstance(a, str) or isinstance(b, str):
         failed = [f"{side}: {ran}" for side, ran in (("left", a), ("right", b)) if isinstance(ran, str)]
         return Confirmation(ONE_SIDE_FAILS if len(failed) == 1 else CANNOT_RUN, reason="; ".join(failed))
@@ -151,8 +154,8 @@ def _array(term: Term, values: object) -> np.ndarray[Any, Any]:
     return np.ones(shape, dtype) if values is None else np.array(values).astype(dtype).reshape(shape)
 
 
-def _run(outputs: tuple[Term, ...], feeds: Mapping[str, np.ndarray[Any, Any]]) -> list[Any] | str:
-    """Return the outputs, or the reason why the model does not run."""
+def run_terms(outputs: tuple[Term, ...], feeds: Mapping[str, np.ndarray[Any, Any]]) -> list[Any] | str:
+    """Run terms in ONNX Runtime, unoptimized; return the outputs, or the reason why they do not run."""
     names = {str(term.attr("name")) for term in topological(outputs) if term.op == "Var"}
     try:
         session = open_session(_model(outputs), Target(), level="none")

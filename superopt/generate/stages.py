@@ -40,6 +40,7 @@ from superopt.properties import is_linear_product
 from superopt.rulebook.variadic import Schema
 from verify.certificates import Certificate
 from verify.diagnose.decide import decide, with_weakest
+from verify.stability.analysis import stability
 from verify.verdict import Proved
 
 __all__ = ["RunConfig", "enumerate_part", "merge_families", "prove_family", "prove_signatures"]
@@ -155,7 +156,8 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
                 continue
             rule = Rule(schema.rule.lhs, schema.rule.rhs, tuple(proofs))
             verdicts = [(s, v) for s, p in proofs.items() if isinstance(v := with_weakest(rule, s, p), Proved)]
-            certificate = Certificate.of(rule, verdicts).to_json()
+            classes = [stability(rule, signature, proof) for signature, proof in verdicts]
+            certificate = Certificate.of(rule, verdicts, stability=classes).to_json()
             found.append({
                 "family": entry["family"],
                 "id": rule.id,

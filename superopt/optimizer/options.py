@@ -10,7 +10,7 @@ from pathlib import Path
 from superopt.optimizer.input_data import InputData
 from superopt.runtime import EXECUTION_PROVIDERS, GivenShape, check_given
 from superopt.search import EFFORTS, Device, find_device
-from verify.verdict import NUMERICS
+from verify.stability.classes import LEVELS
 
 __all__ = ["COST_SOURCES", "Options"]
 
@@ -36,9 +36,10 @@ class Options:
     rules: str | Path | None = None
     """File or folder of certified rules; None: the shipped rules."""
 
-    numerics: str = "real-only"
-    """Loosest class of rules to use (`verify.verdict.NUMERICS`). With "exact" the result gives the original's outputs
-    bit for bit."""
+    numerics: str = "normwise"
+    """Loosest class of rules to use (`verify.stability.classes.LEVELS`). With "exact" the result gives the original's
+    outputs bit for bit. Up to "normwise" each rule used has a proven bound on its rounding errors, as a multiple of the
+    original's; with "real-only" there is none."""
 
     seed: int = 0
     """Seed of the search and of the random inputs."""
@@ -92,7 +93,7 @@ class Options:
     """File to which every step of the derivation is written, as JSON; None: no file."""
 
     def __post_init__(self) -> None:
-        for field_name, choices in (("ep", EXECUTION_PROVIDERS), ("numerics", NUMERICS), ("cost", COST_SOURCES)):
+        for field_name, choices in (("ep", EXECUTION_PROVIDERS), ("numerics", LEVELS), ("cost", COST_SOURCES)):
             value = getattr(self, field_name)
             if value not in choices:
                 raise ValueError(f"unknown {_CHOICES[field_name]} {value!r} ({', '.join(choices)})")

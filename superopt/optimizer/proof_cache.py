@@ -7,10 +7,18 @@ from collections.abc import Mapping
 
 from superopt.ir.notation import show_signature
 from superopt.ir.rule import Rule, Signature
-from superopt.store import ResultStore, VerdictKey, VerdictProof
-from verify.certificates import Certificate, CertifiedBook, proof_from_json, proof_to_json, rule_kernel_hash
+from superopt.store import ResultStore, StabilityClasses, StabilityKey, VerdictKey, VerdictProof
+from verify.certificates import (
+    Certificate,
+    CertifiedBook,
+    proof_from_json,
+    proof_to_json,
+    rule_analysis_hash,
+    rule_kernel_hash,
+)
 from verify.diagnose.counterexample import find_counterexample
 from verify.proof_book import Book, ProofBook, both_ways
+from verify.stability.classes import Stability
 from verify.verdict import Proved, Unknown, Verdict
 
 __all__ = ["ProofCache"]
@@ -32,6 +40,7 @@ class ProofCache(Book):
         super().__init__(numerics)
         self._certified = CertifiedBook(certificates or {}, numerics, find_counterexample)
         self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
+        self._stability: dict[tuple[Rule, Signature], Stability] = {}
         self._keys: dict[tuple[Rule, Signature], VerdictKey] = {}  # keys of verdicts by earlier runs
         self._store = store
 
@@ -48,6 +57,14 @@ class ProofCache(Book):
             found = found or both_ways(self._verdicts.get((rule.reversed(), signature)))
             self._verdicts[at] = found or self._remembered(at) or self._proven(at)
         return self._verdicts[at]
+
+    def stability(self, rule: Rule, signature: Signature) -> Stability:
+        """Return the class by a certificate, by an earlier run, or by this one."""
+        at = (rule, signature)
+        if at not in self._stability:
+            found = self._certified.certified_stability(rule, signature)
+            self._stability[at] = found or self._remembered_stability(at) or self._proven_stability(at)
+        return self._stability[at]
 
     def correct(self) -> None:
         """Delete stored proofs that this run could not repeat.
@@ -79,6 +96,19 @@ class ProofCache(Book):
         self._keys[at] = key
         return found
 
+    def _remembered_stability(self, at: tuple[Rule, Signature]) -> Stability | None:
+        row = self._store.stability.get(_stability_key(*at))
+        try:
+            return None if row is None else Stability.parse(row.forward)
+        except ValueError:  # not a class in this version's form
+            return None
+
+    def _proven_stability(self, at: tuple[Rule, Signature]) -> Stability:
+        rule, signature = at
+        forward, backward = (self.own.stability(directed, signature) for directed in (rule, rule.reversed()))
+        self._store.stability.put(_stability_key(*at), StabilityClasses(str(forward), str(backward)))
+        return forward
+
     def _remember(self, key: VerdictKey, verdict: Verdict) -> None:
         proof = json.dumps(proof_to_json(verdict)) if isinstance(verdict, Proved) else None
         self._store.verdicts.put(key, VerdictProof(proof))
@@ -86,5 +116,12 @@ class ProofCache(Book):
 
 def _key(rule: Rule, signature: Signature) -> VerdictKey:
     """Return the key of a verdict: both sides of the rule, by their 128-bit digests, and the signature."""
-    equation = " = ".join(" ".join(term.digest for term in side) for side in (rule.lhs, rule.rhs))
-    return VerdictKey(rule_kernel_hash(rule), equation, show_signature(signature))
+    return VerdictKey(rule_kernel_hash(rule), _equation(rule), show_signature(signature))
+
+
+def _stability_key(rule: Rule, signature: Signature) -> StabilityKey:
+    return StabilityKey(rule_analysis_hash(rule), _equation(rule), show_signature(signature))
+
+
+def _equation(rule: Rule) -> str:
+    return " = ".join(" ".join(term.digest for term in side) for side in (rule.lhs, rule.rhs))

@@ -169,9 +169,10 @@ class Result:
     """Result of one run of `optimize`.
 
     `changed` is False if the original was kept. `reason` says why, or names the candidate that was taken. `numerics`
-    is the loosest class of rules that was allowed. `seconds` is the wall time of each phase. `proto` is the resulting
-    model in memory; it is not part of the JSON. More than 2 GB of weights stay in files, whose names are relative to
-    the root of the file system.
+    is the loosest class of rules that was allowed. `error_factor`: the result's bound on rounding errors is proven to
+    be at most so many times the original's (None: no such proof). `seconds` is the wall time of each phase. `proto` is
+    the resulting model in memory; it is not part of the JSON. More than 2 GB of weights stay in files, whose names are
+    relative to the root of the file system.
     """
 
     model: str
@@ -183,7 +184,7 @@ class Result:
     seed: int
     operators_before: dict[str, int]
     operators_after: dict[str, int]
-    numerics: str = "real-only"
+    numerics: str = "normwise"
     cost_before_ms: float | None = None
     cost_after_ms: float | None = None
     cost_source: str = ""
@@ -192,6 +193,7 @@ class Result:
     rules: list[RuleUse] = field(default_factory=list)
     attempts: list[RuleAttempts] = field(default_factory=list)
     proof: ReplaySummary | None = None
+    error_factor: float | None = None
     refused: list[Refusal] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from superopt.onnx_io.save import embedded
 from superopt.optimizer.bodies import RewrittenBodies, search_bodies
 from superopt.optimizer.candidate_check import CandidateCheck
 from superopt.optimizer.context import RunContext
+from superopt.optimizer.error_bound import error_factor
 from superopt.optimizer.files import RESULT, check_inputs_stay, count_operators
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest, search_model
 from superopt.optimizer.model_timer import Timer, Timers, interleaved_timer
@@ -198,12 +199,20 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         rules=rule_uses(selection.traces, selection.graphs),
         attempts=rule_attempts(found.attempts, context.rules) if options.explain else [],
         proof=replay_summary(selection.traces) if changed else None,
+        error_factor=_error_factor(context, selection) if changed else None,
         refused=selection.refused,
         notices=notices,
         seconds={name: round(value, 3) for name, value in context.phases.seconds.items()},
         versions=versions(),
         proto=proto,
     )
+
+
+def _error_factor(context: RunContext, selection: Selection) -> float | None:
+    """Return the proven factor of the result's error bound; None where classes did not decide what was used."""
+    if context.options.numerics == "real-only":
+        return None
+    return error_factor(selection.traces, context.proofs.own)
 
 
 def _milliseconds(seconds: float | None) -> float | None:

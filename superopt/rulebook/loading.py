@@ -12,8 +12,8 @@ from superopt.ir.rule import Rule
 from verify.certificates import Certificate, line_hash, rule_kernel_hash
 
 __all__ = [
-    "CERTIFICATES", "TIMES", "Certificates", "Listed", "RulesError", "beside", "certified_rules", "load_rules",
-    "read_rules", "rule_files", "shipped_rules",
+    "CERTIFICATES", "TIMES", "Certificates", "Listed", "RulesError", "beside", "certificate_lines", "certified_rules",
+    "load_rules", "read_rules", "rule_files", "shipped_rules",
 ]  # fmt: skip
 
 CERTIFICATES = "certificates.jsonl"
@@ -179,6 +179,21 @@ class Certificates(Mapping[Rule, Certificate]):
                 return reason
         self._admitted.setdefault(rule, entry)
         return None
+
+
+def certificate_lines(path: Path) -> dict[tuple[str, str], str]:
+    """Return the readable certificates in a file as lines of JSON, by the rule's id and the hash of its line.
+
+    A missing file has none, and a damaged line is left out.
+    """
+    found = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.is_file() else ():
+        try:
+            certificate = Certificate.from_json(line)
+        except (ValueError, KeyError, TypeError):
+            continue
+        found[certificate.rule, certificate.text] = line
+    return found
 
 
 def certified_rules(path: Path | None = None) -> tuple[list[Listed], Certificates]:

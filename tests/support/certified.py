@@ -8,6 +8,7 @@ from superopt.cli.certifying import write_certificates
 from superopt.cli.proving import prove_all, tasks
 from superopt.ir.rule import Rule
 from verify.certificates import Certificate
+from verify.stability.classes import EXACT
 from verify.verdict import Proved
 
 __all__ = ["certified", "vouched"]
@@ -25,4 +26,5 @@ def certified(path: Path, text: str) -> Path:
 def vouched(rule: Rule, **proof: object) -> dict[Rule, Certificate]:
     """Return a certificate that nobody has proven, for tests of what a certificate allows."""
     proved = Proved((), (), **proof)  # type: ignore[arg-type]
-    return {rule: Certificate.of(rule, [(signature, proved) for signature in rule.signatures])}
+    proofs = [(signature, proved) for signature in rule.signatures]
+    return {rule: Certificate.of(rule, proofs, stability=[(EXACT, EXACT) for _ in proofs])}

@@ -6,6 +6,8 @@ import re
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.paths import ROOT
 
 README = (ROOT / "verify" / "README.md").read_text(encoding="utf-8")
@@ -39,12 +41,13 @@ def test_the_replay_imports_what_is_trusted_only() -> None:
     ours = {".".join(name.split(".")[:2]) for name in loaded if name.split(".")[0] in ("superopt", "verify")}
     assert ours == {
         "superopt", "superopt.ir", "superopt.ops", "verify", "verify.proof_book", "verify.propose", "verify.prove",
-        "verify.replay", "verify.verdict",
+        "verify.replay", "verify.stability", "verify.verdict",
     }  # fmt: skip
 
 
-def test_every_module_of_the_prover_is_in_the_table() -> None:
-    modules = {path.name for path in (ROOT / "verify" / "prove").glob("*.py")} - {"__init__.py"}
+@pytest.mark.parametrize("part", ["prove", "stability"])
+def test_every_module_of_the_kernel_is_in_a_table(part: str) -> None:
+    modules = {path.name for path in (ROOT / "verify" / part).glob("*.py")} - {"__init__.py"}
     named = set(re.findall(r"`(?:\w+/)*(\w+\.py)`", README))
     assert modules <= named
 

@@ -17,10 +17,12 @@ from typing import Any
 from superopt.ir.dim import Size
 from superopt.ir.notation import parse_condition, parse_signature, show_rule, show_signature
 from superopt.ir.rule import Condition, Rule, Signature
-from verify.certificates.kernel_digest import rule_kernel_hash
+from verify.certificates.kernel_digest import rule_analysis_hash, rule_kernel_hash
 from verify.proof_book import Book, ProofBook, both_ways
 from verify.prove.facts import solver_version
 from verify.prove.prover import Refuter
+from verify.stability.analysis import Directions
+from verify.stability.classes import Stability
 from verify.verdict import NUMERICS, Proved, Verdict
 
 __all__ = ["Certificate", "CertifiedBook", "line_hash", "load_certificates", "proof_from_json", "proof_to_json"]
@@ -33,19 +35,32 @@ def line_hash(line: str) -> str:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The proofs of one rule. The rule is named by its id and by the hash of its line in a file."""
+    """The proofs of one rule. The rule is named by its id and by the hash of its line in a file.
+
+    `stability` holds the classes of the rule and of the reversed rule at each proof's signature, or nothing. They have
+    a hash of their own, `analysis`: with another one the proofs hold and the classes do not.
+    """
 
     rule: str
     text: str  # hash of the line
     kernel: str  # `rule_kernel_hash` of the rule
     solver: str
     proofs: tuple[tuple[Signature, Proved], ...]
+    analysis: str = ""  # `rule_analysis_hash` of the rule
+    stability: tuple[Directions, ...] = ()
 
     @staticmethod
-    def of(rule: Rule, proofs: Iterable[tuple[Signature, Proved]], line: str | None = None) -> Certificate:
-        """Return a certificate of proofs by this kernel; `line` is the rule's text if `show_rule` did not print it."""
-        text = line_hash(show_rule(rule) if line is None else line)
-        return Certificate(rule.id, text, rule_kernel_hash(rule), solver_version(), tuple(proofs))
+    def of(
+        rule: Rule,
+        proofs: Iterable[tuple[Signature, Proved]],
+        line: str | None = None,
+        stability: Iterable[Directions] = (),
+    ) -> Certificate:
+        """Return a certificate of results of this kernel; `line` is the rule's text if `show_rule` did not print it."""
+        text, classes = line_hash(show_rule(rule) if line is None else line), tuple(stability)
+        analysis = rule_analysis_hash(rule) if classes else ""
+        kernel, solver = rule_kernel_hash(rule), solver_version()
+        return Certificate(rule.id, text, kernel, solver, tuple(proofs), analysis, classes)
 
     def misfit(self, rule: Rule, line: str) -> str | None:
         """Return the reason why this does not certify `rule`, written as `line`; None if it does."""
@@ -62,14 +77,21 @@ class Certificate:
         proofs = [
             {"signature": show_signature(signature), **proof_to_json(proved)} for signature, proved in self.proofs
         ]
-        return json.dumps({**head, "proofs": proofs})
+        for proof, (forward, backward) in zip(proofs, self.stability, strict=False):
+            proof["stability"] = {"forward": str(forward), "backward": str(backward)}
+        return json.dumps({**head, "analysis": self.analysis, "proofs": proofs})
 
     @staticmethod
     def from_json(line: str) -> Certificate:
         """Read the output of `to_json`. Raises ValueError, KeyError or TypeError if the line is not a certificate."""
         data = json.loads(line)
         proofs = tuple((parse_signature(proof["signature"]), proof_from_json(proof)) for proof in data["proofs"])
-        return Certificate(data["rule"], data["text"], data["kernel"], data["solver"], proofs)
+        shown = [proof["stability"] for proof in data["proofs"] if "stability" in proof]
+        classes = tuple((Stability.parse(one["forward"]), Stability.parse(one["backward"])) for one in shown)
+        if len(classes) not in (0, len(proofs)):
+            raise ValueError("stability classes for some of the proofs")
+        analysis = data.get("analysis", "")
+        return Certificate(data["rule"], data["text"], data["kernel"], data["solver"], proofs, analysis, classes)
 
 
 def proof_to_json(proved: Proved) -> dict[str, Any]:
@@ -139,6 +161,20 @@ class CertifiedBook(Book):
         """Return the certified proof of the rule, or of the reversed equation if it holds both ways, else None."""
         here = self._of(rule).get(signature)
         return both_ways(self._of(rule.reversed()).get(signature)) if here is None else here
+
+    def certified_stability(self, rule: Rule, signature: Signature) -> Stability | None:
+        """Return the certified class of the rule, from its own certificate or from that of the reversed rule."""
+        for direction, directed in enumerate((rule, rule.reversed())):
+            found = self._certificates.get(directed)
+            if found is not None and self._of(directed) and found.analysis == rule_analysis_hash(directed):
+                for (at, _), classes in zip(found.proofs, found.stability, strict=False):
+                    if at == signature:
+                        return classes[direction]
+        return None
+
+    def stability(self, rule: Rule, signature: Signature) -> Stability:
+        """Return the certified class if there is one, else the one that the kernel proves in this run."""
+        return self.certified_stability(rule, signature) or self.own.stability(rule, signature)
 
     def verdict(self, rule: Rule, signature: Signature) -> Verdict:
         """Return the certified verdict if there is one, else the prover's."""

@@ -16,7 +16,7 @@ from superopt.ir.term import topological
 from verify.certificates.operator_digest import operator_digest
 from verify.prove.recurrence import INTRODUCED, is_recurrent
 
-__all__ = ["core_hash", "kernel_hash", "rule_kernel_hash"]
+__all__ = ["core_hash", "kernel_hash", "rule_analysis_hash", "rule_kernel_hash"]
 
 _VERIFY, _IR, _OPS = (Path(str(package.__file__)).parent for package in (verify, superopt.ir, superopt.ops))
 _IMPORTED_OPS = re.compile(r"^\s*(?:from|import) superopt\.ops\.(\w+)|^\s*from superopt\.ops import (.+)", re.MULTILINE)
@@ -35,10 +35,11 @@ def kernel_hash() -> str:
 def core_hash() -> str:
     """Return a hash of the source that every proof depends on.
 
-    It covers `verify` without `verify.diagnose`, `superopt.ir`, and the modules of `superopt.ops` that they import. It
-    does not cover the entries of operators (see `rule_kernel_hash`).
+    It covers `verify` without `verify.diagnose` and `verify.stability`, `superopt.ir`, and the modules of
+    `superopt.ops` that they import. It does not cover the entries of operators (see `rule_kernel_hash`).
     """
-    files = [*_IR.rglob("*.py"), *(f for f in _VERIFY.rglob("*.py") if "diagnose" not in f.relative_to(_VERIFY).parts)]
+    apart = {"diagnose", "stability"}
+    files = [*_IR.rglob("*.py"), *(f for f in _VERIFY.rglob("*.py") if apart.isdisjoint(f.relative_to(_VERIFY).parts))]
     for file in files:  # the list grows during the loop
         files += [module for module in _ops_modules(file) if module not in files]
     return _source_hash(files)
@@ -61,6 +62,16 @@ def _source_hash(files: Iterable[Path]) -> str:
 def _place(file: Path) -> str:
     folder = next(folder for folder in (_VERIFY, _IR, _OPS) if file.is_relative_to(folder))
     return f"{folder.name}/{file.relative_to(folder).as_posix()}"
+
+
+@lru_cache(maxsize=1 << 14)
+def rule_analysis_hash(rule: Rule) -> str:
+    """Return a hash of the parts of the kernel that the stability classes of `rule` depend on.
+
+    A class rests on the proof and on the prover, so it depends on all that a proof depends on.
+    """
+    parts = [_source_hash((_VERIFY / "stability").rglob("*.py")), rule_kernel_hash(rule)]
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 @lru_cache(maxsize=1 << 14)

@@ -10,6 +10,7 @@ from verify.diagnose.counterexample import find_counterexample
 from verify.diagnose.weakest import weakest
 from verify.proof_book import prove_at
 from verify.prove.facts import Observer
+from verify.stability.analysis import stability
 from verify.verdict import Proved, Verdict
 
 __all__ = ["certify", "decide", "with_weakest"]
@@ -34,4 +35,4 @@ def certify(rule: Rule) -> tuple[Certificate | None, list[tuple[Signature, Verdi
     proofs = tuple((signature, v) for signature, v in verdicts if isinstance(v, Proved))
     if not proofs or len(proofs) < len(verdicts):
         return None, verdicts
-    return Certificate.of(rule, proofs), verdicts
+    return Certificate.of(rule, proofs, stability=[stability(rule, s, proof) for s, proof in proofs]), verdicts

@@ -12,7 +12,7 @@ Every proposal is checked: a bad proposal may end in `Unknown`, never in a wrong
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from superopt.ir.dim import symbols_of
@@ -46,7 +46,7 @@ from verify.prove.sums import (
 )
 from verify.prove.symbolic import Symbolic
 
-__all__ = ["Comparison"]
+__all__ = ["Comparison", "free_guards", "splits"]
 
 _MOST_SIGNS = 12  # nested case splits
 _DEEPEST = 30  # nested comparisons
@@ -122,10 +122,10 @@ class Comparison:
         if self._algebra.tabulated:  # written-out sums have too many guards to split on; both sides have the same
             minus: SumOfProducts = (Product(-ONE),)
             return not self._normal.simplified(given, left + self._algebra.multiply(minus, right))
-        free = _free_guards(left + right)
+        free = free_guards(left + right)
         if len(free) > _MANY:  # split between halves, so that n cases nest log n deep, not n
             left, right = self._normal.simplified(given, left), self._normal.simplified(given, right)
-            free = _free_guards(left + right)
+            free = free_guards(left + right)
             free = free[len(free) // 2 :] + free[: len(free) // 2]
         for guard in free:
             if given.facts.entails(guard) or given.facts.refutes(guard):
@@ -137,10 +137,49 @@ class Comparison:
             self.cases += len(cases)
             return all(self.equal(given.extended([case]), left, right) for case in cases)
         left, right = self._normal.simplified(given, left), self._normal.simplified(given, right)
-        undecided = (g for g in _free_guards(left + right) if not given.facts.entails(g))
+        undecided = (g for g in free_guards(left + right) if not given.facts.entails(g))
         if any(not given.facts.refutes(g) for g in undecided):
             return self.equal(given, left, right)  # eliminating a bound variable left a guard without any
         return self._matching.matched(given, left, right) or self.by_cases(given, left, right)
+
+    def normal_form(self, given: Given, total: SumOfProducts) -> SumOfProducts:
+        """Return the normal form of `total`, which is equal to it wherever `given` holds."""
+        return self._normal.simplified(given, total)
+
+    def each_is_among(self, given: Given, value: SumOfProducts, sets: Sequence[Bound]) -> bool:
+        """Return True if, wherever `given` holds, `value` is shown to be one of the values of one of the sets."""
+        self._shared = given.facts.shared
+        for guard in free_guards(value):
+            if not given.facts.entails(guard) and not given.facts.refutes(guard):
+                if guard.relation == "==":
+                    cases = [guard, Guard("<=", -guard.value - 1), Guard("<=", guard.value - 1)]
+                else:
+                    cases = [guard, guard.negated()]
+                return all(self.each_is_among(given.extended([case]), value, sets) for case in cases)
+        simple = self._normal.simplified(given, value)
+        return given.facts.inconsistent() or any(self._instance(given, one, simple) for one in sets)
+
+    def contradictory(self, given: Given) -> bool:
+        """Return True if the given signs are shown to contradict each other."""
+        return self._signs.contradictory(given)
+
+    def positive(self, given: Given, total: SumOfProducts) -> bool:
+        """Return True if every summand is shown to be at least 0, or every one at most 0."""
+        minus = tuple(replace(p, coefficient=-p.coefficient) for p in total)
+        return any(self._signs.of_sum(given, side) is not None for side in (total, minus))
+
+    def same(self, given: Given, left: Product, right: Product) -> bool:
+        """Return True if two products are equal up to coefficients, by a bijection of bound variables."""
+        return self._matching.same(given, left, right)
+
+    def cut(self, given: Given, whole: Product, part: Product) -> SumOfProducts | None:
+        """Return `whole` - `part` if `part` has the same factors over a smaller range, else None."""
+        found = self._matching.cut(given, whole, part)
+        return None if found is None else tuple(found)
+
+    def guards_agree(self, given: Given, left: tuple[Guard, ...], right: tuple[Guard, ...]) -> bool:
+        """Return True if the guards hold at the same points."""
+        return self._matching.guards_agree(given, left, right)
 
     def same_factor(self, given: Given, left: Factor, right: Factor) -> bool:
         """Return True if two factors are shown to be equal."""
@@ -229,7 +268,7 @@ class Comparison:
     def by_cases(self, given: Given, left: SumOfProducts, right: SumOfProducts) -> bool:
         """Return True if left = right in every case of some split, or by the given signs."""
         self._step()
-        split = next(_splits(self._algebra, left + right), None)
+        split = next(splits(self._algebra, left + right), None)
         if split is not None and len(given.signs) < _MOST_SIGNS:
             self.cases += len(split.cases)
             for sign in split.cases:
@@ -296,7 +335,7 @@ def _without_idle(bound: Bound) -> Bound:
     return bound
 
 
-def _free_guards(total: SumOfProducts, bound: frozenset[str] = frozenset()) -> list[Guard]:
+def free_guards(total: SumOfProducts, bound: frozenset[str] = frozenset()) -> list[Guard]:
     """Return the undecided guards that mention no bound variable, also those inside factors."""
     found: dict[Guard, None] = {}
 
@@ -316,13 +355,13 @@ def _free_guards(total: SumOfProducts, bound: frozenset[str] = frozenset()) -> l
     return list(found)
 
 
-def _splits(algebra: Symbolic, total: SumOfProducts, bound: frozenset[str] = frozenset()) -> Iterator[_Split]:
+def splits(algebra: Symbolic, total: SumOfProducts, bound: frozenset[str] = frozenset()) -> Iterator[_Split]:
     """Yield case splits on truth values, choices and maxima that mention no bound variable, innermost first."""
     for product in total:
         inner = bound | set(product.binders)
         for factor in product.factors:
             for more, _, part in children(factor):
-                yield from _splits(algebra, part, inner | set(more))
+                yield from splits(algebra, part, inner | set(more))
             if mentioned((factor,)) & inner:
                 continue
             value = single(factor)

@@ -1,7 +1,7 @@
 """Decide integer facts about sizes and indices: cheap checks first (`verify.prove.bounds`), then Z3.
 
-Only this module and `verify.prove.real_queries` talk to Z3. Every answer "entailed" is a Z3 `unsat` or follows from an
-interval argument; giving up is never an answer.
+In the prover only this module and `verify.prove.real_queries` talk to Z3. Every answer "entailed" is a Z3 `unsat` or
+follows from an interval argument; giving up is never an answer.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class Matching:
                     (i, j, pieces)
                     for i, (whole, _) in enumerate(open_ones)
                     for j, (part, _) in enumerate(open_ones)
-                    if i != j and (pieces := self._cut(given, whole, part)) is not None
+                    if i != j and (pieces := self.cut(given, whole, part)) is not None
                 ),
                 None,
             )
@@ -84,7 +84,7 @@ class Matching:
             return more == other_more and less == other_less
         return more + less == other_more + other_less
 
-    def _cut(self, given: Given, whole: Product, part: Product) -> list[Product] | None:
+    def cut(self, given: Given, whole: Product, part: Product) -> list[Product] | None:
         """Return `whole` minus `part` if `part` has the same factors over a smaller range, else None."""
         if not whole.binders or len(whole.binders) != len(part.binders):
             return None

@@ -40,7 +40,7 @@ from verify.prove.sums import (
 from verify.prove.symbolic import Symbolic
 from verify.prove.tables import without_tables
 
-__all__ = ["Normaliser"]
+__all__ = ["Normaliser", "shown"]
 
 ONE = Fraction(1)
 _NAME = re.compile(r"k!\d+")
@@ -62,7 +62,7 @@ class Normaliser:
         for product in total:
             for reduced in self._reduced(given, product):
                 sign = self._algebra.careful and reduced.coefficient > 0  # opposite rounding errors do not cancel
-                key = (_shown(reduced), sign)
+                key = (shown(reduced), sign)
                 same = result.get(key)
                 result[key] = replace(reduced, coefficient=reduced.coefficient + same.coefficient) if same else reduced
         return tuple(p for p in result.values() if p.coefficient)
@@ -271,7 +271,7 @@ def _less(factors: Sequence[Factor], fewer: Sequence[Factor]) -> tuple[Factor, .
     return tuple(left)
 
 
-def _shown(product: Product) -> str:
+def shown(product: Product) -> str:
     """Return a text that only products share which are equal up to bound names and the order of factors."""
     outside = free((product,))
     numbers: dict[str, int] = {}

@@ -32,7 +32,10 @@ from verify.prove.sums import Bound, SumOfProducts, quotients_of
 from verify.prove.symbolic import Symbolic
 from verify.verdict import Counterexample, Proved, Refuted, Unknown, Verdict
 
-__all__ = ["Proved", "Refuted", "Refuter", "Unknown", "Verdict", "prove"]
+__all__ = [
+    "Proved", "Refuted", "Refuter", "Unknown", "Verdict", "element_types", "equal_terms", "facts_of",
+    "output_bounds", "output_place", "prove", "solved_sizes",
+]  # fmt: skip
 
 Terms = tuple[Term, ...]
 _FRAMES = 10_000
@@ -59,18 +62,18 @@ def prove(left: Terms, right: Terms, observer: Observer | None = None, refute: R
         return Unknown(f"the left side is ill-typed: {error}")
     except NoSemantics as error:
         return Unknown(str(error))
-    typed = env = _solved(needs)
+    typed = env = solved_sizes(needs)
     try:
         first_left, first_right = resized(left, env), resized(right, env)
-        left_facts = _facts(_needs(first_left), first_left + first_right, observer)
+        left_facts = facts_of(_needs(first_left), first_left + first_right, observer)
         guards = _missing(left_facts, first_left, first_right)
-        known = _solved(guards)
+        known = solved_sizes(guards)
         if any(isinstance(size, int) for size in known.values()):
             return _only_at_special_sizes(left, right, typed, left_facts, refute)
         env = {**{name: evaluate(size, known) for name, size in env.items()}, **known}
         last_left, last_right = resized(left, env), resized(right, env)
         solved = [Condition(c.relation, evaluate(c.left, env), evaluate(c.right, env)) for c in guards]
-        facts = _facts(_needs(last_left) + _needs(last_right) + solved, last_left + last_right, observer)
+        facts = facts_of(_needs(last_left) + _needs(last_right) + solved, last_left + last_right, observer)
     except IllTyped as error:
         return Refuted(f"the right side is ill-typed: {error}", _where_left_is_typed(left, right, typed, refute))
     except NoSemantics as error:
@@ -111,7 +114,7 @@ Reading: TypeAlias = tuple[str, Algebra, Symbolic]
 
 def _readings(terms: Terms, whole: Terms) -> list[Reading]:
     """Return the readings to try, strictest class first; "exact" only if IEEE 754 determines every operator."""
-    dtypes = _dtypes(terms)
+    dtypes = element_types(terms)
     if any(term.op == "Constant" for term in topological(whole)):  # known numbers: sums over them are computed
         tabulated = Symbolic(dtypes, tabulated=True)
         return [("real-only", tabulated, tabulated)]
@@ -124,11 +127,11 @@ def _readings(terms: Terms, whole: Terms) -> list[Reading]:
 
 def _unfolded(terms: Terms) -> Reading:
     """Return the last reading: Sigmoid and Tanh expressed by exp, short sums written out."""
-    algebra = Symbolic(_dtypes(terms), unfolded=True)
+    algebra = Symbolic(element_types(terms), unfolded=True)
     return "real-only", algebra, algebra
 
 
-def _dtypes(terms: Terms) -> dict[str, str]:
+def element_types(terms: Terms) -> dict[str, str]:
     return {
         str(t.attr("name")): t.type.dtype
         for t in topological(terms)
@@ -175,7 +178,7 @@ def _where_left_is_typed(
 ) -> Counterexample | None:
     """Return a counterexample at sizes where the left side is well-typed, or None."""
     typed = resized(left, env)
-    return refute and refute(left, right, env, _facts(_needs(typed), typed, None).model)
+    return refute and refute(left, right, env, facts_of(_needs(typed), typed, None).model)
 
 
 def _unbounded(term: Term) -> bool:
@@ -216,16 +219,16 @@ def _defined(algebra: Algebra, sums: Symbolic, left: Terms) -> list[Everywhere]:
     found: list[Everywhere] = []
     for term in left:
         assert term.type is not None and term.type.shape is not None
-        place = _place(term)
+        place = output_place(term)
         names = tuple(str(i) for i in place if not isinstance(i, int))
-        bounds = tuple(_bounds(place, term.type.shape))
+        bounds = tuple(output_bounds(place, term.type.shape))
         for relation, one in dict.fromkeys(partial_applications(Meaning(algebra).scalar(term, place), branches=False)):
             every = Bound((*names, *one.binders), (*bounds, *one.guards), one.value)
             found.append((relation, sums.renamed_bound(every)))
     return found
 
 
-def _bounds(place: Sizes, shape: Sizes) -> list[Guard]:
+def output_bounds(place: Sizes, shape: Sizes) -> list[Guard]:
     return [g for i, size in zip(place, shape, strict=True) if size != 1 for g in (at_least(i, 0), below(i, size))]
 
 
@@ -239,8 +242,8 @@ def _same_output(
     defined: list[Everywhere],
 ) -> bool:
     assert left.type is not None and left.type.shape is not None
-    place = _place(left)
-    bounds = _bounds(place, left.type.shape)
+    place = output_place(left)
+    bounds = output_bounds(place, left.type.shape)
     meaning = Meaning(algebra)
     sides = meaning.scalar(left, place), meaning.scalar(right, place)
     # An index of the output that some Reshape divides is written as quotient and remainder.
@@ -254,6 +257,18 @@ def _same_output(
         comparison.equal_outputs(facts.rebuilt(here), *parts, defined)
         for here, parts in _residues(sums, names, guards, sides)
     )
+
+
+def equal_terms(left: Term, right: Term, facts: Facts) -> bool:
+    """Return True if two terms of one type are shown to be equal over the reals where the left one is defined."""
+    sums = Symbolic(element_types((left, right)))
+    facts.shared.allow(_QUESTIONS)
+    try:
+        return _same_output(sums, sums, Comparison(sums), facts, left, right, _defined(sums, sums, (left,)))
+    except Effort:
+        return False
+    finally:
+        facts.shared.allow(None)
 
 
 def _residues(
@@ -313,10 +328,10 @@ def _positive(left: Terms, right: Terms, facts: Facts) -> list[Condition]:
     A fact about a quotient is used only after its denominator is known to be at least 1: otherwise the quotient has no
     meaning.
     """
-    meaning = Meaning(Symbolic(_dtypes(left + right)))
+    meaning = Meaning(Symbolic(element_types(left + right)))
     met = [q for g in facts.guards for q in quotients_of(g.value)]
     for term in left + right:
-        met += quotients_in(meaning.scalar(term, _place(term)))
+        met += quotients_in(meaning.scalar(term, output_place(term)))
     for term in topological(left + right):
         met += [q for type in term.types if type is not None for s in type.shape or () for q in quotients_of(s)]
     open_ones = dict.fromkeys(q.denominator for q in met)
@@ -334,7 +349,7 @@ def _positive(left: Terms, right: Terms, facts: Facts) -> list[Condition]:
         open_ones = {d: None for d in open_ones if d not in shown}
 
 
-def _place(term: Term) -> tuple[Size, ...]:
+def output_place(term: Term) -> tuple[Size, ...]:
     """Return the symbolic index of an output: i!0, i!1, ..., and 0 along axes of size 1."""
     assert term.type is not None and term.type.shape is not None
     return tuple(0 if size == 1 else symbol(f"i!{d}") for d, size in enumerate(term.type.shape))
@@ -344,7 +359,7 @@ def _guard(condition: Condition) -> Guard:
     return Guard(condition.relation, condition.right - condition.left)
 
 
-def _facts(conditions: Iterable[Condition], terms: Terms, observer: Observer | None) -> Facts:
+def facts_of(conditions: Iterable[Condition], terms: Terms, observer: Observer | None) -> Facts:
     """Return the facts: the conditions, and that every size is at least 1."""
     guards = [_guard(condition) for condition in conditions]
     sizes = dict.fromkeys(
@@ -353,7 +368,7 @@ def _facts(conditions: Iterable[Condition], terms: Terms, observer: Observer | N
     return Facts([at_least(size, 1) for size in sizes] + guards, Shared(observer))
 
 
-def _solved(conditions: Iterable[Condition]) -> dict[str, Size]:
+def solved_sizes(conditions: Iterable[Condition]) -> dict[str, Size]:
     """Solve the equations among the conditions, as far as possible, for one symbol each."""
     env: dict[str, Size] = {}
     for condition in conditions:

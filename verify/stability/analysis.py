@@ -1,0 +1,271 @@
+"""Comparison of the error bounds of both sides of a rule at a signature."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from superopt.ir.dim import NoValue, Sizes, evaluate, symbol
+from superopt.ir.operator import IllTyped
+from superopt.ir.rule import Condition, Rule, Signature
+from superopt.ir.term import Term, topological
+from superopt.ops.algebra import Guard
+from superopt.ops.meaning import Meaning, NoSemantics
+from verify.prove.assumptions import Given, Sign, partial_applications
+from verify.prove.bound_variables import digits, quotients_in
+from verify.prove.compare import Comparison, free_guards, splits
+from verify.prove.facts import Effort, Facts
+from verify.prove.normal_form import shown
+from verify.prove.prover import element_types, equal_terms, facts_of, output_bounds, output_place, solved_sizes
+from verify.prove.recurrence import apart, in_steps
+from verify.prove.specialize import resized
+from verify.prove.sums import Bound, Entry, Factor, SumOfProducts, children
+from verify.prove.symbolic import Symbolic
+from verify.stability.classes import EXACT, UNSTABLE, Stability
+from verify.stability.inequalities import Inequalities, Inequality
+from verify.stability.linear_program import smallest_factor
+from verify.stability.monomials import Monomials
+from verify.stability.ranges import exponents, is_bounded
+from verify.stability.rounding import RoundedMeaning, Rounding, is_rounded, magnitude
+from verify.stability.structure import congruent, shared_apart, unfolded
+from verify.verdict import Proved
+
+_STEPS = 6_000
+_FRAMES = 10_000
+_MOST_SIGNS = 4  # nested case splits
+_QUERIES = 6_000
+
+Terms: TypeAlias = tuple[Term, ...]
+Factors: TypeAlias = list[Fraction | None]  # of both directions
+Directions: TypeAlias = tuple[Stability, Stability]
+
+
+def stability(rule: Rule, signature: Signature, proof: Proved) -> Directions:
+    """Return the classes of the rule and of the reversed rule at a signature where `proof` holds."""
+    if proof.numerics == "exact":
+        return EXACT, EXACT
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
+    try:
+        left, right = rule.instantiate(signature)
+        env = solved_sizes(proof.conditions)
+        left, right = resized(left, env), resized(right, env)
+        conditions = [Condition(c.relation, evaluate(c.left, env), evaluate(c.right, env)) for c in proof.conditions]
+        facts = facts_of(conditions, left + right, None)
+        factors = _factors(left, right, facts)
+        ways = [_in_range(left, right, facts), _in_range(right, left, facts)]
+    except (IllTyped, NoSemantics, NoValue, Effort, RecursionError):
+        return UNSTABLE, UNSTABLE
+    finally:
+        sys.setrecursionlimit(limit)
+    forward, backward = (
+        Stability.bounded("stable", factor) if factor is not None and way else UNSTABLE
+        for factor, way in zip(factors, ways, strict=True)
+    )
+    return forward, backward
+
+
+def _factors(left: Terms, right: Terms, facts: Facts) -> Factors:
+    """Return the factors of both directions, the largest of all outputs; None if none is proven."""
+    left, right = apart(in_steps(left), in_steps(right))
+    tabulated = any(term.op == "Constant" for term in topological(left + right))
+    pairs = [(one, other) for one, other in zip(left, right, strict=True) if one is not other]
+    return _worst(_terms(one, other, facts, tabulated) for one, other in pairs)
+
+
+def _terms(left: Term, right: Term, facts: Facts, tabulated: bool) -> Factors:
+    """Return the factors of two equal terms: operand by operand, or with shared parts as variables, or as a whole."""
+    found = _operands(left, right, facts, tabulated)
+    if found is not None:
+        return found
+    (one,), (other,) = unfolded((left,)), unfolded((right,))
+    if (one, other) != (left, right):
+        found = _operands(one, other, facts, tabulated)
+        if found is not None:
+            return found
+    parts = None if tabulated else shared_apart((one,), (other,))
+    if parts is None:
+        return _outputs(left, right, facts, tabulated)
+    (one,), (other,), shared = parts
+    if not equal_terms(one, other, facts):
+        return _outputs(left, right, facts, tabulated)
+    meaning = RoundedMeaning(Rounding(Symbolic(element_types((left, right)))))
+    rounded = [name for name, part in shared.items() if is_rounded(meaning.scalar(part, output_place(part)))]
+    return _outputs(one, other, facts, tabulated, rounded)
+
+
+def _operands(left: Term, right: Term, facts: Facts, tabulated: bool) -> Factors | None:
+    """Return the worst factors of the operands if both terms are one operator of equal operands, else None.
+
+    The operator then rounds alike on both sides, and an error bound grows with those of the operands.
+    """
+    for pairs in congruent(left, right):
+        differing = [(a, b) for a, b in pairs if a is not b]
+        if all(equal_terms(a, b, facts) for a, b in differing):
+            found = _worst(_terms(a, b, facts, tabulated) for a, b in differing)
+            return [None if factor is None else max(factor, Fraction(1)) for factor in found]
+    return None
+
+
+def _in_range(left: Terms, right: Terms, facts: Facts) -> bool:
+    """Return True if the right side exponentiates only what the left side does, or what is bounded."""
+    known = tuple(dict.fromkeys(exponents(left)))
+    new = [one for one in dict.fromkeys(exponents(right)) if one not in known and not is_bounded(one)]
+    if not new:
+        return True
+    sums = Symbolic(element_types(left + right))
+    meaning = Meaning(sums)
+    return all(_occurs(one, known, sums, meaning, facts) for one in new)
+
+
+def _occurs(one: Term, others: Iterable[Term], sums: Symbolic, meaning: Meaning, facts: Facts) -> bool:
+    """Return True if each element of one tensor is an element of one of the others."""
+    comparison = Comparison(sums, _STEPS)
+    place = output_place(one)
+    given = Given(facts.extended(output_bounds(place, _shape(one))))
+    sets = []
+    for other in others:
+        index = tuple(0 if isinstance(i, int) else symbol(f"j!{d}") for d, i in enumerate(output_place(other)))
+        names = tuple(str(i) for i in index if not isinstance(i, int))
+        every = Bound(names, tuple(output_bounds(index, _shape(other))), meaning.scalar(other, index))
+        sets.append(sums.renamed_bound(every))
+    return comparison.each_is_among(given, meaning.scalar(one, place), sets)
+
+
+def _shape(term: Term) -> Sizes:
+    assert term.type is not None and term.type.shape is not None
+    return term.type.shape
+
+
+def _outputs(left: Term, right: Term, facts: Facts, tabulated: bool, rounded: Sequence[str] = ()) -> Factors:
+    """Return the factors of two terms. The tensors in `rounded` are results of rounded operations."""
+    sums = Symbolic(element_types((left, right)), tabulated=tabulated)
+    place = output_place(left)
+    guards = facts.extended(output_bounds(place, _shape(left))).guards
+    meaning = RoundedMeaning(Rounding(sums, rounded))
+    one, other = meaning.scalar(left, place), meaning.scalar(right, place)
+    sides = Sides(one.error, other.error, one.value, other.value)
+    names = [f"i!{d}" for d in range(len(place))]
+    while split := digits(names, quotients_in(sides.all), sums.fresh):
+        guards = split.guards(guards)
+        moved = split.moved
+        sides = sides.mapped(lambda total: moved.sum(sums, total))  # noqa: B023
+        names = [name for name in names if name != split.name] + [split.quotient, split.remainder]
+    if _same_text(sides.before, sides.after):
+        return [Fraction(1), Fraction(1)]
+    if tabulated and any(isinstance(f, Entry) for f in _factors_in(sides.before + sides.after)):
+        return [None, None]  # sums over tables have too many cases
+    defined = tuple(dict.fromkeys(partial_applications(sides.left + sides.right, branches=False)))
+    comparison = Comparison(sums, _STEPS)
+    facts = facts.rebuilt(guards)
+    facts.shared.allow(_QUERIES)
+    try:
+        return _Bounds(sums, comparison).compared(Given(facts, (), defined), sides)
+    except Effort:
+        return [None, None]
+    finally:
+        facts.shared.allow(None)
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The error bounds of both sides at one index, and their values."""
+
+    before: SumOfProducts
+    after: SumOfProducts
+    left: SumOfProducts
+    right: SumOfProducts
+
+    @property
+    def all(self) -> SumOfProducts:
+        return self.before + self.after + self.left + self.right
+
+    def mapped(self, change: Callable[[SumOfProducts], SumOfProducts]) -> Sides:
+        return Sides(*map(change, (self.before, self.after, self.left, self.right)))
+
+
+class _Bounds:
+    """Compares bounds by cases, as `verify.prove.compare` compares values."""
+
+    def __init__(self, algebra: Symbolic, comparison: Comparison) -> None:
+        self._algebra, self._comparison = algebra, comparison
+
+    def compared(self, given: Given, sides: Sides) -> Factors:
+        if given.facts.inconsistent():
+            return [Fraction(0), Fraction(0)]
+        guard = self._open_guard(given, sides)
+        if guard is None:
+            sides = sides.mapped(lambda total: self._comparison.normal_form(given, total))
+            if _same_text(sides.before, sides.after):
+                return [Fraction(1), Fraction(1)]
+            guard = self._open_guard(given, sides)
+        if guard is not None:
+            if guard.relation == "==":
+                cases = [guard, Guard("<=", -guard.value - 1), Guard("<=", guard.value - 1)]
+            else:
+                cases = [guard, guard.negated()]
+            return _worst(self.compared(given.extended([case]), sides) for case in cases)
+        found = self._by_inequalities(given, sides)
+        if None in found and len(given.signs) < _MOST_SIGNS:
+            by_signs = self._by_signs(given, sides)
+            found = [a if a is not None else b for a, b in zip(found, by_signs, strict=True)]
+        return found
+
+    def _open_guard(self, given: Given, sides: Sides) -> Guard | None:
+        """Return a guard on the output's index that is not decided here."""
+        decided = given.facts.entails, given.facts.refutes
+        return next((g for g in free_guards(sides.before + sides.after) if not any(d(g) for d in decided)), None)
+
+    def _by_inequalities(self, given: Given, sides: Sides) -> Factors:
+        monomials = Monomials(self._algebra, self._comparison, given)
+        before, after = monomials.combination(sides.before), monomials.combination(sides.after)
+        values = [monomials.combination(magnitude(value)) for value in (sides.left, sides.right)]
+        known = [Inequality(values[0], values[1]), Inequality(values[1], values[0])]  # they are proven to be equal
+        found: Factors = [None, None]
+        for more in Inequalities(self._algebra, self._comparison, given, monomials).stages():
+            known += more
+            found = [smallest_factor(before, after, known), smallest_factor(after, before, known)]
+            if None not in found:
+                break
+        return found
+
+    def _by_signs(self, given: Given, sides: Sides) -> Factors:
+        """Split on a truth value, a choice or a maximum that mentions no bound variable."""
+        split = next(splits(self._algebra, sides.before + sides.after), None)
+        if split is None:
+            return [None, None]
+        cases = []
+        for sign in split.cases:
+            here = given.assuming(Sign(sign.relation, self._comparison.normal_form(given, sign.value)))
+            if here is given:
+                return [None, None]
+            if not self._comparison.contradictory(here):
+                cases.append(here)
+        return _worst(self.compared(here, sides) for here in cases)
+
+
+def _same_text(one: SumOfProducts, other: SumOfProducts) -> bool:
+    """Return True if two sums are equal up to the names of bound variables, as after a move of data."""
+    texts = [sorted(f"{p.coefficient} {shown(p)}" for p in side) for side in (one, other)]
+    return texts[0] == texts[1]
+
+
+def _factors_in(total: SumOfProducts) -> Iterator[Factor]:
+    """Yield all factors in a sum, also those inside others."""
+    for product in total:
+        for factor in product.factors:
+            yield factor
+            for _, _, part in children(factor):
+                yield from _factors_in(part)
+
+
+def _worst(cases: Iterable[Factors]) -> Factors:
+    found: Factors = [Fraction(0), Fraction(0)]
+    for case in cases:
+        found = [None if a is None or b is None else max(a, b) for a, b in zip(found, case, strict=True)]
+        if found == [None, None]:
+            break
+    return found

@@ -1,0 +1,74 @@
+"""Parts that both sides of a rule share: a comparison of bounds may stop at them.
+
+Both sides are the same function of a shared part if the equation still holds with a variable in its place. Then an
+error of the shared part reaches both results alike, to first order, and the bounds need not look into it. Of that error
+only the last rounding is counted, on both sides.
+"""
+
+from __future__ import annotations
+
+from superopt.ir.infer import remake, replace
+from superopt.ir.operator import OPERATORS
+from superopt.ir.term import Term, map_terms, topological, var
+from verify.stability.algorithms import as_computed
+
+__all__ = ["congruent", "shared_apart", "unfolded"]
+
+Terms = tuple[Term, ...]
+
+
+def unfolded(terms: Terms) -> Terms:
+    """Return the terms with composite operators replaced by those that they are computed by."""
+
+    def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        return expanded(remake(old, inputs))
+
+    def expanded(term: Term) -> Term:
+        if term.op not in OPERATORS or OPERATORS[term.op].meaning is not None:
+            return term
+        simpler = as_computed(term)
+        return simpler if simpler.op == "Var" else map_terms((simpler,), build)[0]
+
+    return map_terms(terms, build)
+
+
+def shared_apart(left: Terms, right: Terms) -> tuple[Terms, Terms, dict[str, Term]] | None:
+    """Return both sides with variables in place of the largest parts that they share, and the parts by name.
+
+    Returns None if they share none.
+    """
+    common = set(topological(left)) & set(topological(right))
+    new: dict[Term, Term] = {}
+    for root in (*left, *right):
+        stack = [root]
+        while stack:
+            term = stack.pop()
+            if term in common and _is_part(term):
+                new.setdefault(term, var(f"part!{len(new)}", term.type))
+            else:
+                stack += [i for i in term.inputs if i is not None]
+    if not new:
+        return None
+    return replace(left, new), replace(right, new), {str(v.attr("name")): part for part, v in new.items()}
+
+
+def _is_part(term: Term) -> bool:
+    """Return True for a single output that depends on an input."""
+    if term.type is None or term.op == "Var" or (term.op != "Out" and len(term.types) != 1):
+        return False
+    return any(t.op == "Var" for t in topological((term,)))
+
+
+def congruent(left: Term, right: Term) -> list[list[tuple[Term, Term]]]:
+    """Return the ways to pair the operands of two terms of one operator with equal attributes; none for others."""
+    if left.op != right.op or left.op in ("Var", "Out") or left.attrs != right.attrs or left.types != right.types:
+        return []
+    orders = [right.inputs]
+    if OPERATORS[left.op].commutative and len(right.inputs) == 2:
+        orders.append(right.inputs[::-1])
+    found = []
+    for order in orders:
+        pairs = [(a, b) for a, b in zip(left.inputs, order, strict=False) if a is not None and b is not None]
+        if len(order) == len(left.inputs) == len(pairs) and all(a.types == b.types for a, b in pairs):
+            found.append(pairs)
+    return found
