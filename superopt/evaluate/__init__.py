@@ -45,7 +45,7 @@ def constant(array: Array, dtype: str, weights: MutableMapping[str, Array]) -> T
         first = array.reshape(-1)[:1]  # compared first, so that most big weights need no full comparison
         for op, bits in (("Zeros", 0), ("Ones", 1)):
             same = np.array(bits, array.dtype).tobytes()
-            if first.tobytes() == same and array.tobytes() == same * array.size:
+            if first.tobytes() == same and _is_filled(array):
                 return Term.of(op, (), {"shape": type.shape or ()}, (type,))
     digest = hashlib.blake2b(f"{type}|".encode(), digest_size=16)
     if array.dtype == object:
@@ -54,6 +54,12 @@ def constant(array: Array, dtype: str, weights: MutableMapping[str, Array]) -> T
         digest.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
     weights.setdefault(digest.hexdigest(), array)
     return Term.of("Const", (), {"hash": digest.hexdigest()}, (type,))
+
+
+def _is_filled(array: Array) -> bool:
+    """Return True if all elements have the same bytes. Copies nothing, as the array may be larger than the memory."""
+    content = np.ascontiguousarray(array).reshape(-1).view(np.uint8).reshape(array.size, array.dtype.itemsize)
+    return bool((content.min(axis=0) == content.max(axis=0)).all())
 
 
 def _literal(value: Attr) -> bool:

@@ -32,17 +32,18 @@ class Timers:
     acceptance: Timer
 
 
-def interleaved_timer(target: Target, *, until_decided: bool = True) -> Timer:
+def interleaved_timer(target: Target, *, until_decided: bool = True, apart: bool = False) -> Timer:
     """Return a timer that runs fresh sessions of both models on `target` in turns. It raises CannotRun.
 
-    `until_decided` is described at `time_models`.
+    `until_decided` and `apart` are described at `time_models`.
     """
-    return partial(_time_interleaved, target, until_decided)
+    return partial(_time_interleaved, target, until_decided, apart)
 
 
 def _time_interleaved(
     target: Target,
     until_decided: bool,
+    apart: bool,
     original: bytes | Path,
     candidate: bytes | Path,
     feeds: Feeds,
@@ -55,4 +56,5 @@ def _time_interleaved(
         budget_s=budget_s,
         sample_s=_SAMPLE_SECONDS,
         until_decided=until_decided,
+        apart=apart,
     )

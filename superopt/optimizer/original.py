@@ -12,7 +12,7 @@ __all__ = ["OriginalSessions"]
 
 
 class OriginalSessions:
-    """Sessions of the original at both optimization levels.
+    """Sessions of the original at both optimization levels. Of a large model, one is open at a time.
 
     `notices` has a line for the user if one of them cannot be used: ONNX Runtime's optimizer may break a model, and
     float16 runs on the CPU only with casts that the optimizer inserts. Raises CannotRun if neither loads the model.
@@ -20,43 +20,53 @@ class OriginalSessions:
 
     def __init__(self, source: Source, target: Target) -> None:
         self.notices: list[str] = []
-        self._optimized: Session | None = None
-        self._plain: Session | None = None
+        self._source, self._target = source, target
+        self._usable = {"all", "none"}
+        self._open: dict[str, Session] = {}
         try:
-            self._optimized = open_session(source.runnable, target)
+            self._session("all")
         except CannotRun as error:
             try:
-                self._plain = open_session(source.runnable, target, level="none")
+                self._session("none")
             except CannotRun:
                 raise error from None
-            self._note_broken(error)
+            self._drop_optimized(error)
             return
-        try:
-            self._plain = open_session(source.runnable, target, level="none")
-        except CannotRun as error:
-            self._note_plain(error)
+        if not source.is_large:
+            try:
+                self._session("none")
+            except CannotRun as error:
+                self._drop_plain(error)
 
     @property
     def runs_plain(self) -> bool:
         """True if the original runs without optimizations."""
-        return self._plain is not None
+        return "none" in self._usable
 
     def run(self, feeds: Feeds) -> list[Any]:
         """Return the outputs with optimizations, or without if it cannot be run with them. Raises CannotRun."""
-        session = self._optimized or self._plain
-        assert session is not None
-        return session.run(feeds)
+        return self._session("all" if "all" in self._usable else "none").run(feeds)
 
     def run_plain(self, feeds: Feeds) -> list[Any] | None:
         """Return the outputs without optimizations, or None if it does not run so."""
-        if self._plain is None:
+        if not self.runs_plain:
             return None
         try:
-            return self._plain.run(feeds)
+            return self._session("none").run(feeds)
         except CannotRun as error:
-            self._plain = None
-            self._note_plain(error)
+            self._drop_plain(error)
             return None
+
+    def close(self) -> None:
+        """Free the memory of the sessions; they are opened again when they are used."""
+        self._open.clear()
+
+    def _session(self, level: str) -> Session:
+        if level not in self._open:
+            if self._source.is_large:
+                self.close()
+            self._open[level] = open_session(self._source.runnable, self._target, level=level)
+        return self._open[level]
 
     def first_accepted(self, candidates: Iterable[Feeds]) -> tuple[Feeds, list[Any]]:
         """Return the first inputs on which the original runs, and its outputs.
@@ -67,23 +77,26 @@ class OriginalSessions:
         try:
             return _first_accepted(self.run, candidates)
         except CannotRun as error:
-            if self._optimized is None or self._plain is None or isinstance(error, RanTooLong):
+            if self._usable != {"all", "none"} or isinstance(error, RanTooLong):
                 raise
             try:
-                found = _first_accepted(self._plain.run, candidates)
+                found = _first_accepted(lambda feeds: self._session("none").run(feeds), candidates)
             except CannotRun:
                 raise error from None
-            self._optimized = None
-            self._note_broken(error)
+            self._drop_optimized(error)
             return found
 
-    def _note_broken(self, error: CannotRun) -> None:
+    def _drop_optimized(self, error: CannotRun) -> None:
+        self._usable.discard("all")
+        self._open.pop("all", None)
         self.notices.append(
             "ONNX Runtime's optimizer breaks the original, which runs without it (a fault of ONNX Runtime); outputs are"
             f" compared with those of the run without optimizations: {error}"
         )
 
-    def _note_plain(self, error: CannotRun) -> None:
+    def _drop_plain(self, error: CannotRun) -> None:
+        self._usable.discard("none")
+        self._open.pop("none", None)
         self.notices.append(
             f"outputs are compared with ONNX Runtime's optimizations only, the original does not run without: {error}"
         )

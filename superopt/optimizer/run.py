@@ -126,8 +126,8 @@ def _timers(context: RunContext) -> Timers:
     choice, acceptance = (
         TimingCache(timer, target, context.source, context.store, purpose, remeasure=remeasure)
         for purpose, timer in (
-            ("choice", interleaved_timer(target)),
-            ("acceptance", interleaved_timer(target, until_decided=False)),
+            ("choice", interleaved_timer(target, apart=context.source.is_large)),
+            ("acceptance", interleaved_timer(target, until_decided=False, apart=context.source.is_large)),
         )
     )
     return Timers(choice, acceptance)

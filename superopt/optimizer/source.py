@@ -10,11 +10,12 @@ from pathlib import Path
 import onnx
 
 from superopt.onnx_io import Model, ModelError, read_simplified
-from superopt.onnx_io.external_data import all_tensors, external_files, is_external, load_external_data
+from superopt.onnx_io.external_data import all_tensors, external_files, is_external, load_external_data, release
 from superopt.onnx_io.load import parse_proto, read_bytes
 
 __all__ = ["Source", "model_digest"]
 
+_LARGE_BYTES = 1 << 30  # a session needs about twice as many
 _CHUNK_BYTES = 1 << 24  # read at once while hashing
 
 
@@ -56,6 +57,11 @@ class Source:
         """Bytes of all files of the model. Raises OSError."""
         return self._bytes + sum(path.stat().st_size for path in self.external_files)
 
+    @property
+    def is_large(self) -> bool:
+        """True if the memory for two sessions of the model may not be there. Raises OSError."""
+        return self.size > _LARGE_BYTES
+
     def content(self) -> bytes:
         """Return the bytes of the model as it was read, even if its file has changed or vanished since."""
         with contextlib.suppress(OSError):
@@ -75,7 +81,10 @@ class Source:
                 proto = onnx.ModelProto()
                 proto.CopyFrom(self.proto)
             load_external_data(proto, self.path)
-        return read_simplified(proto, label="model" if self.path is None else str(self.path))
+        model = read_simplified(proto, label="model" if self.path is None else str(self.path))
+        for array in model.weights.values():
+            release(array)
+        return model
 
     @cached_property
     def digest(self) -> str:

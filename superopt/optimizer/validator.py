@@ -123,15 +123,18 @@ class Validator:
                     self._add_special(feeds, outputs)
         self.tolerance = derive_tolerance(source.proto)
         for expected in self._expected:
+            expected.plain = self._original.run_plain(expected.feeds)
             if expected.plain is not None and expected.kind not in SPECIAL_SETS:
                 self.tolerance = calibrate(self.tolerance, expected.outputs, expected.plain)
         self._references = References(self._models, self.tolerance) if thorough and not self._exact else None
         if self._references is not None:
             self._references.add(self._expected[0])
         self._note()
+        if source.is_large:
+            self._original.close()
 
     def _add(self, kind: str, feeds: Feeds, outputs: list[Any], size: int = 0) -> None:
-        self._expected.append(Expected(kind, size, feeds, outputs, self._original.run_plain(feeds), self._seed))
+        self._expected.append(Expected(kind, size, feeds, outputs, None, self._seed))
 
     def _add_special(self, feeds: Feeds, outputs: list[Any]) -> None:
         """Add the sets of inputs that are derived from a random input."""

@@ -95,6 +95,7 @@ def time_pair(
     cpu_clock: bool,
     sample_s: float,
     until_decided: bool,
+    apart: bool,
 ) -> Timing:
     """Time two models, each on its own inputs, in fresh pairs of sessions (`time_models`). Raises CannotRun."""
 
@@ -108,6 +109,7 @@ def time_pair(
         cpu_clock=cpu_clock,
         sample_s=sample_s,
         until_decided=until_decided,
+        apart=apart,
     )
 
 

@@ -33,11 +33,12 @@ def time_pair(
     budget_s: float,
     sample_s: float,
     until_decided: bool = True,
+    apart: bool = False,
 ) -> Timing:
     """Time two models against each other in fresh pairs of sessions, in about `budget_s` seconds (`time_models`).
 
-    A sample takes `sample_s` seconds or more. A model runs with ONNX Runtime's optimizations if it loads with them.
-    Raises CannotRun.
+    A sample takes `sample_s` seconds or more. With `apart`, one session is open at a time. A model runs with ONNX
+    Runtime's optimizations if it loads with them. Raises CannotRun.
     """
     with loadable(before.model, target, "any") as first, loadable(after.model, target, "any") as second:
         return in_child(
@@ -48,6 +49,7 @@ def time_pair(
             target.cpu_clock,
             sample_s,
             until_decided,
+            apart,
             limit_s=_LIMIT_SECONDS + _LIMIT_FACTOR * budget_s,
         )
 

@@ -145,29 +145,23 @@ def time_models(
     cpu_clock: bool,
     sample_s: float = _SAMPLE_SECONDS,
     until_decided: bool = True,
+    apart: bool = False,
 ) -> Timing:
     """Time pairs of calls; for each pair both calls are made again (a session is opened), in alternating order.
 
     Takes about `budget_s` seconds of wall time, but at least four pairs, and at most twelve. With `until_decided`, it
     stops early if the result is decided. That favours a ratio that happens to be high. Without it, the number of pairs
     depends on noise and time alone: at least eight, and up to 24 in three times the seconds while the interval is wide.
+    With `apart`, for calls that need much memory, one call of a pair exists at a time, and four pairs are enough.
     The interval is Student's, over the logarithms of the pairs' ratios.
     """
     start = time.perf_counter()
-    min_pairs = _MIN_PAIRS if until_decided else _MIN_PAIRS_UNDECIDED
+    min_pairs = _MIN_PAIRS if until_decided or apart else _MIN_PAIRS_UNDECIDED
+    time_one = _time_apart if apart else _time_together
     pairs: list[Timing] = []
     while True:
-        if len(pairs) % 2 == 0:
-            before, after = make_before(), make_after()
-        else:
-            after, before = make_after(), make_before()
         share = budget_s / (2 * min_pairs)
-        pairs.append(
-            time_interleaved(
-                before, after, budget_s=share, cpu_clock=cpu_clock, min_rounds=3, max_rounds=100, sample_s=sample_s
-            )
-        )
-        del before, after
+        pairs.append(time_one(make_before, make_after, len(pairs) % 2 == 1, share, cpu_clock, sample_s))
         if len(pairs) < min_pairs or len(pairs) % 2:
             continue
         timing = _over_pairs(pairs)
@@ -177,6 +171,51 @@ def time_models(
         out_of_time = len(pairs) >= max_pairs or time.perf_counter() - start > seconds
         if out_of_time or (until_decided and _is_decided(timing)):
             return timing
+
+
+def _time_together(
+    make_before: Callable[[], Callable[[], object]],
+    make_after: Callable[[], Callable[[], object]],
+    reverse: bool,
+    budget_s: float,
+    cpu_clock: bool,
+    sample_s: float,
+) -> Timing:
+    """Make both calls, the second one first if `reverse`, and time them interleaved."""
+    if reverse:
+        after, before = make_after(), make_before()
+    else:
+        before, after = make_before(), make_after()
+    return time_interleaved(
+        before, after, budget_s=budget_s, cpu_clock=cpu_clock, min_rounds=3, max_rounds=100, sample_s=sample_s
+    )
+
+
+def _time_apart(
+    make_before: Callable[[], Callable[[], object]],
+    make_after: Callable[[], Callable[[], object]],
+    reverse: bool,
+    budget_s: float,
+    cpu_clock: bool,
+    sample_s: float,
+) -> Timing:
+    """Make one call, time it and drop it, then the other one; the second one first if `reverse`."""
+    cpu: tuple[list[float], list[float]] = ([], [])
+    wall: tuple[list[float], list[float]] = ([], [])
+    for side in (1, 0) if reverse else (0, 1):
+        run = (make_before, make_after)[side]()
+        run()
+        calls = max(1, min(_MAX_CALLS_PER_SAMPLE, round(sample_s / max(time_once(run)[1], 1e-9))))
+        start = time.perf_counter()
+        while len(cpu[side]) < 3 or (len(cpu[side]) < 100 and time.perf_counter() - start < budget_s / 2):
+            cpu_start, wall_start = time.process_time(), time.perf_counter()
+            for _ in range(calls):
+                run()
+            cpu[side].append((time.process_time() - cpu_start) / calls)
+            wall[side].append((time.perf_counter() - wall_start) / calls)
+        del run
+    ratios = [a / max(b, 1e-12) for a, b in zip(*(cpu if cpu_clock else wall), strict=False)]
+    return _timing(ratios, cpu, wall, cpu_clock)
 
 
 def time_contest(
