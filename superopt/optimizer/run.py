@@ -27,12 +27,13 @@ from superopt.optimizer.selection import Selection, select
 from superopt.optimizer.source import Source
 from superopt.optimizer.speed_check import SpeedCheck
 from superopt.optimizer.strategies import Strategy, StrategyMemory, strategies_for
+from superopt.optimizer.symbol_sizes import symbol_sizes
 from superopt.optimizer.timing_cache import TimingCache
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.optimizer.unrun import advice, assumed_shapes, loads
 from superopt.optimizer.validator import Validator
 from superopt.rulebook.loading import certified_rules
-from superopt.runtime import CannotRun, Unfeedable, close_unused, resolve_target, start_child, versions
+from superopt.runtime import CannotRun, Feeds, Unfeedable, close_unused, resolve_target, start_child, versions
 from superopt.search.cost.measurement_key import conditions
 from superopt.store import ResultStore, StrategyKey
 
@@ -92,11 +93,11 @@ def _improve(
 ) -> Selection:
     """Search, then select a candidate that is replayed, validated and measured; keep the original if there is none."""
     source, target, store = context.source, context.target, context.store
-    validator, notices, is_loaded = None, list[str](), True
+    validator, feeds, notices, is_loaded = None, list[Feeds](), list[str](), True
     try:
         with context.phases("prepare", "running the original"):
             validator = Validator(source, target, context.options)
-        shapes, notices = validator.shapes, validator.notices
+        shapes, feeds, notices = validator.shapes, validator.timed, validator.notices
     except (CannotRun, Unfeedable) as error:
         is_loaded = loads(source, target)
         help_ = advice(error, is_loaded=is_loaded)
@@ -107,7 +108,7 @@ def _improve(
     timers = _timers(context) if timer is None else Timers(timer, timer)
     model, sizes = source.terms, tuple[Mapping[str, int], ...]()
     if shapes and _is_dynamic(model):
-        sizes = tuple(model.at_shapes(one).sizes for one in shapes)
+        sizes = symbol_sizes(source, target, shapes, feeds)
         model = replace(model, sizes=dict(sizes[0]))
     with context.phases("search", "searching"):
         searches, bodies, memory = _search(context, model, sizes, finder)

@@ -73,8 +73,8 @@ class Validator:
 
     If not `thorough`, there are random inputs only, and no evaluations in float64.
 
-    `shapes` are the shapes of all inputs at each size, the smallest first (see `measured_sizes`), `tolerance` the
-    tolerance of the comparison, and `notices` lines for the user.
+    `shapes` are the shapes of all inputs at each size, the smallest first (see `measured_sizes`), `timed` the inputs at
+    each size on which models are timed, `tolerance` the tolerance of the comparison, and `notices` lines for the user.
 
     Raises CannotRun if the original runs on no drawn input, Unfeedable if no input can be drawn, InputError for shapes
     or values that the original does not accept, OSError.
@@ -109,7 +109,7 @@ class Validator:
                 samples[self.shapes.index(shapes)].append(values)
             self.notices += [notice for notice in notices if notice not in self.notices]
         self._expected: list[Expected] = []
-        self._timed: list[Feeds] = []  # one for each size
+        self.timed: list[Feeds] = []  # one for each size
         for number, (shapes, sampled) in enumerate(zip(self.shapes, samples, strict=True)):
             # One random input is enough at further sizes: other values have been tried at the smallest.
             count = len(sampled) if number or len(self._fixed) == len(specs) else max(len(sampled), options.samples)
@@ -118,7 +118,7 @@ class Validator:
                 kind = "given" if self._fixed else "another size" if number else "random"
                 self._add(kind, feeds, outputs, number)
                 if not index:
-                    self._timed.append(feeds)
+                    self.timed.append(feeds)
                 if thorough and index == number == 0:
                     self._add_special(feeds, outputs)
         self.tolerance = derive_tolerance(source.proto)
@@ -231,5 +231,5 @@ class Validator:
 
         Raises CannotRun.
         """
-        share = budget_s / len(self._timed)
-        return [timer(self._source.runnable, candidate, feeds, share) for feeds in self._timed]
+        share = budget_s / len(self.timed)
+        return [timer(self._source.runnable, candidate, feeds, share) for feeds in self.timed]
