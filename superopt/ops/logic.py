@@ -13,7 +13,7 @@ from superopt.ops.definition import Definition, broadcast, difference, negative
 from superopt.ops.entry import operator
 from superopt.ops.typing import IllTyped, boolean, same
 
-__all__ = ["CASTABLE"]
+__all__ = ["CASTABLE", "keeps_numbers"]
 
 
 def _truths(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
@@ -110,6 +110,15 @@ _BITS = {
 }  # fmt: skip
 
 
+def keeps_numbers(source: str, to: str) -> bool:
+    """Return True if every number of the type `source` is a number of the type `to`. Other types keep no numbers."""
+    if source in ("bool", to):
+        return True
+    if source not in _BITS or to not in _BITS or (source in FLOAT_DTYPES and to not in FLOAT_DTYPES):
+        return False
+    return _BITS[source] <= _BITS[to] and (source.startswith("u") or not to.startswith("u"))
+
+
 @operator("Cast", 1, 1, "to", dtype=_cast_type)
 def _cast(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """x in another element type. To bool: 1 if x is not 0. From real to integer: rounded towards zero. A value that
@@ -119,12 +128,8 @@ def _cast(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
     """
     x, to = xs[0], attrs["to"]
     value = x.at(*i)
-    if x.dtype in ("bool", to):
+    if keeps_numbers(x.dtype, to):
         return value
     if to == "bool":
         return g.choose("==", value, g.constant(Fraction(0)), g.constant(Fraction(1)))
-    if x.real and to not in FLOAT_DTYPES:
-        return g.apply(f"from_real_to_{to}", value)
-    if _BITS[x.dtype] <= _BITS[to] and (x.dtype.startswith("u") or not to.startswith("u")):
-        return value
-    return g.apply(f"to_{to}", value)
+    return g.apply(f"from_real_to_{to}" if x.real and to not in FLOAT_DTYPES else f"to_{to}", value)

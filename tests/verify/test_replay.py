@@ -6,10 +6,11 @@ from dataclasses import replace as altered
 
 import pytest
 
+from superopt.ir.infer import make, replace
 from superopt.ir.notation import parse_rule, parse_terms
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term
+from superopt.ir.term import Term, var
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.ir.types import tensor
 from verify.proof_book import ProofBook
@@ -97,3 +98,20 @@ def test_a_region_that_is_not_in_the_graph_is_refused() -> None:
 def test_the_same_place_cannot_be_rewritten_twice() -> None:
     with pytest.raises(ReplayError, match="twice"):
         replay(_region(), Trace((_application(_rewrite()), _application(_rewrite()))), ProofBook())
+
+
+@pytest.mark.parametrize(("source", "joined"), [("float", False), ("int32", True)])
+def test_casts_that_the_runtime_would_merge_are_not_joined(source: str, joined: bool) -> None:
+    """ONNX Runtime casts 3e9 to int32 at once, where int64 is in between and would wrap."""
+    rule = parse_rule("Transpose[perm=[1, 0]](Transpose[perm=[1, 0]](a)) = a @ a:int64[_,_]")
+    x, y = var("x", tensor(2, 3, dtype=source)), var("y", tensor(2, 3, dtype="int64"))
+    twice = parse_terms("Transpose[perm=[1, 0]](Transpose[perm=[1, 0]](y))", {"y": tensor(2, 3, dtype="int64")})
+    wide = make("Cast", (x,), {"to": "int64"})
+    graph = make("Cast", replace(twice, {y: wide}), {"to": "int32"})
+    rewrite = Rewrite(twice, (Step(rule, rule.signatures[0], twice),), (y,))
+    trace = Trace((Application(rewrite, ((y, wide),)),))
+    if joined:
+        assert replay((graph,), trace, ProofBook()) == (make("Cast", (wide,), {"to": "int32"}),)
+    else:
+        with pytest.raises(ReplayError, match="merge"):
+            replay((graph,), trace, ProofBook())
