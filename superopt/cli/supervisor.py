@@ -42,6 +42,14 @@ def supervise(program: str, arguments: Sequence[str]) -> int:
     After a signal the exit code is 128 and the signal's number. If the time limit ends the run, it is that of the
     worker that finishes the run.
     """
+    try:
+        return _supervise(program, arguments)
+    except OSError as error:  # no folder for temporary files, or no room for another process
+        _say(f"error: {error.strerror or error}")
+        return _UNUSABLE
+
+
+def _supervise(program: str, arguments: Sequence[str]) -> int:
     begun = time.monotonic()
     _open_standard_streams()
     with _Signals() as signals, tempfile.TemporaryDirectory(prefix="superopt-") as folder:
