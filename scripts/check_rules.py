@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import sys
 import tempfile
 import time
 from collections import Counter
@@ -40,18 +41,23 @@ def main() -> None:
     if wrong:  # mutants of minimal filtering take minutes to refute
         rules = [rule for rule in rules if all(term.op != "Constant" for term in topological(rule.rhs))]
         random.Random(arguments.seed).shuffle(rules)
-    compared, failed, start = Counter[str](), 0, time.monotonic()
+    compared, failed, start, last = Counter[str](), 0, time.monotonic(), 0.0
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
         work = partial(check_rule, rules=rules, dtypes=tuple(arguments.dtype or DTYPES), wrong=wrong)
-        tasks = iter(range(arguments.seed, arguments.seed + (arguments.mutants if wrong else len(rules))))
+        count = arguments.mutants if wrong else len(rules)
+        tasks = iter(range(arguments.seed, arguments.seed + count))
         for task, result in results(work, tasks, arguments.jobs, arguments.limit):
             problems = [f"{rules[task % len(rules)].id}: {result}"] if isinstance(result, Ended) else result[1]
             failed += len(problems)
             compared.update({} if isinstance(result, Ended) else result[0])
+            if time.monotonic() - last > 10:
+                last = time.monotonic()
+                left = (last - start) / (task + 1 - arguments.seed) * (arguments.seed + count - task - 1)
+                print(f"{task + 1 - arguments.seed} of {count}, {left:.0f} s left", file=sys.stderr, flush=True)
             for problem in problems:
                 print(problem, flush=True)
-    counts = ", ".join(f"{count} {dtype}" for dtype, count in compared.items() if count)
+    counts = ", ".join(f"{pairs} {dtype}" for dtype, pairs in compared.items() if pairs)
     print(f"{sum(compared.values())} pairs compared ({counts}) in {time.monotonic() - start:.0f} s, {failed} differ")
     raise SystemExit(failed > 0)
 

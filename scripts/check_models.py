@@ -1,0 +1,137 @@
+"""Optimize every model of some folders and compare each result with its original, by ONNX Runtime alone.
+
+python scripts/check_models.py models/           all *.onnx below a folder, or single files
+python scripts/check_models.py --backend         the models that are in the onnx package
+python scripts/check_models.py models/ -- --cost analytic --shape x=1x3x64x64    options for `optimize`
+
+One line for each model: its outcome, the ratio that `optimize` reports, and what is wrong. An outcome is `faster`,
+`kept`, or `refused` (exit code 2 and one line of advice). Exit code 1 if anything is wrong: other outputs, another exit
+code, a traceback, a file that does not load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+from fuzzing.judge import Judge, NotRun
+from fuzzing.values import Array, draw
+
+_COMMAND = [sys.executable, "-c", "from superopt.cli import main; main()", "optimize"]
+_SIZES = (1, 2, 32, 224)  # of dynamic axes, until the model runs
+_BOUNDS = (2, 1, 8)  # of integers, which are most often indices or masks
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one model. `wrong` is empty if nothing is wrong."""
+
+    kind: str
+    ratio: float | None = None
+    wrong: str = ""
+    said: str = ""
+
+
+def check(path: Path, options: list[str], limit_s: float) -> Outcome:
+    """Optimize one model in a process of its own, and compare."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "out.onnx")
+        command = [*_COMMAND, str(path), "-o", str(out), "--ep", "cpu", "--json", *options]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
+        except subprocess.TimeoutExpired:
+            return Outcome("hang", wrong=f"still running after {limit_s:g} s")
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        last = lines[-1] if lines else ""
+        if "Traceback" in done.stderr or done.returncode not in (0, 2):
+            return Outcome("failed", wrong=f"exit {done.returncode}: {last[:200]}")
+        if done.returncode == 2:
+            return Outcome("refused", wrong="a result was written" if out.exists() else "", said=last)
+        if not out.exists():
+            return Outcome("failed", wrong="exit 0 without a result")
+        result = json.loads(done.stdout)
+        ratio = (result.get("latency") or {}).get("ratio") if result["changed"] else None
+        wrong = compare(path, out) if result["changed"] else ""
+        return Outcome("faster" if result["changed"] else "kept", ratio, wrong, result.get("reason", ""))
+
+
+def compare(before: Path, after: Path) -> str:
+    """Return where the outputs of two files differ, on the first inputs that the original accepts; "" if nowhere."""
+    original, problem = onnx.load(before), "cannot be compared here: "
+    for size in _SIZES:
+        for bound in _BOUNDS:
+            try:
+                judge = Judge(original, [feeds(original, size, bound)])
+            except NotRun as error:
+                problem = f"cannot be compared here: {error}"
+                continue
+            return judge.problem(onnx.load(after)) or ""
+    return problem
+
+
+def feeds(model: onnx.ModelProto, size: int, bound: int) -> dict[str, Array]:
+    """Return random inputs with dynamic axes of this size and integers below `bound`."""
+    rng, found = np.random.default_rng(0), {}
+    weights = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        if value.name not in weights:
+            tensor = value.type.tensor_type
+            dims = enumerate(tensor.shape.dim)
+            shape = [d.dim_value if d.HasField("dim_value") else size if k else 1 for k, d in dims]
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+            if dtype.kind in "iu":
+                found[value.name] = np.asarray(rng.integers(0, bound, shape)).astype(dtype)
+            else:
+                found[value.name] = draw(rng, dtype.name, tuple(shape), "plain")
+    return found
+
+
+def backend_models() -> list[Path]:
+    """Return the models that ship inside the onnx package."""
+    return sorted((Path(onnx.__file__).parent / "backend" / "test" / "data").rglob("*.onnx"))
+
+
+def main() -> None:
+    """Run the command."""
+    given, options = _split(sys.argv[1:])
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("paths", type=Path, nargs="*", help="models, or folders of models")
+    parser.add_argument("--backend", action="store_true", help="also the models that are in the onnx package")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds for one model")
+    arguments = parser.parse_args(given)
+    files = [file for path in arguments.paths for file in (sorted(path.rglob("*.onnx")) if path.is_dir() else [path])]
+    files += backend_models() if arguments.backend else []
+    kinds: Counter[str] = Counter()
+    wrong = 0
+    for number, path in enumerate(files, 1):
+        start = time.monotonic()
+        found = check(path, options, arguments.limit)
+        kinds[found.kind] += 1
+        wrong += bool(found.wrong)
+        ratio = f" {found.ratio:.3f}" if found.ratio is not None else ""
+        said = f"WRONG: {found.wrong}" if found.wrong else found.said[:160]
+        name = "/".join(path.parts[-2:])
+        print(
+            f"{number}/{len(files)} {name}: {found.kind}{ratio}, {time.monotonic() - start:.0f} s; {said}", flush=True
+        )
+    print(f"{len(files)} models: {', '.join(f'{count} {kind}' for kind, count in kinds.items())}; {wrong} wrong")
+    raise SystemExit(wrong > 0)
+
+
+def _split(words: list[str]) -> tuple[list[str], list[str]]:
+    """Return the words before and after the first `--`."""
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at + 1 :]
+
+
+if __name__ == "__main__":
+    main()
