@@ -41,8 +41,10 @@ _KINDS = {
 def schema_of(op: str, opset: int) -> OpSchema | None:
     """Return the schema of a standard operator in version `opset` of the operator set.
 
-    None if that version lacks the operator, or deprecates it: such a node could not be written back.
+    None if that version is unknown, lacks the operator, or deprecates it: such a node could not be written back.
     """
+    if not 0 < opset <= onnx.defs.onnx_opset_version():
+        return None
     try:
         schema = onnx.defs.get_schema(op, opset)
     except onnx.defs.SchemaError:

@@ -90,11 +90,11 @@ _fused(
 
 
 def _biased(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    """Check that the bias has one number for each place of the last axis."""
+    """Check that there is a last axis, and that the bias has one number for each place of it."""
     x = shapes[0]
+    if not x:
+        raise IllTyped("a scalar has no axis for a bias")
     if len(shapes) > 1 and shapes[1] is not None:
-        if not x:
-            raise IllTyped("a scalar has no axis for a bias")
         _same(need, shapes[1], x[-1:], "the bias")
     return (x,)
 
