@@ -29,6 +29,7 @@ from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.opaque import RANDOM
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import subgraphs
+from superopt.optimizer.numpy_kernels import NUMPY_KERNELS
 from superopt.properties import is_conversion, moves
 from superopt.runtime import CannotRun, Feeds, RanTooLong, Target, in_child, open_session, unit_roundoff
 
@@ -36,8 +37,6 @@ __all__ = ["Float64Model", "NoReference", "Noise"]
 
 # Values that are needed at the same time, with the operands and the result of one operator.
 _MAX_BYTES = 1 << 30
-# Operators whose versions before this one are the same for these inputs, and missing in onnx.reference.
-_REFERENCE_VERSIONS = {"QuantizeLinear": 19, "DequantizeLinear": 19}
 _REAL = (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16)
 
 
@@ -230,10 +229,10 @@ def _opaque(term: Term, inputs: Sequence[Any], opset: int, seconds: float) -> An
     domain, _, op = term.op.rpartition("::")
     domain = "" if domain in DEFAULT_DOMAINS else domain
     attrs = dict(term.attrs)
-    if op == "Gather" and not domain:  # a table is not widened as a whole
-        axis = attrs.get("axis", 0)
-        assert isinstance(axis, int)
-        return _widened(np.take(inputs[0], inputs[1], axis))
+    if not domain and op in NUMPY_KERNELS:
+        computed = NUMPY_KERNELS[op](inputs, attrs)
+        if computed is not None:
+            return _widened(computed)
     captured = attrs.get("captures", ())
     declared = attrs.get("declared", len(inputs))
     assert isinstance(captured, tuple) and isinstance(declared, int)
@@ -259,7 +258,7 @@ def _run_node(node: onnx.NodeProto, feeds: Feeds, opset: int, seconds: float) ->
         return open_session(_one_node(node, feeds, opset), Target("cpu", 1)).run(feeds)
     except CannotRun:
         pass
-    model = _one_node(node, feeds, max(opset, _REFERENCE_VERSIONS.get(node.op_type, 0)))
+    model = _one_node(node, feeds, opset)
     try:
         return in_child(_run_reference, model.SerializeToString(), dict(feeds), limit_s=seconds)
     except RanTooLong:

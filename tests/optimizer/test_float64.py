@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from superopt.onnx_io import read_model
 from superopt.optimizer import float64
 from superopt.optimizer.float64 import Float64Model, Noise, NoReference
+from superopt.runtime import Target, open_session
 from tests.support.models import floats, lora, model, weights
 
 node = helper.make_node
@@ -123,3 +124,16 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(float64, "_MAX_BYTES", 1000)
     with pytest.raises(NoReference, match="memory"):
         run(lora(), x=weights(16, 64))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_quantization_along_an_axis_is_the_runtimes(axis: int) -> None:
+    size = 8 if axis == 0 else 32
+    scale = np.random.default_rng(2).uniform(0.01, 0.1, size).astype(np.float32)
+    zero = np.arange(size).astype(np.uint8)
+    nodes = [node("QuantizeLinear", ["x", "s", "z"], ["q"], axis=axis)]
+    nodes.append(node("DequantizeLinear", ["q", "s", "z"], ["y"], axis=axis))
+    proto = single(nodes, [("s", scale), ("z", zero)])
+    x = np.random.default_rng(3).standard_normal((8, 32)).astype(np.float32)
+    (expected,) = open_session(proto, Target()).run({"x": x})
+    np.testing.assert_allclose(run(proto, x=x)[0], expected, rtol=1e-6)
