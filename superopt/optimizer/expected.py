@@ -37,24 +37,24 @@ from superopt.runtime import (
 __all__ = ["Expected", "References"]
 
 _NOT_COMPUTED = "not computed"
-_SECONDS = 20.0  # for the evaluations in float64 of one run
+_CPU_SECONDS = 15.0  # of this process, for the evaluations in float64 of one run
 _DRAWS = 3  # evaluations with random roundings
 _MARGIN = 4.0  # roundings so many times as large may change an integer output of the candidate
 
 
 @dataclass
 class _Budget:
-    """The time that float64 evaluations of one run may still take together, in seconds."""
+    """The CPU time that float64 evaluations of one run may still take together, in seconds."""
 
     left: float
 
     def run(self, model: Float64Model, feeds: Feeds, noise: Noise | None = None) -> list[Any]:
         """Return the outputs of `model`. Raises NoReference, also if no time is left."""
-        begun = time.monotonic()
+        begun = time.process_time()
         try:
             return model.run(feeds, begun + self.left, noise)
         finally:
-            self.left -= time.monotonic() - begun
+            self.left -= time.process_time() - begun
 
 
 @dataclass(frozen=True)
@@ -167,7 +167,7 @@ class References:
     """Evaluations of the original in float64, as long as time allows: `models` are the original at each size."""
 
     def __init__(self, models: Sequence[Model], tolerance: Tolerance) -> None:
-        self._tolerance, self._budget = tolerance, _Budget(_SECONDS)
+        self._tolerance, self._budget = tolerance, _Budget(_CPU_SECONDS)
         self._is_confirmed = False
         self._models: list[Float64Model] = []
         self._problem: str | None = None

@@ -81,14 +81,15 @@ class Float64Model:
     def run(self, feeds: Feeds, deadline: float, noise: Noise | None = None) -> list[Any]:
         """Return the outputs: reals in float64, others in their own type.
 
-        `deadline` is a time of `time.monotonic`. With `noise`, every real element that an operator computes is rounded
-        at random. Raises NoReference if time or memory do not suffice, or an operator cannot be computed.
+        `deadline` is a time of `time.process_time`: other work on the machine takes nothing from it. With `noise`,
+        every real element that an operator computes is rounded at random. Raises NoReference if time or memory do not
+        suffice, or an operator cannot be computed.
         """
         values: dict[Term, Any] = {}
         left = Counter(self._readers)
         with np.errstate(all="ignore"):  # infinities and NaN arise as they do in the runtime
             for term in self._order:
-                if time.monotonic() > deadline:
+                if time.process_time() > deadline:
                     raise NoReference("it takes too long")
                 try:
                     self._compute(term, values, feeds, noise, deadline)
@@ -136,7 +137,7 @@ class Float64Model:
             _check_size(made, values)
             return evaluate([made], {i: values[i] for i in _reads(term)}, {})[0]
         inputs = [None if i is None else values[i] for i in term.inputs]
-        return _opaque(term, inputs, self._model.opset, max(deadline - time.monotonic(), 0.0))
+        return _opaque(term, inputs, self._model.opset, max(deadline - time.process_time(), 0.0))
 
     def _with_sizes(self, term: Term) -> Term:
         """Return `term` with numbers for the symbols in its attributes."""

@@ -22,7 +22,7 @@ node = helper.make_node
 
 def run(proto: onnx.ModelProto, noise: Noise | None = None, seconds: float = 60.0, **feeds: Any) -> list[Any]:
     shapes = {name: np.shape(value) for name, value in feeds.items()}
-    return Float64Model(read_model(proto).at_shapes(shapes)).run(feeds, time.monotonic() + seconds, noise)
+    return Float64Model(read_model(proto).at_shapes(shapes)).run(feeds, time.process_time() + seconds, noise)
 
 
 def single(nodes: Sequence[onnx.NodeProto], constants: Sequence[tuple[str, np.ndarray]] = ()) -> onnx.ModelProto:
