@@ -51,7 +51,7 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
 @click.option(
     "--budget", type=click.FloatRange(min=0), default=_DEFAULTS.budget, show_default=True,
     help="Seconds for the search. New measurements, which no earlier run has made, take additional time: at most about"
-    " 2.5 times as many seconds.",
+    " 2.5 times as many seconds, and as often again for a model that is measured at several sizes.",
 )  # fmt: skip
 @click.option(
     "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
@@ -117,7 +117,8 @@ def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None,
 
     The result is written only if its derivation replays in the kernel, its outputs agree with the original's on
     random inputs, and it is not slower in a measurement interleaved with the original. Otherwise OUT is the unchanged
-    original.
+    original. If MODEL cannot be run here, it is unchanged; with --cost analytic it is rewritten by proven rules, and a
+    notice says that nothing was compared or timed.
 
     MODEL, OUT and the files of --trace and --report must be different files. An existing file is replaced as a whole,
     at the end; devices, pipes and folders never are. More than 2 GB of weights go to a second file beside OUT, whose

@@ -8,7 +8,8 @@ The phases of `optimize` (`api.py`, `run.py`), in order:
     replay     every step of the candidate checked by the kernel            candidate_check.py, verify/replay.py
     validate   outputs of both compared with float64, on inputs of several  validator.py, expected.py,
                scales                                                       float64.py, input_sets.py
-    measure    latency against the original's, interleaved                  validator.py, timing_cache.py
+    measure    latency against the original's, interleaved, at several      speed_check.py, measured_sizes.py,
+               sizes if it has dynamic ones: to choose, then anew to accept model_timer.py, timing_cache.py
     write      the candidate that passed, else the original, atomically     files.py
 
 `candidates.py` lists the candidates (the whole result of a search, then parts of it), and `selection.py` selects

@@ -50,8 +50,9 @@ def optimize(
 
     A result is written only if its trace replays in the kernel step by step, its outputs agree with the original's on
     random inputs, and it was not slower in an interleaved measurement. If the whole result fails one of these checks,
-    smaller parts of it are tried; if none passes, the original is written unchanged. `Result.proto` is the resulting
-    model in memory.
+    smaller parts of it are tried; if none passes, the original is written unchanged. A model that cannot be run here is
+    unchanged with measured costs; with analytic costs it is rewritten by proven rules, and `Result.notices` says that
+    nothing was compared or timed. `Result.proto` is the resulting model in memory.
 
     With the option `timeout`, the run is made in a child process, which is ended when the time is over.
 

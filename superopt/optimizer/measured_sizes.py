@@ -20,7 +20,7 @@ from superopt.runtime import CannotRun, InputError, InputShapes, RanTooLong, sho
 from superopt.runtime.child_main import available_bytes
 from superopt.search.cost.work import bytes_of
 
-__all__ = ["SecondsOfRun", "bytes_of_run", "choose_shapes"]
+__all__ = ["DoesNotFit", "SecondsOfRun", "bytes_of_run", "choose_shapes"]
 
 # Seconds of one run of the original at these shapes. Raises CannotRun.
 SecondsOfRun: TypeAlias = Callable[[InputShapes], float]
@@ -31,6 +31,10 @@ _MAX_GROWTH = 1024  # of a size that is not given
 _MAX_RUN_SECONDS, _MAX_SLOWDOWN, _MAX_SECONDS_OF_SLOW_RUN = 0.2, 4, 2.0
 _MAX_BYTES_OF_RUN = 1 << 30  # all values of a run together at grown sizes
 _COPIES_OF_INPUTS = 3  # as drawn, of the right type, and in the process that runs the model
+
+
+class DoesNotFit(CannotRun):
+    """An input does not fit into memory."""
 
 
 def choose_shapes(
@@ -155,9 +159,9 @@ def _require_memory(sizes: InputSizes, shapes: InputShapes) -> None:
     for spec in sizes.specs:
         needed = _COPIES_OF_INPUTS * bytes_of(TensorType("double", shapes[spec.name]))  # inputs are drawn as doubles
         if available is not None and needed > available:
-            raise CannotRun(
+            raise DoesNotFit(
                 f"input {spec.name} of shape {show_shape(shapes[spec.name])} does not fit into memory"
-                f" ({needed / 2**30:.1f} GiB)"
+                f" ({needed / 2**30:.3g} GiB)"
             )
 
 

@@ -46,7 +46,7 @@ class Options:
 
     budget: float = 60.0
     """Seconds for the search. New measurements, which no earlier run has made, take additional time: at most about 2.5
-    times as many seconds."""
+    times as many seconds, and as often again for a model that is measured at several sizes."""
 
     timeout: float | None = None
     """Seconds for the whole run, whatever it is doing; None: no limit. The best result that was validated until then is

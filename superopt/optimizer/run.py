@@ -102,9 +102,11 @@ def _improve(
         is_loaded = loads(source, target)
         help_ = advice(error, is_loaded=is_loaded)
         if context.options.cost != "analytic":
-            return Selection(f"the original cannot be run here, so nothing can be measured: {error}; {help_}")
+            without = f"{help_}; --cost analytic optimizes it by proven rules without running it"
+            return Selection(f"the original cannot be run here, so nothing can be measured: {error}{without}")
         shapes = assumed_shapes(source, context.options)
-        notices.append(f"the original cannot be run here: {error}; {help_}")
+        consequence = "so outputs are not compared and nothing is timed"
+        notices.append(f"the original cannot be run here, {consequence}: {error}{help_}")
     timers = _timers(context) if timer is None else Timers(timer, timer)
     model, sizes = source.terms, tuple[Mapping[str, int], ...]()
     if shapes and _is_dynamic(model):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from superopt.optimizer.input_sizes import InputSizes
+from superopt.optimizer.measured_sizes import DoesNotFit
 from superopt.optimizer.options import Options
 from superopt.optimizer.source import Source
 from superopt.runtime import CannotRun, InputShapes, RanTooLong, Target, Unfeedable, input_specs, open_session
@@ -22,14 +23,14 @@ def loads(source: Source, target: Target) -> bool:
 
 
 def advice(error: CannotRun | Unfeedable, *, is_loaded: bool) -> str:
-    """Return the options that may help against `error`."""
-    if isinstance(error, RanTooLong):
-        return "--shape may give smaller sizes"
+    """Return the options with which the model may run, as the end of a message; empty if there is none."""
+    if isinstance(error, RanTooLong | DoesNotFit):
+        return "; --shape may give smaller sizes"
     if isinstance(error, Unfeedable):
-        return "--cost analytic optimizes it by proven rules without running it"
+        return ""
     if is_loaded:
-        return "--inputs FILE.npz gives values that it takes, --shape other sizes"
-    return "another --ep may have its operators; --cost analytic optimizes it by proven rules without running it"
+        return "; --inputs FILE.npz gives values that it takes, --shape other sizes"
+    return "; another --ep may have its operators"
 
 
 def assumed_shapes(source: Source, options: Options) -> list[InputShapes]:
