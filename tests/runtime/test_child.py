@@ -221,6 +221,6 @@ def test_scripts_without_a_main_guard_work(tmp_path: Path) -> None:
 
 def test_an_original_that_does_not_end_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions, "_RUN_SECONDS", 1.0)
-    result = optimize(endless(), ep="cpu", cost="analytic", budget=0)
+    result = optimize(endless(), ep="cpu", budget=0)
     assert not result.changed
     assert "did not end within 1 s" in result.reason
