@@ -12,7 +12,7 @@ import mmap
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ __all__ = [
     "load_external_data",
     "map_tensor",
     "refer",
-    "release",
+    "release_all",
     "set_location",
     "tensor_bytes",
 ]
@@ -172,13 +172,12 @@ def map_tensor(tensor: TensorProto) -> MappedArray | None:
     return array
 
 
-def release(array: Array) -> None:
-    """Give the memory back that reading a mapped array has filled; it is read again when it is used."""
-    if isinstance(array, MappedArray) and array.extent is not None and hasattr(mmap, "MADV_DONTNEED"):
-        content = _maps.get(array.extent.path.relative_to(ROOT).as_posix())
-        start = array.extent.offset - array.extent.offset % mmap.PAGESIZE
-        if content is not None and array.extent.offset + array.extent.length <= len(content):
-            content.madvise(mmap.MADV_DONTNEED, start, array.extent.offset + array.extent.length - start)
+def release_all(arrays: Iterable[Array]) -> None:
+    """Give back the memory that reading mapped arrays has filled; they are read again when they are used."""
+    extents = {array.extent.path for array in arrays if isinstance(array, MappedArray) and array.extent is not None}
+    for path in extents if hasattr(mmap, "MADV_DONTNEED") else ():
+        if (content := _maps.get(path.relative_to(ROOT).as_posix())) is not None:
+            content.madvise(mmap.MADV_DONTNEED)
 
 
 def _parts(message: Message) -> Iterator[Message]:

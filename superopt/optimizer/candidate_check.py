@@ -149,6 +149,7 @@ class CandidateCheck:
             raise _Refused(f"it is not a valid model: {error}") from None
         if candidate.only_folded and not self._is_smaller(proto):
             raise _Refused("it is no smaller")
+        self.context.source.release_weights()  # those that were folded
         return proto
 
     def _run(self, proto: onnx.ModelProto, result: CheckResult) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from superopt.optimizer.source import Source
-from superopt.runtime import CannotRun, Feeds, RanTooLong, Session, Target, open_session
+from superopt.runtime import CannotRun, Feeds, RanTooLong, Session, Target, close_unused, open_session
 
 __all__ = ["OriginalSessions"]
 
@@ -60,6 +60,7 @@ class OriginalSessions:
     def close(self) -> None:
         """Free the memory of the sessions; they are opened again when they are used."""
         self._open.clear()
+        close_unused()
 
     def _session(self, level: str) -> Session:
         if level not in self._open:

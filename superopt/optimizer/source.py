@@ -10,7 +10,7 @@ from pathlib import Path
 import onnx
 
 from superopt.onnx_io import Model, ModelError, read_simplified
-from superopt.onnx_io.external_data import all_tensors, external_files, is_external, load_external_data, release
+from superopt.onnx_io.external_data import all_tensors, external_files, is_external, load_external_data, release_all
 from superopt.onnx_io.load import parse_proto, read_bytes
 
 __all__ = ["Source", "model_digest"]
@@ -82,9 +82,12 @@ class Source:
                 proto.CopyFrom(self.proto)
             load_external_data(proto, self.path)
         model = read_simplified(proto, label="model" if self.path is None else str(self.path))
-        for array in model.weights.values():
-            release(array)
+        release_all(model.weights.values())
         return model
+
+    def release_weights(self) -> None:
+        """Give back the memory that reading weights in other files has filled."""
+        release_all(self.terms.weights.values())
 
     @cached_property
     def digest(self) -> str:

@@ -127,11 +127,19 @@ class Validator:
             if expected.plain is not None and expected.kind not in SPECIAL_SETS:
                 self.tolerance = calibrate(self.tolerance, expected.outputs, expected.plain)
         self._references = References(self._models, self.tolerance) if thorough and not self._exact else None
-        if self._references is not None:
-            self._references.add(self._expected[0])
+        if source.is_large:
+            self._original.close()
+        self._refer(self._expected[:1])
         self._note()
         if source.is_large:
             self._original.close()
+
+    def _refer(self, expected: Iterable[Expected]) -> None:
+        """Compute references in float64, as far as this run has any."""
+        if self._references is not None:
+            for one in expected:
+                self._references.add(one)
+            self._source.release_weights()
 
     def _add(self, kind: str, feeds: Feeds, outputs: list[Any], size: int = 0) -> None:
         self._expected.append(Expected(kind, size, feeds, outputs, None, self._seed))
@@ -191,9 +199,7 @@ class Validator:
         The first input is also compared without ONNX Runtime's optimizations, which may hide a fault of the candidate.
         Raises CannotRun if the candidate fails on an input.
         """
-        if self._references is not None:
-            for expected in self._expected[1:]:
-                self._references.add(expected)
+        self._refer(self._expected[1:])
         session = open_session(candidate, self._target)
         comparison, accuracies = self.compare_outputs(session.run(feeds) for feeds in self.feeds)
         del session

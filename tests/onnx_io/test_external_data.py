@@ -126,7 +126,7 @@ def test_large_weights_are_not_copied(tmp_path: Path, threshold: int) -> None:
     written = write_model(read)
     assert (len(written.SerializeToString()) < 1000) == (threshold < WEIGHT.nbytes)
     assert read_model(written).weights.keys() == read.weights.keys()
-    module.release(array)
+    module.release_all([array])
     np.testing.assert_array_equal(array, WEIGHT)
 
 
