@@ -13,6 +13,7 @@ from superopt.evaluate import dtype_name
 from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
+from superopt.onnx_io.functions import can_be_expanded
 from superopt.onnx_io.memory_limit import limited_memory
 from superopt.onnx_io.subgraphs import subgraphs
 
@@ -39,10 +40,14 @@ _DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
 def light_copy(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
-    """Return `model` with `nodes` in place of its own, and with big weights as inputs without a value."""
+    """Return `model` with `nodes` in place of its own, and with big weights as inputs without a value.
+
+    Functions that stand for too many nodes are left out.
+    """
     light = onnx.ModelProto(ir_version=max(model.ir_version, 4), domain=model.domain)
     light.opset_import.extend(model.opset_import)
-    light.functions.extend(model.functions)
+    if can_be_expanded(model):
+        light.functions.extend(model.functions)
     light.graph.name = model.graph.name or "graph"
     fixed = {tensor.name for tensor in model.graph.initializer} if model.ir_version < 4 else set()
     light.graph.input.extend(value for value in model.graph.input if value.name not in fixed)
@@ -95,7 +100,9 @@ def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
             # Only ONNX's own call is limited: protobuf's Python code crashes where an allocation fails.
             with limited_memory(_INFERENCE_BYTES + _INFERENCE_BYTES_PER_BYTE * len(data)):
                 found: bytes = onnx_cpp2py_export.shape_inference.infer_shapes(data, False, False, data_prop)
-        except (shape_inference.InferenceError, RuntimeError, ValueError, MemoryError):
+        except (
+            shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, MemoryError,
+        ):  # fmt: skip
             continue
         if len(found) < _INFERENCE_BYTES // 4 + len(data):
             inferred: onnx.ModelProto = onnx.ModelProto.FromString(found)

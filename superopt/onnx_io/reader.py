@@ -15,6 +15,7 @@ from superopt.ir.infer import IllTyped, make
 from superopt.ir.term import CLOSED_FORM, Term, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
+from superopt.onnx_io.functions import domain_of
 from superopt.onnx_io.importers import NodeView, import_node
 from superopt.onnx_io.inference import (
     check,
@@ -94,7 +95,7 @@ class _Reader:
         self.listed_weights: dict[str, Term] = {}
         self.opset = 0
         # Functions of the file, which replace operators of the same name.
-        self.functions = {(_domain(function), function.name) for function in proto.functions}
+        self.functions = {(domain_of(function), function.name) for function in proto.functions}
 
     def read(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
         graph = self.proto.graph
@@ -170,7 +171,10 @@ class _Reader:
             name = sparse.values.name
             if name not in self.values:
                 content = sparse.SerializeToString(deterministic=True).hex()
-                type = TensorType(dtype_name(sparse.values.data_type), tuple(sparse.dims))
+                try:
+                    type = TensorType(dtype_name(sparse.values.data_type), tuple(sparse.dims))
+                except ValueError as error:
+                    raise ModelError(f"{self.label}: sparse tensor {name!r} is malformed: {error}") from None
                 self.define(name, Term.of("ai.onnx::SparseInitializer", (), {"proto": content}, (type,)))
 
     def define(self, name: str, term: Term) -> None:
@@ -196,7 +200,7 @@ class _Reader:
         while inputs and inputs[-1] is None:
             inputs.pop()
         known_opset = FIRST_OPSET <= self.opset <= onnx.defs.onnx_opset_version()
-        modelled = known_opset and (_domain(node), node.op_type) not in self.functions
+        modelled = known_opset and (domain_of(node), node.op_type) not in self.functions
         unique = index if serial is None else serial
         if self.simplify and modelled and default and self.simplify_node(index, unique, node, inputs, outputs):
             self.simplified_nodes += 1
@@ -360,9 +364,5 @@ class _Reader:
 
     def opaque(self, number: int, node: onnx.NodeProto, inputs: list[Term | None], outputs: list[str]) -> Term:
         types = tuple(self.types.get(name) for name in outputs)
-        is_function = (_domain(node), node.op_type) in self.functions
+        is_function = (domain_of(node), node.op_type) in self.functions
         return opaque_term(node, inputs, outputs, types, number, is_function, self.values.__getitem__)
-
-
-def _domain(named: onnx.NodeProto | onnx.FunctionProto) -> str:
-    return "" if named.domain in DEFAULT_DOMAINS else named.domain

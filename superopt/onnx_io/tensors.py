@@ -20,6 +20,8 @@ def from_proto(tensor: TensorProto, label: str) -> tuple[Array, str]:
     """Return the array (of bytes objects for text) and the element type. Raises ModelError for a malformed tensor."""
     try:
         dtype = dtype_name(tensor.data_type)
+        if min(tensor.dims, default=0) < 0:
+            raise ValueError(f"it has a size of {min(tensor.dims)}")  # NumPy would infer this size
         if tensor.data_type == TensorProto.STRING:
             return _texts(tensor.string_data).reshape(tuple(tensor.dims)), dtype
         if is_external(tensor):

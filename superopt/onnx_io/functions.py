@@ -1,0 +1,58 @@
+"""Functions that a file defines, and the number of nodes that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS
+from superopt.onnx_io.subgraphs import all_nodes
+
+__all__ = ["can_be_expanded", "domain_of"]
+
+_MAX_EXPANDED_NODES = 100_000
+
+
+def domain_of(named: onnx.NodeProto | onnx.FunctionProto) -> str:
+    """Return the domain, by one name for ONNX's own."""
+    return "" if named.domain in DEFAULT_DOMAINS else named.domain
+
+
+def can_be_expanded(model: onnx.ModelProto) -> bool:
+    """Return True if expanding all calls of functions gives a bounded number of nodes.
+
+    Forty functions that call each other twice stand for 2^40 nodes, and functions that call themselves for no end of
+    them. ONNX's inference goes through all of these nodes.
+    """
+    bodies = {_key(function): list(_nodes(function.node)) for function in model.functions}
+    sizes: dict[tuple[str, str], int] = {}
+    opened: set[tuple[str, str]] = set()
+    stack = list(bodies)
+    while stack:
+        key = stack[-1]
+        calls = [_key(node) for node in bodies[key] if _key(node) in bodies]
+        waiting = [called for called in calls if called not in sizes]
+        if key in sizes:
+            stack.pop()
+        elif not waiting:
+            sizes[key] = len(bodies[key]) + sum(sizes[called] for called in calls)
+            if sizes[key] > _MAX_EXPANDED_NODES:
+                return False
+            stack.pop()
+        elif key in opened:
+            return False  # a call below this function leads back to it
+        else:
+            opened.add(key)
+            stack.extend(waiting)
+    return sum(sizes.get(_key(node), 1) for node in all_nodes(model.graph)) <= _MAX_EXPANDED_NODES or not bodies
+
+
+def _key(named: onnx.NodeProto | onnx.FunctionProto) -> tuple[str, str]:
+    return domain_of(named), named.op_type if isinstance(named, onnx.NodeProto) else named.name
+
+
+def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:
+    graph = onnx.GraphProto()
+    graph.node.extend(nodes)
+    return all_nodes(graph)

@@ -1,0 +1,132 @@
+"""Models that no exporter writes: each is read and written again, or refused in one line; nothing hangs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+
+from superopt.onnx_io import ModelError, read_bodies, read_model, read_simplified, write_model
+from superopt.onnx_io.functions import can_be_expanded
+
+node = helper.make_node
+
+
+def model(nodes: list[NodeProto], *, functions: list[FunctionProto] | None = None, opset: int = 17) -> ModelProto:
+    weight = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
+    graph = helper.make_graph(
+        nodes,
+        "hostile",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
+        [onnx.ValueInfoProto(name="y")],
+        [weight],
+    )
+    imports = [helper.make_opsetid("", opset), helper.make_opsetid("f", 1)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=9, functions=functions or [])
+
+
+def function(name: str, *calls: str) -> FunctionProto:
+    """A function that calls others, one after the other."""
+    names = [f"t{k}" for k in range(len(calls) + 1)]
+    nodes = [node(call, [a], [b], domain="f") for call, a, b in zip(calls, names, names[1:], strict=False)]
+    nodes = nodes or [node("Neg", ["t0"], ["t1"])]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
+    return helper.make_function("f", name, ["t0"], [nodes[-1].output[0]], nodes, imports)
+
+
+def calling(*functions: FunctionProto) -> ModelProto:
+    return model([node(functions[0].name, ["x"], ["y"], domain="f")], functions=list(functions))
+
+
+def nested(depth: int, constant: bool) -> ModelProto:
+    def body(nodes: list[NodeProto]) -> GraphProto:
+        return helper.make_graph(nodes, "body", [], [onnx.ValueInfoProto(name=nodes[-1].output[0])])
+
+    inner = body([node("Neg", ["x"], ["o"])])
+    other = body([node("Abs", ["x"], ["e"])])
+    for _ in range(depth):
+        inner = body([node("If", ["c"], ["o"], then_branch=inner, else_branch=other)])
+    made = model([node("If", ["c"], ["y"], then_branch=inner, else_branch=inner)])
+    if constant:
+        made.graph.initializer.append(numpy_helper.from_array(np.array(True), "c"))
+    else:
+        made.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, []))
+    return made
+
+
+def with_weight(change: Callable[[TensorProto], object]) -> ModelProto:
+    made = model([node("Add", ["x", "w"], ["y"])])
+    change(made.graph.initializer[0])
+    return made
+
+
+def with_sparse(data_type: int) -> ModelProto:
+    made = model([node("MatMul", ["x", "s"], ["y"])])
+    sparse = made.graph.sparse_initializer.add(dims=[3, 3])
+    sparse.values.CopyFrom(numpy_helper.from_array(np.ones(2, np.float32), "s"))
+    sparse.indices.CopyFrom(numpy_helper.from_array(np.array([0, 5]), "i"))
+    sparse.values.data_type = data_type
+    return made
+
+
+def with_perm(*attributes: onnx.AttributeProto) -> ModelProto:
+    made = model([node("Transpose", ["x"], ["y"])])
+    made.graph.node[0].attribute.extend(attributes)
+    return made
+
+
+INTS = onnx.AttributeProto.INTS
+DOUBLING = [function(f"F{k}", f"F{k + 1}", f"F{k + 1}") for k in range(40)] + [function("F40")]
+CASES: dict[str, tuple[ModelProto, str | None]] = {
+    "a function that calls itself": (calling(function("A", "A")), None),
+    "functions that call each other": (calling(function("A", "B"), function("B", "A")), None),
+    "functions that stand for 2^40 nodes": (calling(*DOUBLING), None),
+    "nested bodies": (nested(20, constant=False), None),
+    "nested bodies of a known condition": (nested(20, constant=True), None),
+    "a node that reads its own output": (model([node("Neg", ["y"], ["y"])]), "cycle"),
+    "a cycle": (model([node("Neg", ["y"], ["z"]), node("Neg", ["z"], ["y"])]), "cycle"),
+    "one output twice": (model([node("Split", ["x"], ["y", "y"], axis=0)]), "defined twice"),
+    "a line break in a name": (model([node("Neg", ["no\nsuch"], ["y"])]), "nothing defines"),
+    "an absent operand": (model([node("Add", ["x", ""], ["y"])]), None),
+    "no operands": (model([node("Add", [], ["y"])]), None),
+    "too many operands": (model([node("Neg", ["x"] * 9, ["y"])]), None),
+    "an opset of the future": (model([node("Neg", ["x"], ["y"])], opset=10**9), None),
+    "an opset below 0": (model([node("Neg", ["x"], ["y"])], opset=-3), None),
+    "too little data": (with_weight(lambda w: setattr(w, "raw_data", b"abc")), "'w' is malformed"),
+    "too much data": (with_weight(lambda w: setattr(w, "raw_data", b"a" * 99)), "'w' is malformed"),
+    "an unknown element type": (with_weight(lambda w: setattr(w, "data_type", 99)), "'w' is malformed"),
+    "a size below 0": (with_weight(lambda w: w.dims.__setitem__(0, -2)), "'w' is malformed"),
+    "a size beyond memory": (with_weight(lambda w: w.dims.__setitem__(0, 2**62)), "'w' is malformed"),
+    "an unknown sparse type": (with_sparse(77), "'s' is malformed"),
+    "a sparse weight": (with_sparse(1), None),
+    "an axis twice": (with_perm(helper.make_attribute("perm", [0, 0])), None),
+    "an attribute of another type": (with_perm(helper.make_attribute("perm", [0.5, 1.5])), None),
+    "an attribute without a type": (with_perm(onnx.AttributeProto(name="perm", ints=[1, 0])), None),
+    "a reference outside a function": (with_perm(onnx.AttributeProto(name="perm", type=INTS, ref_attr_name="q")), None),
+    "an attribute twice": (with_perm(*(helper.make_attribute("perm", p) for p in ([1, 0], [0, 1]))), None),
+    "an axis beyond any rank": (model([node("Concat", ["x", "x"], ["y"], axis=2**62)]), None),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_each_is_read_or_refused_in_one_line(name: str) -> None:
+    hostile, problem = CASES[name]
+    for read in (read_model, read_simplified):
+        if problem is None:
+            terms = read(hostile)
+            assert len(write_model(terms).graph.output) == 1
+            list(read_bodies(terms))
+        else:
+            with pytest.raises(ModelError, match=problem) as refused:
+                read(hostile)
+            assert "\n" not in str(refused.value)
+
+
+def test_functions_that_can_be_expanded() -> None:
+    assert can_be_expanded(calling(function("A", "B", "C"), function("B", "C"), function("C")))
+    assert can_be_expanded(calling(*DOUBLING[30:]))
+    assert not can_be_expanded(calling(*DOUBLING))
+    assert not can_be_expanded(calling(function("A", "B"), function("B", "C", "B"), function("C")))
