@@ -10,20 +10,23 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from html.parser import HTMLParser
+from io import StringIO
 from pathlib import Path
 
 import onnx
 import pytest
 from click.testing import CliRunner
+from rich.console import Console
 
 from superopt.cli import main
+from superopt.cli.result_table import show_result
 from superopt.ir.dim import symbol
 from superopt.ir.notation import parse_condition, parse_rule, parse_terms
 from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.optimizer.equations import show_sides
-from superopt.optimizer.result import Difference, Latency, Refusal, ReplaySummary, Result, RuleUse
+from superopt.optimizer.result import Difference, Latency, LatencyAtSize, Refusal, ReplaySummary, Result, RuleUse
 from superopt.report import SCHEMA_VERSION, Report, ReportError, collect, render, render_run
 from superopt.report.data import CASES, SLOW_CASES
 from superopt.report.drawing import draw
@@ -336,6 +339,16 @@ def test_page_on_a_run_that_changed_something() -> None:
     assert re.findall(r"(MatMul|Gemm|Add) (\d) (\d) ([−+]\d)", text) == [
         ("Add", "2", "0", "−2"), ("Gemm", "0", "2", "+2"), ("MatMul", "3", "1", "−2")
     ]  # fmt: skip
+
+
+def test_page_and_table_on_a_run_at_several_sizes() -> None:
+    sizes = [LatencyAtSize({"x": (n, 64), "y": (n,)}, 4.0, 2.0, 2.0, 1.9, 2.1) for n in (1, 512)]
+    result = _run(latency=Latency(4.0, 2.0, 2.0, 1.9, 2.1, 4.5, 2.25, 9, "cpu", False, sizes))
+    page = render_run(json.loads(result.to_json()))
+    console = Console(width=200, record=True, file=StringIO())
+    show_result(console, result)
+    for text in (page, console.export_text()):
+        assert "at x=1x64, y=1" in text and "at x=512x64, y=512" in text and "mean over sizes" in text
 
 
 def test_page_on_a_run_that_kept_the_original() -> None:
