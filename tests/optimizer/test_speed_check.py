@@ -84,3 +84,19 @@ def test_each_further_try_is_stricter() -> None:
     with pytest.raises(TooSlow, match="no smaller"):
         check.accept(b"1.005", is_smaller=False, only_folded=False)  # type: ignore[arg-type]
     assert check.tries == 2
+
+
+@pytest.mark.parametrize(("ratio", "accepted"), [(1.0, True), (0.99, True), (0.97, False)])
+def test_clean_up_need_not_be_faster(ratio: float, accepted: bool) -> None:
+    def timer(original: object, candidate: bytes, feeds: Feeds, budget_s: float) -> Timing:
+        return Timing(ratio, 1.0, ratio, ratio / 1.05, ratio * 1.05, ratio, 1.0, PAIRS, "cpu", pairs=PAIRS)
+
+    validator = SimpleNamespace(shapes=[{}], time=lambda c, t, s: [t("original", c, {}, s)])
+    check = SpeedCheck(validator, Timers(timer, timer), 5.0)  # type: ignore[arg-type]
+    if accepted:
+        assert check.accept(b"", is_smaller=True, only_folded=True).ratio == ratio  # type: ignore[arg-type]
+    else:
+        with pytest.raises(TooSlow):
+            check.accept(b"", is_smaller=True, only_folded=True)  # type: ignore[arg-type]
+    with pytest.raises(TooSlow):
+        check.accept(b"", is_smaller=True, only_folded=False)  # type: ignore[arg-type]
