@@ -97,7 +97,7 @@ class SpeedCheck:
         """Measure the candidate that was chosen, and return the speed to report.
 
         Raises TooSlow unless the candidate is faster, or not slower and smaller, and not slower at any size; CannotRun.
-        One that was `only_folded` is wanted for its own sake: it need not be faster, and is not refused for a wide interval.
+        One that was `only_folded` is wanted for its own sake: it need not be faster, and its interval may be wide.
         """
         speed = self._measure(candidate, self._timers.acceptance, max(_ACCEPTANCE_FACTOR, len(self._validator.shapes)))
         self.tries += 1
