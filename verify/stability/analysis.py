@@ -12,7 +12,7 @@ from superopt.ir.dim import NoValue, Sizes, evaluate, symbol
 from superopt.ir.operator import IllTyped
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import Term, topological
-from superopt.ops.algebra import Guard
+from superopt.ops.algebra import Guard, equal
 from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.assumptions import Given, Sign, partial_applications
 from verify.prove.bound_variables import digits, quotients_in
@@ -102,7 +102,16 @@ def _operands(left: Term, right: Term, facts: Facts, tabulated: bool) -> Factors
 
     The operator then rounds alike on both sides, and an error bound grows with those of the operands.
     """
-    for pairs in congruent(left, right):
+
+    def same_type(one: Term, other: Term) -> bool:
+        if one.type is None or other.type is None or one.type.dtype != other.type.dtype:
+            return False
+        ours, theirs = _shape(one), _shape(other)
+        return len(ours) == len(theirs) and all(
+            m == n or (1 not in (m, n) and facts.entails(equal(m, n))) for m, n in zip(ours, theirs, strict=True)
+        )
+
+    for pairs in congruent(left, right, same_type):
         differing = [(a, b) for a, b in pairs if a is not b]
         if all(equal_terms(a, b, facts) for a, b in differing):
             found = _worst(_terms(a, b, facts, tabulated) for a, b in differing)

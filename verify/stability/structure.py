@@ -7,10 +7,13 @@ only the last rounding is counted, on both sides.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from superopt.ir.infer import remake, replace
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Term, map_terms, topological, var
 from verify.stability.algorithms import as_computed
+from verify.stability.recurrent_step import lstm_step
 
 __all__ = ["congruent", "shared_apart", "unfolded"]
 
@@ -21,7 +24,11 @@ def unfolded(terms: Terms) -> Terms:
     """Return the terms with composite operators replaced by those that they are computed by."""
 
     def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-        return expanded(remake(old, inputs))
+        term = remake(old, inputs)
+        inner = term.inputs[0] if term.op == "Squeeze" else None
+        if inner is not None and inner.op == "Unsqueeze" and inner.attrs == term.attrs and inner.inputs[0] is not None:
+            return inner.inputs[0]
+        return lstm_step(term) or expanded(term)
 
     def expanded(term: Term) -> Term:
         if term.op not in OPERATORS or OPERATORS[term.op].meaning is not None:
@@ -59,9 +66,9 @@ def _is_part(term: Term) -> bool:
     return any(t.op == "Var" for t in topological((term,)))
 
 
-def congruent(left: Term, right: Term) -> list[list[tuple[Term, Term]]]:
+def congruent(left: Term, right: Term, same_type: Callable[[Term, Term], bool]) -> list[list[tuple[Term, Term]]]:
     """Return the ways to pair the operands of two terms of one operator with equal attributes; none for others."""
-    if left.op != right.op or left.op in ("Var", "Out") or left.attrs != right.attrs or left.types != right.types:
+    if left.op != right.op or left.op in ("Var", "Out") or left.attrs != right.attrs or not same_type(left, right):
         return []
     orders = [right.inputs]
     if OPERATORS[left.op].commutative and len(right.inputs) == 2:
@@ -69,6 +76,6 @@ def congruent(left: Term, right: Term) -> list[list[tuple[Term, Term]]]:
     found = []
     for order in orders:
         pairs = [(a, b) for a, b in zip(left.inputs, order, strict=False) if a is not None and b is not None]
-        if len(order) == len(left.inputs) == len(pairs) and all(a.types == b.types for a, b in pairs):
+        if len(order) == len(left.inputs) == len(pairs) and all(same_type(a, b) for a, b in pairs):
             found.append(pairs)
     return found
