@@ -23,6 +23,7 @@ from superopt.runtime.frames import receive_frames, send, unpickle
 
 # Share of the available memory that the child may use. The rest is for the parent, which receives the outputs.
 _MEMORY_SHARE = 0.75
+_MIN_MEMORY_BYTES = 1 << 30  # ONNX Runtime itself takes a third of this
 _CONTROL_GROUP_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 
 
@@ -108,7 +109,10 @@ def _limit_memory() -> None:
         return
     # Unlike the address space, data excludes files that are mapped and addresses that are only reserved.
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    limits = [int(_MEMORY_SHARE * available), *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY)]
+    limits = [
+        max(_MIN_MEMORY_BYTES, int(_MEMORY_SHARE * available)),
+        *(limit for limit in (soft, hard) if limit != resource.RLIM_INFINITY),
+    ]
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
 
