@@ -97,6 +97,9 @@ def generate_command(
     --resume the same command continues it. The same seed and options give the same rules, for any number of processes
     or machines.
 
+    All files of an earlier run in the folder are replaced at one moment (on Linux; elsewhere one by one). Files that
+    `superopt generate` has not written stay.
+
     \b
     Examples:
       superopt generate --out rules
