@@ -33,6 +33,7 @@ __all__ = [
 SMALL = 1024  # elements; smaller tensors keep their values, because inference reads shapes and axes
 # Memory for inference. Propagating the values of a list of a billion integers takes one message for each of them.
 _INFERENCE_BYTES = 1 << 28
+_LONGEST_LIST = 1 << 20  # elements; a shape has few
 _INFERENCE_BYTES_PER_BYTE = 16  # of the model without big weights
 _MAX_RANK = 1024  # tensors of more axes count as tensors of unknown rank
 
@@ -92,10 +93,19 @@ def check(model: onnx.ModelProto) -> str | None:
     return None
 
 
+def _lists(light: onnx.ModelProto) -> list[onnx.TypeProto.Tensor]:
+    """Return the types of the inputs with one axis."""
+    types = [value.type.tensor_type for value in light.graph.input]
+    return [type for type in types if type.HasField("shape") and len(type.shape.dim) == 1]
+
+
 def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with ONNX's types of its tensors, or unchanged if inference fails or takes too much memory."""
     data = light.SerializeToString()
-    for data_prop in (True, False):  # propagating values of shapes fails for some valid models
+    # Propagating values of shapes fails for some valid models. It makes a dimension for each element of a list, and has
+    # no end if there are 2**40: where an allocation fails, it takes the next one page by page.
+    longest = max((type.shape.dim[0].dim_value for type in _lists(light)), default=0)
+    for data_prop in (True, False) if longest <= _LONGEST_LIST else (False,):
         try:
             # Only ONNX's own call is limited: protobuf's Python code crashes where an allocation fails.
             with limited_memory(_INFERENCE_BYTES + _INFERENCE_BYTES_PER_BYTE * len(data)):

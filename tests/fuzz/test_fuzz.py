@@ -21,6 +21,7 @@ from scripts.fuzzing.reading import base_models, command, read_damaged
 from superopt.ir.infer import OPERATORS
 from superopt.ir.term import CLOSED_FORM
 
+DAMAGED = sorted((Path(__file__).parent / "damaged").glob("*.onnx"))
 CASES = sorted((Path(__file__).parent / "cases").glob("*.onnx"))
 
 
@@ -60,6 +61,12 @@ def test_damaged_files() -> None:
     models = base_models(count=12)
     for seed in range(250):
         assert read_damaged(damaged(models, seed)) is None, seed
+
+
+@pytest.mark.parametrize("path", DAMAGED, ids=lambda path: path.stem)
+def test_damaged_files_that_were_not_read(path: Path) -> None:
+    """Each once ended in a traceback, or not at all."""
+    assert read_damaged(path.read_bytes()) is None
 
 
 def test_damaged_files_for_the_command() -> None:
