@@ -96,7 +96,8 @@ class Float64Model:
                 except MemoryError:
                     raise NoReference("it needs too much memory") from None
                 except (ArithmeticError, LookupError, TypeError, ValueError):
-                    raise NoReference(f"operator {term.op}") from None
+                    node = _only(term) if term.op == "Out" else term
+                    raise NoReference(f"operator {node.op}") from None
                 _check_memory(values)
                 for read in _reads(term):
                     left[read] -= 1
