@@ -26,7 +26,7 @@ from superopt.properties import is_conversion, jumps, moves, uses_function
 
 __all__ = ["can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype"]
 
-_MIN_ROOM = 1 << 22  # elements; 32 MiB in float64
+_MIN_ROOM = 1 << 20  # elements; 8 MiB in float64
 
 
 def dtype_name(element_type: int) -> str:

@@ -32,7 +32,7 @@ __all__ = [
 
 SMALL = 1024  # elements; smaller tensors keep their values, because inference reads shapes and axes
 # Memory for inference. Propagating the values of a list of a billion integers takes one message for each of them.
-_INFERENCE_BYTES = 1 << 28
+_INFERENCE_BYTES = 1 << 26
 _LONGEST_LIST = 1 << 20  # elements; a shape has few
 _INFERENCE_BYTES_PER_BYTE = 16  # of the model without big weights
 _MAX_RANK = 1024  # tensors of more axes count as tensors of unknown rank
@@ -114,7 +114,7 @@ def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
             shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, MemoryError,
         ):  # fmt: skip
             continue
-        if len(found) < _INFERENCE_BYTES // 4 + len(data):
+        if len(found) < _INFERENCE_BYTES + 2 * len(data):
             inferred: onnx.ModelProto = onnx.ModelProto.FromString(found)
             return inferred
     return light
