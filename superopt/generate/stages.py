@@ -30,6 +30,7 @@ from superopt.generate.prove.more_operands import extensions
 from superopt.generate.prove.prove_conjectures import ConjectureProver, CounterexampleCheck, Prover
 from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules, by_gain
 from superopt.generate.prove.shipped_signatures import variations
+from superopt.generate.prove.stable_order import in_stable_order
 from superopt.generate.prove.used_signatures import UsedSignatures
 from superopt.generate.stage_counts import StageCounts
 from superopt.ir.notation import parse_rules, parse_terms, show_rule
@@ -154,7 +155,10 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
             proofs = _proofs(config, check, schema, wanted)
             if not proofs:
                 continue
-            rule = Rule(schema.rule.lhs, schema.rule.rhs, tuple(proofs))
+            ordered = in_stable_order(schema, *next(iter(proofs.items())))
+            if ordered is not schema:
+                proofs = _proofs(config, check, ordered, wanted)
+            rule = Rule(ordered.rule.lhs, ordered.rule.rhs, tuple(proofs))
             verdicts = [(s, v) for s, p in proofs.items() if isinstance(v := with_weakest(rule, s, p), Proved)]
             classes = [stability(rule, signature, proof) for signature, proof in verdicts]
             certificate = Certificate.of(rule, verdicts, stability=classes).to_json()

@@ -6,15 +6,43 @@ The value is that of the definition; only error bounds use these terms.
 from __future__ import annotations
 
 from superopt.ir.infer import make
+from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Term
 from superopt.ops.equation import unfold
 
-__all__ = ["as_computed"]
+__all__ = ["as_computed", "is_computed_by_others"]
+
+
+def is_computed_by_others(term: Term) -> bool:
+    """Return True if the rounding of an operator is that of simpler ones."""
+    return term.op in OPERATORS and (OPERATORS[term.op].meaning is None or (term.op == "Sum" and len(term.inputs) > 2))
 
 
 def as_computed(term: Term) -> Term:
-    """Return an equal term of simpler operators that rounds as ONNX Runtime rounds a composite operator."""
-    return _batch_normalization(term) if term.op == "BatchNormalization" else unfold(term)
+    """Return an equal term of simpler operators that rounds as ONNX Runtime rounds this one."""
+    if term.op == "BatchNormalization":
+        return _batch_normalization(term)
+    if term.op == "Sum":
+        return _sum(term)
+    if term.op == "Softmax":
+        return _softmax(term)
+    return unfold(term)
+
+
+def _sum(term: Term) -> Term:
+    """((x + y) + z) + ...: the operands are added from the first to the last."""
+    first, *others = (i for i in term.inputs if i is not None)
+    for other in others:
+        first = make("Add", (first, other), {})
+    return first
+
+
+def _softmax(term: Term) -> Term:
+    """exp(x - m) / sum of exp(x - m), where m is the largest element along the axis."""
+    (x,) = (i for i in term.inputs if i is not None)
+    axes = {"axes": (term.attr("axis"),), "keepdims": 1}
+    powers = make("Exp", (make("Sub", (x, make("ReduceMax", (x,), axes)), {}),), {})
+    return make("Div", (powers, make("ReduceSum", (powers,), axes)), {})
 
 
 def _batch_normalization(term: Term) -> Term:

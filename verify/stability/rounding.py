@@ -31,7 +31,7 @@ from superopt.ops.meaning import Meaning
 from verify.prove.application import REPRESENTS
 from verify.prove.sums import ONE, Apply, Product, Real, SumOfProducts, number_in, single
 from verify.prove.symbolic import Symbolic
-from verify.stability.algorithms import as_computed
+from verify.stability.algorithms import as_computed, is_computed_by_others
 
 __all__ = ["MAGNITUDE", "Rounded", "Rounding", "RoundedMeaning", "is_rounded", "magnitude"]
 
@@ -324,7 +324,7 @@ class RoundedMeaning(Meaning):
         return Rounded(found.value, found.error) if found.pending else found
 
     def _define(self, term: Term, index: Sizes) -> Any:
-        if term.op in OPERATORS and OPERATORS[term.op].meaning is None:
+        if is_computed_by_others(term):
             return self.scalar(as_computed(term), index)
         found = super()._define(term, index)
         node = term.inputs[0] if term.op == "Out" else term

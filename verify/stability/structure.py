@@ -12,7 +12,7 @@ from collections.abc import Callable
 from superopt.ir.infer import remake, replace
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Term, map_terms, topological, var
-from verify.stability.algorithms import as_computed
+from verify.stability.algorithms import as_computed, is_computed_by_others
 from verify.stability.recurrent_step import lstm_step
 
 __all__ = ["congruent", "shared_apart", "unfolded"]
@@ -31,7 +31,7 @@ def unfolded(terms: Terms) -> Terms:
         return lstm_step(term) or expanded(term)
 
     def expanded(term: Term) -> Term:
-        if term.op not in OPERATORS or OPERATORS[term.op].meaning is not None:
+        if not is_computed_by_others(term):
             return term
         simpler = as_computed(term)
         return simpler if simpler.op == "Var" else map_terms((simpler,), build)[0]
