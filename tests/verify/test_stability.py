@@ -18,6 +18,7 @@ from verify.stability.classes import EXACT, LEVELS, UNSTABLE, Stability, allowed
 from verify.verdict import Proved
 
 _MEAN = "ReduceMean[axes=[-1], keepdims=1]"
+_BY_44 = "Exp(Sub(x, Sub(ReduceMax[axes=[-1], keepdims=1](x), Constant[shape=[], value_floats=[44.0]])))"
 _SHIFTED = "Exp(Sub(x, ReduceMax[axes=[-1], keepdims=1](x)))"
 
 
@@ -42,6 +43,7 @@ def classes(line: str) -> tuple[str, str]:
             "two", "ConstantOfShape[shape=[], value=2.0]"
         ),
         "Add(Add(x, y), z) = Add(x, Add(y, z)) @ x[_] y[_] z[_]",
+        "Add(x, Add(y, z)) = Sum(x, y, z) @ x[_] y[_] z[_]",
         f"{_MEAN}(Mul(Sub(x, {_MEAN}(x)), Sub(x, {_MEAN}(x)))) = "
         f"Sub({_MEAN}(Mul(x, x)), Mul({_MEAN}(x), {_MEAN}(x))) @ x[_,_]",
         f"Add(Log(ReduceSum[axes=[-1], keepdims=1]({_SHIFTED})), ReduceMax[axes=[-1], keepdims=1](x)) = "
@@ -69,6 +71,8 @@ def test_what_may_cancel_or_overflow_is_unstable(line: str) -> None:
             "stable(2.5)",
         ),
         ("Sub(Add(x, y), x) = y @ x[_] y[_]", "stable(1)"),
+        ("Add(x, Add(y, z)) = Sum(y, z, x) @ x[_] y[_] z[_]", "stable(1)"),
+        (f"Softmax[axis=-1](x) = Div({_BY_44}, ReduceSum[axes=[-1], keepdims=1]({_BY_44})) @ x[_,_]", "stable(23)"),
         ("Concat[axis=-1](Exp(a), Exp(y)) = Exp(Concat[axis=-1](a, y)) @ a[_,_] y[_,_]", "stable(1)"),
         ("ReduceMax[axes=[-1], keepdims=1](Sigmoid(a)) = Sigmoid(ReduceMax[axes=[-1], keepdims=1](a)) @ a[_,_]",
          "stable(1)"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from superopt.ir.infer import make
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Term
+from superopt.ir.term import Attr, Term
 from superopt.ops.equation import unfold
 
 __all__ = ["as_computed", "is_computed_by_others"]
@@ -40,7 +40,7 @@ def _sum(term: Term) -> Term:
 def _softmax(term: Term) -> Term:
     """exp(x - m) / sum of exp(x - m), where m is the largest element along the axis."""
     (x,) = (i for i in term.inputs if i is not None)
-    axes = {"axes": (term.attr("axis"),), "keepdims": 1}
+    axes: dict[str, Attr] = {"axes": (term.attr("axis"),), "keepdims": 1}
     powers = make("Exp", (make("Sub", (x, make("ReduceMax", (x,), axes)), {}),), {})
     return make("Div", (powers, make("ReduceSum", (powers,), axes)), {})
 

@@ -9,9 +9,10 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from superopt.ir.dim import NoValue, Sizes, evaluate, symbol
+from superopt.ir.infer import replace
 from superopt.ir.operator import IllTyped
 from superopt.ir.rule import Condition, Rule, Signature
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term, topological, var
 from superopt.ops.algebra import Guard, equal
 from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.assumptions import Given, Sign, partial_applications
@@ -30,7 +31,7 @@ from verify.stability.linear_program import smallest_factor
 from verify.stability.monomials import Monomials
 from verify.stability.ranges import exponents, is_bounded
 from verify.stability.rounding import RoundedMeaning, Rounding, is_rounded, magnitude
-from verify.stability.structure import congruent, shared_apart, unfolded
+from verify.stability.structure import broadcast_parts, congruent, shared_apart, unfolded
 from verify.verdict import Proved
 
 _STEPS = 6_000
@@ -154,7 +155,8 @@ def _outputs(left: Term, right: Term, facts: Facts, tabulated: bool, rounded: Se
     sums = Symbolic(element_types((left, right)), tabulated=tabulated)
     place = output_place(left)
     guards = facts.extended(output_bounds(place, _shape(left))).guards
-    meaning = RoundedMeaning(Rounding(sums, rounded))
+    harmless = _harmless(left, right, facts) + _harmless(right, left, facts)
+    meaning = RoundedMeaning(Rounding(sums, rounded), harmless)
     one, other = meaning.scalar(left, place), meaning.scalar(right, place)
     sides = Sides(one.error, other.error, one.value, other.value)
     names = [f"i!{d}" for d in range(len(place))]
@@ -177,6 +179,21 @@ def _outputs(left: Term, right: Term, facts: Facts, tabulated: bool, rounded: Se
         return [None, None]
     finally:
         facts.shared.allow(None)
+
+
+def _harmless(side: Term, other: Term, facts: Facts) -> list[Term]:
+    """Return parts of one side whose values do not matter, because the sides are equal for any value of the part.
+
+    Such a part is rounded once for several elements, so that its error cancels: exp(a - s) / sum of exp(a - s) is the
+    same for any s that does not depend on the index of the sum.
+    """
+    found: list[Term] = []
+    for part in broadcast_parts(side):
+        assert part.type is not None
+        (free,) = replace((side,), {part: var("free!", part.type)})
+        if part not in topological((other,)) and equal_terms(other, free, facts):
+            found.append(part)
+    return found
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,11 @@ class Inequalities:
         pieces = monomials.pieces(number)
         if pieces is not None:
             yield from _equal(whole, pieces)
+        first = monomial.value[0]
+        if first.binders and all((p.binders, p.guards) == (first.binders, first.guards) for p in monomial.value):
+            summands = tuple(Product(p.coefficient, p.factors) for p in monomial.value)
+            outside = monomial.binders + first.binders, monomial.guards + first.guards
+            yield Inequality(whole, monomials.of_value(*outside, summands))  # one sum of v + w, not two sums
         for k, product in enumerate(monomial.value):
             if product.binders:
                 continue

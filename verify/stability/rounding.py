@@ -17,7 +17,7 @@ case splits, its normal form and its matching of bound variables work on bounds 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -316,11 +316,20 @@ def is_rounded(scalar: Rounded) -> bool:
 
 
 class RoundedMeaning(Meaning):
-    """Evaluates terms with their error bounds. Operators on integers and truth values round nothing."""
+    """Evaluates terms with their error bounds. Operators on integers and truth values round nothing.
+
+    The errors of the terms in `harmless` are left out: the result does not depend on their values.
+    """
+
+    def __init__(self, algebra: Rounding, harmless: Collection[Term] = ()) -> None:
+        super().__init__(algebra)
+        self._harmless = harmless
 
     def scalar(self, term: Term, index: Sizes) -> Any:
         """Return the scalar with its error settled: no other operator extends a summation."""
         found = super().scalar(term, index)
+        if term in self._harmless:
+            return Rounded(found.value)
         return Rounded(found.value, found.error) if found.pending else found
 
     def _define(self, term: Term, index: Sizes) -> Any:

@@ -15,7 +15,7 @@ from superopt.ir.term import Term, map_terms, topological, var
 from verify.stability.algorithms import as_computed, is_computed_by_others
 from verify.stability.recurrent_step import lstm_step
 
-__all__ = ["congruent", "shared_apart", "unfolded"]
+__all__ = ["broadcast_parts", "congruent", "shared_apart", "unfolded"]
 
 Terms = tuple[Term, ...]
 
@@ -57,6 +57,18 @@ def shared_apart(left: Terms, right: Terms) -> tuple[Terms, Terms, dict[str, Ter
     if not new:
         return None
     return replace(left, new), replace(right, new), {str(v.attr("name")): part for part, v in new.items()}
+
+
+def broadcast_parts(side: Term) -> list[Term]:
+    """Return the computed parts that an operator repeats along an axis, the largest first."""
+    found: dict[Term, None] = {}
+    for term in topological((side,)):
+        for part in term.inputs:
+            if part is not None and part.type is not None and term.type is not None and _is_part(part):
+                own, whole = part.type.shape or (), term.type.shape or ()
+                if len(own) == len(whole) and any(m == 1 != n for m, n in zip(own, whole, strict=True)):
+                    found[part] = None
+    return list(reversed(found))
 
 
 def _is_part(term: Term) -> bool:

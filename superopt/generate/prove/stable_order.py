@@ -24,8 +24,8 @@ __all__ = ["in_stable_order"]
 def in_stable_order(schema: Schema, signature: Signature, proof: Proved) -> Schema:
     """Return the schema with the operands of its right side in the first order that makes the rule stable.
 
-    `proof` is of the rule at `signature`. If no order does, or if the right side is no sum of three operands or more, the
-    schema is returned unchanged.
+    `proof` is of the rule at `signature`. The schema is returned unchanged if no order does, or if the right side is no
+    sum of three operands or more.
     """
     rule = schema.rule
     for right in _orders(rule.rhs):
