@@ -24,7 +24,7 @@ def as_computed(term: Term) -> Term:
         return _batch_normalization(term)
     if term.op == "Sum":
         return _sum(term)
-    if term.op == "Softmax":
+    if term.op in ("Softmax", "LogSoftmax"):
         return _softmax(term)
     return unfold(term)
 
@@ -38,11 +38,15 @@ def _sum(term: Term) -> Term:
 
 
 def _softmax(term: Term) -> Term:
-    """exp(x - m) / sum of exp(x - m), where m is the largest element along the axis."""
+    """exp(x - m) / sum of exp(x - m), where m is the largest element along the axis; its logarithm likewise."""
     (x,) = (i for i in term.inputs if i is not None)
     axes: dict[str, Attr] = {"axes": (term.attr("axis"),), "keepdims": 1}
-    powers = make("Exp", (make("Sub", (x, make("ReduceMax", (x,), axes)), {}),), {})
-    return make("Div", (powers, make("ReduceSum", (powers,), axes)), {})
+    shifted = make("Sub", (x, make("ReduceMax", (x,), axes)), {})
+    powers = make("Exp", (shifted,), {})
+    total = make("ReduceSum", (powers,), axes)
+    if term.op == "LogSoftmax":
+        return make("Sub", (shifted, make("Log", (total,), {})), {})
+    return make("Div", (powers, total), {})
 
 
 def _batch_normalization(term: Term) -> Term:

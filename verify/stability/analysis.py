@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from superopt.ir.dim import NoValue, Sizes, evaluate, symbol
+from superopt.ir.dim import NoValue, Sizes, evaluate, symbol, symbols_of
 from superopt.ir.infer import replace
 from superopt.ir.operator import IllTyped
 from superopt.ir.rule import Condition, Rule, Signature
@@ -154,9 +154,10 @@ def _outputs(left: Term, right: Term, facts: Facts, tabulated: bool, rounded: Se
     """Return the factors of two terms. The tensors in `rounded` are results of rounded operations."""
     sums = Symbolic(element_types((left, right)), tabulated=tabulated)
     place = output_place(left)
-    guards = facts.extended(output_bounds(place, _shape(left))).guards
+    here = facts.extended(output_bounds(place, _shape(left)))
+    guards = here.guards
     harmless = _harmless(left, right, facts) + _harmless(right, left, facts)
-    meaning = RoundedMeaning(Rounding(sums, rounded), harmless)
+    meaning = RoundedMeaning(Rounding(sums, rounded, _decided_by(here)), harmless)
     one, other = meaning.scalar(left, place), meaning.scalar(right, place)
     sides = Sides(one.error, other.error, one.value, other.value)
     names = [f"i!{d}" for d in range(len(place))]
@@ -179,6 +180,18 @@ def _outputs(left: Term, right: Term, facts: Facts, tabulated: bool, rounded: Se
         return [None, None]
     finally:
         facts.shared.allow(None)
+
+
+def _decided_by(facts: Facts) -> Callable[[Guard], bool | None]:
+    """Return the function that decides conditions on the output's index and the sizes, where the facts do."""
+    known = frozenset[str]().union(*(symbols_of(guard.value) for guard in facts.guards))
+
+    def decided(guard: Guard) -> bool | None:
+        if guard.decided() is not None or not symbols_of(guard.value) <= known:
+            return guard.decided()
+        return True if facts.entails(guard) else False if facts.refutes(guard) else None
+
+    return decided
 
 
 def _harmless(side: Term, other: Term, facts: Facts) -> list[Term]:

@@ -63,10 +63,19 @@ class Rounded:
 
 
 class Rounding:
-    """The algebra of `Rounded` scalars over the sums of `sums`. Elements of the tensors in `computed` are rounded."""
+    """The algebra of `Rounded` scalars over the sums of `sums`. Elements of the tensors in `computed` are rounded.
 
-    def __init__(self, sums: Symbolic, computed: Container[str] = ()) -> None:
-        self.sums, self._computed = sums, computed
+    `decided` returns whether a condition holds at the index that is looked at; None if it is not known. A piece that is
+    decided early keeps the other pieces out of all sums that follow.
+    """
+
+    def __init__(
+        self,
+        sums: Symbolic,
+        computed: Container[str] = (),
+        decided: Callable[[Guard], bool | None] = Guard.decided,
+    ) -> None:
+        self.sums, self._computed, self._decided = sums, computed, decided
 
     def constant(self, value: Fraction) -> Rounded:
         return Rounded(self.sums.constant(value))
@@ -196,8 +205,8 @@ class Rounding:
         return Rounded(value, error + magnitude(value))
 
     def where(self, conditions: Sequence[Guard], body: Callable[[], Rounded]) -> Rounded:
-        open_ones = tuple(c for c in conditions if c.decided() is None)
-        if any(c.decided() is False for c in conditions):
+        open_ones = self._open(conditions)
+        if open_ones is None:
             return Rounded(())
         inside = body()
         return Rounded(*(_summed(part, (), open_ones) for part in (inside.value, inside.settled, inside.pending)))
@@ -205,16 +214,27 @@ class Rounding:
     def piecewise(self, pieces: Sequence[Piece], otherwise: Rounded | None) -> Rounded:
         """Move the value of a piece exactly, with its error."""
         sums, error = self.sums, _NOTHING
-        bodies = [(tuple(conditions), body()) for conditions, body in pieces]
+        left = [(self._open(conditions), body) for conditions, body in pieces]
+        bodies: list[tuple[tuple[Guard, ...], Rounded]] = []
+        for conditions, body in left:
+            if conditions == ():  # this piece it is: pieces exclude each other
+                chosen: Rounded = body()
+                return chosen
+            if conditions is not None:
+                bodies.append((conditions, body()))
         for conditions, inside in bodies:
-            if inside.error and all(c.decided() is not False for c in conditions):
-                error += _summed(inside.error, (), tuple(c for c in conditions if c.decided() is None))
+            error += _summed(inside.error, (), conditions)
         if otherwise is not None and otherwise.error:
             one = sums.constant(ONE)
             rest = sums.piecewise([(conditions, _constantly(())) for conditions, _ in bodies], one)
             error += self.times(otherwise.error, rest)
         moved = [(conditions, _constantly(inside.value)) for conditions, inside in bodies]
         return Rounded(sums.piecewise(moved, None if otherwise is None else otherwise.value), error)
+
+    def _open(self, conditions: Sequence[Guard]) -> tuple[Guard, ...] | None:
+        """Return the conditions that are not known to hold, or None if one is known to fail."""
+        answers = [(c, self._decided(c)) for c in conditions]
+        return None if any(a is False for _, a in answers) else tuple(c for c, a in answers if a is None)
 
     def times(self, bound: SumOfProducts, value: SumOfProducts) -> SumOfProducts:
         """Return bound * |value|, with the value inside the bound's magnitudes."""
