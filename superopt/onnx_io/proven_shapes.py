@@ -17,13 +17,14 @@ from onnx import TensorProto, helper, shape_inference
 from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol
 from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, OpSchema, schema_of
 from superopt.onnx_io.static_values import StaticValues, is_never_negative
 from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = ["ShapeProofs"]
 
 _TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end" of a slice
+_LARGEST = 2**63 - 1  # a size in a file is an int64
 
 _Inputs: TypeAlias = Sequence["Term | None"]
 
@@ -40,16 +41,19 @@ class ShapeProofs:
 
     def outputs(self, node: onnx.NodeProto, term: Term, inputs: _Inputs, count: int) -> list[Sizes | None]:
         """Return the shapes of the first `count` outputs of `node`, which was read as `term`; None if unknown."""
+        schema = schema_of(node.op_type, self._opset) if node.domain in DEFAULT_DOMAINS else None
         if term.op in OPERATORS and term.op not in CLOSED_FORM:
             found = self._defined(term)
-        elif node.domain not in DEFAULT_DOMAINS or next(subgraphs(node), None) is not None:
+        elif schema is None or len(inputs) < schema.min_input or next(subgraphs(node), None) is not None:
             found = None
         elif node.op_type in _RULES:
             shape = _RULES[node.op_type](self, node, inputs)
             found = None if shape is None else [shape]
         else:
-            found = self._by_onnx(node, inputs)
-        return found if found is not None and len(found) >= count else [None] * count
+            found = self._by_onnx(schema, node, inputs)
+        if found is None or len(found) < count:
+            return [None] * count
+        return [shape if shape is not None and all(map(_is_possible, shape)) else None for shape in found]
 
     def _shapes(self, inputs: _Inputs) -> list[Sizes | None] | None:
         """Return the proven shapes of the inputs that are present, or None if one is unknown."""
@@ -93,10 +97,10 @@ class ShapeProofs:
             return one
         return other if other in self._minima.get(one, ()) else None
 
-    def _by_onnx(self, node: onnx.NodeProto, inputs: _Inputs) -> list[Sizes | None] | None:
+    def _by_onnx(self, schema: OpSchema, node: onnx.NodeProto, inputs: _Inputs) -> list[Sizes | None] | None:
         """Apply ONNX's inference to one node."""
-        schema, shapes = schema_of(node.op_type, self._opset), self._shapes(inputs)
-        if schema is None or shapes is None or any(t is not None and t.type is None for t in inputs):
+        shapes = self._shapes(inputs)
+        if shapes is None or any(t is not None and t.type is None for t in inputs):
             return None
         types: dict[str, onnx.TypeProto] = {}
         sizes: dict[str, Size] = {}
@@ -214,6 +218,11 @@ _RULES: Mapping[str, Callable[[ShapeProofs, onnx.NodeProto, _Inputs], Sizes | No
 
 def _plain(size: object) -> Size:
     return size if isinstance(size, Dim) else int(size)  # type: ignore[call-overload]
+
+
+def _is_possible(size: Size) -> bool:
+    """Return False for a number that no tensor can have as a size: the node cannot run."""
+    return not isinstance(size, int) or 0 <= size <= _LARGEST
 
 
 def _shape(type: onnx.TypeProto | None, sizes: Mapping[str, Size]) -> Sizes | None:

@@ -33,7 +33,7 @@ from superopt.onnx_io.node_order import LEAVES
 from superopt.onnx_io.opaque import opaque_term
 from superopt.onnx_io.proven_shapes import ShapeProofs
 from superopt.onnx_io.reshape_targets import numeric_target
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, type_error
 from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
 from superopt.onnx_io.subgraphs import local_names
@@ -321,6 +321,9 @@ class _Reader:
         form = import_node(view)
         if form is None or (form.op in CLOSED_FORM and first is None):
             return None
+        typed = dict(zip(node.input, (None if i is None else i.type for i in inputs), strict=False))
+        if type_error(node, self.opset, typed | {name: self.types.get(name) for name in outputs}):
+            return None  # stays opaque; the runtime will report the error
         dtype = first.dtype if first else "float"
         uncertain: list[str] = []
 

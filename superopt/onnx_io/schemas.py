@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 import onnx
 from onnx import AttributeProto
 
 from superopt.ir.operator import OPERATORS
+from superopt.ir.types import TensorType
 
 __all__ = [
     "DEFAULT_DOMAINS",
@@ -19,6 +21,7 @@ __all__ = [
     "has_operator",
     "is_extension",
     "schema_of",
+    "type_error",
 ]
 
 OpSchema = onnx.defs.OpSchema
@@ -85,3 +88,36 @@ def has_operator(op: str, opset: int) -> bool:
     if op not in OPERATORS or OPERATORS[op].domain or is_extension(op):
         return True
     return schema_of(op, opset) is not None
+
+
+def type_error(node: onnx.NodeProto, opset: int, types: Mapping[str, TensorType | None]) -> str | None:
+    """Return a message if a standard operator in version `opset` does not take, or give, tensors of these types.
+
+    `types` has the types of tensors by name. Tensors of unknown type are not checked, nor nodes without a schema.
+    The operator must not have bodies (such operators take tensors of several types as one parameter).
+    """
+    if node.domain not in DEFAULT_DOMAINS or schema_of(node.op_type, opset) is None:
+        return None
+    variables: dict[str, str] = {}  # element types of the schema's type variables
+    for names, formals in zip((node.input, node.output), _formals(node.op_type, opset), strict=True):
+        for index, name in enumerate(names):
+            type = types.get(name) if name and formals else None
+            if type is None:
+                continue
+            dtype, (variable, allowed) = type.dtype, formals[min(index, len(formals) - 1)]
+            if f"tensor({dtype})" not in allowed:
+                return f"opset {opset} has no {node.op_type} of {dtype}"
+            if variables.setdefault(variable, dtype) != dtype:
+                return f"opset {opset} has no {node.op_type} of two element types"
+    return None
+
+
+@cache
+def _formals(op: str, opset: int) -> tuple[tuple[tuple[str, frozenset[str]], ...], ...]:
+    """Return the type variables and the types that they may have, of the inputs and of the outputs."""
+    schema = schema_of(op, opset)
+    assert schema is not None
+    return tuple(
+        tuple((formal.type_str, frozenset(map(str, formal.types))) for formal in formals)
+        for formals in (schema.inputs, schema.outputs)
+    )

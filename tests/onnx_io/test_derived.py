@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from superopt.ir.infer import make
 from superopt.ir.operator import OPERATORS, register
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
-from superopt.onnx_io import ModelError, has_operator, new_model, read_model, write_model
+from superopt.onnx_io import ModelError, Unwritable, has_operator, new_model, read_model, write_model
 from superopt.ops.definition import broadcast
 from superopt.ops.entry import entry
 from tests.onnx_io.test_canonical import parsed
@@ -111,3 +112,16 @@ def test_older_opsets_have_no_newer_operators() -> None:
     assert not has_operator("GroupNormalization", 18)  # deprecated: it had another scale
     with pytest.raises(ModelError, match=r"opset 8 has no Shrink \(new in 9\)"):
         write_model(new_model((term("Shrink"),), opset=8))
+
+
+@pytest.mark.parametrize("opset", [13, 20])
+def test_element_types_are_those_of_the_opset(opset: int) -> None:
+    """ReduceMax of bool is new in opset 20. A file that has it before that is copied, not understood."""
+    most = make("ReduceMax", (var("x", TensorType("bool", (2, 3))),), {"axes": (-1,), "keepdims": 1}, "bool")
+    body = "g (bool[2, 3] x) => (bool[2, 1] y) { y = ReduceMax<axes = [1]>(x) }"
+    if opset < 18:
+        assert read_model(parsed(body, opset)).outputs[0].op not in OPERATORS
+        with pytest.raises(Unwritable, match="opset 13 has no ReduceMax of bool"):
+            write_model(new_model((most,), opset=opset))
+    else:
+        assert write_model(new_model((most,), opset=opset)).graph.node[0].op_type == "ReduceMax"

@@ -16,6 +16,8 @@ from superopt.onnx_io.exporters.by_operator import EXPORTERS
 from superopt.onnx_io.exporters.derived import export_derived
 from superopt.onnx_io.exporters.filled import export_filled
 from superopt.onnx_io.exporters.node import Constants, NodeExport
+from superopt.onnx_io.model import ModelError
+from superopt.onnx_io.schemas import type_error
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 
 __all__ = ["Constants", "export_filled", "export_term"]
@@ -38,4 +40,10 @@ def export_term(
     # An operator over no axis is the identity. In a file, an empty list would mean all axes, or be invalid.
     if any(export.attrs.get(name) == () for name in ("axes", "perm", "pads")):
         return [export.node("Identity")]
-    return EXPORTERS.get(term.op, export_derived)(export)
+    nodes = EXPORTERS.get(term.op, export_derived)(export)
+    types = dict(zip(inputs, (None if i is None else i.type for i in term.inputs), strict=True))
+    types.update(zip(outputs, term.types, strict=False))
+    for node in nodes:
+        if error := type_error(node, opset, types):
+            raise ModelError(error)
+    return nodes
