@@ -29,6 +29,7 @@ from verify.stability.classes import EXACT, UNSTABLE, Stability
 from verify.stability.inequalities import Inequalities, Inequality
 from verify.stability.linear_program import smallest_factor
 from verify.stability.monomials import Monomials
+from verify.stability.normwise import normwise_factor
 from verify.stability.ranges import exponents, is_bounded
 from verify.stability.rounding import RoundedMeaning, Rounding, is_rounded, magnitude
 from verify.stability.structure import broadcast_parts, congruent, shared_apart, unfolded
@@ -58,15 +59,21 @@ def stability(rule: Rule, signature: Signature, proof: Proved) -> Directions:
         facts = facts_of(conditions, left + right, None)
         factors = _factors(left, right, facts)
         ways = [_in_range(left, right, facts), _in_range(right, left, facts)]
+        forward = _class(left, right, factors[0] if ways[0] else None)
+        backward = _class(right, left, factors[1] if ways[1] else None)
     except (IllTyped, NoSemantics, NoValue, Effort, RecursionError):
         return UNSTABLE, UNSTABLE
     finally:
         sys.setrecursionlimit(limit)
-    forward, backward = (
-        Stability.bounded("stable", factor) if factor is not None and way else UNSTABLE
-        for factor, way in zip(factors, ways, strict=True)
-    )
     return forward, backward
+
+
+def _class(left: Terms, right: Terms, factor: Fraction | None) -> Stability:
+    """Return the class of a direction with this factor of a bound element by element."""
+    if factor is not None:
+        return Stability.bounded("stable", factor)
+    factor = normwise_factor(left, right)
+    return UNSTABLE if factor is None else Stability.bounded("normwise", factor)
 
 
 def _factors(left: Terms, right: Terms, facts: Facts) -> Factors:

@@ -22,8 +22,8 @@ class Stability:
     """The proven bound on the rounding errors of a rule's right side, in one direction.
 
     `exact`: the sides are equal bit for bit. `stable`: E(right) <= factor * E(left) for each element, at all values and
-    sizes. `normwise`: the same with the largest elements of what is summed in place of the elements. `unstable`: no
-    such bound is proven.
+    sizes. `normwise`: E(right) <= factor * N(left), where N has the largest elements of what is summed in place of the
+    elements. `unstable`: no such bound is proven.
     """
 
     kind: str
