@@ -309,6 +309,7 @@ def _run(**more: object) -> Result:
 
 def test_page_on_a_run_that_changed_something() -> None:
     result = _run(
+        numerics="real-only",
         cost_before_ms=2.0,
         cost_after_ms=1.0,
         latency=Latency(4.0, 2.0, 2.0, 1.9, 2.1, 4.5, 2.25, 9, "cpu"),
