@@ -32,7 +32,7 @@ from itertools import product
 from typing import TypeAlias
 
 from superopt.ir.dim import Dim, Quotient, Size, Sizes, evaluate, floor_div, symbol
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Guard, Piece, Table
 from superopt.ops.equation import unfold
@@ -56,11 +56,8 @@ _ONE: Monomial = frozenset()
 def normwise_factor(left: Sequence[Term], right: Sequence[Term]) -> Fraction | None:
     """Return the smallest K with E(right) <= K * N(left) for each output, None if there is none or it is not in scope.
 
-    The sides are typed and equal over the reals. In scope are right sides with tables of numbers (`Constant`). Other
-    right sides are compared element by element.
+    The sides are typed and equal over the reals.
     """
-    if not any(term.op == "Constant" for term in topological(right)):
-        return None
     found = Fraction(0)
     for one, other in zip(left, right, strict=True):
         try:
