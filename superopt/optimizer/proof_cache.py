@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from superopt.ir.notation import show_signature
 from superopt.ir.rule import Rule, Signature
+from superopt.optimizer.proof_effort import GivenUp, within_effort
 from superopt.store import ResultStore, StabilityClasses, StabilityKey, VerdictKey, VerdictProof
 from verify.certificates import (
     Certificate,
@@ -18,7 +19,7 @@ from verify.certificates import (
 )
 from verify.diagnose.counterexample import find_counterexample
 from verify.proof_book import Book, ProofBook, both_ways
-from verify.stability.classes import Stability
+from verify.stability.classes import UNSTABLE, Stability
 from verify.verdict import Proved, Unknown, Verdict
 
 __all__ = ["ProofCache"]
@@ -27,7 +28,8 @@ __all__ = ["ProofCache"]
 class ProofCache(Book):
     """The book of proofs for the search. It keeps the prover's verdicts in `store`.
 
-    Only verdicts by the same kernel are used. `own` has the proofs of this run; that book uses no certificates and no
+    Only verdicts by the same kernel are used. What takes too long to prove during a search is not proven in this run,
+    and is not stored. `own` has the proofs of this run; that book uses no certificates and no
     verdicts of earlier runs, and the replay uses only that book.
     """
 
@@ -77,7 +79,10 @@ class ProofCache(Book):
                 self._remember(key, verdict)
 
     def _proven(self, at: tuple[Rule, Signature]) -> Verdict:
-        verdict = self.own.verdict(*at)
+        try:
+            verdict = within_effort(self.own.verdict, *at)
+        except GivenUp as error:
+            return Unknown(f"not proven in this run: {error}")
         self._remember(_key(*at), verdict)
         return verdict
 
@@ -105,7 +110,11 @@ class ProofCache(Book):
 
     def _proven_stability(self, at: tuple[Rule, Signature]) -> Stability:
         rule, signature = at
-        forward, backward = (self.own.stability(directed, signature) for directed in (rule, rule.reversed()))
+        try:
+            forward = within_effort(self.own.stability, rule, signature)
+        except GivenUp:
+            return UNSTABLE
+        backward = self.own.stability(rule.reversed(), signature)  # found together with the other one
         self._store.stability.put(_stability_key(*at), StabilityClasses(str(forward), str(backward)))
         return forward
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,15 +11,16 @@ import pytest
 from superopt.ir.notation import parse_rule
 from superopt.ir.rule import Signature
 from superopt.onnx_io import ModelError
-from superopt.optimizer import optimize
+from superopt.optimizer import optimize, proof_cache
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest
 from superopt.optimizer.proof_cache import ProofCache
+from superopt.optimizer.proof_effort import within_effort
 from superopt.rulebook.loading import load_rules
 from superopt.store import ResultStore
 from tests.support.models import lora
 from verify import proof_book
 from verify.certificates import Certificate
-from verify.verdict import Proved, Unknown
+from verify.verdict import Proved, Unknown, Verdict
 
 TRUE = parse_rule("Add(x, y) = Add(y, x) @ x[_,_] y[_,_]")
 FALSE = parse_rule("Sub(x, y) = Sub(y, x) @ x[_,_] y[_,_]")
@@ -116,6 +118,25 @@ def test_proofs_that_cannot_be_repeated_are_forgotten(known: Path, monkeypatch: 
     book.own.verdict(TRUE, TRUE.signatures[0])
     book.correct()
     assert isinstance(ProofCache(ResultStore(known)).verdict(TRUE, TRUE.signatures[0]), Unknown)
+
+
+def test_a_proof_that_takes_too_long_is_given_up_in_this_run_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, asked = tmp_path / "store.sqlite", []
+
+    def little_effort(function: Callable[..., Verdict], *arguments: object) -> Verdict:
+        asked.append(arguments)
+        return within_effort(function, *arguments, max_calls=10)
+
+    with monkeypatch.context() as here:
+        here.setattr(proof_cache, "within_effort", little_effort)
+        book = ProofCache(ResultStore(path))
+        for _ in range(2):
+            assert isinstance(book.verdict(TRUE, TRUE.signatures[0]), Unknown)
+        assert len(asked) == 1
+    assert book.own.known(TRUE, TRUE.signatures[0]) is None
+    assert isinstance(ProofCache(ResultStore(path)).verdict(TRUE, TRUE.signatures[0]), Proved)
 
 
 def test_the_search_relies_on_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
