@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from superopt.ir.infer import make, replace
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.rulebook.loading import load_rules
-from superopt.runtime import Target, Timing
+from superopt.runtime import Target, TimedModel, Timing
 from superopt.search import CPU, AnalyticCost, Device, MeasuredCost, ModelTimer
 from superopt.search.cost.graph_cost import GraphCost
 from superopt.search.cost.incremental import IncrementalCost
@@ -301,6 +302,28 @@ def test_samples_are_longer_where_weights_are_fetched_anew(
     weights = {"w": np.ones((512, columns), np.float32)}
     assert ModelTimer(Target("cpu", 1), weights)((product,), (product,)) is not None
     assert heard == [sample_s]
+
+
+def test_products_of_large_weights_are_not_computed_to_time_a_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[TimedModel] = []
+
+    def listening(before: TimedModel, after: TimedModel, *_: object, **options: object) -> Timing:
+        timed.extend((before, after))
+        return Timing(1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1, "cpu")
+
+    monkeypatch.setattr("superopt.search.cost.region_timer.time_pair", listening)
+    monkeypatch.setattr("superopt.search.cost.region_timer._MAX_FOLDING_OPERATIONS", 2 * 4 * 8 * 4 - 1)
+    shapes = {"a": (4, 8), "b": (8, 4)}
+    a, b = (Term.of("Const", (), {"hash": name}, (tensor(*shape),)) for name, shape in shapes.items())
+    unknown = {name: np.full(shape, np.nan, np.float32) for name, shape in shapes.items()}
+    x = var("x", tensor(1, 4))
+    before, after = make("MatMul", (make("MatMul", (x, a)), b)), make("MatMul", (x, make("MatMul", (a, b))))
+    assert ModelTimer(Target("cpu", 1), unknown)((before,), (after,)) is not None
+    protos = [one.model for one in timed if isinstance(one.model, onnx.ModelProto)]
+    assert [[node.op_type for node in proto.graph.node].count("MatMul") for proto in protos] == [2, 1]
+    weights = [onnx.numpy_helper.to_array(tensor) for tensor in protos[1].graph.initializer]
+    (product,) = (weight for weight in weights if weight.shape == (4, 4))
+    assert np.isfinite(product).all()
 
 
 def _shapes(*outputs: Term) -> dict[str, tuple[int, ...]]:

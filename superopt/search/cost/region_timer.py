@@ -10,10 +10,18 @@ from typing import NamedTuple, TypeAlias
 
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.term import Term, topological, var
+from superopt.ir.types import FLOAT_DTYPES
 from superopt.runtime import CannotRun, Target, TimedModel, Timing, time_pair
 from superopt.search.cost.measurement_key import conditions
-from superopt.search.cost.microbench import Array, Unmeasurable, concrete, single_element, timed_model
-from superopt.search.cost.work import bytes_of
+from superopt.search.cost.microbench import (
+    Array,
+    Unmeasurable,
+    concrete,
+    random_array,
+    single_element,
+    timed_model,
+)
+from superopt.search.cost.work import bytes_of, work
 from superopt.search.region import canonical
 from superopt.store import RegionKey, RegionTiming, ResultStore, Seconds, UntimedRegionKey
 
@@ -26,6 +34,9 @@ _REPEATED_TIMING_FACTOR = 4.0
 # the other one ran; a model that runs alone does not. Then samples are longer, as for whole models.
 _NEAR_CACHE_BYTES = 1 << 23
 _SAMPLE_SECONDS, _LONG_SAMPLE_SECONDS = 0.01, 0.05
+# If folding the constants of a graph takes more operations, random ones are timed instead: products of large weights
+# would take longer than the search.
+_MAX_FOLDING_OPERATIONS = 1e10
 
 
 class Untimed(Exception):
@@ -135,7 +146,9 @@ class ModelTimer:
             outputs = replace(outputs, inputs)
         except IllTyped as error:
             raise Unmeasurable(f"a region at the sizes to be measured: {error}") from error
-        return timed_model([single_element(output) for output in outputs], self.weights, opset=self.opset)
+        outputs, arrays = _without_long_folding(outputs)
+        weights = {**self.weights, **arrays}
+        return timed_model([single_element(output) for output in outputs], weights, opset=self.opset)
 
 
 class TimerOverSizes:
@@ -157,6 +170,24 @@ class TimerOverSizes:
             return None
         ratio, low = (statistics.geometric_mean(gain[k] for gain in gains) for k in (0, 1))
         return Gain(ratio, low)
+
+
+def _without_long_folding(outputs: tuple[Term, ...]) -> tuple[tuple[Term, ...], dict[str, Array]]:
+    """Return the graph with random values for floats that take long to fold, and these values by name."""
+    order = list(topological(outputs))
+    folding = [work(term) for term in order if term.is_constant and term.inputs]
+    if sum(one.dense + one.scalar for one in folding) <= _MAX_FOLDING_OPERATIONS:
+        return outputs, {}
+    read = dict.fromkeys(used for term in order if not term.is_constant for used in term.inputs if used is not None)
+    stand_ins: dict[Term, Term] = {}
+    arrays: dict[str, Array] = {}
+    for used in read:
+        type = used.type
+        if used.is_constant and used.inputs and type is not None and type.concrete() and type.dtype in FLOAT_DTYPES:
+            name = f"folded_{len(arrays)}"
+            arrays[name] = random_array(type, len(arrays))
+            stand_ins[used] = Term.of("Const", (), {"hash": name}, (type,))
+    return replace(outputs, stand_ins), arrays
 
 
 def _weight_bytes(outputs: tuple[Term, ...]) -> int:
