@@ -30,6 +30,7 @@ _SAMPLE_SECONDS = 0.01
 _MAX_CALLS_PER_SAMPLE = 1000
 _ROUNDS_BETWEEN_CHECKS = 20
 _MIN_PAIRS, _MAX_PAIRS = 4, 12
+_MIN_PAIRS_TO_CHOOSE = 2
 # A measurement that its ratio must not end has more pairs. While its interval is wider than this share (the noise, not
 # the ratio, decides that), it takes up to this many times the seconds and these pairs.
 _MIN_PAIRS_UNDECIDED, _MAX_PAIRS_UNDECIDED, _WIDE, _PATIENCE = 8, 24, 0.02, 3
@@ -152,11 +153,14 @@ def time_models(
     Takes about `budget_s` seconds of wall time, but at least four pairs, and at most twelve. With `until_decided`, it
     stops early if the result is decided. That favours a ratio that happens to be high. Without it, the number of pairs
     depends on noise and time alone: at least eight, and up to 24 in three times the seconds while the interval is wide.
-    With `apart`, for calls that need much memory, one call of a pair exists at a time, and four pairs are enough.
+    With `apart`, for calls that need much memory and are slow to make, one call of a pair exists at a time, and four
+    pairs are enough, or two with `until_decided`: then a later measurement without it decides.
     The interval is Student's, over the logarithms of the pairs' ratios.
     """
     start = time.perf_counter()
     min_pairs = _MIN_PAIRS if until_decided or apart else _MIN_PAIRS_UNDECIDED
+    if apart and until_decided:
+        min_pairs = _MIN_PAIRS_TO_CHOOSE
     time_one = _time_apart if apart else _time_together
     pairs: list[Timing] = []
     while True:
