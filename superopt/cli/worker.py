@@ -32,6 +32,7 @@ class Supervision:
         self.folder, self.finish = folder, finish
         self._lifeline, self._pipe = lifeline, pipe
         self._writing = False
+        self._placing = threading.Lock()  # held while the result is put in place
         signal.signal(signal.SIGTERM, self._stop)
         threading.Thread(target=self._end_with_supervisor, daemon=True).start()
 
@@ -48,12 +49,14 @@ class Supervision:
     def writing(self) -> Iterator[None]:
         """Announce that the block puts the result in place; it is not interrupted."""
         self._writing = True
-        self._say(WRITING)
-        yield
-        self._say(WRITTEN)
+        with self._placing:
+            self._say(WRITING)
+            yield
+            self._say(WRITTEN)
 
     def _say(self, line: str) -> None:
-        os.write(self._pipe, f"{line}\n".encode())
+        with contextlib.suppress(BrokenPipeError):  # the supervisor is no more, and this process ends soon
+            os.write(self._pipe, f"{line}\n".encode())
 
     def _stop(self, *_: object) -> None:
         if not self._writing:
@@ -63,10 +66,11 @@ class Supervision:
             raise SystemExit(STOPPED)  # Click would answer a KeyboardInterrupt with lines of its own
 
     def _end_with_supervisor(self) -> None:
-        """Kill the process group when the supervisor is no more: nobody waits for a result."""
+        """Kill the process group when the supervisor is no more; a result that is being put in place comes first."""
         os.read(self._lifeline, 1)
-        shutil.rmtree(self.folder, ignore_errors=True)
-        os.killpg(0, signal.SIGKILL)
+        with self._placing:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            os.killpg(0, signal.SIGKILL)
 
 
 _supervision: Supervision | None = None

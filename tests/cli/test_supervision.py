@@ -175,3 +175,43 @@ def test_names_beyond_ascii_on_a_plain_terminal(tmp_path: Path) -> None:
         [*PROGRAM, *arguments, "--explain"], cwd=tmp_path, env=environment, capture_output=True, check=True
     )
     assert rb"gr\xf6\xdfe" in done.stdout + done.stderr
+
+
+PLACING = """
+import sys
+from pathlib import Path
+from superopt.cli.worker import Supervision
+lifeline, pipe, folder = sys.argv[1:]
+with Supervision(int(lifeline), int(pipe), Path(folder), "").writing():
+    print("begun", flush=True)
+    sys.stdin.readline()
+    (Path(folder).parent / "placed").touch()
+sys.stdin.readline()
+"""
+
+
+def test_a_result_is_put_in_place_even_if_the_supervisor_is_killed(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    lifeline, ours = os.pipe()
+    read, pipe = os.pipe()
+    worker = subprocess.Popen(
+        [sys.executable, "-c", PLACING, str(lifeline), str(pipe), str(folder)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        pass_fds=(lifeline, pipe),
+        process_group=0,
+    )
+    assert worker.stdin is not None and worker.stdout is not None
+    assert worker.stdout.readline() == "begun\n"
+    for end in (ours, lifeline, read, pipe):  # as at the death of the supervisor
+        os.close(end)
+    time.sleep(0.2)
+    assert worker.poll() is None and folder.exists()
+    print(file=worker.stdin, flush=True)
+    assert worker.wait(WAIT_S) == -signal.SIGKILL
+    assert (tmp_path / "placed").exists() and not folder.exists()
+    worker.stdin.close()
+    worker.stdout.close()
