@@ -34,6 +34,7 @@ _REPEATED_TIMING_FACTOR = 4.0
 # the other one ran; a model that runs alone does not. Then samples are longer, as for whole models.
 _NEAR_CACHE_BYTES = 1 << 23
 _SAMPLE_SECONDS, _LONG_SAMPLE_SECONDS = 0.01, 0.05
+_LARGE_BYTES = 1 << 30  # weights of a region of which one session is open at a time, for lack of memory and of time
 # If folding the constants of a graph takes more operations, random ones are timed instead: products of large weights
 # would take longer than the search.
 _MAX_FOLDING_OPERATIONS = 1e10
@@ -119,10 +120,12 @@ class ModelTimer:
         return RegionKey(conditions(self.target, self.opset), sizes, *graphs)
 
     def _time(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
-        sample_s = _LONG_SAMPLE_SECONDS if _weight_bytes(before) > _NEAR_CACHE_BYTES else _SAMPLE_SECONDS
+        weight_bytes = _weight_bytes(before)
+        sample_s = _LONG_SAMPLE_SECONDS if weight_bytes > _NEAR_CACHE_BYTES else _SAMPLE_SECONDS
+        apart = weight_bytes > _LARGE_BYTES
 
         def measure(budget_s: float) -> Timing:
-            return time_pair(*models, self.target, budget_s=budget_s, sample_s=sample_s)
+            return time_pair(*models, self.target, budget_s=budget_s, sample_s=sample_s, apart=apart)
 
         begun = time.monotonic()
         try:
