@@ -80,8 +80,12 @@ class Tolerance:
 
     def relative(self, dtype: np.dtype[Any]) -> float:
         """Return t for outputs of `dtype`."""
-        amplified = min(_OWN_SPREAD_FACTOR * self.own_spread, math.sqrt(max(self.coarsest, unit_roundoff(dtype))))
+        amplified = min(_OWN_SPREAD_FACTOR * self.own_spread, self.largest(dtype))
         return max(_TAIL_FACTOR * self.expected(dtype), amplified)
+
+    def largest(self, dtype: np.dtype[Any]) -> float:
+        """Return the largest difference that amplified roundings excuse in outputs of `dtype`: half of the digits."""
+        return math.sqrt(max(self.coarsest, unit_roundoff(dtype)))
 
 
 def unit_roundoff(dtype: np.dtype[Any]) -> float:
