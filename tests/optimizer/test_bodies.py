@@ -241,7 +241,7 @@ def test_exactly(lora_rules: Path) -> None:
 
 
 def test_what_reading_alone_makes_less(lora_rules: Path) -> None:
-    """It is proposed where the search finds nothing, and taken only where it is surely faster."""
+    """It is proposed where the search finds nothing, and taken unless it is measurably slower."""
     model = parsed("""g (float[2,3] x) => (float[2,3] y) <bool yes = {1}, int64 times = {3}> {
         t = If(yes) <then_branch = a () => (float[2,3] r) { d = Dropout(x) r = Tanh(d) },
                      else_branch = b () => (float[2,3] s) { s = Neg(x) }>
@@ -252,4 +252,5 @@ def test_what_reading_alone_makes_less(lora_rules: Path) -> None:
     assert (result.changed, result.reason) == (True, "folding only")
     assert sorted(operators(result.proto)) == ["Identity", "Loop", "Tanh", "Tanh"]
     assert result.rules == []
-    assert not improved(model, lora_rules, feeds, timer=timer(1.0)).changed
+    assert improved(model, lora_rules, feeds, timer=timer(1.0)).changed
+    assert not improved(model, lora_rules, feeds, timer=timer(0.97)).changed
