@@ -25,6 +25,11 @@ PROGRAM = [sys.executable, "-m", "superopt.cli"]
 WAIT_S = 120.0
 
 
+def _heed_interrupts() -> None:
+    """Undo what a shell does to background jobs: they ignore Ctrl-C, and so do the tests' commands if run in one."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Run:
     """A command that has been started; its temporary files are in `folder / "tmp"`."""
 
@@ -40,6 +45,7 @@ class Run:
                 "text": True,
                 "cwd": folder,
                 "env": {**environment, "TMPDIR": str(self.temporary)},
+                "preexec_fn": _heed_interrupts,
                 **options,
             },  # type: ignore[call-overload]
         )
