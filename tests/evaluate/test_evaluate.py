@@ -17,7 +17,7 @@ from superopt.ir.infer import OPERATORS, make
 from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES, tensor
 from superopt.onnx_io import new_model, read_model, write_model
-from superopt.onnx_io.model import ModelError
+from superopt.onnx_io.model import ModelError, Unwritable
 from superopt.properties import jumps, moves
 from tests.support.runtime_oracle import session
 from tests.support.semantic_cases import CASES
@@ -83,7 +83,12 @@ def test_written_operator_is_read_back(op: str) -> None:
                 with pytest.raises(ModelError):
                     written(outputs, opset)
                 continue
-            again = read_model(written(outputs, opset)).outputs
+            try:
+                model = written(outputs, opset)
+            except Unwritable as refusal:  # this version of the operator does not take the element type
+                assert opset < case.opset and f"opset {opset} has no {op} of " in str(refusal)
+                continue
+            again = read_model(model).outputs
             if op in CLOSED_FORM:
                 assert again[0].is_constant
             elif op == "Gemm" and len(outputs[0].inputs) == 2 and opset < 11:
