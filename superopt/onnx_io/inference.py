@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import onnx
 from onnx import TensorProto, helper, onnx_cpp2py_export, shape_inference
@@ -14,7 +15,7 @@ from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.functions import can_be_expanded
-from superopt.onnx_io.memory_limit import limited_memory
+from superopt.onnx_io.memory_limit import call_with_memory
 from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = [
@@ -107,9 +108,10 @@ def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     longest = max((type.shape.dim[0].dim_value for type in _lists(light)), default=0)
     for data_prop in (True, False) if longest <= _LONGEST_LIST else (False,):
         try:
-            # Only ONNX's own call is limited: protobuf's Python code crashes where an allocation fails.
-            with limited_memory(_INFERENCE_BYTES + _INFERENCE_BYTES_PER_BYTE * len(data)):
-                found: bytes = onnx_cpp2py_export.shape_inference.infer_shapes(data, False, False, data_prop)
+            found = call_with_memory(
+                _INFERENCE_BYTES + _INFERENCE_BYTES_PER_BYTE * len(data),
+                partial(onnx_cpp2py_export.shape_inference.infer_shapes, data, False, False, data_prop),
+            )
         except (
             shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, MemoryError,
         ):  # fmt: skip
