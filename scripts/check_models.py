@@ -33,7 +33,7 @@ _BOUNDS = (2, 1, 8)  # of integers, which are most often indices or masks
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one model. `wrong` is empty if nothing is wrong."""
+    """The end of a run on one model. `wrong` is empty if nothing is wrong."""
 
     kind: str
     ratio: float | None = None

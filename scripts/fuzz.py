@@ -30,7 +30,7 @@ from fuzzing.workers import Ended, results
 
 @dataclass
 class Found:
-    """What one task found: (attack, what is wrong, where the case is), and its log."""
+    """Findings of one task: (attack, what is wrong, where the case is), and its log."""
 
     problems: list[tuple[str, str, str]] = field(default_factory=list)
     log: Log = field(default_factory=Log)

@@ -112,7 +112,7 @@ def sample(model: str, shapes: Shapes, threads: int, core: int) -> float:
         try:
             session.run(None, feeds)
             break
-        except Exception:
+        except Exception:  # ONNX Runtime has no common class: large integers are no token numbers
             if integer:
                 raise
     clock = time.process_time if threads == 1 else time.perf_counter

@@ -1,4 +1,4 @@
-"""What is done with a random graph. Every attack returns the first difference from the original, in one line, or None.
+"""Attacks with a random graph. Each returns the first difference from the original, in one line, or None.
 
     written     read and written back; weights are folded, no rule is applied
     walked      rewritten at random by every proven rule that matches, whether it gains or not
@@ -45,7 +45,7 @@ _LOOSEST = NUMERICS[-1]
 
 @dataclass
 class Log:
-    """What happened, over many graphs: uses of rules, steps that could not be written, the rule of a failed step."""
+    """Counts over many graphs: uses of rules, steps that could not be written, the rule of a failed step."""
 
     rules: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)

@@ -26,9 +26,9 @@ from superopt.onnx_io.external_data import (
 from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.skeleton import copy_fields
 
-__all__ = ["embedded", "inline_bytes", "save_model", "spilled"]
+__all__ = ["INLINE_LIMIT", "embedded", "inline_bytes", "save_model", "spilled"]
 
-_LIMIT = 2_000_000_000  # of weights in one file; protobuf messages end at 2 GiB
+INLINE_LIMIT = 2_000_000_000  # of weights in one file; protobuf messages end at 2 GiB
 _BIG = 1024  # bytes; smaller tensors stay inside the file, shape inference reads them there
 _CHUNK_BYTES = 1 << 24  # copied at once
 _ALIGNMENT = 64  # bytes, for readers that map the file
@@ -37,7 +37,7 @@ _HASH_BYTES = 8
 _WEIGHTS = re.compile(rf"[^/]*\.[0-9a-f]{{{2 * _HASH_BYTES}}}\.data")
 
 
-def save_model(model: onnx.ModelProto, path: str | Path, limit: int = _LIMIT) -> None:
+def save_model(model: onnx.ModelProto, path: str | Path, limit: int = INLINE_LIMIT) -> None:
     """Write `model` to `path`, all or nothing; more than `limit` bytes of weights go to a file beside it.
 
     The name of that file contains a hash of the weights, so that the weights of an earlier model at `path` stay until
@@ -64,7 +64,7 @@ def save_model(model: onnx.ModelProto, path: str | Path, limit: int = _LIMIT) ->
         _remove_unused(path.with_name(name))
 
 
-def embedded(model: onnx.ModelProto, limit: int = _LIMIT) -> onnx.ModelProto | None:
+def embedded(model: onnx.ModelProto, limit: int = INLINE_LIMIT) -> onnx.ModelProto | None:
     """Return `model` with all weights inside, or None if these are more than `limit` bytes. Raises ModelError."""
     external = [tensor for tensor in all_tensors(model) if is_external(tensor)]
     if inline_bytes(model) + sum(map(tensor_bytes, external)) > limit:
@@ -171,7 +171,7 @@ def _remove_unused(weights: Path) -> None:
 
 def _mentioned(name: bytes, files: Iterable[Path]) -> bool:
     for path in files:
-        if 0 < path.stat().st_size < 2 * _LIMIT:  # no model is larger
+        if 0 < path.stat().st_size < 2 * INLINE_LIMIT:  # no model is larger
             with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
                 if content.find(name) >= 0:
                     return True

@@ -15,7 +15,7 @@ from superopt.optimizer.candidates import ModelCandidate
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.result import Difference, InputAccuracy, Latency
 from superopt.optimizer.speed_check import Speed, SpeedCheck, TooSlow
-from superopt.optimizer.validator import Validator, loadable
+from superopt.optimizer.validator import Validator, runnable_form
 from superopt.runtime import CannotRun, OutputComparison, open_session
 from superopt.search.apply import replacements
 from verify.replay import ReplayError, replay
@@ -114,7 +114,7 @@ class CandidateCheck:
             return
         result.proto = result.proto or self.make(candidate)
         smaller = self._is_smaller(result.proto)
-        with loadable(result.proto) as runnable:
+        with runnable_form(result.proto) as runnable:
             self._timed(
                 result,
                 "measuring the chosen candidate anew",
@@ -155,7 +155,7 @@ class CandidateCheck:
     def _run(self, proto: onnx.ModelProto, result: CheckResult) -> None:
         """Compare outputs and estimate the speed, as far as the original can be run. Raises CannotRun."""
         speed = self.speed
-        with loadable(proto) as runnable:
+        with runnable_form(proto) as runnable:
             if self.validator is None:
                 if self._must_load:
                     open_session(runnable, self.context.target)

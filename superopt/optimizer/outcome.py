@@ -12,7 +12,7 @@ from pathlib import Path
 from superopt.files import replacing
 from superopt.onnx_io import save_model
 from superopt.onnx_io.load import parse_proto
-from superopt.onnx_io.save import embedded, inline_bytes, spilled
+from superopt.onnx_io.save import INLINE_LIMIT, embedded, inline_bytes, spilled
 from superopt.optimizer.files import copy_original
 from superopt.optimizer.result import Result
 from superopt.optimizer.source import Source
@@ -20,7 +20,6 @@ from superopt.optimizer.source import Source
 __all__ = ["Checkpoint", "Outcome"]
 
 _CURRENT, _MODEL, _WEIGHTS, _REST = "current", "model.onnx", "weights", "rest"
-_MAX_BYTES = 2_000_000_000  # of weights in one file; protobuf messages end at 2 GiB
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Checkpoint:
         folder.mkdir()
         if outcome.result.changed and outcome.result.proto is not None:
             proto = outcome.result.proto
-            if inline_bytes(proto) > _MAX_BYTES:
+            if inline_bytes(proto) > INLINE_LIMIT:
                 proto = spilled(proto, folder / _WEIGHTS)
             (folder / _MODEL).write_bytes(proto.SerializeToString())
         (folder / _REST).write_bytes(pickle.dumps(replace(outcome, result=replace(outcome.result, proto=None))))

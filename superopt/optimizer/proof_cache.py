@@ -28,9 +28,9 @@ __all__ = ["ProofCache"]
 class ProofCache(Book):
     """The book of proofs for the search. It keeps the prover's verdicts in `store`.
 
-    Only verdicts by the same kernel are used. What takes too long to prove during a search is not proven in this run,
-    and is not stored. `own` has the proofs of this run; that book uses no certificates and no
-    verdicts of earlier runs, and the replay uses only that book.
+    Only verdicts by the same kernel are used. A rule that takes too long to prove counts as not proven in this run, and
+    that is not stored. `own` has the proofs of this run. It uses no certificates and no verdicts of earlier runs, and
+    the replay uses no other book.
     """
 
     def __init__(

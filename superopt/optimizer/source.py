@@ -12,10 +12,10 @@ import onnx
 from superopt.onnx_io import Model, ModelError, read_simplified
 from superopt.onnx_io.external_data import all_tensors, external_files, is_external, load_external_data, release_all
 from superopt.onnx_io.load import parse_proto, read_bytes
+from superopt.runtime import LARGE_BYTES
 
 __all__ = ["Source", "model_digest"]
 
-_LARGE_BYTES = 1 << 30  # a session needs about twice as many
 _CHUNK_BYTES = 1 << 24  # read at once while hashing
 
 
@@ -60,7 +60,7 @@ class Source:
     @property
     def is_large(self) -> bool:
         """True if the memory for two sessions of the model may not be there. Raises OSError."""
-        return self.size > _LARGE_BYTES
+        return self.size > LARGE_BYTES
 
     def content(self) -> bytes:
         """Return the bytes of the model as it was read, even if its file has changed or vanished since."""

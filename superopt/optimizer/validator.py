@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from superopt.onnx_io import Model
-from superopt.onnx_io.save import inline_bytes, spilled
+from superopt.onnx_io.save import INLINE_LIMIT, inline_bytes, spilled
 from superopt.optimizer.expected import Expected, References
 from superopt.optimizer.input_data import given_shapes, load_inputs
 from superopt.optimizer.input_sets import SPECIAL_SETS, input_sets
@@ -46,18 +46,16 @@ from superopt.runtime import (
     worst_of,
 )
 
-__all__ = ["Validator", "loadable"]
+__all__ = ["Validator", "runnable_form"]
 
-# Protobuf's limit of 2 GiB a message, with room for its own overhead.
-_MAX_MESSAGE_BYTES = 2**31 - 2**20
 # If the original's relative spread between optimization levels is larger, a comparison of outputs says little.
 _LARGE_SPREAD = 1e-2
 
 
 @contextlib.contextmanager
-def loadable(model: onnx.ModelProto) -> Iterator[bytes | Path]:
+def runnable_form(model: onnx.ModelProto) -> Iterator[bytes | Path]:
     """Yield `model` in a form that ONNX Runtime loads: bytes, or above 2 GiB a temporary file with separate weights."""
-    if inline_bytes(model) < _MAX_MESSAGE_BYTES:
+    if inline_bytes(model) <= INLINE_LIMIT:
         yield model.SerializeToString()
         return
     with tempfile.TemporaryDirectory(prefix="superopt-") as folder:

@@ -22,6 +22,7 @@ from superopt.runtime.feeds import Feeds, feed_candidates, with_specials
 from superopt.runtime.measure import TimedModel, reference_time, sample_times, time_pair
 from superopt.runtime.sessions import (
     EXECUTION_PROVIDERS,
+    LARGE_BYTES,
     RunnableModel,
     Session,
     close_unused,
@@ -48,6 +49,7 @@ from superopt.runtime.timing import Standing, Timing, time_contest, time_interle
 
 __all__ = [
     "EXECUTION_PROVIDERS",
+    "LARGE_BYTES",
     "CannotRun",
     "Feeds",
     "GivenShape",
@@ -79,9 +81,9 @@ __all__ = [
     "identical",
     "in_child",
     "input_specs",
-    "loadable",
     "is_float",
     "largest_error",
+    "loadable",
     "open_session",
     "parse_shape",
     "reference_time",

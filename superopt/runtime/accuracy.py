@@ -37,8 +37,8 @@ from superopt.runtime.compare import (
     Tolerance,
     difference,
     flat,
+    incomparable,
     is_float,
-    same_specials,
     unit_roundoff,
     wide,
     worst_of,
@@ -96,12 +96,9 @@ def compare_accuracy(
     for number, (a, b, x) in enumerate(zip(a_all, b_all, x_all, strict=True)):
         if not is_float(a.dtype):
             continue
-        if a.dtype != b.dtype or a.shape != b.shape:
-            problem = f"output {number}: {b.dtype}{list(b.shape)} instead of {a.dtype}{list(a.shape)}"
-            return OutputComparison(math.inf, math.inf, 0.0, math.inf, number, problem)
-        if not same_specials(a, b):
-            problem = f"output {number}: NaN or infinity in other places"
-            return OutputComparison(math.inf, math.inf, 0.0, math.inf, number, problem)
+        finding = incomparable(number, a, b)
+        if finding is not None:
+            return finding
         found.append(_compare_one(number, a, b, x, tolerance, [draw[number] for draw in draws]))
     return worst_of(found)
 

@@ -36,6 +36,7 @@ __all__ = [
     "finite_share",
     "flat",
     "identical",
+    "incomparable",
     "is_float",
     "same_specials",
     "unit_roundoff",
@@ -133,7 +134,7 @@ def compare(
     """
     a_all, b_all = flat(original), flat(result)
     if len(a_all) != len(b_all):
-        return OutputComparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
+        return _other_count(a_all, b_all)
     masks = unstable or [None] * len(a_all)
     return worst_of(
         [_compare_one(n, a, b, tolerance, m) for n, (a, b, m) in enumerate(zip(a_all, b_all, masks, strict=True))]
@@ -144,12 +145,32 @@ def identical(original: Sequence[Any], result: Sequence[Any]) -> OutputCompariso
     """Compare outputs of the result with the original's bit for bit; -0.0 differs from 0.0."""
     a_all, b_all = flat(original), flat(result)
     if len(a_all) != len(b_all):
-        return OutputComparison(math.inf, math.inf, 0.0, math.inf, 0, f"{len(b_all)} outputs instead of {len(a_all)}")
+        return _other_count(a_all, b_all)
     for number, (a, b) in enumerate(zip(a_all, b_all, strict=True)):
         same = a.dtype == b.dtype and a.shape == b.shape
         if not same or not (np.array_equal(a, b) if a.dtype == object else a.tobytes() == b.tobytes()):
-            return OutputComparison(math.inf, math.inf, 0.0, math.inf, number, f"output {number} is not bit-identical")
+            return _disagreement(number, f"output {number} is not bit-identical")
     return OutputComparison(0.0, 0.0, 0.0, 0.0, 0, None)
+
+
+def incomparable(number: int, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> OutputComparison | None:
+    """Return the finding if output `number` has another type, shape, or places of NaN and infinity, else None."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        problem = f"{b.dtype}{list(b.shape)} instead of {a.dtype}{list(a.shape)}"
+    elif is_float(a.dtype) and not same_specials(a, b):
+        problem = "NaN or infinity in other places"
+    else:
+        return None
+    return _disagreement(number, f"output {number}: {problem}")
+
+
+def _other_count(a_all: Sequence[Any], b_all: Sequence[Any]) -> OutputComparison:
+    return _disagreement(0, f"{len(b_all)} outputs instead of {len(a_all)}")
+
+
+def _disagreement(number: int, problem: str) -> OutputComparison:
+    """Return a finding without a measured difference."""
+    return OutputComparison(math.inf, math.inf, 0.0, math.inf, number, problem)
 
 
 def worst_of(comparisons: Sequence[OutputComparison]) -> OutputComparison:
@@ -170,18 +191,14 @@ def worst_of(comparisons: Sequence[OutputComparison]) -> OutputComparison:
 def _compare_one(
     number: int, a: np.ndarray[Any, Any], b: np.ndarray[Any, Any], tolerance: Tolerance, unstable: Mask | None
 ) -> OutputComparison:
-    def wrong(problem: str) -> OutputComparison:
-        return OutputComparison(math.inf, math.inf, 0.0, math.inf, number, f"output {number}: {problem}")
-
-    if a.dtype != b.dtype or a.shape != b.shape:
-        return wrong(f"{b.dtype}{list(b.shape)} instead of {a.dtype}{list(a.shape)}")
+    finding = incomparable(number, a, b)
+    if finding is not None:
+        return finding
     if not is_float(a.dtype):
         differs = a != b if unstable is None else (a != b) & ~unstable
         if np.any(differs):
-            return wrong(f"{np.mean(differs):.2%} of its {a.dtype} values differ")
+            return _disagreement(number, f"output {number}: {np.mean(differs):.2%} of its {a.dtype} values differ")
         return OutputComparison(0.0, 0.0, 0.0, 0.0, number, None)
-    if not same_specials(a, b):
-        return wrong("NaN or infinity in other places")
     absolute, relative = difference(a, b)
     allowed = tolerance.relative(a.dtype)
     problem = None

@@ -23,6 +23,7 @@ from superopt.runtime.target import CannotRun, RanTooLong, RuntimeUnavailable, T
 
 __all__ = [
     "EXECUTION_PROVIDERS",
+    "LARGE_BYTES",
     "Loadable",
     "RunnableModel",
     "Session",
@@ -43,6 +44,7 @@ EXECUTION_PROVIDERS = ("auto", *_PROVIDERS)  # values of `ep`
 # Limits of wall time. A model with longer runs cannot be measured in a time that anybody would wait for.
 _OPEN_SECONDS = 600.0
 _RUN_SECONDS = 60.0
+LARGE_BYTES = 1 << 30  # of weights; one session of such models is open at a time, for lack of memory and of time
 _MAX_INLINE_BYTES = 1 << 24  # a larger model goes to the child as a temporary file
 
 

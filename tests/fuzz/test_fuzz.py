@@ -113,7 +113,7 @@ def test_the_judge_compares_integers_exactly() -> None:
 
 
 def test_a_fault_is_found_shrunk_and_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a writer that loses a Relu, little more than a Relu is left."""
+    """A writer that loses a Relu is shown by little more than a Relu."""
     from scripts.fuzzing import attacks
 
     right = attacks.write_model

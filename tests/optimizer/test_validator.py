@@ -72,7 +72,7 @@ def test_other_classes_are_refused() -> None:
 
 
 def test_a_candidate_must_run_without_optimizations_too() -> None:
-    """Of the same values where the runtime's optimizer hides a fault: here both levels are compared."""
+    """Both levels are compared, because the runtime's optimizer may hide a fault."""
     validator = Validator(Source(standardized()), Target(), Options())
     first = validator.feeds[0]
     assert first["x"].shape == (16, 32)

@@ -282,7 +282,7 @@ def test_what_is_made_second_gains_nothing_by_it() -> None:
 
 
 def test_a_measurement_is_ended_by_noise_or_by_its_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What chooses may end when its ratio is clear; what accepts and reports has pairs by its noise alone."""
+    """The choosing measurement may end when its ratio is clear; the accepting one has pairs by its noise alone."""
     drawn = np.random.default_rng(0)
 
     def pairs(ratio: float, noise: float, *, until_decided: bool) -> int:

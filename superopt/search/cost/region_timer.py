@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.term import Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES
-from superopt.runtime import CannotRun, Target, TimedModel, Timing, time_pair
+from superopt.runtime import LARGE_BYTES, CannotRun, Target, TimedModel, Timing, time_pair
 from superopt.search.cost.measurement_key import conditions
 from superopt.search.cost.microbench import (
     Array,
@@ -34,7 +34,6 @@ _REPEATED_TIMING_FACTOR = 4.0
 # the other one ran; a model that runs alone does not. Then samples are longer, as for whole models.
 _NEAR_CACHE_BYTES = 1 << 23
 _SAMPLE_SECONDS, _LONG_SAMPLE_SECONDS = 0.01, 0.05
-_LARGE_BYTES = 1 << 30  # weights of a region of which one session is open at a time, for lack of memory and of time
 # If folding the constants of a graph takes more operations, random ones are timed instead: products of large weights
 # would take longer than the search.
 _MAX_FOLDING_OPERATIONS = 1e10
@@ -122,7 +121,7 @@ class ModelTimer:
     def _time(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
         weight_bytes = _weight_bytes(before)
         sample_s = _LONG_SAMPLE_SECONDS if weight_bytes > _NEAR_CACHE_BYTES else _SAMPLE_SECONDS
-        apart = weight_bytes > _LARGE_BYTES
+        apart = weight_bytes > LARGE_BYTES
 
         def measure(budget_s: float) -> Timing:
             return time_pair(*models, self.target, budget_s=budget_s, sample_s=sample_s, apart=apart)
