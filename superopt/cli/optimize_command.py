@@ -67,6 +67,11 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
     help="Thoroughness in looking for gains behind more expensive graphs; each step takes several times as long.",
 )  # fmt: skip
 @click.option("--rules", type=_File, help="File or folder of certified rules to use instead of the shipped ones.")
+@click.option("--add-rules", type=_File, multiple=True, help="The same, to use besides them. Repeatable.")
+@click.option(
+    "--skip-rule", "skip_rules", metavar="ID", multiple=True,
+    help="Do without this rule (`superopt rules` lists the ids). Repeatable.",
+)  # fmt: skip
 @click.option(
     "--shape", "shapes", metavar="INPUT=1..64x128", multiple=True, callback=shapes,
     help="Shape at which a dynamic input is measured, with a range where several sizes matter: the result is not slower"

@@ -36,10 +36,11 @@ def check_outputs(outputs: Mapping[str, Path | None], model: Path | None, option
     for path in outputs.values():
         if path is not None:
             check_writable(path)
-    rules = () if options.rules is None else rule_files(Path(options.rules))
+    chosen = (*(() if options.rules is None else (options.rules,)), *options.add_rules)
+    rules = [file for path in chosen for file in rule_files(Path(path))]
     device = Path(options.device) if isinstance(options.device, (str, Path)) else None
     data = [Path(each) for each in options.inputs if isinstance(each, (str, Path))]
-    read = {"the model": model, "the device's file": device, **{f"rules ({path.name})": path for path in rules}}
+    read = {"the model": model, "the device's file": device, **{f"rules ({path})": path for path in rules}}
     read |= {f"values of inputs ({path.name})": path for path in data}
     check_distinct(outputs, read)
 

@@ -36,6 +36,12 @@ class Options:
     rules: str | Path | None = None
     """File or folder of certified rules; None: the shipped rules."""
 
+    add_rules: Sequence[str | Path] = ()
+    """Files or folders of certified rules to use besides `rules`."""
+
+    skip_rules: Sequence[str] = ()
+    """Ids of rules that are not used."""
+
     numerics: str = "normwise"
     """Loosest class of rules to use (`verify.stability.classes.LEVELS`). With "exact" the result gives the original's
     outputs bit for bit. Up to "normwise" each rule used has a proven bound on its rounding errors, as a multiple of the

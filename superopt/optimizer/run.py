@@ -32,7 +32,7 @@ from superopt.optimizer.timing_cache import TimingCache
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.optimizer.unrun import advice, assumed_shapes, loads
 from superopt.optimizer.validator import Validator
-from superopt.rulebook.loading import certified_rules
+from superopt.rulebook.loading import chosen_rules
 from superopt.runtime import CannotRun, Feeds, Unfeedable, close_unused, resolve_target, start_child, versions
 from superopt.search.cost.measurement_key import conditions
 from superopt.store import ResultStore, StrategyKey
@@ -67,8 +67,8 @@ def run(
         source = Source(model)
         check_inputs_stay(outputs, source)
         terms = source.terms
-    listed, certificates = certified_rules(None if options.rules is None else Path(options.rules))
-    rules = list(dict.fromkeys(entry.rule for entry in listed))
+    own = None if options.rules is None else Path(options.rules)
+    rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
 
     with phases("total"), ResultStore() as store:
         proofs = ProofCache(store, certificates, options.numerics)

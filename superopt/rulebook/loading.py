@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from verify.certificates import Certificate, line_hash, rule_kernel_hash
 
 __all__ = [
     "CERTIFICATES", "TIMES", "Certificates", "Listed", "RulesError", "beside", "certificate_lines", "certified_rules",
-    "load_rules", "read_rules", "rule_files", "shipped_rules",
+    "chosen_rules", "load_rules", "read_rules", "rule_files", "shipped_rules",
 ]  # fmt: skip
 
 CERTIFICATES = "certificates.jsonl"
@@ -213,3 +214,19 @@ def certified_rules(path: Path | None = None) -> tuple[list[Listed], Certificate
         if reason is not None:
             raise RulesError(f"{listed.place}: rule {listed.rule.id}: {reason}; {todo}")
     return rules, certificates
+
+
+def chosen_rules(
+    path: Path | None = None, added: Iterable[Path] = (), skipped: Collection[str] = ()
+) -> tuple[list[Rule], Mapping[Rule, Certificate]]:
+    """Return the rules at `path` (None: the shipped ones) and at all paths in `added`, and their certificates.
+
+    Equal rules are returned once, and rules whose id is in `skipped` are left out. Raises RulesError as
+    `certified_rules` does, and if no rule has one of the ids.
+    """
+    found = [certified_rules(path), *map(certified_rules, added)]
+    rules = list(dict.fromkeys(entry.rule for listed, _ in found for entry in listed))
+    for name in sorted(set(skipped) - {rule.id for rule in rules}):
+        raise RulesError(f"no rule has the id {name}; `superopt rules` lists them")
+    certificates: ChainMap[Rule, Certificate] = ChainMap(*(kept for _, kept in found))  # type: ignore[arg-type] # it is only read
+    return [rule for rule in rules if rule.id not in skipped], certificates
