@@ -63,9 +63,10 @@ def _superopt() -> click.Command:
 
 
 def _optimize() -> click.Command:
+    from superopt.cli.commands import versioned
     from superopt.cli.optimize_command import optimize_command
 
-    return optimize_command
+    return versioned(optimize_command)
 
 
 main = _Program("superopt", _superopt)

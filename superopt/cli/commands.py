@@ -6,7 +6,7 @@ import importlib
 
 import click
 
-__all__ = ["main"]
+__all__ = ["main", "versioned"]
 
 _SUMMARIES = {
     "bench": "Compare superopt with other optimizers.",
@@ -31,12 +31,26 @@ class _Commands(click.Group):
         if cmd_name not in _SUMMARIES:
             return None
         module = importlib.import_module(f"superopt.cli.{cmd_name}_command")
-        command: click.Command = getattr(module, f"{cmd_name}_command")
-        return command
+        return versioned(getattr(module, f"{cmd_name}_command"))
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Take a model in the place of a subcommand for `optimize` of that model."""
+        if args[0] not in _SUMMARIES and args[0].endswith(".onnx"):
+            args = ["optimize", *args]
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(sorted(_SUMMARIES.items()))
+
+
+def versioned(command: click.Command) -> click.Command:
+    """Return `command` with the option --version."""
+    if all(parameter.name != "version" for parameter in command.params):
+        command = click.version_option(package_name="superopt")(command)
+    return command
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
@@ -46,7 +60,7 @@ def main() -> None:
 
     \b
     Examples:
-      superopt optimize model.onnx -o fast.onnx    make a model faster
+      superopt model.onnx -o fast.onnx             make a model faster (short for superopt optimize)
       superopt verify                              prove every shipped rule again
       superopt rules                               list the rules
       superopt generate --out rules                find and prove the rules from the grammar

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import click
@@ -52,6 +53,18 @@ def test_json_is_all_there_is_on_stdout(arguments: list[str | Path]) -> None:
     data = json.loads(result.stdout)
     assert data["changed"]
     assert data["latency"]["ratio"] > 1
+
+
+def test_a_model_in_the_place_of_a_subcommand_is_optimized(arguments: list[str | Path], tmp_path: Path) -> None:
+    result = run(*arguments[1:])
+    assert result.exit_code == 0, result.output
+    assert f"written: {tmp_path / 'fast.onnx'}" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["", "bench", "generate", "optimize", "report", "rules", "verify"])
+def test_every_command_says_its_version(name: str) -> None:
+    result = run(*filter(None, [name]), "--version")
+    assert (result.exit_code, result.output.count(metadata.version("superopt"))) == (0, 1)
 
 
 def test_no_color(arguments: list[str | Path]) -> None:

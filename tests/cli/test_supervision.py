@@ -21,7 +21,7 @@ from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
-PROGRAM = [sys.executable, "-m", "superopt.cli"]
+PROGRAM = [sys.executable, "-m", "superopt"]
 WAIT_S = 120.0
 
 

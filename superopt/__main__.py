@@ -1,0 +1,5 @@
+"""`python -m superopt`: the program `superopt`."""
+
+from superopt.cli import main
+
+main()
