@@ -103,23 +103,43 @@ def _lists(light: onnx.ModelProto) -> list[onnx.TypeProto.Tensor]:
 def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with ONNX's types of its tensors, or unchanged if inference fails or takes too much memory."""
     data = light.SerializeToString()
+    bare = _infer(data, data_prop=False)
+    if bare is not None and _all_known(bare):
+        return bare
     # Propagating values of shapes fails for some valid models. It makes a dimension for each element of a list, and has
     # no end if there are 2**40: where an allocation fails, it takes the next one page by page.
     longest = max((type.shape.dim[0].dim_value for type in _lists(light)), default=0)
-    for data_prop in (True, False) if longest <= _LONGEST_LIST else (False,):
-        try:
-            found = call_with_memory(
-                _INFERENCE_BYTES + _INFERENCE_BYTES_PER_BYTE * len(data),
-                partial(onnx_cpp2py_export.shape_inference.infer_shapes, data, False, False, data_prop),
-            )
-        except (
-            shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, MemoryError,
-        ):  # fmt: skip
-            continue
-        if len(found) < _INFERENCE_BYTES + 2 * len(data):
-            inferred: onnx.ModelProto = onnx.ModelProto.FromString(found)
-            return inferred
-    return light
+    found = _infer(data, data_prop=True) if longest <= _LONGEST_LIST else None
+    return found or bare or light
+
+
+def _infer(data: bytes, data_prop: bool) -> onnx.ModelProto | None:
+    """Return ONNX's types of the tensors of a model, or None if inference fails or takes too much memory."""
+    infer = partial(onnx_cpp2py_export.shape_inference.infer_shapes, data, False, False, data_prop)
+    memory = _INFERENCE_BYTES + _INFERENCE_BYTES_PER_BYTE * len(data)
+    try:
+        # Only propagated values take memory that the size of the model does not bound.
+        found: bytes = call_with_memory(memory, infer) if data_prop else infer()
+    except (
+        shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, MemoryError,
+    ):  # fmt: skip
+        return None
+    return onnx.ModelProto.FromString(found) if len(found) < _INFERENCE_BYTES + 2 * len(data) else None
+
+
+def _all_known(model: onnx.ModelProto) -> bool:
+    """Return True if all outputs of nodes have shapes whose sizes are numbers or have names that inputs have."""
+    names = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim} - {""}
+    known = {
+        value.name
+        for value in _values(model.graph)
+        if value.type.WhichOneof("value") != "tensor_type"
+        or (
+            value.type.tensor_type.HasField("shape")
+            and all(dim.HasField("dim_value") or dim.dim_param in names for dim in value.type.tensor_type.shape.dim)
+        )
+    }
+    return all(not name or name in known for node in model.graph.node for name in node.output)
 
 
 # Names that exporters use for all unknown sizes alike (Paddle: ?), so that equal names do not mean equal sizes.
