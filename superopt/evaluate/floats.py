@@ -93,6 +93,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "floor": np.floor,
     "round": np.rint,
     "truncated_quotient": _truncated_quotient,
+    "interpolation_weight": lambda n, d, tap: 1 - np.abs(np.mod(n, d) / d - tap),
     **{f"to_{dtype}": _rounded(dtype) for dtype in (*_TYPES, "float16", "float", "double")},
     **{f"from_real_to_{dtype}": _rounded(dtype) for dtype in _TYPES},
 }

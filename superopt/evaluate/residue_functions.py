@@ -188,6 +188,12 @@ def _power(x: Array, y: Array) -> Array:
     return np.where(halved, rooted, _integer_power(x, np.where(halved, 0, _signed(y))))
 
 
+def _interpolation_weight(n: Array, d: Array, tap: Array) -> Array:
+    """Return r/d for tap 1 and 1 - r/d for tap 0, with r the remainder of n by d. Exact: n and d are small integers."""
+    above = (_signed(n) % np.asarray(d).astype(np.int64)).astype(np.uint64) * inverse(np.asarray(d)) % _P
+    return np.where(tap == 1, above, (1 + _P - above) % _P)
+
+
 FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "sqrt": sqrt,
     "exp": exp,
@@ -198,5 +204,6 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "erf": erf,
     "floor": _floor,
     "round": _round,
+    "interpolation_weight": _interpolation_weight,
     "pi": lambda: np.full((), residue(math.pi), dtype=np.uint64),
 }

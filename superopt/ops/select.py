@@ -1,9 +1,9 @@
 """Operators that pick elements by position.
 
 Gather has constant indices, a number or a list of numbers. A negative index counts from the end; the canonical form has
-one only if the size is not known. Resize repeats each element `scales` times along the last axes.
+one only if the size is not known.
 
-Sources: the operators' pages of the ONNX specification, Gather-13, Trilu-14, Resize-19, CumSum-14.
+Sources: the operators' pages of the ONNX specification, Gather-13, Trilu-14, CumSum-14.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from superopt.ir.dim import Size, Sizes, floor_div
+from superopt.ir.dim import Size, Sizes
 from superopt.ops.algebra import Algebra, at_least, equal
 from superopt.ops.definition import Operand
 from superopt.ops.entry import operator
@@ -73,23 +73,6 @@ def _trilu(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i:
     diagonal, k = i[-1] - i[-2], attrs["k"]
     kept = at_least(diagonal, k) if attrs["upper"] else at_least(k, diagonal)
     return g.piecewise([([kept], lambda: xs[0].at(*i))], g.constant(Fraction(0)))
-
-
-def _resize_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    (x,), scales = shapes, attrs["scales"]
-    if len(scales) > len(x):
-        raise IllTyped("Resize has more scales than axes")
-    for scale in scales:
-        need_at_most(need, 1, scale)
-    kept = len(x) - len(scales)
-    return ((*x[:kept], *(size * scale for size, scale in zip(x[kept:], scales, strict=True))),)
-
-
-@operator("Resize", 1, 1, "scales", shape=_resize_type)
-def _resize(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
-    """x[floor(i / scale)] along the last axes: the nearest element, asymmetric and rounded down."""
-    kept = len(i) - len(attrs["scales"])
-    return xs[0].at(*i[:kept], *(floor_div(j, scale) for j, scale in zip(i[kept:], attrs["scales"], strict=True)))
 
 
 def _cumsum_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:

@@ -17,8 +17,8 @@ from tests.support.modular_cases import NODES, operation, sizes_of
 _LINEAR = {
     "Add", "AveragePool", "Concat", "Conv", "ConvTranspose", "CumSum", "DepthToSpace", "Einsum", "Expand", "Flatten",
     "FusedMatMul", "Gather", "Gemm", "GlobalAveragePool", "Identity", "MatMul", "Mul", "Neg", "Pad", "ReduceMean",
-    "ReduceSum", "Reshape", "Resize", "Slice", "SpaceToDepth", "Split", "Squeeze", "Sub", "Sum", "Tile", "Transpose",
-    "Trilu", "Unsqueeze",
+    "ReduceSum", "Reshape", "Resize", "ResizeLinear", "Slice", "SpaceToDepth", "Split", "Squeeze", "Sub", "Sum", "Tile",
+    "Transpose", "Trilu", "Unsqueeze",
 }  # fmt: skip
 
 

@@ -34,7 +34,7 @@ PLACES = {
     "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
 }  # fmt: skip
 COMPARISONS = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
-MEANS = {"AveragePool", "CumSum", "GlobalAveragePool", "ReduceMean", "ReduceSum"}
+MEANS = {"AveragePool", "CumSum", "GlobalAveragePool", "ReduceMean", "ReduceSum", "ResizeLinear"}
 PRODUCTS = {"Conv", "ConvTranspose", "Einsum", "FusedMatMul", "Gemm", "MatMul"}
 
 

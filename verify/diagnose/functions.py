@@ -56,6 +56,11 @@ def _round(x: float) -> float:
     return float(round(x)) if math.isfinite(x) else math.nan
 
 
+def _interpolation_weight(numerator: float, denominator: float, tap: float) -> float:
+    """Return the weight of floor(c) + tap, for tap 0 or 1, in a linear interpolation at c = numerator / denominator."""
+    return 1 - abs((numerator % denominator) / denominator - tap)
+
+
 def _from_real(bits: int, signed: bool) -> Callable[[float], float]:
     """Return a rounding towards zero; NaN for values outside the type, which ONNX leaves undefined."""
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -88,6 +93,7 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "floor": _floor,
     "round": _round,  # to the nearest integer, halves to even
     "truncated_quotient": _truncated_quotient,
+    "interpolation_weight": _interpolation_weight,
     # Lossy casts: rounding to a narrower float, wrapping to a narrower integer.
     **ROUNDINGS,
     "to_int64": _wrapped(64, True),

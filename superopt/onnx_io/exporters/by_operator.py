@@ -16,6 +16,7 @@ from superopt.onnx_io.exporters.derived import export_derived
 from superopt.onnx_io.exporters.node import Exporter, NodeExport, is_free, operand_shape
 from superopt.onnx_io.model import ModelError
 from superopt.ops.recurrent import RECURRENT
+from superopt.ops.resize import REPEATING
 from superopt.properties import fused_activations
 
 __all__ = ["EXPORTERS"]
@@ -152,17 +153,26 @@ def _resize(e: NodeExport) -> list[onnx.NodeProto]:
     rank = e.term.type.rank if e.term.type is not None else None
     if rank is None:
         raise ModelError("Resize: the rank of the result is unknown; state the shapes of the model's inputs")
-    scales = [1.0] * (rank - len(e.attrs["scales"])) + [float(scale) for scale in e.attrs["scales"]]
+    own, linear = e.attrs["scales"], e.term.op == "ResizeLinear"
+    scales = [1.0] * (rank - len(own)) + [float(scale) for scale in own]
+    modes = {name: value for name, value in e.attrs.items() if name != "scales"}
+    if not linear and modes == REPEATING and all(isinstance(scale, int) for scale in own):
+        modes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # repeat as well
+    elif e.opset < 11 and not (linear and modes["coordinate_transformation_mode"] == "asymmetric"):
+        raise ModelError(f"opset {e.opset} has no Resize with {', '.join(modes.values())} (new in 11)")
+    elif e.opset < 10 and min(scales) < 1:
+        raise ModelError(f"opset {e.opset} has no Resize that reduces (new in 10)")
+    mode = "linear" if linear else "nearest"
     if e.opset < 9:
-        return [e.node("Upsample", mode="nearest", scales=scales)]
+        return [e.node("Upsample", mode=mode, scales=scales)]
     if 11 <= e.opset < 13:
         e.append([], "float")  # the input `roi` must not be left out
     elif e.opset >= 13:
         e.inputs.append("")
     e.append(scales, "float")
     if e.opset < 11:
-        return [e.node("Upsample" if e.opset < 10 else "Resize", mode="nearest")]
-    return [e.node(mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")]
+        return [e.node("Upsample" if e.opset < 10 else "Resize", mode=mode)]
+    return [e.node("Resize", mode=mode, **modes)]
 
 
 def _slice(e: NodeExport) -> list[onnx.NodeProto]:
@@ -268,6 +278,7 @@ EXPORTERS: Mapping[str, Exporter] = {
     "Pad": _pad,
     "Reshape": _reshape,
     "Resize": _resize,
+    "ResizeLinear": _resize,
     "Slice": _slice,
     "Softmax": _softmax,
     "Sum": _sum,

@@ -26,9 +26,15 @@ from verify.diagnose.numeric import Numeric
 WEIGHTS = (
     "int64 i = {-1}, int64[1] i1 = {1}, int64[2] pair = {1, -1}, int32[2] short = {0, 1}, int64[1, 2] table = {0, 1}, "
     "float[4] s22 = {1, 1, 2, 2}, float[4] s23 = {1, 1, 2, 3}, float[4] s11 = {1, 1, 1, 1}, "
-    "float[4] s2222 = {2, 2, 2, 2}, float[4] half = {1, 1, 0.5, 2}, float[0] none = {}, "
-    "int64[4] sizes = {1, 2, 6, 12}, float[2] s2 = {3, 2}, int64[2] sizes2 = {6, 12}, float[4] s33 = {1, 1, 3, 3}"
+    "float[4] s2222 = {2, 2, 2, 2}, float[4] half = {1, 1, 0.5, 2}, float[4] long = {1, 1, 2, 0.5}, "
+    "float[4] third = {1, 1, 2.3333333, 1}, int64[4] thin = {1, 2, 6, 1}, int64[4] fifths = {1, 2, 5, 5}, "
+    "float[0] none = {}, int64[4] sizes = {1, 2, 6, 12}, "
+    "float[2] s2 = {3, 2}, int64[2] sizes2 = {6, 12}, float[4] s33 = {1, 1, 3, 3}"
 )
+
+_C = "coordinate_transformation_mode"
+REPEATS = f"Resize {_C}=half_pixel nearest_mode=round_prefer_floor"
+LINEAR = f"ResizeLinear {_C}="
 
 
 def parsed(body: str, opset: int) -> onnx.ModelProto:
@@ -62,15 +68,25 @@ def _of(node: str, opset: int) -> Term:
         (14, "Trilu<upper = 5>(x, i1)", "Trilu k=1 upper=1"),
         (11, "CumSum(x, i)", "CumSum axis=-1 exclusive=0 reverse=0"),
         (14, "CumSum<exclusive = 1, reverse = 1>(x, i1)", "CumSum axis=-3 exclusive=1 reverse=1"),
-        (7, "Upsample<scales = [1.0, 1.0, 2.0, 3.0]>(x)", "Resize scales=(2, 3)"),
-        (9, "Upsample(x, s23)", "Resize scales=(2, 3)"),
-        (10, "Resize(x, s23)", "Resize scales=(2, 3)"),
-        (10, "Resize(x, s11)", "Resize scales=(1, 1)"),
-        (11, "Resize(x, none, s23)", "Resize scales=(2, 3)"),
-        (13, "Resize(x, , s23)", "Resize scales=(2, 3)"),
-        (13, "Resize(x, , , sizes)", "Resize scales=(2, 3)"),
-        (18, "Resize<axes = [3, 2]>(x, , s2)", "Resize scales=(2, 3)"),
-        (18, "Resize<axes = [2, 3]>(x, , , sizes2)", "Resize scales=(2, 3)"),
+        (7, "Upsample<scales = [1.0, 1.0, 2.0, 3.0]>(x)", f"{REPEATS} scales=(2, 3)"),
+        (9, "Upsample(x, s23)", f"{REPEATS} scales=(2, 3)"),
+        (10, "Resize(x, s23)", f"{REPEATS} scales=(2, 3)"),
+        (10, "Resize(x, s11)", f"{REPEATS} scales=(1, 1)"),
+        (11, "Resize(x, none, s23)", f"{REPEATS} scales=(2, 3)"),
+        (13, "Resize(x, , s23)", f"{REPEATS} scales=(2, 3)"),
+        (13, "Resize(x, , , sizes)", f"{REPEATS} scales=(2, 3)"),
+        (18, "Resize<axes = [3, 2]>(x, , s2)", f"{REPEATS} scales=(2, 3)"),
+        (18, "Resize<axes = [2, 3]>(x, , , sizes2)", f"{REPEATS} scales=(2, 3)"),
+        (13, "Resize(x, , s2222)", f"{REPEATS} scales=(2, 2, 2, 2)"),
+        (13, "Resize(x, , long)", f"{REPEATS} scales=(2, 0.5)"),
+        (13, 'Resize<mode = "linear">(x, , s23)', f"{LINEAR}half_pixel scales=(2, 3)"),
+        (13, 'Resize<mode = "linear">(x, , long)', f"{LINEAR}half_pixel scales=(2, 0.5)"),
+        (13, 'Resize<mode = "linear">(x, , , sizes)', f"{LINEAR}half_pixel scales=(2, 3)"),
+        (13, f'Resize<mode = "linear", {_C} = "pytorch_half_pixel">(x, , s23)', f"{LINEAR}half_pixel scales=(2, 3)"),
+        (13, f'Resize<mode = "linear", {_C} = "align_corners">(x, , s23)', f"{LINEAR}align_corners scales=(2, 3)"),
+        (10, 'Resize<mode = "linear">(x, s23)', f"{LINEAR}asymmetric scales=(2, 3)"),
+        (10, 'Resize<mode = "linear">(x, long)', f"{LINEAR}asymmetric scales=(2, 0.5)"),
+        (9, 'Upsample<mode = "linear">(x, s23)', f"{LINEAR}asymmetric scales=(2, 3)"),
     ],
 )
 def test_forms(opset: int, node: str, expected: str) -> None:
@@ -82,35 +98,41 @@ TRANSFORMATIONS = ("asymmetric", "half_pixel", "pytorch_half_pixel", "align_corn
 ROUNDINGS = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
 
-@pytest.mark.parametrize("scales", ["s11", "s22", "s23", "s33"])
+@pytest.mark.parametrize("scales", ["s11", "s22", "s23", "s33", "long"])
 @pytest.mark.parametrize(("transformation", "rounding"), list(itertools.product(TRANSFORMATIONS, ROUNDINGS)))
-def test_resize_that_repeats(transformation: str, rounding: str, scales: str) -> None:
-    """ONNX Runtime gives the same for the node as it was and as it is written, see `round_trip`; a node stays as it
-    was where that would not be so."""
+def test_nearest_element(transformation: str, rounding: str, scales: str) -> None:
+    """ONNX Runtime gives the same for the node as it was and as it is written, see `round_trip`, and as it is read."""
     modes = f'coordinate_transformation_mode = "{transformation}", nearest_mode = "{rounding}"'
     opset = {"tf_half_pixel_for_nn": 11, "half_pixel_symmetric": 19}.get(transformation, 13)
     region = "none" if opset == 11 else ""
     term = _of(f"Resize<{modes}>(x, {region}, {scales})", opset)
-    x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
-    (y,) = session(write_model(new_model([term], opset=opset))).run(None, {"x": x}) if term.op == "Resize" else (None,)
-    repeats = {"s11": (1, 1), "s22": (2, 2), "s23": (2, 3), "s33": (3, 3)}[scales]
-    if y is not None:
-        assert np.array_equal(y, x.repeat(repeats[0], 2).repeat(repeats[1], 3))
+    whole = scales != "long"
     centred = "half_pixel" in transformation and transformation != "tf_half_pixel_for_nn"
-    usual = (centred and rounding.startswith("round")) or (
+    repeats = (centred and rounding.startswith("round")) or (
         transformation in ("asymmetric", "tf_half_pixel_for_nn") and rounding == "floor"
     )
-    assert term.op == "Resize" or not usual
+    assert term.op == "Resize" or not (centred or transformation == "asymmetric" or (repeats and whole))
+    if term.op == "Resize":
+        x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
+        (y,) = session(write_model(new_model([term], opset=opset))).run(None, {"x": x})
+        assert np.array_equal(y, evaluate([term], {var("x", tensor(1, 2, 3, 4)): x}, {})[0])
+        if repeats and whole:
+            assert shown(term).startswith(REPEATS)
+            rows, columns = {"s11": (1, 1), "s22": (2, 2), "s23": (2, 3), "s33": (3, 3)}[scales]
+            assert np.array_equal(y, x.repeat(rows, 2).repeat(columns, 3))
 
 
 @pytest.mark.parametrize(
     ("opset", "node"),
     [
-        (13, "Resize(x, , s2222)"),
-        (13, "Resize(x, , half)"),
-        (13, 'Resize<mode = "linear">(x, , s22)'),
+        (13, "Resize(x, , half)"),  # 3 * 0.5 is not whole
+        (13, "Resize(x, , third)"),  # float32 has rounded 7/3
+        (13, "Resize(x, , , fifths)"),  # 5/3 of 3
         (13, 'Resize<mode = "cubic">(x, , s22)'),
-        (13, 'Resize<nearest_mode = "ceil">(x, , s22)'),
+        (19, f'Resize<mode = "linear", {_C} = "half_pixel_symmetric">(x, , s23)'),
+        (18, 'Resize<mode = "linear", antialias = 1>(x, , long)'),
+        (13, f'Resize<mode = "linear", {_C} = "align_corners">(x, , , thin)'),  # a single column has no corners
+        (10, "Resize(x, long)"),  # before opset 11 ONNX Runtime rounds up where it reduces
         (13, "Gather<axis = 1>(x, table)"),
     ],
 )

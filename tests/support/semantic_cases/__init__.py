@@ -11,6 +11,7 @@ from tests.support.semantic_cases import (
     rearrange,
     recurrent,
     reduce,
+    resize,
     scalar,
     select,
     standard,
@@ -20,6 +21,7 @@ from tests.support.semantic_cases.case import Case, Maker
 __all__ = ["CASES", "Case"]
 
 _FAMILIES = (
-    constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, scalar, select, standard
+    constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, resize, scalar, select,
+    standard,
 )  # fmt: skip
 CASES: dict[str, Maker] = {op: maker for family in _FAMILIES for op, maker in family.CASES.items()}

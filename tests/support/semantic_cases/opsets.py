@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import onnx
 
@@ -28,6 +29,16 @@ def _is(schema: onnx.defs.OpSchema, op: str) -> bool:
     return schema.name == op and schema.domain == ""
 
 
+def _first_of_resize(op: str, attrs: dict[str, Any]) -> int:
+    scales, transformation = attrs["scales"], attrs["coordinate_transformation_mode"]
+    if op == "ResizeLinear":
+        if transformation != "asymmetric":
+            return 11
+        return OPSETS[0] if min(scales) >= 1 else 10  # as Upsample
+    repeats = all(isinstance(scale, int) for scale in scales) and attrs["nearest_mode"] == "round_prefer_floor"
+    return OPSETS[0] if repeats and transformation == "half_pixel" else 11
+
+
 def first_opset(op: str, case: Case) -> int:
     """The first opset that can say it: that of the operator, or a later one that brought what the case asks for."""
     attrs, arrays = case.attrs, [array for array in case.arrays if array is not None]
@@ -35,8 +46,8 @@ def first_opset(op: str, case: Case) -> int:
     match op:
         case _ if op in CLOSED_FORM:
             return OPSETS[0]  # as a weight
-        case "Resize":
-            return OPSETS[0]  # as Upsample
+        case "Resize" | "ResizeLinear":
+            return _first_of_resize(op, attrs)
         case "Gelu" if attrs["approximate"] == "none":
             return OPSETS[0]  # as ONNX Runtime's own
         case _ if attrs.get("axes") == ():

@@ -29,15 +29,6 @@ def _trilu(rng: random.Random) -> Case:
     return Case({"k": rng.randint(-4, 4), "upper": rng.randint(0, 1)}, [x], opset=rng.choice([14, 17, 21]))
 
 
-def _resize(rng: random.Random) -> Case:
-    shape = shape_of(rng, 3, 5)
-    opset = rng.choice([9, 10, 11, 13, 17, 18, 19])
-    # onnx.reference has no Upsample at all, and calls Resize's modes by what came with opset 11.
-    oracles = ("onnxruntime", "reference") if opset >= 11 else ("onnxruntime",)
-    scales = tuple(rng.randint(1, 3) for _ in shape[2:])
-    return Case({"scales": scales}, [values(rng, shape, rng.choice(["float32", "float32", "int32"]))], oracles, opset)
-
-
 def _cumsum(rng: random.Random) -> Case:
     shape = shape_of(rng, 1, 4)
     attrs = {
@@ -52,6 +43,5 @@ def _cumsum(rng: random.Random) -> Case:
 CASES: dict[str, Maker] = {
     "Gather": _gather,
     "Trilu": _trilu,
-    "Resize": _resize,
     "CumSum": _cumsum,
 }
