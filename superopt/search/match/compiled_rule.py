@@ -53,6 +53,7 @@ class CompiledRule:
     arity: int
     introduces_kernel: bool
     selects_kernel: bool
+    splits_attributes: bool = False
 
     @cached_property
     def operators(self) -> tuple[tuple[str, ...], ...]:
@@ -76,7 +77,7 @@ class CompiledRule:
         return True
 
 
-def compile_rule(rule: Rule, rule_id: str) -> CompiledRule:
+def compile_rule(rule: Rule, rule_id: str, *, splits_attributes: bool = False) -> CompiledRule:
     """Compile a rule, left to right."""
     paths: list[_Path | None] = [None]
     for k in range(1, len(rule.lhs)):
@@ -89,7 +90,9 @@ def compile_rule(rule: Rule, rule_id: str) -> CompiledRule:
     introduces = not _kernels(rule.rhs) <= _kernels(rule.lhs)
     same_roots = all(old.op == new.op for old, new in zip(rule.lhs, rule.rhs, strict=True))
     selects = introduces or same_roots or bool(_kernels(rule.lhs))
-    return CompiledRule(rule, rule_id, tuple(paths), is_symmetric, operand_ops, len(inputs), introduces, selects)
+    return CompiledRule(
+        rule, rule_id, tuple(paths), is_symmetric, operand_ops, len(inputs), introduces, selects, splits_attributes
+    )
 
 
 def _path_up(pattern: Term, bound: set[Term]) -> _Path | None:

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from superopt.ir.rule import Rule
 from superopt.ir.term import Term
-from superopt.search.match.compiled_rule import CompiledRule
+from superopt.search.match.compiled_rule import CompiledRule, compile_rule
 from superopt.search.match.graph_index import GraphIndex, index_key
 from superopt.search.match.occurrence import Match, Occurrence, align
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.siblings import sibling_sets
+from superopt.search.match.split_rule import literal_rule
 from superopt.search.match.variadic_rule import VariadicRule
 
 __all__ = ["Matcher"]
@@ -45,6 +47,8 @@ class Matcher:
         self._first_roots: dict[Term, list[tuple[CompiledRule, dict[Term, Term]]]] = {}
         self._alignments: dict[tuple[Term, Term], dict[Term, Term] | None] = {}
         self._several_roots: dict[tuple[CompiledRule, tuple[Term, ...]], Occurrence] = {}
+        self._splits: dict[tuple[CompiledRule, tuple[Term, ...]], Occurrence | None] = {}
+        self._literal_rules: dict[Rule, CompiledRule] = {}
         self._mismatches: set[tuple[object, ...]] = set()
         self._siblings: dict[Term, list[_Sibling | None]] = {}  # one for each sibling rule of the term's index key
 
@@ -59,6 +63,8 @@ class Matcher:
         self._first_roots.clear()
         self._alignments.clear()
         self._several_roots.clear()
+        self._splits.clear()
+        self._literal_rules.clear()
         self._mismatches.clear()
         self._siblings.clear()
 
@@ -84,9 +90,12 @@ class Matcher:
                         if found is not None:
                             yield found
             for compiled, at in self._first_root_at(term):
-                if wanted(compiled):
+                if wanted(compiled) and not (compiled.splits_attributes and multi_root_only):
                     for roots in self._all_roots(compiled, (term,), at, index):
-                        yield from self._match_at(compiled, roots, index, near)
+                        if compiled.splits_attributes:
+                            yield from self._split_at(compiled, roots, near)
+                        else:
+                            yield from self._match_at(compiled, roots, index, near)
         yield from self.sibling_matches(index, near, wanted)
 
     def _reaching(self, near: frozenset[Term], index: GraphIndex) -> set[Term]:
@@ -174,6 +183,27 @@ class Matcher:
             for root in roots
         ):
             yield found
+
+    def _split_at(
+        self, compiled: CompiledRule, roots: tuple[Term, ...], near: frozenset[Term] | None
+    ) -> Iterator[Match]:
+        """Yield the match at the first root, if the second root determines the attributes that the rule splits."""
+        key = (compiled, roots)
+        if key not in self._splits:
+            at: dict[Term, Term] = {}
+            for pattern, root in zip(compiled.rule.lhs, roots, strict=True):
+                at.update(self._align(pattern, root) or {})
+            rule, occurrence = literal_rule(compiled.rule, at), None
+            if rule is not None:
+                own = self._literal_rules.setdefault(rule, compile_rule(rule, compiled.rule_id))
+                aligned = self._align(rule.lhs[0], roots[0])
+                occurrence = None if aligned is None else Occurrence(own, roots[:1], aligned, self._mismatches)
+            self._splits[key] = occurrence
+        occurrence = self._splits[key]
+        if occurrence is None or (near is not None and near.isdisjoint(occurrence.touched)):
+            return
+        if occurrence.match is not None:
+            yield occurrence.match
 
     def _align(self, pattern: Term, term: Term) -> dict[Term, Term] | None:
         key = (pattern, term)

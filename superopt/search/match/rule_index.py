@@ -26,6 +26,7 @@ from superopt.search.match.compiled_rule import (
 from superopt.search.match.graph_index import index_key, node_of
 from superopt.search.match.overflow import may_overflow
 from superopt.search.match.rule_identity import Sides, renamed
+from superopt.search.match.split_rule import split_attributes, with_present_value
 from superopt.search.match.variadic_rule import VariadicRule, has_part_roots, operand_counts, variadic_rule
 
 __all__ = ["RuleIndex"]
@@ -52,6 +53,10 @@ class _CompiledGroup:
                 if variadic is not None and variadic.merges_siblings:
                     seen.update(renamed(wider.lhs, wider.rhs) for wider in variadic.for_operands(3))
                     self.sibling.append((number, variadic, rule_id))
+                    continue
+                if split_attributes(rule):
+                    for wider in with_present_value(rule):
+                        self.compiled.append((number, compile_rule(wider, rule_id, splits_attributes=True)))
                     continue
                 self.compiled.append((number, compile_rule(rule, rule_id)))
                 if variadic is not None:
