@@ -23,7 +23,7 @@ from superopt.ir.notation import NotationError, Reader, show_signature, show_ter
 from superopt.ir.operator import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, pattern_names
 from superopt.ir.rule import Signature
-from superopt.ir.term import Term, topological, var
+from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 
 __all__ = ["CorpusError", "Window", "WindowVariable", "model_label", "read_corpus", "write_corpus"]
@@ -92,8 +92,8 @@ class Window:
 
     @property
     def operators(self) -> tuple[Term, ...]:
-        """The operators, operands before users. The outputs of a Split are one operator."""
-        return tuple(term for term in topological(self.outputs) if term.op not in ("Var", "Out"))
+        """The operators at inference, operands before users. The outputs of a Split are one operator."""
+        return tuple(term for term in topological(self.outputs) if term.op not in ("Var", "Out", *CLOSED_FORM))
 
     def __str__(self) -> str:
         """The window as one line of a corpus; `read_corpus` reads it back."""

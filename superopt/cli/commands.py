@@ -11,6 +11,7 @@ __all__ = ["main", "versioned"]
 _SUMMARIES = {
     "bench": "Compare superopt with other optimizers.",
     "generate": "Find and prove rules, and write them to a folder.",
+    "harvest": "Cut windows out of models, to find rules for them.",
     "optimize": "Make a model faster with proven rules.",
     "report": "Write the verification report.",
     "rules": "List rules, derive rules from rules, rank them by use.",

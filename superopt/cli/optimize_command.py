@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from superopt.cli.options import STREAMS, shapes
+from superopt.cli.options import STREAMS, device, shapes
 from superopt.cli.result_table import show_result
 from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
@@ -18,22 +18,13 @@ from superopt.optimizer import COST_SOURCES, Options, Result, optimize
 from superopt.optimizer.api import finish, optimize_here
 from superopt.optimizer.outcome import Checkpoint, Outcome
 from superopt.runtime import EXECUTION_PROVIDERS
-from superopt.search import EFFORTS, Device, DeviceError, find_device, shipped_devices
+from superopt.search import EFFORTS, shipped_devices
 from verify.stability.classes import LEVELS
 
 __all__ = ["optimize_command"]
 
 _DEFAULTS = Options()
 _File = click.Path(path_type=Path)
-
-
-def _device(context: click.Context, parameter: click.Parameter, value: str | None) -> Device | None:
-    try:
-        return None if value is None else find_device(value)
-    except DeviceError as error:
-        raise click.BadParameter(str(error), context, parameter) from error
-    except OSError as error:
-        raise click.BadParameter(f"{value}: {error.strerror}", context, parameter) from error
 
 
 @click.command("optimize", context_settings={"help_option_names": ["-h", "--help"]})
@@ -96,7 +87,7 @@ def _device(context: click.Context, parameter: click.Parameter, value: str | Non
     help="Source of the costs that guide the search: measured on the target, or a model of a device.",
 )  # fmt: skip
 @click.option(
-    "--device", metavar="FILE", callback=_device,
+    "--device", metavar="FILE", callback=device,
     help=f"Device of the analytic cost model: a TOML file, or one of {', '.join(shipped_devices())}.",
 )  # fmt: skip
 @click.option(

@@ -9,11 +9,22 @@ import click
 
 from superopt.files import check_distinct, check_writable
 from superopt.runtime import GivenShape, InputError, parse_shape, show_shape
+from superopt.search import Device, DeviceError, find_device
 
-__all__ = ["STREAMS", "check_files", "fixed_shapes", "shapes"]
+__all__ = ["STREAMS", "check_files", "device", "fixed_shapes", "shapes"]
 
 # Streams that may lead to a file.
 STREAMS = {"the standard output": Path("/dev/stdout"), "the standard error": Path("/dev/stderr")}
+
+
+def device(context: click.Context, parameter: click.Parameter, value: str | None) -> Device | None:
+    """Return the device that `--device` names or describes."""
+    try:
+        return None if value is None else find_device(value)
+    except DeviceError as error:
+        raise click.BadParameter(str(error), context, parameter) from error
+    except OSError as error:
+        raise click.BadParameter(f"{value}: {error.strerror}", context, parameter) from error
 
 
 def shapes(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, GivenShape]:

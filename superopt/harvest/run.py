@@ -1,0 +1,258 @@
+"""Harvests models: cuts each into windows, makes them small, and counts and weighs equal ones together."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+
+from superopt.corpus import CorpusError, Window, WindowVariable, model_label
+from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
+from superopt.harvest.canonical import canonical, forms
+from superopt.harvest.cutting import Limits, Occurrences, cut_windows
+from superopt.harvest.model_graph import ModelGraph, bits
+from superopt.harvest.pieces import Piece, extract, literal
+from superopt.harvest.small_sizes import LeftOut, shrunk
+from superopt.ir.infer import IllTyped
+from superopt.ir.operator import OPERATORS
+from superopt.ir.term import Term, topological
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.onnx_io import Model, read_simplified
+from superopt.onnx_io.load import load_proto
+from superopt.search.cost.analytic import AnalyticCost
+from superopt.search.cost.device import CPU, Device
+
+__all__ = ["Harvest", "ModelCut", "harvest", "is_evaluable"]
+
+_Key: TypeAlias = tuple[tuple[Term, ...], tuple[tuple[str, tuple[object, ...]], ...]]
+
+_LIMITS = Limits()
+_PER_SIZE = 400  # structures of each number of operators that are taken from one model, the most costly first
+
+
+@dataclass(frozen=True)
+class ModelCut:
+    """A model's part of a harvest.
+
+    `structures` is the number of different windows at the model's own sizes. `unknown` counts the operators without a
+    definition, by name. `left_out` counts windows by the reason for leaving them out.
+    """
+
+    name: str
+    operators: int
+    structures: int
+    unknown: dict[str, int]
+    left_out: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Harvest:
+    """The windows of all models, the most important first, and what was left out of each model.
+
+    `dropped` is the number of windows beyond the number that was asked for, `failed` the number of those that could not
+    be evaluated at their small sizes.
+    """
+
+    windows: tuple[Window, ...]
+    models: tuple[ModelCut, ...]
+    dropped: int
+    failed: int
+
+
+@dataclass
+class _Entry:
+    """The windows of all models that are equal but for sizes, and the one that stands for them."""
+
+    window: Window
+    count: int = 0
+    share: float = 0.0
+    models: list[str] = field(default_factory=list)
+
+
+def harvest(
+    models: Sequence[Path],
+    limits: Limits = _LIMITS,
+    *,
+    device: Device = CPU,
+    most: int | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Harvest:
+    """Return the windows of the models: at most `most`, those of the largest share among windows of as many operators.
+
+    Each window was evaluated at its small sizes. Raises ModelError.
+    """
+    entries: dict[_Key, _Entry] = {}
+    cuts: list[ModelCut] = []
+    known: dict[tuple[object, ...], Window | str] = {}
+    start = time.monotonic()
+    for k, path in enumerate(models):
+        left = f", about {(time.monotonic() - start) / k * (len(models) - k):.0f} s left" if k else ""
+        progress(f"harvesting: model {k + 1} of {len(models)}{left}")
+        cuts.append(_add_model(path, _label(path, models), len(models), limits, device, entries, known))
+    windows = [
+        Window(e.window.outputs, e.window.variables, e.count, min(1.0, e.share), tuple(sorted(e.models)))
+        for e in entries.values()
+    ]
+    kept: list[Window] = []
+    failed = 0
+    for window in _by_importance(windows):
+        if most is not None and len(kept) == most:
+            break
+        if len(kept) % 100 == 0:
+            progress(f"evaluating: window {len(kept):,} of {min(len(windows), most or len(windows)):,}")
+        if is_evaluable(window):
+            kept.append(window)
+        else:
+            failed += 1
+    kept.sort(key=lambda window: (-window.share, str(window)))
+    return Harvest(tuple(kept), tuple(cuts), len(windows) - len(kept) - failed, failed)
+
+
+def _label(path: Path, models: Iterable[Path]) -> str:
+    """Return a model's name: that of its file, with a number if several have it."""
+    same = [other for other in models if other.stem == path.stem]
+    return model_label(path.stem if len(same) == 1 else f"{path.stem}.{same.index(path) + 1}")
+
+
+def _add_model(
+    path: Path,
+    name: str,
+    models: int,
+    limits: Limits,
+    device: Device,
+    entries: dict[_Key, _Entry],
+    known: dict[tuple[object, ...], Window | str],
+) -> ModelCut:
+    """Add the windows of one model to `entries`. `known` has the results for pieces that were met before."""
+    model = read_simplified(load_proto(path), label=str(path))
+    graph = ModelGraph(model.outputs, AnalyticCost(device).cost, lambda term: literal(term, model.weights))
+    cut = cut_windows(graph, limits)
+    total = sum(graph.costs)
+    left_out = Counter({"more inputs or outputs than the limits": cut.over_limits, "beyond the beam": cut.beyond_beam})
+    covered: dict[_Key, int] = {}
+    for place in _most_costly(graph, cut.windows.values(), left_out):
+        window = _window(model, graph, place.first, known)
+        if isinstance(window, str):
+            left_out[window] += 1
+            continue
+        key = _key(window)
+        if key not in entries:
+            entries[key] = _Entry(window)
+        elif _preference(window) < _preference(entries[key].window):
+            entries[key].window = window
+        entries[key].count += place.count
+        covered[key] = covered.get(key, 0) | place.covered
+    for key, mask in covered.items():
+        entries[key].share += sum(graph.costs[k] for k in bits(mask)) / (total or 1.0) / models
+        entries[key].models.append(name)
+    unknown = Counter(term.op for term in graph.operators if term.op not in OPERATORS)
+    kept = {reason: number for reason, number in sorted(left_out.items()) if number}
+    return ModelCut(name, len(graph.operators), len(cut.windows), dict(sorted(unknown.items())), kept)
+
+
+def _most_costly(graph: ModelGraph, places: Iterable[Occurrences], left_out: Counter[str]) -> list[Occurrences]:
+    """Return the places of the highest cost, at most `_PER_SIZE` of each number of operators."""
+    by_size: dict[int, list[tuple[float, int, Occurrences]]] = {}
+    for place in places:
+        cost = sum(graph.costs[k] for k in bits(place.covered))
+        by_size.setdefault(place.first.bit_count(), []).append((-cost, place.first, place))
+    found: list[Occurrences] = []
+    for size in sorted(by_size):
+        ranked = sorted(by_size[size], key=lambda item: item[:2])
+        found += [place for *_, place in ranked[:_PER_SIZE]]
+        left_out[f"beyond the {_PER_SIZE} most costly of their size"] += max(0, len(ranked) - _PER_SIZE)
+    return found
+
+
+def _window(
+    model: Model, graph: ModelGraph, members: int, known: dict[tuple[object, ...], Window | str]
+) -> Window | str:
+    """Return a set of operators as a window, or the reason why it is none."""
+    operators = [graph.operators[k] for k in bits(members)]
+    outputs = [
+        value
+        for k in bits(members)
+        for value in graph.values[k]
+        if value in graph.outputs or graph.readers.get(value, 0) & ~members
+    ]
+    try:
+        piece = extract(operators, outputs, model.weights)
+    except IllTyped:
+        return "ill-typed in the model"
+    key = (piece.outputs, piece.weights)
+    if key not in known:
+        try:
+            known[key] = _small_window(piece)
+        except LeftOut as reason:
+            known[key] = str(reason)
+    return known[key]
+
+
+def _key(window: Window) -> _Key:
+    """Return what equal windows have in common, whatever their sizes."""
+    types = {variable.name: variable.type for variable in window.variables}
+    return window.outputs, tuple(sorted(forms(window.outputs, types, frozenset(window.weights)).items()))
+
+
+def _preference(window: Window) -> tuple[int, int, str]:
+    """Order windows that differ in sizes only: first those with the most different sizes, then small ones.
+
+    Equal sizes that need not be equal hide what a rule must not rely on: a square matrix and its transpose have one
+    shape.
+    """
+    sizes = {size for variable in window.variables for size in variable.shape}
+    return -len(sizes), sum(math.prod(variable.shape) for variable in window.variables), str(window)
+
+
+def _small_window(piece: Piece) -> Window:
+    """Return a piece as a window at small sizes. Raises LeftOut."""
+    outputs, types, weights = shrunk(piece)
+    ordered, names = canonical(outputs, types, weights)
+    window = Window(ordered, tuple(WindowVariable(name, types[old], old in weights) for name, old in names.items()))
+    try:
+        _ = window.terms
+    except CorpusError:
+        raise LeftOut("ill-typed at small sizes") from None
+    return window
+
+
+def is_evaluable(window: Window) -> bool:
+    """Evaluate a window at random values. Return False if that fails, or gives other shapes than typing."""
+    order = list(topological(window.terms))
+    if not all(term.op == "Var" or can_evaluate(term) for term in order):
+        return False
+    seed = int.from_bytes(hashlib.blake2b(str(window).encode(), digest_size=4).digest(), "big")
+    values = np.random.default_rng(seed)
+    leaves = {term: _values(term, values) for term in order if term.op == "Var"}
+    found = evaluate(window.terms, leaves, {})
+    return all(
+        term.type is not None and array.shape == term.type.concrete()
+        for term, array in zip(window.terms, found, strict=True)
+    )
+
+
+def _values(term: Term, values: np.random.Generator) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    assert term.type is not None
+    shape = term.type.concrete()
+    assert shape is not None
+    if term.type.dtype in FLOAT_DTYPES:
+        return values.standard_normal(shape)
+    return values.integers(0, 2, shape).astype(numpy_dtype(term.type.dtype))
+
+
+def _by_importance(windows: Sequence[Window]) -> list[Window]:
+    """Return the windows by their rank among those of as many operators: the shares of large windows are larger."""
+    rank: Counter[int] = Counter()
+    places: list[tuple[int, int, Window]] = []
+    for window in sorted(windows, key=lambda window: (-window.share, str(window))):
+        size = len(window.operators)
+        rank[size] += 1
+        places.append((rank[size], size, window))
+    return [window for *_, window in sorted(places, key=lambda place: place[:2])]
