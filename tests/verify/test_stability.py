@@ -20,6 +20,15 @@ from verify.verdict import Proved
 _MEAN = "ReduceMean[axes=[-1], keepdims=1]"
 _BY_44 = "Exp(Sub(x, Sub(ReduceMax[axes=[-1], keepdims=1](x), Constant[shape=[], value_floats=[44.0]])))"
 _SHIFTED = "Exp(Sub(x, ReduceMax[axes=[-1], keepdims=1](x)))"
+# n and h, mixed by a gate. With a gate of 1 the second form is h without a rounding, the first form is n + (h - n).
+_MIXED = "Add(n, Mul(gate, Sub(h, n)))"
+_BLENDED = "Add(Mul(Sub(Ones[shape=[]], gate), n), Mul(gate, h))"
+_PADDED = "AveragePool[count_include_pad=0, dilations=[1, 1], kernel_shape=[3, 3], pads=[1, 1, 1, 1], strides=[1, 1]]"
+
+
+def _pool(size: int) -> str:
+    sizes = f"kernel_shape=[{size}, {size}], pads=[0, 0, 0, 0], strides=[{size}, {size}]"
+    return f"AveragePool[count_include_pad=0, dilations=[1, 1], {sizes}]"
 
 
 def classes(line: str) -> tuple[str, str]:
@@ -52,6 +61,11 @@ def classes(line: str) -> tuple[str, str]:
         "Mul(Exp(a), Exp(b)) = Exp(Add(a, b)) @ a[_] b[_]",
         "Softmax[axis=-1](x) = Div(Exp(x), ReduceSum[axes=[-1], keepdims=1](Exp(x))) @ x[_,_]",
         "Sigmoid(Neg(x)) = Sub(Ones[shape=[]], Sigmoid(x)) @ x[_]",
+        "Exp(Neg(x)) = Reciprocal(Exp(x)) @ x[_]",
+        "Mul(y, Reciprocal(Exp(x))) = Mul(y, Exp(Neg(x))) @ x[_] y[_]",
+        "LogSoftmax[axis=-1](a) = Log(Softmax[axis=-1](a)) @ a[_,_]",
+        f"{_MIXED.replace('gate', 'Exp(s)')} = {_BLENDED.replace('gate', 'Exp(s)')} @ h[_] n[_] s[_]",
+        f"{_BLENDED.replace('gate', 'Sigmoid(s)')} = {_MIXED.replace('gate', 'Sigmoid(s)')} @ h[_] n[_] s[_]",
         "x = Sub(Add(x, y), y) @ x[_] y[_]",
     ],
 )
@@ -71,6 +85,16 @@ def test_what_may_cancel_or_overflow_is_unstable(line: str) -> None:
             "stable(2.5)",
         ),
         ("Sub(Add(x, y), x) = y @ x[_] y[_]", "stable(1)"),
+        ("Reciprocal(Exp(x)) = Exp(Neg(x)) @ x[_]", "stable(1)"),
+        ("Log(Softmax[axis=-1](a)) = LogSoftmax[axis=-1](a) @ a[_,_]", "stable(2)"),
+        ("a = MatMul(Eye[n=a.shape[-2]], a) @ a[_,_]", "stable(1)"),
+        (f"{_pool(2)}({_pool(2)}(x)) = {_pool(4)}(x) @ x[_,_,_,_]", "stable(1)"),
+        (f"{_pool(4)}(x) = {_pool(2)}({_pool(2)}(x)) @ x[_,_,_,_]", "stable(2)"),
+        (f"Mul(c, {_PADDED}(x)) = {_PADDED}(Mul(x, c)) @ c[_,1,1] x[_,_,_,_]", "stable(2)"),
+        (f"{_MIXED.replace('gate', 'Sigmoid(s)')} = {_BLENDED.replace('gate', 'Sigmoid(s)')} @ h[_] n[_] s[_]",
+         "stable(3)"),
+        (f"{_MIXED.replace('gate', 'Sigmoid(Add(Mul(s, t), Mul(s, u)))')} = "
+         f"{_BLENDED.replace('gate', 'Sigmoid(Mul(s, Add(t, u)))')} @ h[_] n[_] s[_] t[_] u[_]", "stable(3)"),
         ("Add(x, Add(y, z)) = Sum(y, z, x) @ x[_] y[_] z[_]", "stable(1)"),
         (f"Softmax[axis=-1](x) = Div({_BY_44}, ReduceSum[axes=[-1], keepdims=1]({_BY_44})) @ x[_,_]", "stable(23)"),
         ("Concat[axis=-1](Exp(a), Exp(y)) = Exp(Concat[axis=-1](a, y)) @ a[_,_] y[_,_]", "stable(1)"),

@@ -30,15 +30,16 @@ from verify.stability.inequalities import Inequalities, Inequality
 from verify.stability.linear_program import smallest_factor
 from verify.stability.monomials import Monomials
 from verify.stability.normwise import normwise_factor
-from verify.stability.ranges import exponents, is_bounded
+from verify.stability.ranges import before_results, exponents, is_bounded
 from verify.stability.rounding import RoundedMeaning, Rounding, is_rounded, magnitude
-from verify.stability.structure import broadcast_parts, congruent, shared_apart, unfolded
+from verify.stability.structure import broadcast_parts, congruent, functions, is_function, shared_apart, unfolded
 from verify.verdict import Proved
 
 _STEPS = 6_000
 _FRAMES = 10_000
 _MOST_SIGNS = 4  # nested case splits
 _QUERIES = 6_000
+_POWERS = ("Reciprocal", "Sqrt")
 
 Terms: TypeAlias = tuple[Term, ...]
 Factors: TypeAlias = list[Fraction | None]  # of both directions
@@ -94,15 +95,52 @@ def _terms(left: Term, right: Term, facts: Facts, tabulated: bool) -> Factors:
         found = _operands(one, other, facts, tabulated)
         if found is not None:
             return found
-    parts = None if tabulated else shared_apart((one,), (other,))
-    if parts is None:
+    if tabulated:
         return _outputs(left, right, facts, tabulated)
-    (one,), (other,), shared = parts
-    if not equal_terms(one, other, facts):
-        return _outputs(left, right, facts, tabulated)
+    found = _shared(one, other, facts) or _outputs(left, right, facts, tabulated)
+    if None in found:
+        alike = _functions(one, other, facts) or found
+        found = [b if a is None else a for a, b in zip(found, alike, strict=True)]
+    return found
+
+
+def _functions(left: Term, right: Term, facts: Facts) -> Factors | None:
+    """Return the factors with functions of one operand on the right side as on the left, None if there are none.
+
+    Sigmoid(a) and Sigmoid(b) with a = b round alike, and their errors grow with those of a and b. So both count as one
+    part that the sides share, and the factors of a and b limit those of the whole.
+    """
+    new: dict[Term, Term] = {}
+    found: list[Factors] = []
+    stack = [right]
+    while stack:
+        term = stack.pop()
+        pairs = ((f, _operands(f, term, facts, False)) for f in functions(left) if f is not term)
+        same = next(((f, factors) for f, factors in pairs if factors is not None), None) if is_function(term) else None
+        if same is None:
+            stack += [i for i in term.inputs if i is not None]
+        elif term not in new:
+            new[term] = same[0]
+            found.append(same[1])
+    if not new:
+        return None
+    (alike,) = replace((right,), new)
+    local = _shared(left, alike, facts)
+    return None if local is None else _worst([local, *found])
+
+
+def _shared(left: Term, right: Term, facts: Facts) -> Factors | None:
+    """Return the factors with variables in place of shared parts, None if the sides are not equal for all values."""
+    found = next((apart for apart in shared_apart(left, right) if equal_terms(*apart[:2], facts)), None)
+    if found is None:
+        return None
+    one, other, shared = found
     meaning = RoundedMeaning(Rounding(Symbolic(element_types((left, right)))))
-    rounded = [name for name, part in shared.items() if is_rounded(meaning.scalar(part, output_place(part)))]
-    return _outputs(one, other, facts, tabulated, rounded)
+    # Other functions may saturate: Sigmoid is then 1, without a rounding.
+    parts = {name: part for name, part in shared.items() if part.op in _POWERS or not is_function(part)}
+    rounded = [name for name, part in parts.items() if is_rounded(meaning.scalar(part, output_place(part)))]
+    fractions = [name for name, part in shared.items() if part.op == "Sigmoid"]
+    return _outputs(one, other, facts, False, rounded, fractions)
 
 
 def _operands(left: Term, right: Term, facts: Facts, tabulated: bool) -> Factors | None:
@@ -128,9 +166,9 @@ def _operands(left: Term, right: Term, facts: Facts, tabulated: bool) -> Factors
 
 
 def _in_range(left: Terms, right: Terms, facts: Facts) -> bool:
-    """Return True if the right side exponentiates only what the left side does, or what is bounded."""
+    """Return True if the right side exponentiates only what the left side does, or what is bounded, or for a result."""
     known = tuple(dict.fromkeys(exponents(left)))
-    new = [one for one in dict.fromkeys(exponents(right)) if one not in known and not is_bounded(one)]
+    new = [one for one in dict.fromkeys(exponents(before_results(right))) if one not in known and not is_bounded(one)]
     if not new:
         return True
     sums = Symbolic(element_types(left + right))
@@ -157,8 +195,18 @@ def _shape(term: Term) -> Sizes:
     return term.type.shape
 
 
-def _outputs(left: Term, right: Term, facts: Facts, tabulated: bool, rounded: Sequence[str] = ()) -> Factors:
-    """Return the factors of two terms. The tensors in `rounded` are results of rounded operations."""
+def _outputs(
+    left: Term,
+    right: Term,
+    facts: Facts,
+    tabulated: bool,
+    rounded: Sequence[str] = (),
+    fractions: Sequence[str] = (),
+) -> Factors:
+    """Return the factors of two terms.
+
+    The tensors in `rounded` are results of rounded operations, the elements of those in `fractions` are from 0 to 1.
+    """
     sums = Symbolic(element_types((left, right)), tabulated=tabulated)
     place = output_place(left)
     here = facts.extended(output_bounds(place, _shape(left)))
@@ -182,7 +230,7 @@ def _outputs(left: Term, right: Term, facts: Facts, tabulated: bool, rounded: Se
     facts = facts.rebuilt(guards)
     facts.shared.allow(_QUERIES)
     try:
-        return _Bounds(sums, comparison).compared(Given(facts, (), defined), sides)
+        return _Bounds(sums, comparison, fractions).compared(Given(facts, (), defined), sides)
     except Effort:
         return [None, None]
     finally:
@@ -236,8 +284,8 @@ class Sides:
 class _Bounds:
     """Compares bounds by cases, as `verify.prove.compare` compares values."""
 
-    def __init__(self, algebra: Symbolic, comparison: Comparison) -> None:
-        self._algebra, self._comparison = algebra, comparison
+    def __init__(self, algebra: Symbolic, comparison: Comparison, fractions: Sequence[str]) -> None:
+        self._algebra, self._comparison, self._fractions = algebra, comparison, fractions
 
     def compared(self, given: Given, sides: Sides) -> Factors:
         if given.facts.inconsistent():
@@ -271,7 +319,7 @@ class _Bounds:
         values = [monomials.combination(magnitude(value)) for value in (sides.left, sides.right)]
         known = [Inequality(values[0], values[1]), Inequality(values[1], values[0])]  # they are proven to be equal
         found: Factors = [None, None]
-        for more in Inequalities(self._algebra, self._comparison, given, monomials).stages():
+        for more in Inequalities(self._algebra, self._comparison, given, monomials, self._fractions).stages():
             known += more
             found = [smallest_factor(before, after, known), smallest_factor(after, before, known)]
             if None not in found:

@@ -1,8 +1,8 @@
 """Exponentials that may overflow: bounds on rounding errors say nothing about results beyond the largest number.
 
 e^89 exceeds float32. An `Exp` of the right side must exponentiate values that the left side exponentiates too, or
-values that are bounded by form. Operators defined by exponentials, such as Softmax, do not count: the runtime avoids
-large exponentials in them.
+values that are bounded by form; or it must be the result, which is beyond the range for the left side as well.
+Operators defined by exponentials, such as Softmax, do not count: the runtime avoids large exponentials in them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from superopt.ir.term import Term, topological
 
-__all__ = ["exponents", "is_bounded"]
+__all__ = ["before_results", "exponents", "is_bounded"]
 
 # Half of the largest exponent, 88, is left for sums and products.
 _MAX_SHIFT = 44
@@ -22,6 +22,12 @@ def exponents(terms: Iterable[Term]) -> Iterator[Term]:
     for term in topological(tuple(terms)):
         if term.op == "Exp" and term.inputs[0] is not None:
             yield term.inputs[0]
+
+
+def before_results(terms: Iterable[Term]) -> Iterator[Term]:
+    """Yield the terms without those exponentials that are the results."""
+    for term in terms:
+        yield from (i for i in term.inputs if i is not None) if term.op == "Exp" else (term,)
 
 
 def is_bounded(exponent: Term) -> bool:

@@ -9,7 +9,8 @@ To first order in the unit roundoff u, and in units of u:
 A sum of n numbers in any order has an error of at most (n - 1) u times the sum of their absolute values. The factor
 n - 1 is left out: both sides of a rule add up numbers of the same count, or the count is part of the model's sizes.
 
-Exact operations add nothing: moves of data, choices, negation, multiplication by a power of 2, arithmetic of integers.
+Exact operations add nothing: moves of data, choices, negation, multiplication by a power of 2, arithmetic of integers,
+sums of at most one term that is not 0.
 
 A bound is a sum of products in the prover's own form, in which the function `magnitude` stands for |x|. So the prover's
 case splits, its normal form and its matching of bound variables work on bounds as well.
@@ -32,6 +33,7 @@ from verify.prove.application import REPRESENTS
 from verify.prove.sums import ONE, Apply, Product, Real, SumOfProducts, number_in, single
 from verify.prove.symbolic import Symbolic
 from verify.stability.algorithms import as_computed, is_computed_by_others
+from verify.stability.exact import is_at_one_point, is_count, only_scales
 
 __all__ = ["MAGNITUDE", "Rounded", "Rounding", "RoundedMeaning", "is_rounded", "magnitude"]
 
@@ -106,7 +108,7 @@ class Rounding:
     def multiply(self, left: Rounded, right: Rounded) -> Rounded:
         value = self.sums.multiply(left.value, right.value)
         error = self.times(left.error, right.value) + self.times(right.error, left.value)
-        if _only_scales(left.value) or _only_scales(right.value):
+        if only_scales(left.value) or only_scales(right.value):
             return Rounded(value, error)
         return Rounded(value, error + magnitude(value))
 
@@ -119,7 +121,9 @@ class Rounding:
                 error += _scaled(magnitude(value), own * _POWERS[function])
             else:
                 rest = argument.error
-            if rest:
+            if rest and function == "log":
+                error += self._over(rest, argument.value)
+            elif rest:
                 slope = self._slope(function, position, [a.value for a in arguments], value)
                 error += self.times(rest, slope)
         if function in _EXACT or (number_in(value) is not None and not error):
@@ -189,7 +193,8 @@ class Rounding:
         k = symbol(name)
         guards = (at_least(k, 0), below(k, size))
         inside = body(k)
-        rounded = inside.pending or magnitude(inside.value)
+        exact = is_count(inside.value) or is_at_one_point(inside.value, name)
+        rounded = inside.pending or (() if exact else magnitude(inside.value))
         return Rounded(*(_summed(part, (name,), guards) for part in (inside.value, inside.settled, rounded)))
 
     def product(self, size: Size, body: Callable[[Size], Rounded]) -> Rounded:
@@ -250,6 +255,21 @@ class Rounding:
             )
         return tuple(result)
 
+    def _over(self, bound: SumOfProducts, value: SumOfProducts) -> SumOfProducts:
+        """Return bound / |value|. Factors of the value are cancelled before sums are multiplied out."""
+        if len(value) != 1 or value[0].binders or value[0].guards:
+            return self.times(bound, self.sums.apply("reciprocal", value))
+        result: SumOfProducts = ()
+        for product in bound:
+            (factor,) = product.factors
+            assert isinstance(factor, Apply)
+            inside = [_without(p, value[0]) for p in factor.arguments[0]]
+            if None in inside:
+                result += self.times((product,), self.sums.apply("reciprocal", value))
+            else:
+                result += (replace(product, factors=magnitude(tuple(p for p in inside if p))[0].factors),)
+        return result
+
     def _slope(
         self, function: str, position: int, arguments: Sequence[SumOfProducts], value: SumOfProducts
     ) -> SumOfProducts:
@@ -258,8 +278,6 @@ class Rounding:
         g, x = self.sums, arguments[position]
         if function == "exp":
             return value
-        if function == "log":
-            return g.apply("reciprocal", x)
         if function == "sqrt":
             return g.multiply(g.constant(Fraction(1, 2)), g.apply("reciprocal", value))
         if function == "reciprocal":
@@ -283,17 +301,19 @@ def _scaled(bound: SumOfProducts, by: Fraction) -> SumOfProducts:
     return tuple(replace(p, coefficient=by * p.coefficient) for p in bound) if by else ()
 
 
+def _without(product: Product, divisor: Product) -> Product | None:
+    """Return product / divisor if the product has all of the divisor's factors, else None."""
+    left = list(product.factors)
+    for factor in divisor.factors:
+        if factor not in left:
+            return None
+        left.remove(factor)
+    return replace(product, coefficient=product.coefficient / divisor.coefficient, factors=tuple(left))
+
+
 def _summed(total: SumOfProducts, names: tuple[str, ...], guards: tuple[Guard, ...]) -> SumOfProducts:
     """Return the sum of `total` over the named variables, under the guards."""
     return tuple(replace(p, binders=names + p.binders, guards=guards + p.guards) for p in total)
-
-
-def _only_scales(value: SumOfProducts) -> bool:
-    """Return True for a power of 2, up to its sign and conditions on indices: a product with it is exact."""
-    if len(value) != 1 or value[0].factors or value[0].binders:
-        return not value
-    size = abs(value[0].coefficient)
-    return size > 0 and all(n & (n - 1) == 0 for n in (size.numerator, size.denominator))
 
 
 def _own_roundings(

@@ -7,15 +7,15 @@ only the last rounding is counted, on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from superopt.ir.infer import remake, replace
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Term, map_terms, topological, var
 from verify.stability.algorithms import as_computed, is_computed_by_others
-from verify.stability.recurrent_step import lstm_step
+from verify.stability.recurrent_step import recurrent_step
 
-__all__ = ["broadcast_parts", "congruent", "shared_apart", "unfolded"]
+__all__ = ["broadcast_parts", "congruent", "functions", "is_function", "shared_apart", "unfolded"]
 
 Terms = tuple[Term, ...]
 
@@ -28,7 +28,7 @@ def unfolded(terms: Terms) -> Terms:
         inner = term.inputs[0] if term.op == "Squeeze" else None
         if inner is not None and inner.op == "Unsqueeze" and inner.attrs == term.attrs and inner.inputs[0] is not None:
             return inner.inputs[0]
-        return lstm_step(term) or expanded(term)
+        return recurrent_step(term) or expanded(term)
 
     def expanded(term: Term) -> Term:
         if not is_computed_by_others(term):
@@ -39,24 +39,39 @@ def unfolded(terms: Terms) -> Terms:
     return map_terms(terms, build)
 
 
-def shared_apart(left: Terms, right: Terms) -> tuple[Terms, Terms, dict[str, Term]] | None:
-    """Return both sides with variables in place of the largest parts that they share, and the parts by name.
+def shared_apart(left: Term, right: Term) -> Iterator[tuple[Term, Term, dict[str, Term]]]:
+    """Yield both sides with variables in place of the largest parts that they share, and the parts by name.
 
-    Returns None if they share none.
+    A part may occur on one side only inside of others. The second attempt leaves such parts as they are.
     """
-    common = set(topological(left)) & set(topological(right))
-    new: dict[Term, Term] = {}
-    for root in (*left, *right):
-        stack = [root]
-        while stack:
-            term = stack.pop()
-            if term in common and _is_part(term):
-                new.setdefault(term, var(f"part!{len(new)}", term.type))
-            else:
-                stack += [i for i in term.inputs if i is not None]
-    if not new:
-        return None
-    return replace(left, new), replace(right, new), {str(v.attr("name")): part for part, v in new.items()}
+    common = {term for term in set(topological((left,))) & set(topological((right,))) if _is_part(term)}
+    sides = [_largest(side, common) for side in (left, right)]
+    yield from _apart(left, right, sides[0] | sides[1])
+    if sides[0] != sides[1]:
+        while sides[0] != sides[1]:
+            common -= sides[0] ^ sides[1]
+            sides = [_largest(side, common) for side in (left, right)]
+        yield from _apart(left, right, sides[0])
+
+
+def _apart(left: Term, right: Term, parts: set[Term]) -> Iterator[tuple[Term, Term, dict[str, Term]]]:
+    if parts:
+        inside = (term for term in topological((left, right)) if term in parts)
+        new = {part: var(f"part!{k}", part.type) for k, part in enumerate(inside)}
+        one, other = replace((left, right), new)
+        yield one, other, {str(name.attr("name")): part for part, name in new.items()}
+
+
+def _largest(side: Term, parts: set[Term]) -> set[Term]:
+    """Return the parts that occur in a term outside of other parts."""
+    found, stack = set[Term](), [side]
+    while stack:
+        term = stack.pop()
+        if term in parts:
+            found.add(term)
+        else:
+            stack += [i for i in term.inputs if i is not None]
+    return found
 
 
 def broadcast_parts(side: Term) -> list[Term]:
@@ -69,6 +84,16 @@ def broadcast_parts(side: Term) -> list[Term]:
                 if len(own) == len(whole) and any(m == 1 != n for m, n in zip(own, whole, strict=True)):
                     found[part] = None
     return list(reversed(found))
+
+
+def functions(side: Term) -> list[Term]:
+    """Return the results of functions of one operand, element by element."""
+    return [term for term in topological((side,)) if is_function(term)]
+
+
+def is_function(term: Term) -> bool:
+    """Return True for the result of a function of one operand, element by element."""
+    return len(term.inputs) == 1 and term.op in OPERATORS and OPERATORS[term.op].elementwise
 
 
 def _is_part(term: Term) -> bool:
