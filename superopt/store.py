@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 # Raise this number when a table changes, or the method of measuring any of the numbers.
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 
 _WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
 

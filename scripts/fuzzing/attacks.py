@@ -23,13 +23,15 @@ from superopt.ir.infer import replace
 from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
 from superopt.onnx_io import Model, ModelError, has_operator, read_simplified, write_model
+from superopt.optimizer.proof_cache import ProofCache
 from superopt.rulebook.loading import certified_rules
 from superopt.runtime import Timing
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.occurrence import Match
 from superopt.search.match.rule_index import RuleIndex
-from verify.certificates import CertifiedBook
+from superopt.store import ResultStore
+from verify.proof_book import Book
 from verify.verdict import NUMERICS
 
 from .feeds import Subject
@@ -210,5 +212,6 @@ def _matcher(opset: int) -> Matcher:
 
 
 @cache
-def _book(numerics: str) -> CertifiedBook:
-    return CertifiedBook(certified_rules(None)[1], numerics)
+def _book(numerics: str) -> Book:
+    """Return the book that `optimize` uses: it bounds the effort of a proof."""
+    return ProofCache(ResultStore(), certified_rules(None)[1], numerics)

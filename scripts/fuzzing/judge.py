@@ -4,7 +4,8 @@ Integers, truth values and shapes must be equal. For real numbers the judge meas
 of assuming it: every real operand and result of every node is multiplied by random numbers that differ from 1 by a few
 roundings, and the spread of the outputs says how far roundings may carry each element. Two outputs may differ by a
 multiple of the spreads of both models. An integer or a truth value that the noise changes (a rounded number, a
-comparison) is not compared.
+comparison) is not compared. As in `superopt optimize`, no spread excuses a difference in the upper half of an output's
+digits (`superopt.runtime.Tolerance.largest`).
 
 Nothing is claimed about results that are computed from NaN or infinities. With `exact` these are compared as well, bit
 for bit. What the specification leaves open is never compared.
@@ -18,6 +19,9 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 from onnx import NodeProto, ValueInfoProto, helper
+
+from superopt.optimizer.tolerance import derive_tolerance
+from superopt.runtime import Tolerance
 
 from .graphs import elem_type, reads
 from .values import Array
@@ -180,6 +184,7 @@ class Judge:
 
     def __init__(self, model: onnx.ModelProto, inputs: Sequence[Feeds], exact: bool = False, seed: int = 0) -> None:
         self.exact, self.seed = exact, seed
+        self.tolerance = derive_tolerance(model)
         self.runs: list[tuple[_Run, list[Array] | None]] = []
         problem = NotRun("no inputs")
         for feeds in inputs:
@@ -246,7 +251,7 @@ class Judge:
                     self._spreads[number] = original.spreads(self.seed)
                 spreads = self._spreads[number], ours.spreads(self.seed + 1) if ours is not original else []
             spread = sum((s[k] for s in spreads if s), np.zeros(a.shape))
-            if not _within(a, b, spread):
+            if not _within(a, b, spread, self.tolerance):
                 return f"output {name} differs: {_worst(a, b)}"
         return None
 
@@ -257,13 +262,14 @@ def _same_bits(a: Array, b: Array) -> bool:
     return a.tobytes() == b.tobytes()
 
 
-def _within(a: Array, b: Array, spread: Array) -> bool:
+def _within(a: Array, b: Array, spread: Array, tolerance: Tolerance) -> bool:
     if a.dtype.kind != "f":
         return bool(np.all((a == b) | (spread > 0)))
     x, y = a.astype(float), b.astype(float)
     least = float(np.finfo(a.dtype).smallest_normal)
     with np.errstate(all="ignore"):
-        bound = _FACTOR * (spread + _ROUNDOFF[a.dtype.name] * np.abs(x)) + least
+        amplified = np.minimum(_FACTOR * spread, tolerance.largest(a.dtype) * np.max(np.abs(x), initial=0.0))
+        bound = amplified + _FACTOR * _ROUNDOFF[a.dtype.name] * np.abs(x) + least
         return bool(np.all((np.abs(x - y) <= bound) | (x == y)))
 
 

@@ -55,6 +55,8 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
+        except BrokenPipeError:  # `| head` has read enough; Click ends the process quietly
+            raise
         except _USER_ERRORS as error:
             fail(_error_text(error))
         except KeyboardInterrupt:

@@ -88,8 +88,10 @@ def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mappin
     Raises KeyError for a term that has no definition and no value in `env`.
     """
     values: dict[Term, Array] = {}
+    order = _needed(outputs, env)
+    last_read = {used: term for term in order if term not in env for used in _read(term)}
     with np.errstate(all="ignore"):  # infinities and NaN arise as they do in the runtime
-        for term in _needed(outputs, env):
+        for term in order:
             if term in env:
                 values[term] = _widen(np.asarray(env[term]), term)
             elif term.op == "Const":
@@ -102,7 +104,16 @@ def evaluate(outputs: Sequence[Term], env: Mapping[Term, Array], weights: Mappin
                 values[term] = _computed(term, 0, values)
                 if term.op in CLOSED_FORM:
                     values[term] = _widen(_narrow(values[term], term), term)
+            for used in _read(term):  # free what nothing reads any more
+                if last_read.get(used) is term and used not in outputs:
+                    values.pop(used, None)
     return [values[term] for term in outputs]
+
+
+def _read(term: Term) -> list[Term]:
+    """Return the terms whose values `_computed` reads for `term`."""
+    node = term.inputs[0] if term.op == "Out" else term
+    return [] if node is None else [used for used in node.inputs if used is not None]
 
 
 def _computed(term: Term, index: int, values: Mapping[Term, Array]) -> Array:
@@ -220,7 +231,12 @@ def _is_determined(term: Term, known: dict[Term, Array], weights: Mapping[str, A
     return is_determined(term.op, here, dict(term.attrs), found, term.type)
 
 
-def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: bool = False) -> dict[Term, Term]:
+def folded(
+    outputs: Iterable[Term],
+    weights: MutableMapping[str, Array],
+    exact: bool = False,
+    known: MutableMapping[Term, tuple[Term, Array]] | None = None,
+) -> dict[Term, Term]:
     """Map every maximal subterm made of weights and known operators to the constant that it equals.
 
     Constants are computed in float64 and rounded once to their element type. Their arrays are added to `weights`.
@@ -231,9 +247,10 @@ def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: 
     is not what the runtime computes are left, too (see `determined`).
 
     With `exact`, only subterms without any rounding are folded, so that the constant has the bits that every runtime
-    computes.
+    computes. `known` has constants that were folded before, with their arrays; new ones are added.
     """
     outputs = tuple(outputs)
+    known = {} if known is None else known
     foldable: set[Term] = set()
     users: dict[Term, bool] = dict.fromkeys(outputs, False)  # True if all users of the term are folded, too
     order = list(topological(outputs))
@@ -259,10 +276,17 @@ def folded(outputs: Iterable[Term], weights: MutableMapping[str, Array], exact: 
         leaf = term.op == "Const" or term.op in CLOSED_FORM
         splits = len(term.types) > 1 and term.op != "Out"
         if term in foldable and not leaf and not splits and not users[term] and term.type is not None:
+            if term in known and term not in read_again:
+                found[term], narrow = known[term]
+                if found[term].op == "Const":
+                    weights.setdefault(str(found[term].attr("hash")), narrow)
+                continue
             (array,) = evaluate([term], values, weights)
             if term in read_again:
                 values[term] = array
-            found[term] = constant(_narrow(array, term), term.type.dtype, weights)
+            narrow = _narrow(array, term)
+            found[term] = constant(narrow, term.type.dtype, weights)
+            known[term] = found[term], narrow
     return found
 
 

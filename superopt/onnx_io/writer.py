@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
 import onnx
@@ -35,19 +35,21 @@ def write_model(
     exact: bool = False,
     fold: bool = True,
     stubs: dict[str, Term] | None = None,
+    known: MutableMapping[Term, tuple[Term, Array]] | None = None,
 ) -> onnx.ModelProto:
     """Return the model as a protobuf at its original opset, checked by onnx.checker.
 
     `origin` names the rule that made a term; the name of the term's node contains it. `fold` replaces terms over
-    weights by their values; with `exact`, only if that changes no bit of a result. If `stubs` is given, big weights are
-    left empty and their terms are added to `stubs` by name, for `read_model`. Raises ModelError if the opset cannot
-    express a term, or if a size in it is neither a number nor computed from the shapes of tensors.
+    weights by their values; with `exact`, only if that changes no bit of a result (`known` is that of `folded`). If
+    `stubs` is given, big weights are left empty and their terms are added to `stubs` by name, for `read_model`. Raises
+    ModelError if the opset cannot express a term, or if a size in it is neither a number nor computed from the shapes
+    of tensors.
     """
     weights = dict(model.weights)
     nodes = dict(model.nodes)
     nodes.update((term, onnx.NodeProto(name=f"{term.op}_{rule}")) for term, rule in (origin or {}).items())
     model = dataclasses.replace(model, weights=weights, nodes=nodes)
-    changes = folded(model.outputs, weights, exact) if fold else {}
+    changes = folded(model.outputs, weights, exact, known) if fold else {}
     if changes:
         model = model.with_outputs(replace(model.outputs, changes), replaced=changes)
     written = _Writer(model, stubs if model.skeleton.ir_version >= 4 else None).write()

@@ -13,6 +13,7 @@ from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.candidates import ModelCandidate
 from superopt.optimizer.context import RunContext
+from superopt.optimizer.folding import Folding
 from superopt.optimizer.result import Difference, InputAccuracy, Latency
 from superopt.optimizer.speed_check import Speed, SpeedCheck, TooSlow
 from superopt.optimizer.validator import Validator, runnable_form
@@ -28,7 +29,8 @@ class CheckResult:
     """Findings about a candidate.
 
     `problem` is None if the candidate passed, else its first problem; the other fields hold the findings before it.
-    `graphs` has the graph before each pass. If the problem is an operator that cannot be written, it is `unwritable`.
+    `graphs` has the graph before each pass. If the problem is an operator that cannot be written, it is `unwritable`;
+    `is_foldable` is False if the problem is the time for folding.
     """
 
     problem: str | None = None
@@ -37,6 +39,7 @@ class CheckResult:
     difference: Difference | None = None
     latency: Latency | None = None
     unwritable: Term | None = None
+    is_foldable: bool = True
 
     @property
     def speedup(self) -> float:
@@ -50,6 +53,10 @@ class _Refused(Exception):
     def __init__(self, message: str, unwritable: Term | None = None) -> None:
         super().__init__(message)
         self.unwritable = unwritable
+
+
+class _TooLongToFold(_Refused):
+    """Folding the candidate's weights would take too long."""
 
 
 class CandidateCheck:
@@ -70,6 +77,7 @@ class CandidateCheck:
         must_load: bool = True,
     ) -> None:
         self.context, self.validator, self.model, self._must_load = context, validator, model, must_load
+        self.folding = Folding(context.options.budget)
         self.speed = None if context.options.target_absent else speed
 
     @property
@@ -105,6 +113,7 @@ class CandidateCheck:
                 raise _Refused(f"ONNX Runtime does not run it: {error}") from None
         except _Refused as refused:
             result.problem, result.unwritable = str(refused), refused.unwritable
+            result.is_foldable = not isinstance(refused, _TooLongToFold)
         return result
 
     def accept(self, candidate: ModelCandidate, result: CheckResult) -> None:
@@ -139,14 +148,22 @@ class CandidateCheck:
         return model
 
     def _written(self, model: Model, candidate: ModelCandidate) -> onnx.ModelProto:
-        exact = self.context.options.numerics == "exact"
+        exact, folding = self.context.options.numerics == "exact", self.folding
+        model = replace_bodies(model, candidate.bodies.written)
+        seconds = 0.0 if exact else folding.seconds(model.outputs)  # "exact" folds no arithmetic
+        if seconds > folding.allowance_s:
+            raise _TooLongToFold(
+                f"folding its weights would take about {seconds:.0f} s, more than the {folding.allowance_s:.0f} s that"
+                " are left for it (--budget gives more)"
+            )
         try:
             with self.context.phases("write", "folding weights"):
-                proto = write_model(replace_bodies(model, candidate.bodies.written), candidate.origin, exact=exact)
+                proto = write_model(model, candidate.origin, exact=exact, known=folding.known)
         except Unwritable as error:
             raise _Refused(f"an operator cannot be written: {error}", error.term) from None
         except (ModelError, onnx.checker.ValidationError) as error:
             raise _Refused(f"it is not a valid model: {error}") from None
+        folding.charge(seconds)
         if candidate.only_folded and not self._is_smaller(proto):
             raise _Refused("it is no smaller")
         self.context.source.release_weights()  # those that were folded

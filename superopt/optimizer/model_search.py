@@ -10,6 +10,7 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Rewrite, Trace
 from superopt.onnx_io import Model, has_operator
+from superopt.optimizer.folding import first_allowance
 from superopt.optimizer.options import Options
 from superopt.optimizer.strategies import Strategy
 from superopt.properties import lists_numbers
@@ -139,6 +140,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         denormal_timer=TimerOverSizes(timers[1]) if timers[1] else None,
         progress=report,
         available=lambda op: has_operator(op, model.opset),
+        max_folding_s=first_allowance(options.budget),
         measuring_s=lambda: sum(one.spent_s for one in measured) + sum(t.spent_s for group in timers for t in group),
     )
     source = f"analytic, {device.name}"

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from superopt.runtime import Feeds, Target, TimedModel, Timing, time_pair
+from superopt.runtime import Feeds, Target, Timing, time_over_inputs
 
-__all__ = ["Timer", "Timers", "interleaved_timer"]
+__all__ = ["InputsTimer", "Timer", "Timers", "each_alone", "interleaved_timer"]
 
 # (original, candidate, inputs, seconds to measure) -> timing
 Timer: TypeAlias = Callable[[bytes | Path, bytes | Path, Feeds, float], Timing]
+# The same on several inputs (one for each size), with one timing for each: sessions of large models are slow to open.
+InputsTimer: TypeAlias = Callable[[bytes | Path, bytes | Path, Sequence[Feeds], float], list[Timing]]
 
 # If the weights of both models do not fit into the caches together, the first runs after a switch of models read them
 # from memory. A deployed model does not alternate with another one, so samples are long enough to hide this effect.
@@ -28,11 +30,22 @@ class Timers:
     its ratio there is too high. `acceptance` measures the chosen candidate anew, to be accepted and reported.
     """
 
-    choice: Timer
-    acceptance: Timer
+    choice: InputsTimer
+    acceptance: InputsTimer
 
 
-def interleaved_timer(target: Target, *, until_decided: bool = True, apart: bool = False) -> Timer:
+def each_alone(timer: Timer) -> InputsTimer:
+    """Return the timer that calls `timer` for each of the inputs."""
+
+    def timed(
+        original: bytes | Path, candidate: bytes | Path, inputs: Sequence[Feeds], budget_s: float
+    ) -> list[Timing]:
+        return [timer(original, candidate, feeds, budget_s / len(inputs)) for feeds in inputs]
+
+    return timed
+
+
+def interleaved_timer(target: Target, *, until_decided: bool = True, apart: bool = False) -> InputsTimer:
     """Return a timer that runs fresh sessions of both models on `target` in turns. It raises CannotRun.
 
     `until_decided` and `apart` are described at `time_models`.
@@ -46,12 +59,13 @@ def _time_interleaved(
     apart: bool,
     original: bytes | Path,
     candidate: bytes | Path,
-    feeds: Feeds,
+    inputs: Sequence[Feeds],
     budget_s: float,
-) -> Timing:
-    return time_pair(
-        TimedModel(original, feeds),
-        TimedModel(candidate, feeds),
+) -> list[Timing]:
+    return time_over_inputs(
+        original,
+        candidate,
+        inputs,
         target,
         budget_s=budget_s,
         sample_s=_SAMPLE_SECONDS,

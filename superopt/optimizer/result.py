@@ -79,6 +79,7 @@ class Latency:
     numbers, `before_ms` and `after_ms` are by `clock`: "cpu" is the CPU time of the process (at one thread), "wall" is
     wall time, which is always given as well. `remembered`: measured by an earlier run of the same two models. If the
     model was measured at several sizes, `sizes`, then all these numbers are geometric means over the sizes.
+    `few_pairs` is the number of pairs of sessions if there was no time for the usual number, else None.
     """
 
     before_ms: float
@@ -92,6 +93,7 @@ class Latency:
     clock: str
     remembered: bool = False
     sizes: list[LatencyAtSize] = field(default_factory=list)
+    few_pairs: int | None = None
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from superopt.optimizer.context import RunContext
 from superopt.optimizer.error_bound import error_factor
 from superopt.optimizer.files import RESULT, check_inputs_stay, count_operators
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest, search_model
-from superopt.optimizer.model_timer import Timer, Timers, interleaved_timer
+from superopt.optimizer.model_timer import Timer, Timers, each_alone, interleaved_timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.outcome import Outcome
 from superopt.optimizer.phases import Phases
@@ -107,7 +107,7 @@ def _improve(
         shapes = assumed_shapes(source, context.options)
         consequence = "so outputs are not compared and nothing is timed"
         notices.append(f"the original cannot be run here, {consequence}: {error}{help_}")
-    timers = _timers(context) if timer is None else Timers(timer, timer)
+    timers = _timers(context) if timer is None else Timers(each_alone(timer), each_alone(timer))
     model, sizes = source.terms, tuple[Mapping[str, int], ...]()
     if shapes and _is_dynamic(model):
         sizes = symbol_sizes(source, target, shapes, feeds)
@@ -182,6 +182,11 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
     if changed and options.target_absent and context.device is not None:
         notices.append(
             f"not timed: {context.device.name} is not here, so only the cost model says that the result is faster"
+        )
+    if changed and selection.latency is not None and selection.latency.few_pairs is not None:
+        notices.append(
+            f"sessions of this model take long to open, so the result was measured in {selection.latency.few_pairs}"
+            " pairs of sessions, fewer than usual: the interval of its ratio is wider"
         )
     return Result(
         model=source.name,

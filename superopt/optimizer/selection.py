@@ -11,11 +11,11 @@ from superopt.ir.trace import Trace
 from superopt.onnx_io import Model
 from superopt.optimizer.bodies import RewrittenBodies
 from superopt.optimizer.candidate_check import CandidateCheck, CheckResult
+from superopt.optimizer.candidate_parts import foldable_part, without_operator
 from superopt.optimizer.candidates import ModelCandidate, candidates
 from superopt.optimizer.model_search import FoundRewrites
 from superopt.optimizer.result import Difference, Latency, Refusal
 from superopt.optimizer.strategies import Strategy
-from superopt.optimizer.unwritable import without_operator
 
 __all__ = ["Selection", "select"]
 
@@ -115,13 +115,12 @@ class _Selector:
     def passed(self, strategy: Strategy, candidate: ModelCandidate) -> list[_Passed]:
         """Check `candidate`; return it, or nothing if it is refused.
 
-        Of a candidate with an operator that cannot be written, the rest is checked instead.
+        Of a candidate with an operator that cannot be written, or with weights that take too long to fold, the rest is
+        checked instead.
         """
         result = self.check.check(candidate)
         while not self._is_ok(candidate, result):
-            if result.unwritable is None:
-                return []
-            rest = without_operator(candidate, self.check.model.outputs, result.unwritable)
+            rest = self._rest(strategy, candidate, result)
             if rest is None or not rest.traces:
                 return []
             candidate, result = rest, self.check.check(rest)
@@ -129,6 +128,16 @@ class _Selector:
         if self._kept is None or result.speedup > self._kept.result.speedup:
             self.keep(one)
         return [one]
+
+    def _rest(self, strategy: Strategy, candidate: ModelCandidate, result: CheckResult) -> ModelCandidate | None:
+        """Return the part of a refused candidate to check instead, or None."""
+        outputs = self.check.model.outputs
+        if result.unwritable is not None:
+            return without_operator(candidate, outputs, result.unwritable)
+        if not result.is_foldable:
+            gains = self.searches[strategy].gains
+            return foldable_part(candidate, outputs, gains, self.check.folding.is_affordable)
+        return None
 
     def keep(self, one: _Passed | None) -> None:
         """Hand over `one` as the selection to take if the run were stopped now, if its estimate is surely a gain."""

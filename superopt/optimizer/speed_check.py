@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from superopt.optimizer.model_timer import Timer, Timers
+from superopt.optimizer.model_timer import InputsTimer, Timers
 from superopt.optimizer.result import Latency, LatencyAtSize
 from superopt.optimizer.validator import Validator
 from superopt.runtime import InputShapes, Timing, show_shape
@@ -63,6 +63,7 @@ class Speed:
                 LatencyAtSize(dict(shapes), one.before * 1e3, one.after * 1e3, one.ratio, one.low, one.high)
                 for shapes, one in zip(self.shapes, t, strict=True)
             ],
+            min(one.pairs for one in t) if any(one.is_hurried for one in t) else None,
         )
 
 
@@ -115,7 +116,7 @@ class SpeedCheck:
             raise TooSlow(f"not surely faster, and no smaller: {measured}", overall)
         return speed
 
-    def _measure(self, candidate: bytes | Path, timer: Timer, factor: int) -> Speed:
+    def _measure(self, candidate: bytes | Path, timer: InputsTimer, factor: int) -> Speed:
         timings = self._validator.time(candidate, timer, factor * self._measure_s)
         self.measurements += factor
         self.measured_s += sum(timing.seconds for timing in timings)

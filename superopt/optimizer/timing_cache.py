@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from superopt.optimizer.model_timer import Timer
+from superopt.optimizer.model_timer import InputsTimer
 from superopt.optimizer.source import Source, model_digest
 from superopt.runtime import Feeds, Target, Timing
 from superopt.search.cost.measurement_key import conditions
@@ -22,7 +23,7 @@ __all__ = ["TimingCache"]
 
 
 class TimingCache:
-    """A `Timer` that keeps the measurements of `timer` in `store`.
+    """An `InputsTimer` that keeps the measurements of `timer` in `store`.
 
     `source` is the original. `purpose` is "choice" or "acceptance": what is remembered for one does not serve the
     other. A timing of an earlier run is marked as `remembered`. With `remeasure`, timings are stored but not looked up.
@@ -30,7 +31,7 @@ class TimingCache:
 
     def __init__(
         self,
-        timer: Timer,
+        timer: InputsTimer,
         target: Target,
         source: Source,
         store: ResultStore,
@@ -41,19 +42,25 @@ class TimingCache:
         self._timer, self._target, self._source, self._purpose = timer, target, source, purpose
         self._store, self._remeasure = store, remeasure
 
-    def __call__(self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
-        """Return the timing of the original against the candidate. Raises CannotRun, OSError."""
-        digests = (self._source.digest, model_digest(candidate), _feeds_digest(feeds))
-        key = ModelTimingKey(conditions(self._target, 0), *digests, budget_s, self._purpose)
-        row = None if self._remeasure else self._store.model_timings.get(key)
-        if row is not None:
-            return Timing(**row._asdict(), clock=self._target.clock, remembered=True)
+    def __call__(
+        self, original: bytes | Path, candidate: bytes | Path, inputs: Sequence[Feeds], budget_s: float
+    ) -> list[Timing]:
+        """Return the timings of the original against the candidate, one for each input. Raises CannotRun, OSError."""
+        models = conditions(self._target, 0), self._source.digest, model_digest(candidate)
+        keys = [
+            ModelTimingKey(*models, _feeds_digest(feeds), budget_s / len(inputs), self._purpose) for feeds in inputs
+        ]
+        rows = [] if self._remeasure else [row for key in keys if (row := self._store.model_timings.get(key))]
+        if len(rows) == len(keys):
+            return [Timing(**row._asdict(), clock=self._target.clock, remembered=True) for row in rows]
         begun = time.monotonic()
-        timing = self._timer(original, candidate, feeds, budget_s)
-        timing = replace(timing, remembered=False, seconds=time.monotonic() - begun)
-        fields = asdict(timing)
-        self._store.model_timings.put(key, ModelTiming(*(fields[name] for name in ModelTiming._fields)))
-        return timing
+        timings = self._timer(original, candidate, inputs, budget_s)
+        seconds = (time.monotonic() - begun) / len(inputs)
+        timings = [replace(timing, remembered=False, seconds=seconds) for timing in timings]
+        for key, timing in zip(keys, timings, strict=True):
+            fields = asdict(timing)
+            self._store.model_timings.put(key, ModelTiming(*(fields[name] for name in ModelTiming._fields)))
+        return timings
 
 
 def _feeds_digest(feeds: Feeds) -> str:

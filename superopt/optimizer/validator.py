@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import tempfile
+import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cached_property, partial
@@ -20,7 +21,7 @@ from superopt.optimizer.input_data import given_shapes, load_inputs
 from superopt.optimizer.input_sets import SPECIAL_SETS, input_sets
 from superopt.optimizer.input_sizes import InputSizes
 from superopt.optimizer.measured_sizes import bytes_of_run, choose_shapes
-from superopt.optimizer.model_timer import Timer
+from superopt.optimizer.model_timer import InputsTimer
 from superopt.optimizer.options import Options
 from superopt.optimizer.original import OriginalSessions
 from superopt.optimizer.result import InputAccuracy
@@ -92,8 +93,11 @@ class Validator:
             return self._original.first_accepted({**feeds, **values} for feeds in drawn)
 
         def seconds_of(values: Feeds, shapes: InputShapes) -> float:
+            begun = time.perf_counter()
             feeds, _ = draw(shapes, values)
-            return time_once(lambda: self._original.run(feeds))[1]
+            drawn_s = time.perf_counter() - begun
+            run_s = time_once(lambda: self._original.run(feeds))[1]
+            return max(run_s, drawn_s - run_s)  # at large sizes drawing inputs may take longer than a run
 
         self.shapes: list[InputShapes] = []
         self.notices: list[str] = []
@@ -230,10 +234,9 @@ class Validator:
         ours = expected.plain if plain and expected.plain is not None else expected.outputs
         return identical(ours, outputs), InputAccuracy(expected.kind, None, None, "every bit is compared")
 
-    def time(self, candidate: bytes | Path, timer: Timer, budget_s: float) -> list[Timing]:
+    def time(self, candidate: bytes | Path, timer: InputsTimer, budget_s: float) -> list[Timing]:
         """Time the original against the candidate with `timer`, `budget_s` seconds in all; one timing for each size.
 
         Raises CannotRun.
         """
-        share = budget_s / len(self.timed)
-        return [timer(self._source.runnable, candidate, feeds, share) for feeds in self.timed]
+        return timer(self._source.runnable, candidate, self.timed, budget_s)

@@ -19,7 +19,7 @@ from superopt.runtime.compare import (
     worst_of,
 )
 from superopt.runtime.feeds import Feeds, feed_candidates, with_specials
-from superopt.runtime.measure import TimedModel, reference_time, sample_times, time_pair
+from superopt.runtime.measure import TimedModel, reference_time, sample_times, time_over_inputs, time_pair
 from superopt.runtime.sessions import (
     EXECUTION_PROVIDERS,
     LARGE_BYTES,
@@ -95,6 +95,7 @@ __all__ = [
     "time_interleaved",
     "time_models",
     "time_once",
+    "time_over_inputs",
     "time_pair",
     "unit_roundoff",
     "versions",

@@ -16,7 +16,7 @@ from typing import Any
 from superopt.files import ROOT
 from superopt.runtime.child_main import lift_memory_limit
 from superopt.runtime.target import CannotRun, RuntimeUnavailable
-from superopt.runtime.timing import Timing, time_models
+from superopt.runtime.timing import Runs, Timing, time_models
 
 __all__ = [
     "Loadable",
@@ -89,18 +89,22 @@ def local_run(loadable: Loadable) -> Callable[[Mapping[str, Any]], list[Any]]:
 
 
 def time_pair(
-    before: tuple[Loadable, Mapping[str, Any]],
-    after: tuple[Loadable, Mapping[str, Any]],
+    before: tuple[Loadable, Sequence[Mapping[str, Any]]],
+    after: tuple[Loadable, Sequence[Mapping[str, Any]]],
     budget_s: float,
     cpu_clock: bool,
     sample_s: float,
     until_decided: bool,
     apart: bool,
-) -> Timing:
+) -> list[Timing]:
     """Time two models, each on its own inputs, in fresh pairs of sessions (`time_models`). Raises CannotRun."""
 
-    def maker(loadable: Loadable, feeds: Mapping[str, Any]) -> Callable[[], Callable[[], object]]:
-        return lambda: partial(local_run(loadable), feeds)
+    def maker(loadable: Loadable, inputs: Sequence[Mapping[str, Any]]) -> Callable[[], Runs]:
+        def make() -> Runs:
+            run = local_run(loadable)
+            return [partial(run, feeds) for feeds in inputs]
+
+        return make
 
     return time_models(
         maker(*before),

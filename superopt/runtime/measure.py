@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from superopt.runtime import engine, reference
@@ -10,7 +11,7 @@ from superopt.runtime.sessions import RunnableModel, in_child, loadable
 from superopt.runtime.target import Target
 from superopt.runtime.timing import Timing
 
-__all__ = ["TimedModel", "reference_time", "sample_times", "time_pair"]
+__all__ = ["TimedModel", "reference_time", "sample_times", "time_over_inputs", "time_pair"]
 
 # Limit of the wall time of a measurement: sessions of large models take long to open, and runs may be longer than the
 # seconds that are asked for.
@@ -32,19 +33,48 @@ def time_pair(
     *,
     budget_s: float,
     sample_s: float,
+) -> Timing:
+    """Time two models against each other, each on its own inputs (`time_over_inputs`). Raises CannotRun."""
+    inputs = [before.feeds], [after.feeds]
+    (timing,) = _time(before.model, after.model, inputs, target, budget_s, sample_s)
+    return timing
+
+
+def time_over_inputs(
+    before: RunnableModel,
+    after: RunnableModel,
+    inputs: Sequence[Feeds],
+    target: Target,
+    *,
+    budget_s: float,
+    sample_s: float,
     until_decided: bool = True,
     apart: bool = False,
-) -> Timing:
+) -> list[Timing]:
     """Time two models against each other in fresh pairs of sessions, in about `budget_s` seconds (`time_models`).
 
-    A sample takes `sample_s` seconds or more. With `apart`, one session is open at a time. A model runs with ONNX
-    Runtime's optimizations if it loads with them. Raises CannotRun.
+    Each pair runs all `inputs`; the result has one timing for each. A sample takes `sample_s` seconds or more. With
+    `apart`, one session is open at a time. A model runs with ONNX Runtime's optimizations if it loads with them. Raises
+    CannotRun.
     """
-    with loadable(before.model, target, "any") as first, loadable(after.model, target, "any") as second:
+    return _time(before, after, (inputs, inputs), target, budget_s, sample_s, until_decided, apart)
+
+
+def _time(
+    before: RunnableModel,
+    after: RunnableModel,
+    inputs: tuple[Sequence[Feeds], Sequence[Feeds]],
+    target: Target,
+    budget_s: float,
+    sample_s: float,
+    until_decided: bool = True,
+    apart: bool = False,
+) -> list[Timing]:
+    with loadable(before, target, "any") as first, loadable(after, target, "any") as second:
         return in_child(
             engine.time_pair,
-            (first, before.feeds),
-            (second, after.feeds),
+            (first, inputs[0]),
+            (second, inputs[1]),
             budget_s,
             target.cpu_clock,
             sample_s,

@@ -8,8 +8,9 @@ Disturbances by other processes only add time, in bursts. So the shortest of a p
 
 The memory placement of a session makes it up to 2% faster or slower for its whole life, and the second of two equal
 sessions tends to be 1% faster. So `time_models` opens fresh pairs of sessions in alternating order. Its interval is
-over pairs: more runs of one pair would only narrow the interval around the bias of that pair. `time_contest` times
-several contestants at once; its heats correspond to pairs.
+over pairs: more runs of one pair would only narrow the interval around the bias of that pair. A pair runs all inputs
+in turn, because opening a session may take longer than the runs. `time_contest` times several contestants at once; its
+heats correspond to pairs.
 """
 
 from __future__ import annotations
@@ -20,10 +21,11 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from superopt.runtime.student import student_quantile
 
-__all__ = ["Standing", "Timing", "time_contest", "time_interleaved", "time_models", "time_once"]
+__all__ = ["Runs", "Standing", "Timing", "time_contest", "time_interleaved", "time_models", "time_once"]
 
 # Minimum length of a sample, for which the cost and resolution of the clocks are negligible.
 _SAMPLE_SECONDS = 0.01
@@ -37,6 +39,8 @@ _MIN_PAIRS_UNDECIDED, _MAX_PAIRS_UNDECIDED, _WIDE, _PATIENCE = 8, 24, 0.02, 3
 # A measurement over pairs is decided when the interval is above or below these bounds, or narrower than the width.
 _CLEARLY_FASTER, _CLEARLY_SLOWER, _NARROW = 1.02, 0.99, 0.01
 _CONFIDENCE = 0.95  # of the intervals
+
+Runs: TypeAlias = Sequence[Callable[[], object]]  # the runs of one session, one for each of its inputs
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,11 @@ class Timing:
     remembered: bool = False  # measured by an earlier run
     seconds: float = 0.0  # duration of the measurement, if the caller has set it
     pairs: int = 1
+
+    @property
+    def is_hurried(self) -> bool:
+        """True if the accepting measurement had fewer pairs than usual: the sessions take long to open."""
+        return _MIN_PAIRS <= self.pairs < _MIN_PAIRS_UNDECIDED
 
     def low_at(self, confidence: float) -> float:
         """Return the lower end of the interval at another confidence; the ratio is the geometric mean of both ends."""
@@ -139,21 +148,22 @@ def time_interleaved(
 
 
 def time_models(
-    make_before: Callable[[], Callable[[], object]],
-    make_after: Callable[[], Callable[[], object]],
+    make_before: Callable[[], Runs],
+    make_after: Callable[[], Runs],
     *,
     budget_s: float,
     cpu_clock: bool,
     sample_s: float = _SAMPLE_SECONDS,
     until_decided: bool = True,
     apart: bool = False,
-) -> Timing:
-    """Time pairs of calls; for each pair both calls are made again (a session is opened), in alternating order.
+) -> list[Timing]:
+    """Time pairs of sessions; for each pair both are made again (their runs are), in alternating order.
 
+    Returns one timing for each run of a session.
     Takes about `budget_s` seconds of wall time, but at least four pairs, and at most twelve. With `until_decided`, it
     stops early if the result is decided. That favours a ratio that happens to be high. Without it, the number of pairs
     depends on noise and time alone: at least eight, and up to 24 in three times the seconds while the interval is wide.
-    With `apart`, for calls that need much memory and are slow to make, one call of a pair exists at a time, and four
+    With `apart`, for sessions that need much memory and are slow to make, one of a pair exists at a time, and four
     pairs are enough, or two with `until_decided`: then a later measurement without it decides.
     The interval is Student's, over the logarithms of the pairs' ratios.
     """
@@ -162,64 +172,78 @@ def time_models(
     if apart and until_decided:
         min_pairs = _MIN_PAIRS_TO_CHOOSE
     time_one = _time_apart if apart else _time_together
-    pairs: list[Timing] = []
+    pairs: list[list[Timing]] = []
     while True:
         share = budget_s / (2 * min_pairs)
         pairs.append(time_one(make_before, make_after, len(pairs) % 2 == 1, share, cpu_clock, sample_s))
         if len(pairs) < min_pairs or len(pairs) % 2:
             continue
-        timing = _over_pairs(pairs)
+        timings = [_over_pairs(list(own)) for own in zip(*pairs, strict=True)]
         seconds, max_pairs = budget_s, _MAX_PAIRS
-        if not until_decided and timing.high - timing.low > _WIDE * timing.ratio:
+        if not until_decided and any(timing.high - timing.low > _WIDE * timing.ratio for timing in timings):
             seconds, max_pairs = _PATIENCE * budget_s, _MAX_PAIRS_UNDECIDED
         out_of_time = len(pairs) >= max_pairs or time.perf_counter() - start > seconds
-        if out_of_time or (until_decided and _is_decided(timing)):
-            return timing
+        if out_of_time or (until_decided and all(map(_is_decided, timings))):
+            return timings
 
 
 def _time_together(
-    make_before: Callable[[], Callable[[], object]],
-    make_after: Callable[[], Callable[[], object]],
+    make_before: Callable[[], Runs],
+    make_after: Callable[[], Runs],
     reverse: bool,
     budget_s: float,
     cpu_clock: bool,
     sample_s: float,
-) -> Timing:
-    """Make both calls, the second one first if `reverse`, and time them interleaved."""
+) -> list[Timing]:
+    """Make both sessions, the second one first if `reverse`, and time their runs interleaved."""
     if reverse:
         after, before = make_after(), make_before()
     else:
         before, after = make_before(), make_after()
-    return time_interleaved(
-        before, after, budget_s=budget_s, cpu_clock=cpu_clock, min_rounds=3, max_rounds=100, sample_s=sample_s
-    )
+    options: dict[str, Any] = {"cpu_clock": cpu_clock, "min_rounds": 3, "max_rounds": 100, "sample_s": sample_s}
+    share = budget_s / len(before)
+    return [time_interleaved(a, b, budget_s=share, **options) for a, b in zip(before, after, strict=True)]
+
+
+# CPU and wall seconds of each sample.
+_Samples: TypeAlias = tuple[list[float], list[float]]
 
 
 def _time_apart(
-    make_before: Callable[[], Callable[[], object]],
-    make_after: Callable[[], Callable[[], object]],
+    make_before: Callable[[], Runs],
+    make_after: Callable[[], Runs],
     reverse: bool,
     budget_s: float,
     cpu_clock: bool,
     sample_s: float,
-) -> Timing:
-    """Make one call, time it and drop it, then the other one; the second one first if `reverse`."""
-    cpu: tuple[list[float], list[float]] = ([], [])
-    wall: tuple[list[float], list[float]] = ([], [])
+) -> list[Timing]:
+    """Make one session, time its runs and drop it, then the other one; the second one first if `reverse`."""
+    sampled: dict[int, list[_Samples]] = {}
     for side in (1, 0) if reverse else (0, 1):
-        run = (make_before, make_after)[side]()
-        run()
-        calls = max(1, min(_MAX_CALLS_PER_SAMPLE, round(sample_s / max(time_once(run)[1], 1e-9))))
-        start = time.perf_counter()
-        while len(cpu[side]) < 3 or (len(cpu[side]) < 100 and time.perf_counter() - start < budget_s / 2):
-            cpu_start, wall_start = time.process_time(), time.perf_counter()
-            for _ in range(calls):
-                run()
-            cpu[side].append((time.process_time() - cpu_start) / calls)
-            wall[side].append((time.perf_counter() - wall_start) / calls)
-        del run
-    ratios = [a / max(b, 1e-12) for a, b in zip(*(cpu if cpu_clock else wall), strict=False)]
-    return _timing(ratios, cpu, wall, cpu_clock)
+        runs = (make_before, make_after)[side]()
+        sampled[side] = [_samples(run, budget_s / (2 * len(runs)), sample_s) for run in runs]
+        del runs
+    timings: list[Timing] = []
+    for before, after in zip(sampled[0], sampled[1], strict=True):
+        cpu, wall = zip(before, after, strict=True)
+        ratios = [a / max(b, 1e-12) for a, b in zip(*(cpu if cpu_clock else wall), strict=False)]
+        timings.append(_timing(ratios, cpu, wall, cpu_clock))
+    return timings
+
+
+def _samples(run: Callable[[], object], budget_s: float, sample_s: float) -> _Samples:
+    """Time one run in about `budget_s` seconds, at least three times."""
+    cpu, wall = list[float](), list[float]()
+    run()
+    calls = max(1, min(_MAX_CALLS_PER_SAMPLE, round(sample_s / max(time_once(run)[1], 1e-9))))
+    start = time.perf_counter()
+    while len(cpu) < 3 or (len(cpu) < 100 and time.perf_counter() - start < budget_s):
+        cpu_start, wall_start = time.process_time(), time.perf_counter()
+        for _ in range(calls):
+            run()
+        cpu.append((time.process_time() - cpu_start) / calls)
+        wall.append((time.perf_counter() - wall_start) / calls)
+    return cpu, wall
 
 
 def time_contest(

@@ -23,6 +23,7 @@ replayed by `verify.replay`, which trusts nothing here.
 
 from superopt.search.cost.analytic import AnalyticCost, CostModel
 from superopt.search.cost.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
+from superopt.search.cost.folding import folding_seconds
 from superopt.search.cost.measured import MeasuredCost
 from superopt.search.cost.region_timer import Gain, ModelTimer, RegionTimer, TimerOverSizes, Untimed
 from superopt.search.strategy.driver import search
@@ -48,6 +49,7 @@ __all__ = [
     "Untimed",
     "device_of",
     "find_device",
+    "folding_seconds",
     "search",
     "shipped_devices",
 ]

@@ -170,6 +170,19 @@ def test_standard_streams_may_be_closed(tmp_path: Path) -> None:
     assert (tmp_path / "out.onnx").exists()
 
 
+@pytest.mark.parametrize("command", [["rules"], ["rules", "--help"], ["--version"]])
+def test_nobody_reads_the_output(tmp_path: Path, command: list[str]) -> None:
+    """`superopt rules | head` ends quietly when `head` has read enough."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [*PROGRAM, *command], stdout=writing, stderr=subprocess.PIPE, env=environment, check=False, timeout=60
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
 def test_names_beyond_ascii_on_a_plain_terminal(tmp_path: Path) -> None:
     nodes = [helper.make_node("MatMul", ["größe", "ä"], ["ü"]), helper.make_node("Identity", ["ü"], ["y"])]
     weights = [("ä", np.eye(8, dtype=np.float32))]

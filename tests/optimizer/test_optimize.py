@@ -190,8 +190,8 @@ def test_wrong_outputs_are_refused(
     """A fault after the proof (here: in folding) is caught by comparing outputs."""
     write = candidate_check.write_model
 
-    def faulty(written: Model, origin: Any = None, exact: bool = False) -> onnx.ModelProto:
-        proto = write(written, origin, exact)
+    def faulty(written: Model, origin: Any = None, **options: Any) -> onnx.ModelProto:
+        proto = write(written, origin, **options)
         values = numpy_helper.to_array(proto.graph.initializer[0]) * np.float32(1.01)
         proto.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, proto.graph.initializer[0].name))
         return proto

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from superopt.optimizer.model_timer import Timers
+from superopt.optimizer.model_timer import Timers, each_alone
 from superopt.optimizer.speed_check import SpeedCheck, TooSlow
 from superopt.runtime import Feeds, Timing
 from superopt.runtime.student import student_quantile
@@ -35,8 +35,8 @@ def run(seed: int, ratios: list[float], noise: float = 0.01, sizes: int = 1) -> 
     """Choose the fastest candidates by estimates and accept the first that passes: (reported ratio, true ratio)."""
     timer = NoisyTimer(seed, noise)
     shapes = [{"x": (size,)} for size in range(sizes)]
-    validator = SimpleNamespace(shapes=shapes, time=lambda c, t, s: [t("original", c, {}, s) for _ in shapes])
-    check = SpeedCheck(validator, Timers(timer, timer), 5.0)  # type: ignore[arg-type]
+    validator = SimpleNamespace(shapes=shapes, time=lambda c, t, s: t("original", c, [{} for _ in shapes], s))
+    check = SpeedCheck(validator, Timers(each_alone(timer), each_alone(timer)), 5.0)  # type: ignore[arg-type]
     estimates: list[tuple[float, bytes]] = []
     for ratio in ratios:
         candidate = str(ratio).encode()

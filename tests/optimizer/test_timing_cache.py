@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -28,10 +29,12 @@ class Timer:
     def __init__(self) -> None:
         self.calls = 0
 
-    def __call__(self, original: bytes | Path, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
+    def __call__(
+        self, original: bytes | Path, candidate: bytes | Path, inputs: Sequence[Feeds], budget_s: float
+    ) -> list[Timing]:
         self.calls += 1
         ratio = 1.0 + self.calls / 10
-        return Timing(ratio, 1.0, ratio, 1.05, 1.6, ratio, 1.0, 7, "cpu")
+        return [Timing(ratio + k, 1.0, ratio + k, 1.05, 1.6, ratio, 1.0, 7, "cpu") for k in range(len(inputs))]
 
 
 @pytest.fixture
@@ -46,8 +49,8 @@ def cached(timer: Timer, path: Path, original: bytes = b"one", target: Target = 
 
 def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
     timer = Timer()
-    first = cached(timer, path)(b"one", b"other", FEEDS, 5.0)
-    again = cached(timer, path)(b"one", b"other", FEEDS, 5.0)
+    first = cached(timer, path)(b"one", b"other", [FEEDS], 5.0)[0]
+    again = cached(timer, path)(b"one", b"other", [FEEDS], 5.0)[0]
     assert timer.calls == 1 and not first.remembered and again.remembered
     assert again == Timing(**{**vars(first), "remembered": True})
     assert again.seconds == first.seconds > 0  # what it took then
@@ -55,18 +58,18 @@ def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
 
 def test_measured_anew_on_demand_and_then_remembered(path: Path) -> None:
     timer = Timer()
-    cached(timer, path)(b"one", b"other", FEEDS, 5.0)
-    anew = cached(timer, path, remeasure=True)(b"one", b"other", FEEDS, 5.0)
+    cached(timer, path)(b"one", b"other", [FEEDS], 5.0)
+    anew = cached(timer, path, remeasure=True)(b"one", b"other", [FEEDS], 5.0)[0]
     assert timer.calls == 2 and not anew.remembered
-    assert cached(timer, path)(b"one", b"other", FEEDS, 5.0).ratio == anew.ratio
+    assert cached(timer, path)(b"one", b"other", [FEEDS], 5.0)[0].ratio == anew.ratio
 
 
 def test_the_measurement_of_a_choice_does_not_serve_its_acceptance(path: Path) -> None:
     timer = Timer()
-    chosen = cached(timer, path, purpose="choice")(b"one", b"other", FEEDS, 5.0)
-    accepted = cached(timer, path, purpose="acceptance")(b"one", b"other", FEEDS, 5.0)
+    chosen = cached(timer, path, purpose="choice")(b"one", b"other", [FEEDS], 5.0)[0]
+    accepted = cached(timer, path, purpose="acceptance")(b"one", b"other", [FEEDS], 5.0)[0]
     assert not accepted.remembered and accepted.ratio != chosen.ratio
-    again = cached(timer, path, purpose="acceptance")(b"one", b"other", FEEDS, 5.0)
+    again = cached(timer, path, purpose="acceptance")(b"one", b"other", [FEEDS], 5.0)[0]
     assert again.remembered and again.ratio == accepted.ratio
 
 
@@ -84,9 +87,9 @@ def test_other_files_inputs_conditions_or_seconds_are_measured(path: Path) -> No
         (Target("cpu", 2), b"one", b"other", FEEDS, 5.0),
         *[(CPU, b"one", b"other", word, 5.0) for word in words],
     ]:
-        assert not cached(timer, path, original, target)(original, candidate, feeds, seconds).remembered
+        assert not cached(timer, path, original, target)(original, candidate, [feeds], seconds)[0].remembered
     assert timer.calls == 9
-    assert cached(timer, path)(b"one", b"other", words[1], 5.0).remembered
+    assert cached(timer, path)(b"one", b"other", [words[1]], 5.0)[0].remembered
 
 
 def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None:
@@ -105,7 +108,7 @@ def test_weights_in_files_of_their_own_count(path: Path, tmp_path: Path) -> None
     timer = Timer()
 
     def timed() -> Timing:
-        return TimingCache(timer, CPU, Source(model), ResultStore(path), "choice")(model, b"other", FEEDS, 5.0)
+        return TimingCache(timer, CPU, Source(model), ResultStore(path), "choice")(model, b"other", [FEEDS], 5.0)[0]
 
     timed()
     assert timed().remembered and Source(model).digest == model_digest(model)

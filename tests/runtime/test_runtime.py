@@ -270,12 +270,12 @@ def test_what_is_made_second_gains_nothing_by_it() -> None:
     """The later of two equal sessions tends to be faster; here it is, by a quarter."""
     made: list[int] = []
 
-    def make() -> Callable[[], object]:
+    def make() -> list[Callable[[], object]]:
         made.append(len(made))
         size = 30_000 if len(made) % 2 else 24_000
-        return lambda: sum(range(size))
+        return [lambda: sum(range(size))]
 
-    timing = time_models(make, make, budget_s=0.4, cpu_clock=True)
+    (timing,) = time_models(make, make, budget_s=0.4, cpu_clock=True)
     assert len(made) % 4 == 0
     assert timing.low < 1 < timing.high
     assert 0.9 < timing.ratio < 1.1
@@ -291,9 +291,10 @@ def test_a_measurement_is_ended_by_noise_or_by_its_ratio(monkeypatch: pytest.Mon
             return Timing(found, 1.0, found, found, found, found, 1.0, 3, "cpu")
 
         monkeypatch.setattr(timing_module, "time_interleaved", pair)
-        return time_models(
-            lambda: print, lambda: print, budget_s=60.0, cpu_clock=True, until_decided=until_decided
-        ).pairs
+        (timing,) = time_models(
+            lambda: [print], lambda: [print], budget_s=60.0, cpu_clock=True, until_decided=until_decided
+        )
+        return timing.pairs
 
     assert pairs(1.5, 0.001, until_decided=True) == 4
     assert pairs(1.5, 0.1, until_decided=True) == 4

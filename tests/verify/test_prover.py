@@ -21,9 +21,11 @@ from verify.certificates import Certificate, load_certificates, rule_kernel_hash
 from verify.diagnose.decide import certify, decide
 from verify.proof_book import ProofBook
 from verify.prove.assumptions import Given
+from verify.prove.bijection import pairings
 from verify.prove.compare import Comparison
 from verify.prove.facts import Facts
 from verify.prove.prover import Proved, Refuted, Unknown, prove
+from verify.prove.sums import Access
 from verify.prove.symbolic import Symbolic
 
 CASES = TESTS / "prover"
@@ -229,3 +231,8 @@ def test_multiplying_a_sum_by_itself_keeps_bound_variables_apart() -> None:
     (square,) = algebra.multiply(total, total)
     assert len(set(square.binders)) == 2
     assert algebra.constant(Fraction(0)) == ()
+
+
+def test_pairings_are_made_one_by_one() -> None:
+    factors = tuple(Access("a", (k,)) for k in range(30))  # 30! pairings
+    assert next(pairings(factors, factors[::-1])) == list(zip(factors, factors[::-1], strict=True))

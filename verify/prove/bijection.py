@@ -41,14 +41,20 @@ def kinds(factors: Sequence[Factor]) -> list[str]:
 
 
 def pairings(left: tuple[Factor, ...], right: tuple[Factor, ...]) -> Iterator[list[tuple[Factor, Factor]]]:
-    """Yield all pairings of factors of the same kind. Choices and maxima may be left without a partner."""
-    groups = []
-    for name in sorted(set(map(kind, left))):
-        own = [f for f in left if kind(f) == name]
-        others = [f for f in right if kind(f) == name]
-        groups.append([list(zip(own, order, strict=name != POINTWISE)) for order in itertools.permutations(others)])
-    for choice in itertools.product(*groups):
-        yield list(itertools.chain.from_iterable(choice))
+    """Yield all pairings of factors of the same kind. Choices and maxima may be left without a partner.
+
+    They are made one by one, because there are n! pairings of n factors of one kind.
+    """
+    names = sorted(set(map(kind, left)))
+    if not names:
+        yield []
+        return
+    own, others = ([f for f in factors if kind(f) == names[0]] for factors in (left, right))
+    rest = [tuple(f for f in factors if kind(f) in names[1:]) for factors in (left, right)]
+    for order in itertools.permutations(others):
+        pairs = list(zip(own, order, strict=names[0] != POINTWISE))
+        for further in pairings(*rest):
+            yield pairs + further
 
 
 def bijective(mapping: Mapping[str, Size], left: Sequence[str], right: Sequence[str]) -> bool:

@@ -7,11 +7,13 @@ kernel.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from typing import NamedTuple
 
 from superopt.ir.term import Term, topological
 from superopt.search.cost.analytic import CostModel, bytes_of
+from superopt.search.cost.folding import folding_seconds
 from superopt.search.cost.runtime_fusion import (
     BIAS_SHARE,
     FUSION_ROOTS,
@@ -23,7 +25,7 @@ from superopt.search.cost.runtime_fusion import (
     untransposed,
 )  # fmt: skip
 
-__all__ = ["SECONDS_PER_PS", "GraphCost", "Price", "append_run_time_terms"]
+__all__ = ["NO_WEIGHT", "SECONDS_PER_PS", "GraphCost", "Price", "Weight", "append_run_time_terms"]
 
 SECONDS_PER_PS = 1e-12
 
@@ -40,16 +42,31 @@ class Price(NamedTuple):
     transposed: int
     weight_bytes: int  # of the constants that run-time operators read
     weight_terms: int  # operators folded away in those constants
+    folding_ps: int  # time to fold them, which is paid once
+
+
+class Weight(NamedTuple):
+    """The part of a price that is due to one constant: fields of `Price`."""
+
+    bytes: int
+    terms: int
+    folding_ps: int
+
+
+NO_WEIGHT = Weight(0, 0, 0)
 
 
 class GraphCost:
-    """Prices graphs with a cost model; remembers the cost of each operator."""
+    """Prices graphs with a cost model; remembers the cost of each operator.
 
-    def __init__(self, model: CostModel) -> None:
-        self.model = model
+    `max_folding_s` limits the time to fold the constants of a graph; it is for those who compare prices.
+    """
+
+    def __init__(self, model: CostModel, max_folding_s: float = math.inf) -> None:
+        self.model, self.max_folding_ps = model, max_folding_s / SECONDS_PER_PS
         self._isolated_ps: dict[Term, int] = {}
         self._bias_ps: dict[Term, int] = {}
-        self._weights: dict[Term, tuple[int, int]] = {}
+        self._weights: dict[Term, Weight] = {}
 
     def price(self, outputs: Sequence[Term]) -> Price:
         """Return the price of the graph with these outputs."""
@@ -75,12 +92,8 @@ class GraphCost:
                 transposed += count_transposed_weights(term)
                 times[term], absorbed = self.time_in_graph(term, inputs_of, uses, fused_into)
                 time += times[term] - sum(map(times.__getitem__, absorbed))
-        weight_bytes = weight_terms = 0
-        for weight in weights:
-            size, terms = self.weight(weight)
-            weight_bytes += size
-            weight_terms += terms
-        return Price(time + self.weight_read_ps(weight_bytes), nodes, transposed, weight_bytes, weight_terms)
+        of_weights = Weight(*map(sum, zip(NO_WEIGHT, *map(self.weight, weights), strict=True)))
+        return Price(time + self.weight_read_ps(of_weights.bytes), nodes, transposed, *of_weights)
 
     def time_in_graph(
         self, term: Term, inputs_of: Inputs, uses: Mapping[Term, int], fused_into: dict[Term, str]
@@ -116,11 +129,13 @@ class GraphCost:
             found = self._bias_ps[term] = 0 if addition is None else int(self._isolated(addition) * BIAS_SHARE)
         return found
 
-    def weight(self, weight: Term) -> tuple[int, int]:
-        """Return the bytes of a constant and the number of operators that are folded away in it."""
+    def weight(self, weight: Term) -> Weight:
+        """Return the bytes of a constant, the number of operators that are folded away in it, and the time for that."""
         found = self._weights.get(weight)
         if found is None:
-            found = self._weights[weight] = bytes_of(weight.type), sum(1 for t in topological((weight,)) if t.inputs)
+            terms = sum(1 for t in topological((weight,)) if t.inputs)
+            folding_ps = round(folding_seconds((weight,)) / SECONDS_PER_PS) if terms else 0
+            found = self._weights[weight] = Weight(bytes_of(weight.type), terms, folding_ps)
         return found
 
 

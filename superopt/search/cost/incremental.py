@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from superopt.ir.term import Term
-from superopt.search.cost.graph_cost import GraphCost, Price, append_run_time_terms
+from superopt.search.cost.graph_cost import NO_WEIGHT, GraphCost, Price, Weight, append_run_time_terms
 from superopt.search.cost.runtime_fusion import (
     CONTEXT_DEPENDENT,
     FUSED_OPERATORS,
@@ -110,8 +110,8 @@ class IncrementalCost:
                 if is_read != (term in self._weights):
                     counts.add_weight(self._costs.weight(term), 1 if is_read else -1)
         time = self._time_after(replaced, created, unused, touched, uses)
-        time += self._costs.weight_read_ps(counts.weight_bytes)
-        return Price(time, counts.nodes, counts.transposed, counts.weight_bytes, counts.weight_terms)
+        time += self._costs.weight_read_ps(counts.weights.bytes)
+        return Price(time, *counts.fields)
 
     def _dependents(self, term: Term) -> tuple[Term, ...]:
         """Return the operators above `term` whose time depends on it."""
@@ -187,13 +187,16 @@ class IncrementalCost:
 class _Counts:
     """The fields of a price other than the time."""
 
-    def __init__(self, nodes: int = 0, transposed: int = 0, weight_bytes: int = 0, weight_terms: int = 0) -> None:
-        self.nodes, self.transposed, self.weight_bytes, self.weight_terms = (
-            nodes, transposed, weight_bytes, weight_terms,
-        )  # fmt: skip
+    def __init__(self, nodes: int = 0, transposed: int = 0, weights: Weight = NO_WEIGHT) -> None:
+        self.nodes, self.transposed, self.weights = nodes, transposed, weights
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        """The fields in the order of `Price`."""
+        return self.nodes, self.transposed, *self.weights
 
     def copy(self) -> _Counts:
-        return _Counts(self.nodes, self.transposed, self.weight_bytes, self.weight_terms)
+        return _Counts(self.nodes, self.transposed, self.weights)
 
     def add_operators(self, terms: Iterable[Term], sign: int) -> None:
         """Add (sign 1) or remove (sign -1) operators."""
@@ -202,7 +205,6 @@ class _Counts:
                 self.nodes += sign
                 self.transposed += sign * count_transposed_weights(term)
 
-    def add_weight(self, weight: tuple[int, int], sign: int) -> None:
-        """Add (sign 1) or remove (sign -1) a weight, given as (bytes, folded operators)."""
-        self.weight_bytes += sign * weight[0]
-        self.weight_terms += sign * weight[1]
+    def add_weight(self, weight: Weight, sign: int) -> None:
+        """Add (sign 1) or remove (sign -1) a weight."""
+        self.weights = Weight(*(sum_ + sign * part for sum_, part in zip(self.weights, weight, strict=True)))

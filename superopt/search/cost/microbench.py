@@ -29,6 +29,7 @@ __all__ = [
 ]
 
 _VECTOR_SHAPE = "line"  # name of the constant [-1], the shape that Reshape takes for a vector
+_MAX_DRAWN = 1_000_003  # elements; a prime, so that the rows of a matrix differ
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
@@ -65,7 +66,7 @@ def random_array(type: TensorType, seed: int) -> Array:
     """Return random values that keep a graph's values in range.
 
     Floats are in [0.5, 1.5], divided by the square root of the number of elements that a product sums over (all axes
-    but the first, for weights of Convs). Integers are 0, because indices must be valid.
+    but the first, for weights of Convs). Integers are 0, because indices must be valid. Large arrays repeat themselves.
     """
     shape = type.concrete()
     assert shape is not None
@@ -73,7 +74,8 @@ def random_array(type: TensorType, seed: int) -> Array:
     dtype = numpy_dtype(type.dtype)
     if type.dtype in FLOAT_DTYPES:
         fan = math.prod(shape[1:]) if len(shape) > 1 else 1
-        return np.asarray((rng.random(shape) + 0.5) / math.sqrt(max(1, fan))).astype(dtype)
+        drawn = (rng.random(min(math.prod(shape), _MAX_DRAWN)) + 0.5) / math.sqrt(max(1, fan))
+        return np.resize(drawn.astype(dtype), shape)
     if type.dtype == "string":
         raise Unmeasurable("strings")
     return np.zeros(shape, dtype)

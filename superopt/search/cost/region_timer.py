@@ -12,6 +12,7 @@ from superopt.ir.infer import IllTyped, replace
 from superopt.ir.term import Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.runtime import LARGE_BYTES, CannotRun, Target, TimedModel, Timing, time_pair
+from superopt.search.cost.folding import folding_seconds
 from superopt.search.cost.measurement_key import conditions
 from superopt.search.cost.microbench import (
     Array,
@@ -21,7 +22,7 @@ from superopt.search.cost.microbench import (
     single_element,
     timed_model,
 )
-from superopt.search.cost.work import bytes_of, work
+from superopt.search.cost.work import bytes_of
 from superopt.search.region import canonical
 from superopt.store import RegionKey, RegionTiming, ResultStore, Seconds, UntimedRegionKey
 
@@ -34,13 +35,13 @@ _REPEATED_TIMING_FACTOR = 4.0
 # the other one ran; a model that runs alone does not. Then samples are longer, as for whole models.
 _NEAR_CACHE_BYTES = 1 << 23
 _SAMPLE_SECONDS, _LONG_SAMPLE_SECONDS = 0.01, 0.05
-# If folding the constants of a graph takes more operations, random ones are timed instead: products of large weights
-# would take longer than the search.
-_MAX_FOLDING_OPERATIONS = 1e10
+# If folding the constants of a graph takes more seconds, random ones are timed instead: a rewrite is timed more often
+# than it is made.
+_MAX_FOLDING_SECONDS = 0.5
 
 
 class Untimed(Exception):
-    """No time is left to measure a region."""
+    """There is no time to measure a region."""
 
 
 class Gain(NamedTuple):
@@ -109,8 +110,8 @@ class ModelTimer:
         return None if math.isinf(row.ratio) else Gain(row.ratio, row.low)
 
     def _time_within_budget(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
-        if self.spent_s > self.total_budget_s:
-            raise Untimed
+        if self.spent_s > self.total_budget_s or _weight_bytes(before) > LARGE_BYTES:
+            raise Untimed  # so large a region takes as long as the whole model, which is timed anyway
         return self._time(before, after)
 
     def _key(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> RegionKey:
@@ -119,12 +120,10 @@ class ModelTimer:
         return RegionKey(conditions(self.target, self.opset), sizes, *graphs)
 
     def _time(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
-        weight_bytes = _weight_bytes(before)
-        sample_s = _LONG_SAMPLE_SECONDS if weight_bytes > _NEAR_CACHE_BYTES else _SAMPLE_SECONDS
-        apart = weight_bytes > LARGE_BYTES
+        sample_s = _LONG_SAMPLE_SECONDS if _weight_bytes(before) > _NEAR_CACHE_BYTES else _SAMPLE_SECONDS
 
         def measure(budget_s: float) -> Timing:
-            return time_pair(*models, self.target, budget_s=budget_s, sample_s=sample_s, apart=apart)
+            return time_pair(*models, self.target, budget_s=budget_s, sample_s=sample_s)
 
         begun = time.monotonic()
         try:
@@ -176,10 +175,9 @@ class TimerOverSizes:
 
 def _without_long_folding(outputs: tuple[Term, ...]) -> tuple[tuple[Term, ...], dict[str, Array]]:
     """Return the graph with random values for floats that take long to fold, and these values by name."""
-    order = list(topological(outputs))
-    folding = [work(term) for term in order if term.is_constant and term.inputs]
-    if sum(one.dense + one.scalar for one in folding) <= _MAX_FOLDING_OPERATIONS:
+    if folding_seconds(outputs) <= _MAX_FOLDING_SECONDS:
         return outputs, {}
+    order = list(topological(outputs))
     read = dict.fromkeys(used for term in order if not term.is_constant for used in term.inputs if used is not None)
     stand_ins: dict[Term, Term] = {}
     arrays: dict[str, Array] = {}

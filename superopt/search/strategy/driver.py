@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from superopt.ir.rule import Rule
@@ -66,6 +67,7 @@ def search(
     max_expansions: int = 4000,
     measuring_s: Callable[[], float] = lambda: 0.0,
     available: Callable[[str], bool] = lambda op: True,
+    max_folding_s: float = math.inf,
 ) -> SearchResult:
     """Return the cheapest graph equal to `outputs` that is found with `rules` in the budget.
 
@@ -82,12 +84,13 @@ def search(
 
     `region_timer` times a region before and after; results that are not faster are dropped. Graphs are passed to it
     over the model's own weights and variables for all other values. `denormal_timer` is the timer for rules whose gain
-    no cost model shows (`denormal_rules`). `progress` is called after each search of a region.
+    no cost model shows (`denormal_rules`). `progress` is called after each search of a region. In a region, folding the
+    constants of a result takes at most `max_folding_s` seconds (see `cost/folding.py`).
     """
     rules = list(rules)
     budget = EffortBudget(budget_s, measuring_s)
     guard = SizeGuard([cost, *further_sizes])
-    costs = GraphCost(guard.mean(outputs))
+    costs = GraphCost(guard.mean(outputs), max_folding_s)
     context = SearchContext(Matcher(RuleIndex(rules, available)), CheckCache(check), costs, guard, budget)
     with rare_collections():
         return _Driver(

@@ -51,6 +51,8 @@ class Expander:
         self._context = context
         whole = context.cost.price(outputs)
         compute_ps = whole.time_ps - context.cost.weight_read_ps(whole.weight_bytes)
+        # A constant that takes longer to fold is not made; what the graph folds anyway is allowed.
+        self._max_folding_ps = max(context.cost.max_folding_ps, whole.folding_ps)
         self._quantum_ps = max(1, round(compute_ps * _PRICE_RESOLUTION))
         self.start = SearchState(tuple(outputs), self._rounded(whole), focus=focus)
         self.excluded_rules: set[str] = set()
@@ -135,7 +137,8 @@ class Expander:
         return priced
 
     def apply(self, state: SearchState, found: Match, seen: set[tuple[Term, ...]] | None = None) -> SearchState | None:
-        """Return the state after a rewrite, or None if the rule is not proven there or the graph is in `seen`.
+        """Return the state after a rewrite; None if the rule is not proven there, the graph is in `seen`, or constants
+        take too long to fold.
 
         A new graph is added to `seen`. Graphs that differ only in the order of commutative operands are the same.
         """
@@ -159,6 +162,8 @@ class Expander:
         graph = self._graphs.get(state.outputs)
         price = graph.exact_price(found.roots, found.results, substitution.values()) if graph is not None else None
         price = self._rounded(self._context.cost.price(outputs) if price is None else price)
+        if price.folding_ps > self._max_folding_ps:
+            return None
         step = Step(found.compiled.rule, signature, found.roots)
         child = SearchState(outputs, price, state, step, found, substitution=substitution)
         new = found.created.difference(self.known_terms)
