@@ -13,11 +13,14 @@ import click
 from superopt.cli.summary_table import show_summary
 from superopt.cli.supervisor import INTERRUPTED
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
+from superopt.corpus import CorpusError, read_corpus
 from superopt.diagnose.confirmation import Confirmation, confirm
 from superopt.generate import UnknownFamily, choose, generate
+from superopt.generate.families import FAMILIES
 from superopt.generate.grammar import Family
 from superopt.generate.run.shard_results import StoreError
 from superopt.generate.run.workers import WorkersError
+from superopt.generate.targets import MOST_WINDOWS, window_families
 from superopt.ir.rule import Rule, Signature
 from verify.verdict import Counterexample
 
@@ -37,11 +40,13 @@ def _bytes(context: click.Context, parameter: click.Parameter, value: str | None
     return size
 
 
-def _families(context: click.Context, parameter: click.Parameter, names: tuple[str, ...]) -> tuple[Family, ...]:
+def _families(names: tuple[str, ...], corpus: Path | None, windows: int) -> tuple[Family, ...]:
+    """Return the families with these names; by default all, with the windows of the corpus."""
     try:
-        return choose(names)
-    except UnknownFamily as error:
-        raise click.BadParameter(str(error), context, parameter) from error
+        found = () if corpus is None else window_families(read_corpus(corpus), windows)
+        return choose(names, (*FAMILIES, *found))
+    except (UnknownFamily, CorpusError) as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command("generate", context_settings={"help_option_names": ["-h", "--help"]})
@@ -61,8 +66,16 @@ def _families(context: click.Context, parameter: click.Parameter, names: tuple[s
     help="Maximum number of operators on a side of an equation; by default each family has its own.",
 )  # fmt: skip
 @click.option(
-    "--family", "families", metavar="NAME", multiple=True, callback=_families,
-    help="Generate only this family of graphs, or group of families; repeatable.",
+    "--family", "names", metavar="NAME", multiple=True,
+    help="Generate only this family of graphs, or group of families; repeatable. `corpus` is the windows of --corpus.",
+)  # fmt: skip
+@click.option(
+    "--corpus", type=click.Path(path_type=Path, dir_okay=False),
+    help="Also find faster graphs for the windows of models in this file, which `superopt harvest` writes.",
+)  # fmt: skip
+@click.option(
+    "--windows", metavar="N", type=click.IntRange(min=1), default=MOST_WINDOWS, show_default=True,
+    help="Largest number of windows of the corpus, those with the largest share of cost first.",
 )  # fmt: skip
 @click.option(
     "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True,
@@ -84,7 +97,9 @@ def generate_command(
     out: Path,
     seed: int,
     operators: int | None,
-    families: tuple[Family, ...],
+    names: tuple[str, ...],
+    corpus: Path | None,
+    windows: int,
     jobs: int,
     scheduler: str | None,
     memory: int | None,
@@ -104,12 +119,14 @@ def generate_command(
     Examples:
       superopt generate --out rules
       superopt generate --out other --seed 1 --family matrix --family conv
+      superopt generate --out mine --corpus corpus.txt --family corpus
       superopt generate --out deep --operators 4 -j 8 --memory 16G
       superopt generate --out deep --operators 4 -j 8 --memory 16G --resume
       superopt generate --out deep --scheduler tcp://10.0.0.1:8786    (there: dask worker ... --nthreads 1)
     """
     if scheduler is not None and jobs > 1:
         raise click.UsageError("--jobs is for this machine only; with --scheduler, start more workers on the cluster")
+    families = _families(names, corpus, windows)
     try:
         with ProgressLines(0.0) as progress:
             summary = generate(

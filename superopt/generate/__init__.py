@@ -7,6 +7,7 @@ The modules and packages, in the order of the flow:
 
     grammar.py      inputs, operators with attributes, and families of them
     families/       the grammar itself: one file for each kind of operator, data only
+    targets/        families from windows of models: the window is a target that other graphs are wanted for
     enumeration/    all graphs of a family, bottom-up, by fingerprints; graphs that known rules rewrite are left out
     conjectures/    equations from pairs of equal graphs, and from formulas (Winograd convolution, Softmax)
     generalise/     from an equation at fixed sizes to a rule: attributes and sizes become variables

@@ -97,9 +97,12 @@ class Use:
         return term if index is None else term.out(index)
 
     def attributes(self, shapes: tuple[Shape, ...]) -> dict[str, Any]:
-        """Return all attributes at these operand shapes. Split and Slice get the bounds of equal parts of the axis."""
+        """Return all attributes at these operand shapes.
+
+        A Split or Slice whose bounds are not given gets the bounds of equal parts of the axis.
+        """
         attrs: dict[str, Any] = {**self.spec.defaults, **self.attrs}
-        if self.op in ("Split", "Slice"):
+        if self.op in ("Split", "Slice") and self.attrs.keys().isdisjoint(("split", "starts")):
             axis = attrs["axis"] if self.op == "Split" else attrs["axes"][0]
             size = shapes[0][axis] if -axis <= len(shapes[0]) else 0
             half = size // self.parts
@@ -143,6 +146,16 @@ class Family:
     parts: int = 1  # number of shards for the last level
     tiles: tuple[tuple[int, ...], ...] = ()  # of minimal filtering: see `conjectures.minimal_filtering`
     shifts: tuple[int, ...] = ()  # of the exponentials of Softmax: see `conjectures.softmax_shift`
+    # Graphs, in the notation of rules, that other graphs are wanted for: see `conjectures.target_pairs`. Without
+    # targets, all pairs of equal graphs are wanted.
+    targets: tuple[str, ...] = ()
+    phases: int = 0  # the targets after the first are its phases: elements that are this many apart along image axes
+    most: int = 0  # largest number of graphs on a level of a family with targets; a larger level is not enumerated
+
+    @property
+    def origin(self) -> str:
+        """Where the family comes from: the grammar, or a corpus of windows cut out of models."""
+        return "corpus" if self.targets else "grammar"
 
     def admits(self, shape: Shape) -> bool:
         """Return True if graphs of this shape are built."""

@@ -116,7 +116,9 @@ class _Plan:
             needs = [f"enumerated/{names[number]}.{part}" for part in range(family.parts)]
             for part, name in enumerate(needs):
                 self.enumeration.append(Shard(name, enumerate_part, (config, number, part), work=work / family.parts))
-            known = [f"proven/{names[k]}" for k, other in enumerate(config.families) if other.wave < family.wave]
+            # Windows repeat each other far more than they repeat the grammar, whose rules `merge_families` compares.
+            before = (k for k, other in enumerate(config.families) if other.wave < family.wave)
+            known = [f"proven/{names[k]}" for k in before if config.families[k].origin == family.origin]
             name = f"proven/{names[number]}"
             self.proofs.append(Shard(name, prove_family, (config, number, tuple(known)), (*needs, *known), work**0.25))
         waves = sorted(range(len(names)), key=lambda k: config.families[k].wave)  # stable
@@ -165,7 +167,10 @@ def _write(folder: Path, config: RunConfig, plan: _Plan, store: ShardResults, ch
     files["certificates.jsonl"] = sorted(certificates)
     files["refused.jsonl"] = [json.dumps(entry) for result in proven for entry in result["refused"]]
     kept = {json.loads(line)["rule"] for line in certificates}
-    summary = Summary(config.seed, by_name, [*sorted(files), "summary.json", "times.json"])
+    origins: dict[str, StageCounts] = {}
+    for family, count in zip(config.families, counts, strict=True):
+        origins[family.origin] = origins.get(family.origin, StageCounts()) + count
+    summary = Summary(config.seed, by_name, origins, [*sorted(files), "summary.json", "times.json"])
     content: dict[str, bytes] = {}
     for name in sorted(files):
         head = [_HEADER] if name.endswith(".rules") else []

@@ -48,10 +48,11 @@ class StageCounts:
 
 @dataclass
 class Summary:
-    """Counts by family, and the names of the files written."""
+    """Counts by family and by origin (the grammar, or a corpus), and the names of the files written."""
 
     seed: int
     families: Mapping[str, StageCounts] = field(default_factory=dict)
+    origins: Mapping[str, StageCounts] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
 
     @property
@@ -66,6 +67,7 @@ class Summary:
             "kernel": kernel_hash(),
             "solver": solver_version(),
             "total": asdict(self.total),
+            "origins": {name: asdict(count) for name, count in self.origins.items()},
             "families": {name: asdict(count) for name, count in self.families.items()},
         }
         return json.dumps(data, indent=2) + "\n"

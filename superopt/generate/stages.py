@@ -21,6 +21,7 @@ from superopt.generate.conjectures.equal_pairs import conjectures
 from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.conjectures.minimal_filtering import filtering_conjectures
 from superopt.generate.conjectures.softmax_shift import shift_conjectures
+from superopt.generate.conjectures.target_pairs import target_conjectures
 from superopt.generate.enumeration.enumerator import enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.sampling_check import SamplingCheck
@@ -69,7 +70,7 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
     state = enumerate_family(
         family, evaluator, operators=config.operators, part=(part, family.parts), memory=config.memory
     )
-    equations = conjectures(state, evaluator)
+    equations = (target_conjectures if family.targets else conjectures)(state, evaluator)
     own_levels = state.levels if part == 0 else state.levels[-1:]
     counts = StageCounts(
         graphs=sum(level.graphs for level in own_levels),
@@ -151,13 +152,18 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
         more = extensions([one.schema], check, config.prover, _MAX_OPERANDS) if _merges_products(one) else ()
         for schema in (one.schema, *more):
             start_s = time.perf_counter()
-            wanted = [*variations(schema, one.equation.family.variation), *used_signatures.of(schema.rule.id)]
-            proofs = _proofs(config, check, schema, wanted)
+            wanted = used_signatures.of(schema.rule.id)
+            if one.equation.family.targets:
+                # Its attributes are free already. Where it needs conditions, random sizes would not hold.
+                proofs = _proofs(config, None, schema, wanted)
+            else:
+                wanted = [*variations(schema, one.equation.family.variation), *wanted]
+                proofs = _proofs(config, check, schema, wanted)
             if not proofs:
                 continue
             ordered = in_stable_order(schema, *next(iter(proofs.items())))
             if ordered is not schema:
-                proofs = _proofs(config, check, ordered, wanted)
+                proofs = _proofs(config, None if one.equation.family.targets else check, ordered, wanted)
             rule = Rule(ordered.rule.lhs, ordered.rule.rhs, tuple(proofs))
             verdicts = [(s, v) for s, p in proofs.items() if isinstance(v := with_weakest(rule, s, p), Proved)]
             classes = [stability(rule, signature, proof) for signature, proof in verdicts]
@@ -183,13 +189,16 @@ def _merges_products(proven: ProvenRule) -> bool:
 
 
 def _proofs(
-    config: RunConfig, check: SamplingCheck, schema: Schema, wanted: Iterable[Signature]
+    config: RunConfig, check: SamplingCheck | None, schema: Schema, wanted: Iterable[Signature]
 ) -> dict[Signature, Proved]:
-    """Prove the rule at the wanted signatures, except signatures that another proven signature covers."""
+    """Prove the rule at the wanted signatures, except those that another proven signature covers, or that the check
+    refuses."""
     proofs: dict[Signature, Proved] = {}
     for wide in [schema.base, *wanted]:
         signature = pinned(schema.rule, wide)
-        if any(_covers(known, signature) for known in proofs) or not check.holds(schema.rule, signature):
+        if any(_covers(known, signature) for known in proofs):
+            continue
+        if check is not None and not check.holds(schema.rule, signature):
             continue
         verdict = config.prover(schema.rule, signature)
         if isinstance(verdict, Proved):

@@ -21,7 +21,7 @@ from superopt.ir.infer import make
 from superopt.ir.term import Term, topological
 from superopt.properties import joins
 
-__all__ = ["conjectures", "joint"]
+__all__ = ["Builder", "conjectures", "joint"]
 
 _CHUNK = 1 << 14  # number of values that are cut into halves at once
 
@@ -42,7 +42,7 @@ def _is_special(equation: GroundEquation) -> bool:
 
 def conjectures(state: Enumeration, evaluator: Evaluator) -> list[GroundEquation]:
     """Return the equations with one output and with two outputs, smallest first."""
-    build = _Builder(state.classes)
+    build = Builder(state.classes)
     found: dict[tuple[Term, Term], GroundEquation] = {}
     for use, children, same in zip(state.rows.use.tolist(), state.rows.children, state.same.tolist(), strict=True):
         left, right = build.graph(use, children), build.of(same)
@@ -85,7 +85,7 @@ def _with_joint(equations: Sequence[GroundEquation], op: str) -> list[GroundEqua
     return [*(e for e in equations if (e.lhs[0], e.rhs[0]) not in parts), *several]
 
 
-class _Builder:
+class Builder:
     """Builds the terms of classes on demand."""
 
     def __init__(self, classes: Classes) -> None:
@@ -106,7 +106,7 @@ class _Builder:
         return self.classes.family.uses[use].term([self.of(c) for c in inputs], shapes)
 
 
-def _halved(state: Enumeration, evaluator: Evaluator, build: _Builder, axis: int) -> Iterator[GroundEquation]:
+def _halved(state: Enumeration, evaluator: Evaluator, build: Builder, axis: int) -> Iterator[GroundEquation]:
     """Yield equations of two outputs, the halves of one value along `axis`.
 
     There is such an equation for each value whose halves are both equal to known graphs.
@@ -142,7 +142,7 @@ def _cores(
     classes: Classes,
     ids: Ids,
     sides: list[Ids],
-    build: _Builder,
+    build: Builder,
     parts_of: Callable[[int], Term | None],
     axis: int,
     half: int,

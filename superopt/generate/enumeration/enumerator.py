@@ -31,14 +31,16 @@ from superopt.generate.enumeration.known_rules import KnownRules
 from superopt.generate.enumeration.linear_fingerprints import BlockFingerprints, Keys
 from superopt.generate.grammar import Family
 from superopt.ir.infer import make
+from superopt.ir.notation import parse_terms
 from superopt.ir.term import Term, var
-from superopt.ir.types import TensorType
+from superopt.ir.types import TensorType, tensor
 
 __all__ = ["Enumeration", "LevelCounts", "enumerate_family"]
 
 _RENAMING_FROM = 4  # the last level is enumerated up to renaming if its graphs have at least this many operators
 _DEFAULT_MEMORY = 1 << 30  # bytes
 _ALL_KEYS = (0, KEYS)
+_GROWTH = 16  # a level with targets is the last one if the next level, this many times larger, may have too many graphs
 
 
 @dataclass
@@ -60,13 +62,15 @@ class LevelCounts:
 class Enumeration:
     """All classes of a family except those of the last level, and the equal pairs that become conjectures.
 
-    A pair is the graph of a row, and the smaller class that the graph is equal to.
+    A pair is the graph of a row, and the smaller class that the graph is equal to. In a family with targets, this is
+    the class of a target.
     """
 
     classes: Classes
     rows: Rows = field(default_factory=lambda: Rows.join([]))
     same: Ids = field(default_factory=lambda: np.empty(0, np.int32))
     levels: list[LevelCounts] = field(default_factory=list)
+    targets: dict[int, int] = field(default_factory=dict)  # class -> number of the target
 
     @property
     def graphs(self) -> int:
@@ -113,7 +117,16 @@ class _Enumerator:
         for folded in range(1, max(self.family.folded[: operators + 1]) + 1):
             self._level(0, range(folded, folded + 1), last=False)
         for runtime in range(1, operators + 1):
-            self._level(runtime, range(self.family.folded[runtime] + 1), last=runtime == operators)
+            folds = range(self.family.folded[runtime] + 1)
+            last = runtime == operators
+            if self.state.targets:
+                graphs = sum(block.graphs for block in self.builder.blocks(runtime, folds))
+                if graphs > self.family.most:
+                    break
+                last |= graphs > self.family.most // _GROWTH
+            self._level(runtime, folds, last)
+            if last:
+                break
         self.state.rows = Rows.join([rows for rows, _ in self.found])
         self.state.same = np.concatenate([same for _, same in self.found] or [np.empty(0, np.int32)])
         return self.state
@@ -128,18 +141,29 @@ class _Enumerator:
             shape = term.type.concrete()
             assert shape is not None
             self._leaf(term, shape, True, op)
+        types = {variable.name: tensor(*variable.shape) for variable in self.family.variables}
+        for number, text in enumerate(self.family.targets):
+            (term,) = parse_terms(text, types)
+            shape = None if term.type is None else term.type.concrete()
+            assert shape is not None
+            # A target that is computed anyway may be an operand of graphs for the other targets.
+            operand = len(self.family.targets) > 1 and not self.family.phases
+            if self._leaf(term, shape, False, f"target {number}", operand):
+                self.state.targets[len(self.classes) - 1] = number
 
-    def _leaf(self, term: Term, shape: Shape, weight: bool, name: str) -> None:
+    def _leaf(self, term: Term, shape: Shape, weight: bool, name: str, operand: bool = True) -> bool:
+        """Add a leaf; return False if an equal one exists: for example, Dirac of one channel is Ones."""
         value = self.evaluator.value(term)[None]
         key = self.evaluator.hasher.keys(value, shape)
         if self.classes.lookup(shape, key)[0] >= 0:
-            return  # an equal leaf exists: for example, Dirac of one channel is Ones
+            return False
         none = np.full(1, -1, np.int32)
         rows = Rows(none, np.full((1, ARITY), -1, np.int32), none * 0, none * 0)
         maker = np.array([self.classes.number_of_maker("", name)], np.int16)
         number = len(self.classes.leaves)
         self.classes.leaves.append(term)
-        self.classes.add(shape, rows, weight, maker, key, value, np.ones(1, np.bool_), leaf=number)
+        self.classes.add(shape, rows, weight, maker, key, value, np.full(1, operand), leaf=number)
+        return True
 
     def _level(self, runtime: int, folds: Sequence[int], last: bool) -> None:
         level = LevelCounts(runtime)
@@ -157,9 +181,13 @@ class _Enumerator:
         self.state.levels.append(level)
         if runtime:  # rules on weights alone save nothing at inference
             rows, same = Rows.join([r for r, _ in found]), np.concatenate([s for _, s in found] or [self.state.same])
+            if self.state.targets:
+                wanted = np.isin(same, list(self.state.targets))
+                self.found.append((rows.take(wanted), same[wanted]))
+                rows, same = rows.take(~wanted), same[~wanted]
             rows, same = most_general(self.classes, rows, same)
             self.known_rules.learn(rows, same)
-            if last or self.part[0] == 0:
+            if not self.state.targets and (last or self.part[0] == 0):
                 self.found.append((rows, same))
 
     def _without_reducible(self, blocks: list[Block], runtime: int) -> Iterator[Block]:
@@ -256,6 +284,9 @@ class _Enumerator:
         order = np.argsort(keys, kind="stable")
         places, keys = places[order], keys[order]
         known = self.classes.lookup(shape, keys)
+        if self.state.targets:
+            wanted = np.isin(known, list(self.state.targets))
+            places, keys, known = places[wanted], keys[wanted], known[wanted]
         equal = keys[1:] == keys[:-1]
         shared = np.concatenate([[False], equal]) | np.concatenate([equal, [False]])
         first = np.concatenate([[True], ~equal])[: len(keys)]

@@ -23,8 +23,8 @@ NAMES = {
     "ends": "to", "epsilon": "e", "exclusive": "e", "expand": "z", "gamma": "gamma", "group": "g", "groups": "g",
     "indices": "j", "keepdims": "k", "kernel": "z", "kernel_shape": "k", "linear_before_reset": "l", "mode": "m",
     "num_groups": "g", "num_heads": "h", "output_padding": "o", "p": "q", "pads": "p", "perm": "p", "repeats": "r",
-    "reshape": "z", "reverse": "r", "scale": "scale", "shape": "z", "split": "n", "starts": "from", "steps": "by",
-    "strides": "st", "transA": "ta", "transB": "tb", "upper": "u",
+    "reshape": "z", "reverse": "r", "scale": "scale", "scales": "s", "shape": "z", "split": "n", "starts": "from",
+    "steps": "by", "strides": "st", "transA": "ta", "transB": "tb", "upper": "u",
 }  # fmt: skip
 # Rules of Clip may need its bounds in a certain order, so its bounds are tried as numbers.
 REAL = (REAL_ATTRS & NAMES.keys()) - {"bound_high", "bound_low"}
@@ -125,9 +125,9 @@ class Draft:
 
     @property
     def bound(self) -> bool:
-        """True if the rule can be applied in at least one direction."""
+        """True if the rule can be applied in at least one direction; for a target, to the target."""
         rule = self.rule()
-        return rule.applicable or rule.reversed().applicable
+        return rule.applicable or (not self.equation.family.targets and rule.reversed().applicable)
 
     def unbound(self) -> int:
         """Return the number of useful directions in which an attribute variable has no value.
@@ -145,6 +145,6 @@ class Draft:
         )
         products = [sum(is_linear_product(t.op) for t in topological(side)) for side in (rule.lhs, rule.rhs)]
         back = len(rule.lhs) > 1 or runs[0] == runs[1] or saves_join or 0 < products[0] < products[1]
-        if "shape" in self.kinds.values() or not all(t.inputs for t in rule.rhs):
+        if "shape" in self.kinds.values() or not all(t.inputs for t in rule.rhs) or equation.family.targets:
             back = False
         return int(not rule.applicable) + int(back and not rule.reversed().applicable)

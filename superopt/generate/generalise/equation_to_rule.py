@@ -11,6 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
 from superopt.generate.conjectures.ground_equation import GroundEquation, variables
+from superopt.generate.generalise.attribute_equations import SOLVED, with_attribute_equations
 from superopt.generate.generalise.attribute_values import ALTERNATIVES
 from superopt.generate.generalise.draft import NAMES, REAL, SIZED, Draft, Slot
 from superopt.generate.generalise.padding import with_offset_pads, with_pad_amounts
@@ -39,7 +40,10 @@ def generalise(equation: GroundEquation, check: SamplingCheck) -> Schema | None:
             starts.append((-free_size_count(schema.rule, schema.base), len(starts), start))
     if not starts:
         return None
-    schema = _with_attributes(min(starts)[2], check).schema()
+    start = min(starts)[2]
+    if equation.family.targets and not equation.family.phases:
+        start = with_attribute_equations(start, check)
+    schema = _with_attributes(start, check).schema()
     return Schema(schema.rule, pinned(schema.rule, schema.open), schema.open, schema.kinds)
 
 
@@ -58,7 +62,9 @@ def _with_attributes(draft: Draft, check: SamplingCheck) -> Draft:
     """Return the draft with variables for all attributes at which the rule also holds at other values."""
     draft = _with_marks(_with_heads(draft, check), check)
     for kind, groups in draft.slots().items():
-        if kind not in NAMES or kind in SIZED or any(slot in draft.filled for at in groups.values() for slot in at):
+        if kind not in NAMES or kind in SIZED or (kind in SOLVED and draft.equation.family.targets):
+            continue
+        if any(slot in draft.filled for at in groups.values() for slot in at):
             continue
         if kind == "perm":
             draft = _with_permutations(draft, groups, check)

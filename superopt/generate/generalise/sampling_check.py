@@ -55,10 +55,13 @@ class SamplingCheck:
                 for name in names:
                     if name not in solved and name not in quotients:
                         env[name] = rng.choice(_sizes(name, whole, attempt))
-                for name, (product, by) in quotients.items():
-                    # The conditions below check that the division is exact.
-                    env[name] = floor_div(evaluate(product, env), evaluate(by, env))
-                full = {**env, **{name: evaluate(size, env) for name, size in solved.items()}}
+                try:
+                    for name, (product, by) in quotients.items():
+                        # The conditions below check that the division is exact.
+                        env[name] = floor_div(evaluate(product, env), evaluate(by, env))
+                    full = {**env, **{name: evaluate(size, env) for name, size in solved.items()}}
+                except ZeroDivisionError:  # by an attribute that other choices make 0
+                    continue
                 known = {name: size for name, size in full.items() if isinstance(size, int)}
                 fits = len(known) == len(full) and all(known[name] >= 1 for name in names if ".shape" in name)
                 if fits and all(c.holds(dict(known)) for c in needs):

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
 
-from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Attr, Term, Types, topological
-from superopt.ops.recurrent import RECURRENT
-from superopt.properties import is_linear_product, summand_count
-from superopt.properties.recorder import record
+from superopt.generate.conjectures.operation_counts import elements, products
+from superopt.ir.term import Term, topological
 
 __all__ = ["EnumerationCost", "cost"]
 
@@ -50,37 +45,7 @@ def cost(terms: Iterable[Term], weights: frozenset[str]) -> EnumerationCost:
         elif any(i in live for i in term.inputs):
             live.add(term)
             if term.op != "Out":
-                written = sum(_elements(t.shape) for t in term.types if t is not None)
+                written = sum(elements(t.shape) for t in term.types if t is not None)
                 other += _LAUNCH + written
-                work += _work(term, written)
+                work += products(term, written)
     return EnumerationCost(work, other)
-
-
-def _elements(shape: tuple[object, ...] | None) -> int:
-    return math.prod(size for size in shape or () if isinstance(size, int))
-
-
-def _work(term: Term, written: int) -> float:
-    """Return the multiply-adds of an operator that writes `written` elements."""
-    if term.op in RECURRENT:
-        sizes = [_elements(i.type.shape) for i in term.inputs[:3] if i is not None and i.type is not None]
-        rows = sizes[0] // _last(term.inputs[0])
-        return rows * (sizes[1] + sizes[2])
-    inputs = tuple(None if used is None else used.type for used in term.inputs)
-    return written * _summands(term.op, term.attrs, inputs, term.types)
-
-
-@lru_cache(maxsize=1 << 14)
-def _summands(op: str, attrs: tuple[tuple[str, Attr], ...], inputs: Types, results: Types) -> int:
-    """Return the number of products that are added up for each element.
-
-    Operators of the runtime's own do not count. ConvTranspose adds up what fits its strides, and does not count either.
-    """
-    if not is_linear_product(op) or OPERATORS[op].domain:
-        return 0
-    return summand_count(record(op, dict(attrs), inputs, results))
-
-
-def _last(term: Term | None) -> int:
-    assert term is not None and term.type is not None and term.type.shape is not None
-    return _elements(term.type.shape[-1:])

@@ -80,7 +80,7 @@ class Minimiser:
         directions = self.directions(equation)
         if directions and all(self.is_found(start, goal, weights, without) for start, goal in directions):
             return True
-        if len(lhs) > 1 or _is_algorithm(equation):
+        if len(lhs) > 1 or _is_algorithm(equation) or equation.family.targets:
             return False
         functions = _functions((*lhs, *rhs))
         low, other = (self._lowest(side, weights, functions, without) for side in (lhs, rhs))
@@ -94,10 +94,10 @@ class Minimiser:
         """Return the pairs (start, goal), in normal form, in which a search should find the equation.
 
         The first pair starts at the more expensive side. There is a second pair, in the other direction, if the costs
-        do not decide which side is faster. A rule for an algorithm (Constant) is wanted at any cost.
+        do not decide which side is faster. A rule for an algorithm (Constant) or a target is wanted at any cost.
         """
         lhs, rhs = normal(equation.lhs), normal(equation.rhs)
-        if _is_algorithm(equation):
+        if _is_algorithm(equation) or equation.family.targets:
             return [(lhs, rhs)]
         left, right = self._cost(lhs, equation.weights), self._cost(rhs, equation.weights)
         both = len(lhs) > 1 or left.like(right)

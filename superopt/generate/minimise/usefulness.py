@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from superopt.generate.conjectures.ground_equation import GroundEquation, occurrences
+from superopt.generate.conjectures.operation_counts import live_operations
 from superopt.generate.minimise.cost import cost
 from superopt.ir.rule import Rule
 from superopt.ir.term import AttrVar, Term, topological
@@ -20,6 +21,8 @@ def is_weak(equation: GroundEquation) -> bool:
     weights = equation.weights
     if cost(equation.lhs, weights).total != cost(equation.rhs, weights).total:
         return False
+    if equation.family.targets and len({live_operations(side, weights) for side in (equation.lhs, equation.rhs)}) > 1:
+        return False  # smaller windows of pooling, which `cost` does not count
     repeated = any(len(leaves) > len(set(leaves)) for leaves in map(occurrences, (equation.lhs, equation.rhs)))
     return repeated or equation.size[0] > equation.family.neutral
 

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from superopt.generate.conjectures.ground_equation import GroundEquation, operators
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.equation_to_rule import generalise
+from superopt.generate.generalise.narrower import narrower
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.minimise.usefulness import is_usable, is_weak
 from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules
@@ -93,7 +94,7 @@ class ConjectureProver:
             return
         self.known.mark_seen(rule)
         start = time.perf_counter()
-        verdict = self.prover(rule, schema.base)
+        schema, verdict = self._verdict(schema, equation)
         self.seconds[rule.id] = self.seconds.get(rule.id, 0.0) + time.perf_counter() - start
         if isinstance(verdict, Proved):
             self.counts.proved += 1
@@ -101,6 +102,16 @@ class ConjectureProver:
             self.known.add(self.kept[-1])
         else:
             self._refuse(schema, verdict)
+
+    def _verdict(self, schema: Schema, equation: GroundEquation) -> tuple[Schema, Verdict]:
+        """Return the verdict on the rule. If it is not proven, a target's rule is tried in narrower forms."""
+        forms = narrower(schema, equation) if equation.family.targets else (schema,)
+        verdicts: list[tuple[Schema, Verdict]] = []
+        for form in forms:
+            verdicts.append((form, self.prover(form.rule, form.base)))
+            if isinstance(verdicts[-1][1], Proved):
+                return verdicts[-1]
+        return verdicts[0]
 
     def _refuse(self, schema: Schema, verdict: Verdict) -> None:
         refuted = isinstance(verdict, Refuted)
@@ -123,9 +134,9 @@ class ConjectureProver:
 def _oriented(equation: GroundEquation) -> GroundEquation:
     """Return the equation with the side that runs more operators on the left.
 
-    If there are several outputs, the side that computes them separately is kept on the left.
+    If there are several outputs, the side that computes them separately is kept on the left, and so is a target.
     """
-    if len(equation.lhs) > 1:
+    if len(equation.lhs) > 1 or equation.family.targets:
         return equation
     if operators(equation.rhs, equation.weights) > operators(equation.lhs, equation.weights):
         return GroundEquation(equation.rhs, equation.lhs, equation.family)

@@ -1,0 +1,57 @@
+"""Narrower forms of a rule, for when the prover cannot decide the general one: attributes keep the instance's values.
+
+A match at other values is proven when it occurs in a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from superopt.generate.conjectures.ground_equation import GroundEquation
+from superopt.generate.generalise.size_equations import pinned
+from superopt.ir.dim import Dim
+from superopt.ir.pattern import match
+from superopt.ir.rule import Signature, SignatureValue
+from superopt.ir.term import Attr
+from superopt.rulebook.variadic import Schema
+
+__all__ = ["narrower"]
+
+_STEPS = ((), ("dilations",), ("dilations", "strides"), ("dilations", "strides", "pads", "group"))
+
+
+def narrower(schema: Schema, equation: GroundEquation) -> Iterator[Schema]:
+    """Yield the rule at its own signature, then with more and more attributes at the instance's values, and at last
+    with the instance's sizes of the weights' windows.
+
+    Sizes that typing fixes at the instance's values are literals: a kernel of 1 behind a Resize. The phases of a target
+    have kernels of one size, so their general form is not tried.
+    """
+    bindings = match(schema.rule.lhs, equation.lhs)
+    if bindings is None:
+        yield schema
+        return
+    known = dict(bindings.attrs)
+    kinds = frozenset(schema.kinds[name] for name, _ in schema.base.attrs)
+    shapes = pinned(schema.rule, _at(schema.base, schema, known, kinds)).shapes
+    own = []
+    for name, shape in shapes:
+        term = bindings.terms[name]
+        sizes = term.type.concrete() if term.type is not None else None
+        weight = term.op == "Var" and term.attr("name") in equation.weights
+        own.append((name, (*shape[:2], *sizes[2:]) if weight and sizes is not None else shape))
+    steps = [frozenset(step) & kinds for step in _STEPS] + [kinds]
+    forms = [] if equation.family.phases else [(shapes, kept) for kept in steps]
+    for fixed, kept in dict.fromkeys([*forms, (tuple(own), frozenset[str]()), (tuple(own), kinds)]):
+        signature = _at(Signature(fixed, schema.base.attrs), schema, known, kept)
+        wide = _at(Signature(fixed, schema.open.attrs), schema, known, kept)
+        yield Schema(schema.rule, signature, wide, schema.kinds)
+
+
+def _at(signature: Signature, schema: Schema, known: Mapping[str, Attr], kinds: frozenset[str]) -> Signature:
+    """Return the signature with the `known` values of attributes of some kinds."""
+    attrs: list[tuple[str, SignatureValue]] = []
+    for name, value in signature.attrs:
+        given = known[name] if schema.kinds[name] in kinds else value
+        attrs.append((name, value if isinstance(given, Dim) else given))
+    return Signature(signature.shapes, tuple(attrs))

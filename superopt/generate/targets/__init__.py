@@ -1,0 +1,9 @@
+"""Families from windows: parts of models (`superopt.corpus`) that faster graphs are wanted for.
+
+window_family.py  a window as a family: its graph as the target, its variables, and the operators to build others from
+related.py        the operators that a window's right sides may need besides its own
+"""
+
+from superopt.generate.targets.window_family import MOST_WINDOWS, window_families
+
+__all__ = ["MOST_WINDOWS", "window_families"]
