@@ -21,6 +21,7 @@ from superopt.generate.families.pool import POOL
 from superopt.generate.families.rearrange import REARRANGE
 from superopt.generate.families.recurrent import RECURRENT
 from superopt.generate.families.reductions import REDUCTIONS
+from superopt.generate.families.resize import RESIZE
 from superopt.generate.families.scalar import SCALAR
 from superopt.generate.families.select import SELECT
 from superopt.generate.families.shifted import SHIFTED
@@ -43,6 +44,7 @@ FAMILIES: tuple[Family, ...] = (
     *GROUPED,
     *SCALAR,
     *REDUCTIONS,
+    *RESIZE,
     *ACTIVATION,
     *NORMALIZATION,
     *SHIFTED,

@@ -285,19 +285,6 @@ _RARELY: tuple[Family, ...] = (
 )
 
 _ENLARGED: tuple[Family, ...] = (
-    # Resize that repeats pixels, and operators on pixels: computed once, then repeated.
-    _family(
-        (*inputs("x y", (2, 3, 5, 7)), *inputs("c", (3, 1, 1)), *inputs("k", (4, 3, 1, 1), "k", True)),
-        (
-            Use("Resize", {"scales": (2, 2)}, (1,), ("x!c,Resize",)),
-            *unary(_UNARY, slots=(f"x!c,Concat,Conv,{_ELEMENTWISE}",)),
-            *binary("Add Mul", slots=(f"x!c,Concat,Conv,{_ELEMENTWISE}", f"x!Concat,Conv,{_ELEMENTWISE}")),
-            *concat(-3, slots=(f"x!c,Concat,Conv,{_ELEMENTWISE}",)),
-            Use("Conv", _POINT, (2,), (f"x!c,Concat,Conv,{_ELEMENTWISE}", "k")),
-        ),
-        runtime=3,
-        elements=1680,
-    ),
     # DepthToSpace and SpaceToDepth undo each other, and commute with Relu.
     _family(
         inputs("x", (1, 12, 4, 6)),

@@ -19,12 +19,13 @@ __all__ = ["NAMES", "REAL", "SIZED", "Draft", "Slot"]
 # Attribute -> name of its variable.
 NAMES = {
     "activation_alpha": "alpha", "activation_beta": "beta", "alpha": "alpha", "axes": "i", "axis": "i", "beta": "beta",
-    "blocksize": "b", "bound_high": "high", "bound_low": "low", "count_include_pad": "c", "dilations": "dl",
-    "ends": "to", "epsilon": "e", "exclusive": "e", "expand": "z", "gamma": "gamma", "group": "g", "groups": "g",
-    "indices": "j", "keepdims": "k", "kernel": "z", "kernel_shape": "k", "linear_before_reset": "l", "mode": "m",
-    "num_groups": "g", "num_heads": "h", "output_padding": "o", "p": "q", "pads": "p", "perm": "p", "repeats": "r",
-    "reshape": "z", "reverse": "r", "scale": "scale", "scales": "s", "shape": "z", "split": "n", "starts": "from",
-    "steps": "by", "strides": "st", "transA": "ta", "transB": "tb", "upper": "u",
+    "blocksize": "b", "bound_high": "high", "bound_low": "low", "coordinate_transformation_mode": "c",
+    "count_include_pad": "c", "dilations": "dl", "ends": "to", "epsilon": "e", "exclusive": "e", "expand": "z",
+    "gamma": "gamma", "group": "g", "groups": "g", "indices": "j", "keepdims": "k", "kernel": "z", "kernel_shape": "k",
+    "linear_before_reset": "l", "mode": "m", "nearest_mode": "r", "num_groups": "g", "num_heads": "h",
+    "output_padding": "o", "p": "q", "pads": "p", "perm": "p", "repeats": "r", "reshape": "z", "reverse": "r",
+    "scale": "scale", "scales": "s", "shape": "z", "split": "n", "starts": "from", "steps": "by", "strides": "st",
+    "transA": "ta", "transB": "tb", "upper": "u",
 }  # fmt: skip
 # Rules of Clip may need its bounds in a certain order, so its bounds are tried as numbers.
 REAL = (REAL_ATTRS & NAMES.keys()) - {"bound_high", "bound_low"}
