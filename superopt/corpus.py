@@ -71,6 +71,9 @@ class Window:
     @cached_property
     def terms(self) -> tuple[Term, ...]:
         """The outputs as typed terms at the variables' small shapes. Raises CorpusError if they cannot be typed."""
+        for variable in self.variables:
+            if variable.type.dtype not in FLOAT_DTYPES and not _DTYPE.fullmatch(variable.type.dtype):
+                raise CorpusError(f"{variable.name}: no element type {variable.type.dtype}")
         leaves = Bindings({variable.name: var(variable.name, variable.type) for variable in self.variables})
         dtype = leaves.dtype()
         if dtype is None:
@@ -193,10 +196,7 @@ def _variables(outputs: tuple[Term, ...], signature: Signature, weights: tuple[s
         sizes: list[Size] = [size for size in shapes[name] if size is not None and size > 0]
         if len(sizes) < len(shapes[name]):
             raise CorpusError(f"each size of {name} must be a positive number")
-        dtype = dtypes.get(name, "float")
-        if dtype not in FLOAT_DTYPES and not _DTYPE.fullmatch(dtype):
-            raise CorpusError(f"{name}: no element type {dtype}")
-        found.append(WindowVariable(name, TensorType(dtype, tuple(sizes)), name in weights))
+        found.append(WindowVariable(name, TensorType(dtypes.get(name, "float"), tuple(sizes)), name in weights))
     return tuple(found)
 
 

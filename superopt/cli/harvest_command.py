@@ -40,8 +40,9 @@ _File = click.Path(path_type=Path)
     help="Largest number of values that a window computes for others.",
 )  # fmt: skip
 @click.option(
-    "--windows", type=click.IntRange(min=1), default=3000, show_default=True,
-    help="Largest number of windows to write: of each number of operators those with the largest share.",
+    "--windows", type=click.IntRange(min=1), default=2800, show_default=True,
+    help="Largest number of windows to write: those with the largest share, of each number of operators as many, and"
+    " variants of the same kinds of operators later.",
 )  # fmt: skip
 @click.option(
     "--device", metavar="FILE", callback=device, default="cpu", show_default=True,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
@@ -54,7 +55,7 @@ class ModelCut:
 
 @dataclass(frozen=True)
 class Harvest:
-    """The windows of all models, the most important first, and what was left out of each model.
+    """The windows of all models, those with the largest share first, and what was left out of each model.
 
     `dropped` is the number of windows beyond the number that was asked for, `failed` the number of those that could not
     be evaluated at their small sizes.
@@ -72,8 +73,7 @@ class _Entry:
 
     window: Window
     count: int = 0
-    share: float = 0.0
-    models: list[str] = field(default_factory=list)
+    shares: dict[str, float] = field(default_factory=dict)  # by model
 
 
 def harvest(
@@ -84,7 +84,7 @@ def harvest(
     most: int | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Harvest:
-    """Return the windows of the models: at most `most`, those of the largest share among windows of as many operators.
+    """Return the windows of the models, at most the `most` important ones (see `_by_importance`).
 
     Each window was evaluated at its small sizes. Raises ModelError.
     """
@@ -92,12 +92,12 @@ def harvest(
     cuts: list[ModelCut] = []
     known: dict[tuple[object, ...], Window | str] = {}
     start = time.monotonic()
-    for k, path in enumerate(models):
+    for k, (path, name) in enumerate(zip(models, _labels(models), strict=True)):
         left = f", about {(time.monotonic() - start) / k * (len(models) - k):.0f} s left" if k else ""
         progress(f"harvesting: model {k + 1} of {len(models)}{left}")
-        cuts.append(_add_model(path, _label(path, models), len(models), limits, device, entries, known))
+        cuts.append(_add_model(path, name, limits, device, entries, known))
     windows = [
-        Window(e.window.outputs, e.window.variables, e.count, min(1.0, e.share), tuple(sorted(e.models)))
+        Window(e.window.outputs, e.window.variables, e.count, _mean(e.shares, len(models)), tuple(sorted(e.shares)))
         for e in entries.values()
     ]
     kept: list[Window] = []
@@ -115,16 +115,24 @@ def harvest(
     return Harvest(tuple(kept), tuple(cuts), len(windows) - len(kept) - failed, failed)
 
 
-def _label(path: Path, models: Iterable[Path]) -> str:
-    """Return a model's name: that of its file, with a number if several have it."""
-    same = [other for other in models if other.stem == path.stem]
-    return model_label(path.stem if len(same) == 1 else f"{path.stem}.{same.index(path) + 1}")
+def _mean(shares: Mapping[str, float], models: int) -> float:
+    """Return the mean over all models; the sum does not depend on their order."""
+    return min(1.0, math.fsum(shares.values()) / models)
+
+
+def _labels(models: Sequence[Path]) -> list[str]:
+    """Return a name for each model: that of its file, with a number if an earlier one has it."""
+    found: list[str] = []
+    for path in models:
+        label = model_label(path.stem)
+        numbered = (f"{label}.{number}" for number in itertools.count(2))
+        found.append(next(name for name in itertools.chain([label], numbered) if name not in found))
+    return found
 
 
 def _add_model(
     path: Path,
     name: str,
-    models: int,
     limits: Limits,
     device: Device,
     entries: dict[_Key, _Entry],
@@ -134,7 +142,7 @@ def _add_model(
     model = read_simplified(load_proto(path), label=str(path))
     graph = ModelGraph(model.outputs, AnalyticCost(device).cost, lambda term: literal(term, model.weights))
     cut = cut_windows(graph, limits)
-    total = sum(graph.costs)
+    total = math.fsum(graph.costs)
     left_out = Counter({"more inputs or outputs than the limits": cut.over_limits, "beyond the beam": cut.beyond_beam})
     covered: dict[_Key, int] = {}
     for place in _most_costly(graph, cut.windows.values(), left_out):
@@ -150,8 +158,7 @@ def _add_model(
         entries[key].count += place.count
         covered[key] = covered.get(key, 0) | place.covered
     for key, mask in covered.items():
-        entries[key].share += sum(graph.costs[k] for k in bits(mask)) / (total or 1.0) / models
-        entries[key].models.append(name)
+        entries[key].shares[name] = math.fsum(graph.costs[k] for k in bits(mask)) / total
     unknown = Counter(term.op for term in graph.operators if term.op not in OPERATORS)
     kept = {reason: number for reason, number in sorted(left_out.items()) if number}
     return ModelCut(name, len(graph.operators), len(cut.windows), dict(sorted(unknown.items())), kept)
@@ -244,14 +251,28 @@ def _values(term: Term, values: np.random.Generator) -> np.ndarray[tuple[int, ..
     assert shape is not None
     if term.type.dtype in FLOAT_DTYPES:
         return values.standard_normal(shape)
-    return values.integers(0, 2, shape).astype(numpy_dtype(term.type.dtype))
+    # No zeros for integers: some operators divide.
+    least, end = (0, 2) if term.type.dtype == "bool" else (1, 4)
+    return values.integers(least, end, shape).astype(numpy_dtype(term.type.dtype))
 
 
 def _by_importance(windows: Sequence[Window]) -> list[Window]:
-    """Return the windows by their rank among those of as many operators: the shares of large windows are larger."""
+    """Return the windows, the most important first.
+
+    The k-th window by share of the same kinds of operators counts its share divided by k: a corpus is to show many
+    combinations of operators, not many variants of a few costly ones. Windows of each number of operators take turns,
+    because the shares of large windows are larger.
+    """
+    variants: Counter[tuple[int, frozenset[str]]] = Counter()
+    weighed: list[tuple[float, str, Window]] = []
+    for window in sorted(windows, key=lambda window: (-window.share, str(window))):
+        operators = window.operators
+        kinds = (len(operators), frozenset(term.op for term in operators))
+        variants[kinds] += 1
+        weighed.append((-window.share / variants[kinds], str(window), window))
     rank: Counter[int] = Counter()
     places: list[tuple[int, int, Window]] = []
-    for window in sorted(windows, key=lambda window: (-window.share, str(window))):
+    for *_, window in sorted(weighed, key=lambda item: item[:2]):
         size = len(window.operators)
         rank[size] += 1
         places.append((rank[size], size, window))

@@ -82,7 +82,7 @@ def test_shares_are_means_over_models(tmp_path: Path) -> None:
 def test_files_of_one_name_stay_apart(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     paths = [saved(folder, "model", lora()) for folder in (tmp_path, tmp_path / "other")]
-    assert texts(harvest(paths))["Relu(x0)"].models == ("model.1", "model.2")
+    assert texts(harvest([*paths, paths[0]]))["Relu(x0)"].models == ("model", "model.2", "model.3")
 
 
 def test_windows_are_connected_and_convex(tmp_path: Path) -> None:
