@@ -21,7 +21,8 @@ MOST_WINDOWS = 200  # taken from a corpus by default: those with the largest sha
 
 _RUNTIME = 4  # most operators of a right side at inference
 _FOLDED = 3  # most folded operators of a right side
-_MOST = 1 << 18  # graphs on a level
+_MOST = 1 << 15  # graphs on a level
+_OPERATORS = 3  # of a window: right sides of larger ones are seldom small, and follow from those of their parts
 _ELEMENTS = 1 << 13  # of the largest value of a window
 _OPERANDS = 6  # of an operator, as in `enumeration.classes`
 _NAME = "corpus"
@@ -29,17 +30,14 @@ _WAVE, _WAVES = 4, 3  # the first wave, and the number of waves: by the number o
 
 
 def window_families(windows: Iterable[Window], most: int | None = None, phases: bool = False) -> tuple[Family, ...]:
-    """Return the families of the first `most` windows, in order; equal windows and those that cannot be enumerated
-    are left out.
+    """Return the families of the first `most` windows that can be enumerated, in order, each family once.
 
     Windows of few operators come in an earlier wave, so that their rules explain larger windows. `phases`: also look
     for the phases of convolutions of repeated elements. Their right sides are found, but the prover does not decide
     about them in minutes, so they are left out by default.
     """
     found: dict[tuple[str, ...], Family] = {}
-    for window in itertools.islice(windows, most):
-        if not _is_enumerable(window):
-            continue
+    for window in itertools.islice(filter(_is_enumerable, windows), most):
         weights = _weights(window)
         view = View(window.terms, weights)
         for outputs, by in _targets(view) if phases else ((outputs, by) for outputs, by in _targets(view) if not by):
@@ -50,7 +48,9 @@ def window_families(windows: Iterable[Window], most: int | None = None, phases: 
 
 
 def _is_enumerable(window: Window) -> bool:
-    """Return True if all values are real and small, and all operators have definitions."""
+    """Return True if the window is small, all values are real and small, and all operators have definitions."""
+    if len(window.operators) > _OPERATORS:
+        return False
     terms = list(topological(window.terms))
     real = all(type is not None and type.dtype == "float" for term in terms for type in term.types)
     known = all(
