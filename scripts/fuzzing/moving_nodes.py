@@ -243,14 +243,14 @@ def _trilu(g: Graph, op: str) -> None:
     g.add(op, [x, *k], some(g.rng, upper=[0, 1]))
 
 
-@node("Resize")
+@node("Resize", "ResizeLinear")
 def _resize(g: Graph, op: str) -> None:
     x = _image(g)
     scales = g.weight(np.array([1, 1, *(g.rng.choice([1, 2, 3, 0.5]) for _ in range(x.rank - 2))], np.float32), False)
-    attrs: dict[str, Any] = {"mode": g.rng.choice(["nearest", "nearest", "linear"])}
+    attrs: dict[str, Any] = {"mode": "nearest" if op == "Resize" else "linear"}
     if g.opset >= 11:
         attrs |= some(
             g.rng, coordinate_transformation_mode=["asymmetric", "half_pixel", "align_corners"],
             nearest_mode=["floor", "round_prefer_floor", "ceil"],
         )  # fmt: skip
-    g.add(op, [x, None, scales] if g.opset >= 11 else [x, scales], attrs)
+    g.add("Resize", [x, None, scales] if g.opset >= 11 else [x, scales], attrs)

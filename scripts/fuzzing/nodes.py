@@ -41,8 +41,8 @@ def some(rng: random.Random, **attrs: Any) -> dict[str, Any]:
 # ---- elementwise
 
 
-@node("Ceil", "Floor", "Round", "Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Sigmoid", "Tanh", "Softplus", "Softsign",
-      "Mish", "HardSwish")  # fmt: skip
+@node("Ceil", "Floor", "Round", "Exp", "Log", "Sqrt", "Reciprocal", "Erf", "Sin", "Cos", "Sigmoid", "Tanh",
+      "Softplus", "Softsign", "Mish", "HardSwish")  # fmt: skip
 def _real(g: Graph, op: str) -> None:
     x = g.pick("f")
     if op in ("Log", "Sqrt", "Reciprocal") and g.rng.random() < 0.8:  # where it is defined

@@ -89,6 +89,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sigmoid": sigmoid,
     "tanh": np.tanh,
     "erf": _erf,
+    "sin": np.sin,
+    "cos": np.cos,
     "pi": lambda: math.pi,
     "floor": np.floor,
     "round": np.rint,

@@ -74,6 +74,18 @@ def erf(x: Array) -> Array:
     return _odd(x, "Erf")
 
 
+def _sin(x: Array) -> Array:
+    """Return a pseudo-random function with f(-x) = -f(x), in place of sin."""
+    below = x > _HALF
+    found = pseudo_random(np.where(below, _P - x, x), "Sin")
+    return np.where(x == 0, np.uint64(0), np.where(below, negative(found), found))
+
+
+def _cos(x: Array) -> Array:
+    """Return a pseudo-random function with f(0) = 1, in place of cos. The prover has no other law of cos."""
+    return np.where(x == 0, np.uint64(1), pseudo_random(x, "Cos"))
+
+
 def sigmoid(x: Array) -> Array:
     """Return a random increasing function with sigmoid(-x) = 1 - sigmoid(x).
 
@@ -202,6 +214,8 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "sigmoid": sigmoid,
     "tanh": tanh,
     "erf": erf,
+    "sin": _sin,
+    "cos": _cos,
     "floor": _floor,
     "round": _round,
     "interpolation_weight": _interpolation_weight,

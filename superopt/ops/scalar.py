@@ -106,7 +106,8 @@ def _clip(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: 
 
 
 def _function(name: str) -> Definition:
-    """The definition by one function: Sqrt-13, Reciprocal-13, Exp-13, Log-13, Erf-13, Floor-13, Round-22."""
+    """The definition by one function: Sqrt-13, Reciprocal-13, Exp-13, Log-13, Erf-13, Sin-22, Cos-22,
+    Floor-13, Round-22."""
     return lambda g, xs, attrs, shape, i: g.apply(name, xs[0].at(*i))
 
 
@@ -115,6 +116,8 @@ operator("Reciprocal", 1, 1, dtype=floats)(_function("reciprocal"))
 operator("Exp", 1, 1, dtype=floats)(_function("exp"))
 operator("Log", 1, 1, dtype=floats)(_function("log"))
 operator("Erf", 1, 1, dtype=floats)(_function("erf"))
+operator("Sin", 1, 1, dtype=floats)(_function("sin"))
+operator("Cos", 1, 1, dtype=floats)(_function("cos"))
 
 # Defaults are float32 numbers, written in full: those of 0.01, of 0.2, and of Selu's.
 composite("HardSwish", 1, 1, "", "HardSwish(x) = Mul(x, HardSigmoid[alpha=1/6, beta=0.5](x))", dtype=floats)

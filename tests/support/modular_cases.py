@@ -225,7 +225,8 @@ LAWS: list[tuple[str, str, Shapes]] = [
         (f"{f}(Max(a, b))", f"Max({f}(a), {f}(b))", _SQUARES)
         for f in ("Floor", "Ceil", "Round", "HardSigmoid[alpha=1.0, beta=0.0]")
     ),
-    *((f"{f}(Neg(a))", f"Neg({f}(a))", _SQUARES) for f in ("Tanh", "Erf", "Round", "Sign", "Softsign")),
+    *((f"{f}(Neg(a))", f"Neg({f}(a))", _SQUARES) for f in ("Tanh", "Erf", "Sin", "Round", "Sign", "Softsign")),
+    ("Cos(Add(a, b))", "Cos(Add(b, a))", _SQUARES),
     ("Sigmoid(Neg(a))", f"Sub({_ONE}, Sigmoid(a))", _SQUARES),
     ("Relu(Tanh(a))", "Tanh(Relu(a))", _SQUARES),
     ("Relu(HardSigmoid(a))", "HardSigmoid(a)", _SQUARES),
@@ -373,6 +374,7 @@ NO_LAWS: list[tuple[str, str, Shapes]] = [
         ("Relu(Add(a, b))", "Add(Relu(a), Relu(b))"),
         ("Sigmoid(a)", "Tanh(a)"),
         ("Tanh(a)", "Erf(a)"),
+        ("Sin(a)", "Cos(a)"),
         ("Sigmoid(Neg(a))", "Neg(Sigmoid(a))"),
         ("Sigmoid(Add(a, b))", "Add(Sigmoid(a), Sigmoid(b))"),
         (f"Sigmoid(Add(a, {_ONE}))", "Sigmoid(a)"),

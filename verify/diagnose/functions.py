@@ -88,6 +88,8 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "sigmoid": _within(30, _sigmoid),
     "tanh": _within(15, math.tanh),
     "erf": _within(5, math.erf),
+    "sin": math.sin,
+    "cos": math.cos,
     "pi": lambda: math.pi,
     "truncate": _truncate,  # towards zero
     "floor": _floor,

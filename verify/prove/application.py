@@ -47,7 +47,7 @@ REPRESENTS: Mapping[str, frozenset[str]] = {
 # Functions from a real to an integer type, undefined for values outside the type; the wrapping to the same type.
 FROM_REAL: Mapping[str, str] = {name.replace("to_", "from_real_to_"): name for name in INTEGERS}
 # f(-x) = -f(x)
-ODD = frozenset({"tanh", "erf"})
+ODD = frozenset({"tanh", "erf", "sin"})
 # Functions whose values are integers.
 _WHOLE = frozenset({"floor", "round", "truncate", "truncated_quotient", *INTEGERS, *FROM_REAL})
 # Functions that are not defined for all reals. Divisions of integers need no obligation here: the prover lets no right
@@ -67,6 +67,8 @@ def _root(value: Fraction) -> Fraction | None:
 # f(0) = c
 _AT_ZERO = {
     "exp": ONE,  # exp(0) = 1
+    "cos": ONE,  # cos(0) = 1
+    "sin": Fraction(0),  # sin(0) = 0
     "sigmoid": Fraction(1, 2),  # sigmoid(0) = 1/2
     "sqrt": Fraction(0),  # sqrt(0) = 0
     "tanh": Fraction(0),  # tanh(0) = 0

@@ -28,8 +28,8 @@ __all__ = ["Work", "arithmetic"]
 
 # Additions, multiplications or comparisons of one call of a function: the terms of the polynomial that kernels use.
 _FUNCTIONS: Mapping[str, int] = {
-    "erf": 16, "exp": 8, "log": 10, "power": 18, "reciprocal": 4, "sigmoid": 12, "sqrt": 4, "tanh": 12,
-    "truncated_quotient": 4,
+    "cos": 12, "erf": 16, "exp": 8, "log": 10, "power": 18, "reciprocal": 4, "sigmoid": 12, "sin": 12, "sqrt": 4,
+    "tanh": 12, "truncated_quotient": 4,
 }  # fmt: skip
 
 

@@ -111,6 +111,8 @@ CASES: dict[str, Maker] = {
     "Exp": _unary(),
     "Log": _unary(0.01, 9),
     "Erf": _unary(),
+    "Sin": _unary(-20, 20, opsets=(7, 17, 22)),
+    "Cos": _unary(-20, 20, opsets=(7, 17, 22)),
     "Abs": _unary(dtypes=("float32", "float64", *_INTEGERS)),
     "Sign": _unary(dtypes=("float32", "float64", *_INTEGERS)),
     "Floor": _halves("float32", "float64"),
