@@ -140,3 +140,15 @@ def test_a_corpus_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         assert found.exit_code == 2
         assert name in found.output
         assert not (tmp_path / "o").exists()
+
+
+def test_a_window_is_also_taken_with_two_parts_of_a_concat(tmp_path: Path) -> None:
+    conv = "Conv[dilations=[1, 1], group=1, pads=[0, 0, 0, 0], strides=[1, 1]]"
+    families = _families(
+        tmp_path,
+        f"{conv}(Concat[axis=-3](x, y, Relu(z)), w) @ x[1,2,3,3] y[1,1,3,3] z[1,3,3,3] w[4,6,1,1] ! weights w;",
+    )
+    assert [[v.shape for v in family.variables] for family in families] == [
+        [(1, 2, 3, 3), (1, 1, 3, 3), (1, 3, 3, 3), (4, 6, 1, 1)],
+        [(1, 2, 3, 3), (1, 3, 3, 3), (4, 5, 1, 1)],
+    ]
