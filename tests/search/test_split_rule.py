@@ -68,3 +68,6 @@ def test_attributes_that_the_left_side_determines_are_not_split() -> None:
     assert split_attributes(parse_rule(LISTS)) == frozenset()
     assert split_attributes(parse_rule(LISTS).reversed()) == {"k", "l", "p", "q"}
     assert split_attributes(parse_rule(NUMBERS).reversed()) == set("abcdpqrs")
+    slices = "Slice[axes=[0, 1], ends=[a, a + b], starts=[0, 0], steps=[1, 1]](Relu(x))"
+    rule = parse_rule(f"{slices} = {slices.replace('Relu', 'Abs')}")
+    assert split_attributes(rule) == frozenset()  # a is known, so b is

@@ -29,7 +29,8 @@ def split_attributes(rule: Rule) -> frozenset[str]:
                     whole.add(part.name)
                 elif isinstance(part, Dim):
                     sums.append(frozenset(name for name in symbols_of(part) if ".shape" not in name))
-    whole.update(*(names for names in sums if len(names) == 1))
+    for _ in sums:  # a match solves for the only unknown variable of a sum
+        whole.update(*(names - whole for names in sums if len(names - whole) == 1))
     return frozenset(_base(name) for name in names - whole if _base(name) not in whole)
 
 
