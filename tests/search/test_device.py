@@ -159,3 +159,13 @@ def test_groups_of_few_channels_are_slow() -> None:
     x = image(256, 28)
     eight, sixteen = (COST.cost(graphs.conv(x, 3, 256, group=256 // channels)) for channels in (8, 16))
     assert sixteen < eight < COST.cost(graphs.conv(x, 3, 256))
+
+
+@pytest.mark.parametrize("name", shipped_devices())
+@pytest.mark.parametrize(("heads", "tokens", "size"), [(1, 4, 8), (12, 128, 64), (8, 512, 128)])
+def test_einsum_is_no_faster_than_transposes_and_a_product(name: str, heads: int, tokens: int, size: int) -> None:
+    x, y = (var(operand, tensor(1, tokens, heads, size)) for operand in "xy")
+    first, second = make("Transpose", (x,), {"perm": (0, 2, 1, 3)}), make("Transpose", (y,), {"perm": (0, 2, 3, 1)})
+    einsum = make("Einsum", (x, y), {"equation": "abcd,aecd->acbe"})
+    device = find_device(name)
+    assert price(einsum, device=device) >= price(make("MatMul", (first, second)), device=device)

@@ -39,7 +39,7 @@ _MIN_CHANNEL_BLOCK = 8  # channels that product units take at once, at least
 class AnalyticCost:
     """Roofline estimate of an operator's time:
 
-        seconds = overhead + max(dense / dense rate + scalar / scalar rate, bytes / bandwidth)
+        seconds = overhead * kernels + max(dense / dense rate + scalar / scalar rate, bytes / bandwidth)
 
     The rates are those of `device`. `threads` (on the CPU) scale arithmetic fully and memory traffic by their square
     root. `cost` reads constants from the cache; `seconds_per_weight_byte` adds one read from memory. The two are
@@ -73,7 +73,12 @@ class AnalyticCost:
         scalar = 0 if term.op in WITH_EPILOGUE else count.scalar
         arithmetic = (count.dense / dense + scalar / device.scalar) / busy
         transfer = (values / device.byte_rate(values) + moved.weights / device.byte_rate(0)) / self._bandwidth_factor
-        return device.overhead + max(arithmetic, transfer) * device.slower.get(term.op, 1.0)
+        return device.overhead * _kernels(term) + max(arithmetic, transfer) * device.slower.get(term.op, 1.0)
+
+
+def _kernels(term: Term) -> int:
+    """Return the number of kernels that the runtime starts: Einsum transposes its operands by kernels of their own."""
+    return 1 + len(term.inputs) if term.op == "Einsum" else 1
 
 
 def _with_sizes(term: Term, inputs: Iterable[Term | None], sizes: Mapping[str, int]) -> Term:
