@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx
 from onnx import TensorProto, helper, onnx_cpp2py_export, shape_inference
@@ -15,7 +14,7 @@ from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.functions import can_be_expanded
-from superopt.onnx_io.memory_limit import call_with_memory
+from superopt.onnx_io.limits import answers_within
 from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = [
@@ -36,6 +35,8 @@ SMALL = 1024  # elements; smaller tensors keep their values, because inference r
 _INFERENCE_BYTES = 1 << 26
 _LONGEST_LIST = 1 << 20  # elements; a shape has few
 _INFERENCE_BYTES_PER_BYTE = 16  # of the model without big weights
+# CPU time for inference: it has no end for some damaged models (an Einsum of the equation "a-").
+_INFERENCE_SECONDS, _BYTES_PER_INFERENCE_SECOND = 1, 200_000
 _MAX_RANK = 1024  # tensors of more axes count as tensors of unknown rank
 
 _DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
@@ -101,30 +102,37 @@ def _lists(light: onnx.ModelProto) -> list[onnx.TypeProto.Tensor]:
 
 
 def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
-    """Return the model with ONNX's types of its tensors, or unchanged if inference fails or takes too much memory."""
+    """Return the model with ONNX's types of its tensors, or unchanged if inference fails or takes too much.
+
+    Without propagation of values if that tells all sizes, or if propagation fails.
+    """
     data = light.SerializeToString()
-    bare = _infer(data, data_prop=False)
-    if bare is not None and _all_known(bare):
-        return bare
+    memory = _INFERENCE_BYTES + _INFERENCE_BYTES_PER_BYTE * len(data)
+    seconds = _INFERENCE_SECONDS + len(data) // _BYTES_PER_INFERENCE_SECOND
     # Propagating values of shapes fails for some valid models. It makes a dimension for each element of a list, and has
     # no end if there are 2**40: where an allocation fails, it takes the next one page by page.
     longest = max((type.shape.dim[0].dim_value for type in _lists(light)), default=0)
-    found = _infer(data, data_prop=True) if longest <= _LONGEST_LIST else None
-    return found or bare or light
+    answers = answers_within(memory, seconds, _inferences(data, propagates=longest <= _LONGEST_LIST))
+    found = [answer for answer in answers if 0 < len(answer) < _INFERENCE_BYTES + 2 * len(data)]
+    return onnx.ModelProto.FromString(found[-1]) if found else light
 
 
-def _infer(data: bytes, data_prop: bool) -> onnx.ModelProto | None:
-    """Return ONNX's types of the tensors of a model, or None if inference fails or takes too much memory."""
-    infer = partial(onnx_cpp2py_export.shape_inference.infer_shapes, data, False, False, data_prop)
-    memory = _INFERENCE_BYTES + _INFERENCE_BYTES_PER_BYTE * len(data)
+def _inferences(data: bytes, *, propagates: bool) -> Iterator[bytes]:
+    """Yield a model with ONNX's types of its tensors, nothing where inference fails; then with propagated values."""
+    bare = _infer(data, data_prop=False)
+    yield bare
+    if propagates and not (bare and _all_known(onnx.ModelProto.FromString(bare))):
+        yield _infer(data, data_prop=True)
+
+
+def _infer(data: bytes, *, data_prop: bool) -> bytes:
     try:
-        # Only propagated values take memory that the size of the model does not bound.
-        found: bytes = call_with_memory(memory, infer) if data_prop else infer()
+        found: bytes = onnx_cpp2py_export.shape_inference.infer_shapes(data, False, False, data_prop)
     except (
         shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, MemoryError,
     ):  # fmt: skip
-        return None
-    return onnx.ModelProto.FromString(found) if len(found) < _INFERENCE_BYTES + 2 * len(data) else None
+        return b""
+    return found
 
 
 def _all_known(model: onnx.ModelProto) -> bool:
@@ -152,7 +160,10 @@ def names_a_size(text: str) -> bool:
 
 
 def infer_types(light: onnx.ModelProto, unnamed_as: str = "unk") -> dict[str, TensorType]:
-    """Return the types of the tensors (not of sequences and the like); each size without a name gets a new one."""
+    """Return the types of the tensors (not of sequences and the like); each size without a name gets a new one.
+
+    Raises TimeoutError if ONNX's inference has no end.
+    """
     graph = _inferred(light).graph
     types: dict[str, TensorType] = {}
     unnamed = 0  # number of sizes without a name

@@ -108,7 +108,12 @@ class _Reader:
         self.read_constants(graph, nodes)
         light = light_copy(self.proto, nodes)
         name_free_sizes(light)
-        self.types = infer_types(light)
+        try:
+            self.types = infer_types(light)
+        except TimeoutError as error:
+            raise ModelError(
+                f"{self.label}: ONNX's shape inference has no end ({error}); export the model again"
+            ) from None
         self.proven_shapes = proven_shapes(light) if self.simplify else {}
         self.proofs = ShapeProofs(self.static, self.opset)
         inputs = self.read_leaves(graph)

@@ -24,6 +24,7 @@ from superopt.onnx_io.external_data import (
     tensor_bytes,
 )
 from superopt.onnx_io.model import ModelError
+from superopt.onnx_io.serialize import serialized
 from superopt.onnx_io.skeleton import copy_fields
 
 __all__ = ["INLINE_LIMIT", "embedded", "inline_bytes", "save_model", "spilled"]
@@ -47,7 +48,8 @@ def save_model(model: onnx.ModelProto, path: str | Path, limit: int = INLINE_LIM
     path = Path(path)
     whole = embedded(model, limit)
     if whole is not None:
-        write_whole(path, whole.SerializeToString())
+        with replacing(path) as file:
+            file.writelines(serialized(whole))
         return
     old = _own_weights(path)
     weights = path.with_name(_weights_name(path, model))

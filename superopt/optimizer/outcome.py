@@ -13,6 +13,7 @@ from superopt.files import replacing
 from superopt.onnx_io import save_model
 from superopt.onnx_io.load import parse_proto
 from superopt.onnx_io.save import INLINE_LIMIT, embedded, inline_bytes, spilled
+from superopt.onnx_io.serialize import serialized
 from superopt.optimizer.files import copy_original
 from superopt.optimizer.result import Result
 from superopt.optimizer.source import Source
@@ -63,7 +64,8 @@ class Checkpoint:
             proto = outcome.result.proto
             if inline_bytes(proto) > INLINE_LIMIT:
                 proto = spilled(proto, folder / _WEIGHTS)
-            (folder / _MODEL).write_bytes(proto.SerializeToString())
+            with (folder / _MODEL).open("wb") as file:
+                file.writelines(serialized(proto))
         (folder / _REST).write_bytes(pickle.dumps(replace(outcome, result=replace(outcome.result, proto=None))))
         new = folder / _CURRENT
         new.write_text(folder.name, encoding="utf-8")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from superopt.runtime import engine, reference
 from superopt.runtime.feeds import Feeds
-from superopt.runtime.sessions import RunnableModel, in_child, loadable
+from superopt.runtime.sessions import RunnableModel, close_unused, in_child, loadable
 from superopt.runtime.target import Target
 from superopt.runtime.timing import Timing
 
@@ -70,6 +70,7 @@ def _time(
     until_decided: bool = True,
     apart: bool = False,
 ) -> list[Timing]:
+    close_unused()  # their memory would be needed twice
     with loadable(before, target, "any") as first, loadable(after, target, "any") as second:
         return in_child(
             engine.time_pair,

@@ -20,6 +20,7 @@ from superopt.ir.infer import make
 from superopt.ir.term import var
 from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError, new_model, read_model, save_model, write_model
+from superopt.onnx_io.serialize import serialized
 from tests.support.runtime_oracle import assert_equal, random_feeds, session
 
 TEXT = """<ir_version: 8, opset_import: ["": 17]>
@@ -245,3 +246,12 @@ def test_what_an_opset_cannot_say() -> None:
     attrs = {"axes": (-1,), "starts": (0,), "ends": (6,), "steps": (2,)}
     with pytest.raises(ModelError, match="opset 9 has no Slice with steps"):
         write_model(new_model([make("Slice", (x,), attrs)], opset=9))
+
+
+def test_serialized_in_parts_a_model_has_the_same_bytes() -> None:
+    proto = onnx.ModelProto.FromString(BYTES)
+    proto.graph.initializer.extend(numpy_helper.from_array(np.zeros(n, np.float32), f"w{n}") for n in (0, 31, 5000))
+    proto.metadata_props.add(key="after", value="the graph")
+    for one in (proto, MODEL, onnx.ModelProto(), onnx.ModelProto(ir_version=8)):
+        assert b"".join(serialized(one)) == one.SerializeToString()
+    assert max(map(len, serialized(proto))) < 4 * 5000 + 100  # no part holds more than one weight

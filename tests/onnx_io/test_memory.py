@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from superopt.onnx_io.memory_limit import call_with_memory
+from superopt.onnx_io import ModelError, read_simplified
+from superopt.onnx_io.limits import answers_within
 
 node = helper.make_node
 MANY = 60_000
@@ -109,10 +110,21 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     assert max(peaks.values()) < LIMIT_KIB, peaks
 
 
-@pytest.mark.parametrize("call", [lambda: bytes(1 << 28), lambda: 1 // 0, lambda: os.abort()])
+@pytest.mark.parametrize("fail", [lambda: bytes(1 << 28), lambda: 1 // 0, lambda: os.abort()])
 def test_a_call_that_needs_too_much_or_fails_or_crashes_costs_no_more_than_its_answer(
-    call: Callable[[], bytes],
+    fail: Callable[[], bytes],
 ) -> None:
-    with pytest.raises(MemoryError):
-        call_with_memory(1 << 27, call)
-    assert call_with_memory(1 << 27, lambda: b"a" * (1 << 20)) == b"a" * (1 << 20)
+    def answers(first: bytes) -> Iterator[bytes]:
+        yield first
+        yield fail()
+
+    for first in (b"", b"a" * (1 << 20)):
+        assert answers_within(1 << 27, 60, answers(first)) == [first]
+
+
+def test_an_endless_inference_is_one_clear_line(tmp_path: Path) -> None:
+    graph = 'g (float[2] x) => (float[] y) { y = Einsum<equation = "a-">(x) }'
+    proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 19]> {graph}')
+    onnx.save(proto, tmp_path / "endless.onnx")
+    with pytest.raises(ModelError, match=r"endless\.onnx: ONNX's shape inference has no end"):
+        read_simplified(tmp_path / "endless.onnx")
