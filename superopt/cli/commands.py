@@ -12,6 +12,7 @@ _SUMMARIES = {
     "bench": "Compare superopt with other optimizers.",
     "generate": "Find and prove rules, and write them to a folder.",
     "harvest": "Cut windows out of models, to find rules for them.",
+    "learn": "Find rules for models of your own.",
     "optimize": "Make a model faster with proven rules.",
     "report": "Write the verification report.",
     "rules": "List rules, derive rules from rules, rank them by use.",

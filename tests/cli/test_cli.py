@@ -61,7 +61,7 @@ def test_a_model_in_the_place_of_a_subcommand_is_optimized(arguments: list[str |
     assert f"written: {tmp_path / 'fast.onnx'}" in result.stdout
 
 
-@pytest.mark.parametrize("name", ["", "bench", "generate", "harvest", "optimize", "report", "rules", "verify"])
+@pytest.mark.parametrize("name", ["", "bench", "generate", "harvest", "learn", "optimize", "report", "rules", "verify"])
 def test_every_command_says_its_version(name: str) -> None:
     result = run(*filter(None, [name]), "--version")
     assert (result.exit_code, result.output.count(metadata.version("superopt"))) == (0, 1)
