@@ -41,9 +41,18 @@ def within_effort(function: Callable[..., R], *arguments: Any, max_calls: int = 
             if calls > max_calls and frame.f_code.co_filename.startswith(_KERNEL):
                 raise GivenUp("it takes too long to prove during a search")
 
-    profiler = sys.getprofile()
+    profiler, hook = sys.getprofile(), sys.unraisablehook
+
+    def unraisable(raised: Any) -> None:
+        if raised.exc_type is not GivenUp:
+            hook(raised)
+        else:  # by a generator that was being deleted: Python drops the exception and the profiler
+            sys.setprofile(count)
+
+    sys.unraisablehook = unraisable
     sys.setprofile(count)
     try:
         return function(*arguments)
     finally:
         sys.setprofile(profiler)
+        sys.unraisablehook = hook

@@ -54,7 +54,7 @@ def test_little_memory(tmp_path: Path, alone: dict[str, bytes]) -> None:
 
 
 def test_killed_and_resumed(tmp_path: Path, alone: dict[str, bytes]) -> None:
-    """The run is killed each time a few more results exist, until it completes."""
+    """The run is killed each time a few more results exist, until it completes; no folder is ever half written."""
     out = tmp_path / "rules"
     shards = tmp_path / "rules.shards"
     command = [sys.executable, "-c", f"import tests.generate.test_runs as t; t.resume({str(out)!r})"]
@@ -69,7 +69,9 @@ def test_killed_and_resumed(tmp_path: Path, alone: dict[str, bytes]) -> None:
             time.sleep(0.01)
         process.wait()
         assert process.returncode in (0, -signal.SIGKILL)
+        assert not out.exists() or files(out) == alone
     assert kills >= 2
+    assert [path.name for path in tmp_path.iterdir()] == [out.name]  # neither results nor temporary files are left
     assert files(out) == alone
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from superopt.ir.notation import parse_rule
 from superopt.ir.rule import Signature
 from superopt.onnx_io import ModelError
-from superopt.optimizer import optimize, proof_cache
+from superopt.optimizer import optimize, proof_cache, proof_effort
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.proof_effort import within_effort
@@ -160,3 +161,18 @@ def test_a_model_that_cannot_be_read_leaves_nothing_behind(tmp_path: Path, monke
     with pytest.raises(ModelError):
         optimize(tmp_path / "bad.onnx", ep="cpu")
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_proof_is_given_up_while_a_generator_is_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    printed: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", printed.append)
+    monkeypatch.setattr(proof_effort, "_KERNEL", __file__)
+
+    def long() -> None:
+        for _ in range(2000):
+            next(number for number in (1, 2))  # three calls: to make it, to take a number, to close it
+
+    for limit in range(1000, 1003):
+        with pytest.raises(proof_effort.GivenUp):
+            proof_effort.within_effort(long, max_calls=limit)
+    assert printed == [] and sys.unraisablehook == printed.append
