@@ -18,9 +18,11 @@ from superopt.ir.types import TensorType
 __all__ = ["Instance", "instances"]
 
 _ATTEMPTS = 200
+_EQUAL_ATTEMPTS = 4000  # with lists of equal numbers: one in 200 fits MaxPool from another MaxPool
 _SIZES = tuple(range(2, 20))
 _NUMBERS = (1, 2, 3)  # values of attributes: groups, pads, strides, parts
 _LARGER = (4, 5, 6, 7)  # larger values, because windows must be larger than their pads
+_ALL = range(8)  # values of lists of equal numbers, for rules that compute one window from others
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,8 @@ def instances(rule: Rule, signature: Signature, count: int = 2, conditions: Sequ
 def _choices(seed: str, names: Sequence[str]) -> Iterator[tuple[bool, dict[str, Size]]]:
     """Yield (special, random sizes).
 
-    First come different sizes, then larger and smaller sizes that may be equal (`special`), and last different sizes
-    with larger numbers.
+    First come different sizes, then larger and smaller sizes that may be equal (`special`), then different sizes with
+    larger numbers, and last different sizes with attributes whose numbers are all equal.
     """
     rng = random.Random(seed)
     shapes = [name for name in names if ".shape" in name]
@@ -77,6 +79,11 @@ def _choices(seed: str, names: Sequence[str]) -> Iterator[tuple[bool, dict[str, 
             sizes = rng.choices(stage, k=len(shapes)) if special else rng.sample(stage, len(shapes))
             numbers = rng.choices(choices, k=len(others))
             yield special, dict(zip((*shapes, *others), (*sizes, *numbers), strict=True))
+    lists = list(dict.fromkeys(name.partition("[")[0] for name in others))
+    for _ in range(_EQUAL_ATTEMPTS if lists and len(shapes) <= len(_SIZES) else 0):
+        number = dict(zip(lists, rng.choices(_ALL, k=len(lists)), strict=True))
+        sizes = rng.sample(_SIZES, len(shapes))
+        yield False, {**dict(zip(shapes, sizes, strict=True)), **{n: number[n.partition("[")[0]] for n in others}}
 
 
 def _too_alike(one: Mapping[str, Size], other: Mapping[str, Size], special: bool) -> bool:
