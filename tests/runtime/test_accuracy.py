@@ -49,6 +49,49 @@ def test_large_rows_do_not_hide_errors_of_small_rows() -> None:
     assert not compare_accuracy([a.T], [b.T], [x.T], TOLERANCE).ok
 
 
+def relu_rows(live: int, loss: float, seed: int) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray]]:
+    """Return outputs of two models after Relu, and the exact ones; row 0 of the second has `loss` times larger errors.
+
+    Row 0 has `live` elements above zero, every other one about half of its 64.
+    """
+    rng = np.random.default_rng(seed)
+    x = np.maximum(rng.standard_normal((32, 64)), 0)
+    x[0, :live] = np.abs(rng.standard_normal(live)) + 0.1
+    x[0, live:] = 0
+    noise = 1e-4 * rng.standard_normal((2, 32, 64)) * (x > 0)
+    noise[1, 0] *= loss
+    return [(x + noise[0]).astype(np.float32)], [(x + noise[1]).astype(np.float32)], [x]
+
+
+@pytest.mark.parametrize("live", [1, 2, 4, 8, 15, 16, 64])
+def test_few_elements_above_zero_are_no_reason_to_refuse(live: int) -> None:
+    """The ratio of two errors is above 4 in 16% of all pairs."""
+    for seed in range(100):
+        assert compare_accuracy(*relu_rows(live, 1, seed), TOLERANCE).ok, seed
+
+
+@pytest.mark.parametrize(
+    ("live", "loss", "least"), [(64, 8, 90), (16, 20, 99), (8, 20, 90), (2, 100, 90), (1, 1e4, 90)]
+)
+def test_a_row_of_few_elements_that_is_less_accurate_is_found(live: int, loss: float, least: int) -> None:
+    """In at least `least` of 100 draws: by its own slice, or by the slices that cross it."""
+    assert sum(not compare_accuracy(*relu_rows(live, loss, seed), TOLERANCE).ok for seed in range(100)) >= least
+
+
+@pytest.mark.parametrize("inexact", [1, 4, 64])
+def test_an_error_where_the_original_has_none_is_found(inexact: int) -> None:
+    x = np.full((32, 64), 1e6)  # so large that only its own row shows the error
+    x[0] = 1.0
+    a = rounded(x, 1e-6)
+    a[0, inexact:] = 1.0
+    b = a.copy()
+    b[0, 0] += np.float32(1e-7)
+    assert compare_accuracy([a], [b], [x], TOLERANCE).ok
+    b[0, -1] += np.float32(1e-2)
+    found = compare_accuracy([a], [b], [x], TOLERANCE)
+    assert found.problem is not None and "along axis 0" in found.problem
+
+
 def test_one_lost_row_of_the_original_excuses_one_row_only() -> None:
     x = exact()
     a, b = rounded(x, 1e-6), rounded(x, 1e-6, seed=2)
