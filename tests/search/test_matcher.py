@@ -264,3 +264,22 @@ def test_in_float16_factors_of_weights_and_beside_sums_move() -> None:
         (make("Mul", (make("Mul", (y, scale)), y)), moved),
     ):
         assert list(Matcher(RuleIndex([rule])).matches(GraphIndex((graph,))))
+
+
+def test_a_root_that_stays_is_a_condition() -> None:
+    """(f(x), h(x)) = (f(x), g(f(x))) applies where f(x) is there, and f(x) = g(f(x)) does not."""
+    inner, whole, outer = (
+        f"MaxPool[dilations=[1, 1], kernel_shape={kernel}, pads=[0, 0, 0, 0], strides=[1, 1]]"
+        for kernel in ("k", "l", "[l[0] - k[0] + 1, l[1] - k[1] + 1]")
+    )
+    rule = f"({inner}(x), {whole}(x)) = ({inner}(x), {outer}({inner}(x)))"
+    types = {"x": tensor(1, 2, 9, 9)}
+
+    def pool(size: int, operand: str = "x") -> str:
+        return f"MaxPool[dilations=[1, 1], kernel_shape=[{size}, {size}], pads=[0, 0, 0, 0], strides=[1, 1]]({operand})"
+
+    expected = parse_terms(f"({pool(2)}, {pool(4, pool(2))})", types)
+    graph = f"({pool(5)}, {pool(2)})"
+    assert expected in [match.results for match in found(graph, rule, types=types)]
+    assert found(f"Relu({pool(5)})", rule, types=types) == []
+    assert found(f"Relu({pool(5)})", f"{inner}(x) = {outer}({inner}(x))", types=types) == []

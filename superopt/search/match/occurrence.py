@@ -136,8 +136,9 @@ class Occurrence:
             self.compiled.is_denormal_rule or moves_factors_across_sums(found.covered, found.created)
         ):
             return None
-        # A result that contains a root only adds operators.
-        return None if not found.created.isdisjoint(self.roots) else found
+        # A result that contains a replaced root only adds operators.
+        replaced = [root for root, result in zip(self.roots, results, strict=True) if result != root]
+        return None if not found.created.isdisjoint(replaced) else found
 
     def _instantiated(self) -> tuple[Bindings, tuple[Term, ...]] | None:
         """Return the bindings and the instantiated right side, or None if its types are not those of the left side."""

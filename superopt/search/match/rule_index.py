@@ -203,5 +203,10 @@ class RuleIndex:
 
 
 def _keeps_root(rule: Rule) -> bool:
-    """Return True for rules such as f(x) = g(f(x)), which left to right only add operators."""
-    return not set(rule.lhs).isdisjoint(topological(rule.rhs))
+    """Return True for rules such as f(x) = g(f(x)), which left to right only add operators.
+
+    A root that is the same on both sides is no such root: it says what has to be there, as f(x) does in
+    (f(x), h(x)) = (f(x), g(f(x))).
+    """
+    replaced = {old for old, new in zip(rule.lhs, rule.rhs, strict=True) if old != new}
+    return not replaced.isdisjoint(topological(rule.rhs))
