@@ -23,7 +23,7 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Attr, AttrVar, Term, topological, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io import ModelError, new_model, write_model
-from superopt.runtime import CannotRun, Target, open_session
+from superopt.runtime import CannotRun, RuntimeUnavailable, Target, open_session
 from verify.verdict import Counterexample
 
 __all__ = [
@@ -160,7 +160,7 @@ def run_terms(outputs: tuple[Term, ...], feeds: Mapping[str, np.ndarray[Any, Any
     try:
         session = open_session(_model(outputs), Target(), level="none")
         return session.run({name: array for name, array in feeds.items() if name in names})
-    except (ModelError, CannotRun, onnx.checker.ValidationError) as error:
+    except (ModelError, CannotRun, RuntimeUnavailable, onnx.checker.ValidationError) as error:
         return " ".join(str(error).split())
 
 

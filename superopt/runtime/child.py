@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import IO, Any, TypeVar
 
 from superopt.runtime.frames import receive, send
+from superopt.runtime.installed import MODULE
 
 __all__ = ["Child", "ChildFailed", "DidNotEnd", "call", "start", "stop"]
 
@@ -173,7 +174,7 @@ def _started() -> Child:
     global _child
     if _child is None or not _child.usable:
         stop()
-        _child = Child("onnxruntime")
+        _child = Child(MODULE)
     return _child
 
 

@@ -6,6 +6,7 @@ ONNX Runtime is imported here, on first use, and nowhere else, so only the child
 from __future__ import annotations
 
 import contextlib
+import functools
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from typing import Any
 
 from superopt.files import ROOT
 from superopt.runtime.child_main import lift_memory_limit
+from superopt.runtime.installed import check_found, check_usable, with_advice
 from superopt.runtime.target import CannotRun, RuntimeUnavailable
 from superopt.runtime.timing import Runs, Timing, time_models
 
@@ -118,19 +120,25 @@ def time_pair(
 
 
 def version() -> str:
-    """Return the version of ONNX Runtime."""
+    """Return the version of ONNX Runtime. Raises RuntimeUnavailable."""
     return str(_onnxruntime().__version__)
 
 
 def available_providers() -> list[str]:
-    """Return the execution providers that the installed ONNX Runtime was built with."""
+    """Return the execution providers that the installed ONNX Runtime was built with. Raises RuntimeUnavailable."""
     return list(_onnxruntime().get_available_providers())
 
 
+@functools.cache
 def _onnxruntime() -> ModuleType:
-    import onnxruntime
-
+    """Return the module. Raises RuntimeUnavailable."""
+    check_found()
+    try:
+        import onnxruntime
+    except ImportError as error:
+        raise RuntimeUnavailable(with_advice(f"ONNX Runtime cannot be imported ({_reason(error)})")) from error
     module: ModuleType = onnxruntime
+    check_usable(module)
     return module
 
 

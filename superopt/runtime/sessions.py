@@ -19,6 +19,7 @@ import onnx
 
 from superopt.runtime import child, engine
 from superopt.runtime.engine import Loadable, LostSession
+from superopt.runtime.installed import check_found, with_advice
 from superopt.runtime.target import CannotRun, RanTooLong, RuntimeUnavailable, Target
 
 __all__ = [
@@ -138,12 +139,14 @@ def resolve_target(ep: str = "auto", threads: int | None = None) -> Target:
     """Return the target for `ep`, one of EXECUTION_PROVIDERS; `auto` is CUDA if it works, else the CPU.
 
     The default is one thread: then latencies are steady, and CPU time excludes the noise of other processes.
-    Raises RuntimeUnavailable if CUDA is requested and does not work, ValueError for an unknown name.
+    Raises RuntimeUnavailable if no ONNX Runtime is installed, or if CUDA is requested and does not work; ValueError for
+    an unknown name.
     """
     if ep not in EXECUTION_PROVIDERS:
         raise ValueError(f"unknown execution provider {ep!r} ({', '.join(EXECUTION_PROVIDERS)})")
     if threads is not None and threads < 0:
         raise ValueError(f"threads must not be negative, not {threads}")
+    check_found()
     count = 1 if threads is None else threads
     if ep == "cpu":
         return Target("cpu", count)
@@ -167,20 +170,18 @@ def _runtime_version() -> str:
 
 
 def _of_runtime(function: Callable[[], R]) -> R:
-    """Ask ONNX Runtime about itself. Raises RuntimeUnavailable if it cannot be imported."""
+    """Ask ONNX Runtime about itself. Raises RuntimeUnavailable if it cannot be used."""
     try:
         return in_child(function, limit_s=_OPEN_SECONDS)
-    except (CannotRun, ImportError) as error:
+    except CannotRun as error:
         raise RuntimeUnavailable(f"ONNX Runtime cannot be used here: {error}") from error
 
 
 def _check_cuda() -> None:
     """Open a session with one operator on CUDA. Raises RuntimeUnavailable with the reason."""
     if _PROVIDERS["cuda"] not in _of_runtime(engine.available_providers):
-        raise RuntimeUnavailable(
-            f"CUDA was requested, but the installed ONNX Runtime {_runtime_version()} is built without it"
-            " (pip install onnxruntime-gpu)"
-        )
+        problem = f"CUDA was requested, but the installed ONNX Runtime {_runtime_version()} is built without it"
+        raise RuntimeUnavailable(with_advice(problem, "cuda"))
     x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1]) for n in "xy")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "probe", [x], [y])
     probe = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8)

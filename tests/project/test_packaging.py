@@ -6,6 +6,7 @@ import re
 import tomllib
 
 import superopt
+from superopt.runtime.installed import OLDEST
 from tests.support.paths import ROOT
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -23,8 +24,7 @@ def test_every_dependency_has_its_reason() -> None:
     start, end = lines.index("dependencies = ["), lines.index("[project.scripts]")
     above = ""
     for line in map(str.strip, lines[start + 1 : end]):
-        # Plain onnxruntime shares the reason of the line above it.
-        assert not line.startswith('"') or above.startswith("#") or line.startswith('"onnxruntime>='), line
+        assert not line.startswith('"') or above.startswith("#"), line
         above = line
 
 
@@ -33,20 +33,21 @@ def test_scripts_and_python() -> None:
     assert PROJECT["requires-python"] == ">=3.11"
 
 
-def test_runtime_is_required_exactly_once_everywhere() -> None:
+def test_runtimes_are_extras_only() -> None:
+    """A runtime that is required would be laid over the one that a user has."""
     from packaging.requirements import Requirement
 
-    needed = [Requirement(text) for text in PROJECT["dependencies"]]
-    for system, machine, name in [
-        ("linux", "x86_64", "onnxruntime-gpu"),
-        ("win32", "AMD64", "onnxruntime-gpu"),
-        ("linux", "aarch64", "onnxruntime"),
-        ("darwin", "arm64", "onnxruntime"),
-        ("win32", "ARM64", "onnxruntime"),
-    ]:
-        here = {"sys_platform": system, "platform_machine": machine}
-        names = [r.name for r in needed if r.marker is None or r.marker.evaluate(here)]
-        assert [n for n in names if n.startswith("onnxruntime")] == [name]
+    extras = PROJECT["optional-dependencies"]
+    for name, needed in {"": PROJECT["dependencies"], **extras}.items():
+        runtimes = [need for need in map(Requirement, needed) if "onnxruntime" in need.name]
+        assert [need.name for need in runtimes] == {"cpu": ["onnxruntime"], "cuda": ["onnxruntime-gpu"]}.get(name, [])
+        assert all(str(need.specifier) == ">={}.{}".format(*OLDEST) for need in runtimes)
+    assert "superopt[cpu,test]" in extras["dev"]
+
+
+def test_commands_of_the_readme_install_a_runtime() -> None:
+    installs = re.findall(r"pip install -q -e (\S+)", README)
+    assert installs == ["'.[cpu]'", "'.[dev]'"]
 
 
 def test_prover_is_pinned_to_what_was_tested() -> None:

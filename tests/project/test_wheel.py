@@ -18,13 +18,18 @@ from tests.support.paths import ROOT
 
 
 def run(*command: str | Path, cwd: Path) -> str:
-    """Standard output; nothing of this process's Python settings is inherited."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    done = subprocess.run(
-        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=600
-    )
+    """Standard output of a command that succeeds."""
+    done = ended(*command, cwd=cwd)
     assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def ended(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command, ended; nothing of this process's Python settings is inherited."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return subprocess.run(
+        list(map(str, command)), cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=600
+    )
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +57,15 @@ def test_optimizes_in_an_empty_environment(wheel: Path, tmp_path: Path) -> None:
     scripts = tmp_path / "venv" / ("Scripts" if os.name == "nt" else "bin")
     away = tmp_path / "away"
     away.mkdir()
-    run(scripts / "python", "-m", "pip", "install", "-q", "--no-compile", wheel, cwd=away)
+    install = (scripts / "python", "-m", "pip", "install", "-q", "--no-compile")
+    run(*install, wheel, cwd=away)
     onnx.save(branches(), away / "model.onnx")
     arguments = ("model.onnx", "-o", "fast.onnx", "--ep", "cpu", "--budget", "20", "--json")
+    without = ended(scripts / "optimize", *arguments, cwd=away)
+    assert without.returncode == 2 and not (away / "fast.onnx").exists()
+    assert without.stderr.startswith("error: no ONNX Runtime is installed: pip install 'superopt[cpu]'")
+    assert without.stderr.count("\n") == 1
+    run(*install, f"{wheel}[cpu]", cwd=away)
     result = json.loads(run(scripts / "optimize", *arguments, cwd=away))
     assert result["changed"], result
     assert sum(result["operators_after"].values()) < sum(result["operators_before"].values())
