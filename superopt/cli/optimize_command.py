@@ -45,6 +45,11 @@ _File = click.Path(path_type=Path)
     " 2.5 times as many seconds, and as often again for a model that is measured at several sizes.",
 )  # fmt: skip
 @click.option(
+    "--quick", is_flag=True,
+    help="Take seconds: rewrite by rules that gain on every known device by analytic costs, compare outputs, time"
+    " nothing. --budget, --effort and --cost have no effect then.",
+)  # fmt: skip
+@click.option(
     "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
     help="End after this many seconds, whatever the run is doing, with the best result that was validated until then,"
     " else the unchanged original. Ctrl-C also leaves that result.",
@@ -123,6 +128,7 @@ def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None,
     \b
     Examples:
       optimize model.onnx -o fast.onnx
+      optimize model.onnx -o fast.onnx --quick
       optimize model.onnx -o fast.onnx --ep cuda --budget 300
       optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128 --threads 4
       optimize model.onnx -o fast.onnx --inputs sample1.npz --inputs sample2.npz

@@ -78,7 +78,7 @@ class CandidateCheck:
     ) -> None:
         self.context, self.validator, self.model, self._must_load = context, validator, model, must_load
         self.folding = Folding(context.options.budget)
-        self.speed = None if context.options.target_absent else speed
+        self.speed = speed if context.options.is_timed else None
 
     @property
     def unchecked(self) -> str:

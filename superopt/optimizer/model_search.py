@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from superopt.ir.rule import Rule
@@ -24,13 +24,19 @@ from superopt.search import (
     SearchProgress,
     TimerOverSizes,
     device_of,
+    find_device,
     search,
+    shipped_devices,
 )
+from superopt.search.apply import AppliedTrace
+from superopt.search.cost.over_sizes import RESOLUTION, SizeGuard
 from superopt.store import ResultStore
 from verify.proof_book import Book
 
 __all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model"]
 
+# Analytic costs are exact, except for rounding.
+_EXACT = 1e-9
 # Share of the budget for measuring operators (earlier measurements are in the cache).
 _OPERATOR_MEASURING_SHARE = 0.5
 # (seconds for one region, multiple of the budget for all regions)
@@ -108,8 +114,9 @@ def search_model(request: SearchRequest) -> FoundRewrites:
 
     model, target, options = request.model, request.target, request.options
     device = request.device or device_of(target.provider)
+    devices = _all_devices(device) if options.quick else [device]
     costs: list[AnalyticCost] | list[MeasuredCost]
-    costs = analytic = [AnalyticCost(device, target.threads, sizes) for sizes in request.all_sizes]
+    costs = analytic = [AnalyticCost(one, target.threads, sizes) for one in devices for sizes in request.all_sizes]
     measured: list[MeasuredCost] = []
     if request.strategy.cost == "measured":
         costs = measured = [
@@ -131,10 +138,11 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         request.rules if measured else list(_without_algorithms(request.rules)),
         request.proofs.check,
         costs[0],
-        further_sizes=costs[1:],
+        further_costs=costs[1:],
+        resolution=_EXACT if options.quick else RESOLUTION,
         position=model.position,
         alpha=options.alpha,
-        efforts=options.effort,
+        efforts=0 if options.quick else options.effort,
         budget_s=request.budget_s,
         region_timer=TimerOverSizes(timers[0]) if timers[0] else None,
         denormal_timer=TimerOverSizes(timers[1]) if timers[1] else None,
@@ -143,12 +151,33 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         max_folding_s=first_allowance(options.budget),
         measuring_s=lambda: sum(one.spent_s for one in measured) + sum(t.spent_s for group in timers for t in group),
     )
-    source = f"analytic, {device.name}"
+    source = f"analytic, {', '.join(one.name for one in devices)}"
     if measured:
         known = sum(one.counts.measured + one.counts.cached for one in measured)
         source = f"{known} operators measured, {sum(one.counts.estimated for one in measured)} estimated"
-    reported = (result.cost_before, result.cost_after, source)
-    return FoundRewrites(result.traces, *reported, result.savings_s, result.origin, result.match_report.by_rule)
+    traces = result.traces
+    if options.quick:
+        traces = _passes_not_slower(model.outputs, traces, SizeGuard(costs, _EXACT))
+    reported = (result.cost_before, result.cost_after if traces == result.traces else None, source)
+    return FoundRewrites(traces, *reported, result.savings_s, result.origin, result.match_report.by_rule)
+
+
+def _all_devices(first: Device) -> list[Device]:
+    """Return `first` and all shipped devices."""
+    return list(dict.fromkeys((first, *map(find_device, shipped_devices()))))
+
+
+def _passes_not_slower(outputs: tuple[Term, ...], traces: Sequence[Trace], guard: SizeGuard) -> tuple[Trace, ...]:
+    """Return the first passes, as many as leave the whole graph no slower in any case.
+
+    The search has compared regions, and the runtime fuses operators across their borders.
+    """
+    kept, after = 0, outputs
+    for number, trace in enumerate(traces, 1):
+        after = AppliedTrace(after, trace, {}).outputs
+        if not guard.is_slower(after, outputs):
+            kept = number
+    return tuple(traces[:kept])
 
 
 def _timers(request: SearchRequest, seconds: float, multiple: float) -> list[ModelTimer]:

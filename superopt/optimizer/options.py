@@ -73,6 +73,11 @@ class Options:
     """Device of the analytic cost model: a description, its TOML file, or the name of a shipped one; None: the
     provider's default device."""
 
+    quick: bool = False
+    """True for a result within seconds: the search takes only rewrites that are gains by themselves by the analytic
+    costs of all known devices, and nothing is timed. Outputs are compared on one random input at each size. The options
+    `budget` and `effort` are not used, nor is `cost`."""
+
     target_absent: bool = False
     """True if `device` is not this machine: outputs are compared here, nothing is timed, and `Result.notices` says
     so. Needs analytic costs and a device."""
@@ -116,8 +121,15 @@ class Options:
         if self.target_absent and (self.cost != "analytic" or self.device is None):
             raise ValueError("target_absent needs analytic costs (cost='analytic') and a device")
 
+    @property
+    def is_timed(self) -> bool:
+        """True if candidates are timed on this machine."""
+        return not (self.quick or self.target_absent)
+
     def paced(self) -> Options:
         """Return the options with a budget and measurements that leave time for all phases within `timeout`."""
+        if self.quick:
+            return replace(self, cost="analytic", budget=_QUICK_BUDGET_SECONDS, samples=1)
         if self.timeout is None:
             return self
         searches = _SEARCH_SHARES[self.cost]
@@ -137,6 +149,7 @@ class Options:
         return find_device(self.device)
 
 
+_QUICK_BUDGET_SECONDS = 1.5  # for the search; its clock may run twice as long
 # Shares of the timeout for one search, and for one measurement of a model. With measured costs there are up to three
 # searches, and measuring operators and regions takes up to 2.5 times as long as a search.
 _SEARCH_SHARES = {"measured": 0.08, "analytic": 0.3}

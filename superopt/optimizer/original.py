@@ -15,10 +15,11 @@ class OriginalSessions:
     """Sessions of the original at both optimization levels. Of a large model, one is open at a time.
 
     `notices` has a line for the user if one of them cannot be used: ONNX Runtime's optimizer may break a model, and
-    float16 runs on the CPU only with casts that the optimizer inserts. Raises CannotRun if neither loads the model.
+    float16 runs on the CPU only with casts that the optimizer inserts. If not `plain`, there is no session without
+    optimizations unless the original needs it. Raises CannotRun if neither loads the model.
     """
 
-    def __init__(self, source: Source, target: Target) -> None:
+    def __init__(self, source: Source, target: Target, *, plain: bool = True) -> None:
         self.notices: list[str] = []
         self._source, self._target = source, target
         self._usable = {"all", "none"}
@@ -32,7 +33,9 @@ class OriginalSessions:
                 raise error from None
             self._drop_optimized(error)
             return
-        if not source.is_large:
+        if not plain:
+            self._usable.discard("none")
+        elif not source.is_large:
             try:
                 self._session("none")
             except CannotRun as error:

@@ -30,7 +30,7 @@ class ProofCache(Book):
 
     Only verdicts by the same kernel are used. A rule that takes too long to prove counts as not proven in this run, and
     that is not stored. `own` has the proofs of this run. It uses no certificates and no verdicts of earlier runs, and
-    the replay uses no other book.
+    the replay uses no other book. If not `proves`, the search only uses what an earlier run or a certificate proves.
     """
 
     def __init__(
@@ -38,8 +38,11 @@ class ProofCache(Book):
         store: ResultStore,
         certificates: Mapping[Rule, Certificate] | None = None,
         numerics: str = "real-only",
+        *,
+        proves: bool = True,
     ) -> None:
         super().__init__(numerics)
+        self._proves = proves
         self._certified = CertifiedBook(certificates or {}, numerics, find_counterexample)
         self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
         self._stability: dict[tuple[Rule, Signature], Stability] = {}
@@ -79,6 +82,8 @@ class ProofCache(Book):
                 self._remember(key, verdict)
 
     def _proven(self, at: tuple[Rule, Signature]) -> Verdict:
+        if not self._proves:
+            return Unknown("not proven before, and this run proves nothing for the search")
         try:
             verdict = within_effort(self.own.verdict, *at)
         except GivenUp as error:
@@ -109,6 +114,8 @@ class ProofCache(Book):
             return None
 
     def _proven_stability(self, at: tuple[Rule, Signature]) -> Stability:
+        if not self._proves:
+            return UNSTABLE
         rule, signature = at
         try:
             forward = within_effort(self.own.stability, rule, signature)

@@ -71,7 +71,7 @@ def run(
     rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
 
     with phases("total"), ResultStore() as store:
-        proofs = ProofCache(store, certificates, options.numerics)
+        proofs = ProofCache(store, certificates, options.numerics, proves=not options.quick)
         context = RunContext(options, source, target, device, rules, proofs, store, phases)
 
         def outcome(selection: Selection) -> Outcome:
@@ -96,7 +96,8 @@ def _improve(
     validator, feeds, notices, is_loaded = None, list[Feeds](), list[str](), True
     try:
         with context.phases("prepare", "running the original"):
-            validator = Validator(source, target, context.options)
+            careful = not context.options.quick
+            validator = Validator(source, target, context.options, thorough=careful, plain=careful)
         shapes, feeds, notices = validator.shapes, validator.timed, validator.notices
     except (CannotRun, Unfeedable) as error:
         is_loaded = loads(source, target)
@@ -183,6 +184,8 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         notices.append(
             f"not timed: {context.device.name} is not here, so only the cost model says that the result is faster"
         )
+    if changed and options.quick:
+        notices.append("not timed: only the cost models of all known devices say that the result is faster")
     if changed and selection.latency is not None and selection.latency.few_pairs is not None:
         notices.append(
             f"sessions of this model take long to open, so the result was measured in {selection.latency.few_pairs}"

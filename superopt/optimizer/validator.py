@@ -70,7 +70,8 @@ class Validator:
     `seed` and `shapes`) and, at the smallest size, those of `input_sets`, each with an evaluation in float64 as long as
     time allows. With numerics "exact", candidates must give the same bits, also on an input with NaN and infinities.
 
-    If not `thorough`, there are random inputs only, and no evaluations in float64.
+    If not `thorough`, there are random inputs only, and no evaluations in float64. If not `plain`, models run with ONNX
+    Runtime's optimizations only.
 
     `shapes` are the shapes of all inputs at each size, the smallest first (see `measured_sizes`), `timed` the inputs at
     each size on which models are timed, `tolerance` the tolerance of the comparison, and `notices` lines for the user.
@@ -79,14 +80,16 @@ class Validator:
     or values that the original does not accept, OSError.
     """
 
-    def __init__(self, source: Source, target: Target, options: Options, *, thorough: bool = True) -> None:
+    def __init__(
+        self, source: Source, target: Target, options: Options, *, thorough: bool = True, plain: bool = True
+    ) -> None:
         self._source, self._target, self._exact = source, target, options.numerics == "exact"
         self._seed, specs = options.seed, input_specs(source.proto)
         # Refuse unusable shapes and values before a session is opened.
         given = [load_inputs(data, specs) for data in options.inputs] or [Feeds()]
         sizes = [InputSizes(specs, given_shapes(values, options.shapes)) for values in given]
         self._fixed = {name for values in given for name in values}
-        self._original = OriginalSessions(source, target)
+        self._original = OriginalSessions(source, target, plain=plain)
 
         def draw(shapes: InputShapes, values: Feeds, index: int = 0) -> tuple[Feeds, list[Any]]:
             drawn = feed_candidates(specs, shapes, self._seed, index)

@@ -19,7 +19,7 @@ from superopt.ir.trace import Trace
 from superopt.search.apply import AppliedTrace, rule_origins
 from superopt.search.cost.analytic import CostModel
 from superopt.search.cost.graph_cost import SECONDS_PER_PS, GraphCost
-from superopt.search.cost.over_sizes import SizeGuard
+from superopt.search.cost.over_sizes import RESOLUTION, SizeGuard
 from superopt.search.cost.region_timer import RegionTimer, Untimed
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
@@ -60,7 +60,8 @@ def search(
     alpha: float = 2.0,
     efforts: int = 1,
     budget_s: float = 60.0,
-    further_sizes: Sequence[CostModel] = (),
+    further_costs: Sequence[CostModel] = (),
+    resolution: float = RESOLUTION,
     region_timer: RegionTimer | None = None,
     denormal_timer: RegionTimer | None = None,
     progress: Callable[[SearchProgress], None] | None = None,
@@ -74,13 +75,15 @@ def search(
     `position` is the position of the terms' nodes in the model. A rule is applied only at a signature that
     `check(rule, bindings)` returns. `available(op)` tells if the model's operator set has an operator.
 
-    The search passes through graphs that cost up to `alpha` times the best one. It makes `efforts` efforts (1 to
-    `EFFORTS`) and expands at most `max_expansions` graphs in a region. `budget_s` is in seconds of a typical machine.
-    Proofs and measurements do not count: a run that finds them in a cache searches as long as the first run, and finds
-    the same result (see `EffortBudget`). `measuring_s` returns the seconds that measurements have taken so far.
+    The search passes through graphs that cost up to `alpha` times the best one. It makes `efforts` efforts (up to
+    `EFFORTS`; with 0 it only applies rewrites that are gains by themselves) and expands at most `max_expansions` graphs
+    in a region. `budget_s` is in seconds of a typical machine. Proofs and measurements do not count: a run that finds
+    them in a cache searches as long as the first run, and finds the same result (see `EffortBudget`). `measuring_s`
+    returns the seconds that measurements have taken so far.
 
-    If the model has dynamic sizes, `cost` prices operators at some sizes and each of `further_sizes` at others. The
-    search lowers the mean (see `cost/over_sizes.py`), and makes no rewrite that is slower at any of these sizes.
+    If the model has dynamic sizes, `cost` prices operators at some sizes and each of `further_costs` at others; they
+    may also be for other devices. The search lowers the mean (see `cost/over_sizes.py`), and makes no rewrite that is
+    slower by any of them, by more than the share `resolution`.
 
     `region_timer` times a region before and after; results that are not faster are dropped. Graphs are passed to it
     over the model's own weights and variables for all other values. `denormal_timer` is the timer for rules whose gain
@@ -89,7 +92,7 @@ def search(
     """
     rules = list(rules)
     budget = EffortBudget(budget_s, measuring_s)
-    guard = SizeGuard([cost, *further_sizes])
+    guard = SizeGuard([cost, *further_costs], resolution)
     costs = GraphCost(guard.mean(outputs), max_folding_s)
     context = SearchContext(Matcher(RuleIndex(rules, available)), CheckCache(check), costs, guard, budget)
     with rare_collections():

@@ -83,7 +83,8 @@ class RegionSearch:
         focus: frozenset[Term] | None = None,
     ) -> None:
         self._statistics, self._budget = context.statistics, context.budget
-        self.alpha, self.max_expansions, self.efforts = alpha, max_expansions, efforts
+        self.alpha, self.max_expansions, self.efforts = alpha, max_expansions, max(1, efforts)
+        self._only_descends = efforts == 0
         self._local = LocalSearch(
             outputs,
             context,
@@ -183,7 +184,7 @@ class RegionSearch:
             self._accept(self._local.descend(self.start))
             self._select_kernels()
         plan = _EFFORT_PLAN[self.effort]
-        while not (self.exhausted or self._out_of_time):
+        while not (self._only_descends or self.exhausted or self._out_of_time):
             found = self._local_beam_searches(plan) or self._backjumps(plan)
             if found is None:
                 break

@@ -78,7 +78,7 @@ class RegionPool:
         After each search, `report` is called with the number of tasks that have completed the current effort.
         """
         budget = self._context.budget
-        for effort in range(self._efforts):
+        for effort in range(max(1, self._efforts)):
             waiting = sorted((t for t in tasks if t.search.effort == effort), key=lambda t: -t.weight)
             for k, task in enumerate(waiting):
                 now = budget.spent_s
