@@ -17,8 +17,8 @@ from verify.prove.substitution import Substitution
 from verify.prove.sums import Access, Entry, Factor, Quantity, SumOfProducts, children, quotients_of
 
 __all__ = [
-    "Digits", "Limits", "bound_inside", "digits", "free", "inhabited", "limits", "mentioned", "mentioned_by",
-    "one_point", "projected", "quotients_in", "solve", "strided", "vanishing", "within",
+    "Digits", "Limits", "bound_inside", "digits", "free", "free_quotients", "inhabited", "limits", "mentioned",
+    "mentioned_by", "one_point", "projected", "quotients_in", "solve", "strided", "vanishing", "within",
 ]  # fmt: skip
 
 
@@ -184,6 +184,14 @@ def quotients_in(total: SumOfProducts, guards: Iterable[Guard] = ()) -> Iterator
                 yield from quotients_of(factor.size)
             for _, inner, part in children(factor):
                 yield from quotients_in(part, inner)
+
+
+def free_quotients(total: SumOfProducts) -> Iterator[Quotient]:
+    """Yield the quotients that mention no bound variable, innermost first."""
+    bound = bound_inside(total)
+    for quotient in quotients_in(total):
+        if bound.isdisjoint(symbols_of(quotient.numerator) | symbols_of(quotient.denominator)):
+            yield quotient
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra, Guard, at_least, below
 from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.assumptions import Everywhere, partial_applications
-from verify.prove.bound_variables import digits, quotients_in, strided
+from verify.prove.bound_variables import digits, free_quotients, quotients_in, strided
 from verify.prove.compare import Comparison
 from verify.prove.facts import Effort, Facts, FindModel, Observer, Shared
 from verify.prove.floating import Floating, Inexact, rounds_exactly
@@ -246,10 +246,11 @@ def _same_output(
     bounds = output_bounds(place, left.type.shape)
     meaning = Meaning(algebra)
     sides = meaning.scalar(left, place), meaning.scalar(right, place)
-    # An index of the output that some Reshape divides is written as quotient and remainder.
+    # An index of the output that some Reshape divides is written as quotient and remainder. A quotient of the index and
+    # a bound variable is none of these: it has another split for each value of the variable.
     names = [f"i!{d}" for d in range(len(place))]
     guards = facts.extended(bounds).guards
-    while split := digits(names, quotients_in(sides[0] + sides[1]), sums.fresh):
+    while split := digits(names, free_quotients(sides[0] + sides[1]), sums.fresh):
         guards = split.guards(guards)
         sides = split.moved.sum(sums, sides[0]), split.moved.sum(sums, sides[1])
         names = [name for name in names if name != split.name] + [split.quotient, split.remainder]

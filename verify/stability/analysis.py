@@ -16,7 +16,7 @@ from superopt.ir.term import Term, topological, var
 from superopt.ops.algebra import Guard, equal
 from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.assumptions import Given, Sign, partial_applications
-from verify.prove.bound_variables import digits, quotients_in
+from verify.prove.bound_variables import digits, free_quotients
 from verify.prove.compare import Comparison, free_guards, splits
 from verify.prove.facts import Effort, Facts
 from verify.prove.normal_form import shown
@@ -216,7 +216,7 @@ def _outputs(
     one, other = meaning.scalar(left, place), meaning.scalar(right, place)
     sides = Sides(one.error, other.error, one.value, other.value)
     names = [f"i!{d}" for d in range(len(place))]
-    while split := digits(names, quotients_in(sides.all), sums.fresh):
+    while split := digits(names, free_quotients(sides.all), sums.fresh):
         guards = split.guards(guards)
         moved = split.moved
         sides = sides.mapped(lambda total: moved.sum(sums, total))  # noqa: B023

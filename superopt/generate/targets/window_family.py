@@ -31,19 +31,17 @@ _NAME = "corpus"
 _WAVE, _WAVES = 4, 3  # the first wave, and the number of waves: by the number of operators
 
 
-def window_families(windows: Iterable[Window], most: int | None = None, phases: bool = False) -> tuple[Family, ...]:
+def window_families(windows: Iterable[Window], most: int | None = None) -> tuple[Family, ...]:
     """Return the families of the first `most` windows that can be enumerated, in order, each family once.
 
-    Windows of few operators come in an earlier wave, so that their rules explain larger windows. `phases`: also look
-    for the phases of convolutions of repeated elements. Their right sides are found, but the prover does not decide
-    about them in minutes, so they are left out by default.
+    Windows of few operators come in an earlier wave, so that their rules explain larger windows.
     """
     found: dict[tuple[str, ...], Family] = {}
     chosen = itertools.islice(filter(_is_enumerable, windows), most)
     for window in itertools.chain.from_iterable((window, *_of_two_parts(window)) for window in chosen):
         weights = _weights(window)
         view = View(window.terms, weights)
-        for outputs, by in _targets(view) if phases else ((outputs, by) for outputs, by in _targets(view) if not by):
+        for outputs, by in _targets(view):
             family = _family(window, View(outputs[:1] if by else outputs, weights), outputs, by)
             if family is not None:
                 found.setdefault((*family.targets, repr(family.variables)), family)
@@ -112,14 +110,20 @@ def _targets(view: View) -> Iterator[tuple[tuple[Term, ...], int]]:
     """Yield the outputs of families for a window, with the distance of phases if the window is cut into phases."""
     for output in view.outputs:
         yield (output,), 0
-        for resize in View((output,), view.weights).named("Resize"):
+        resize = output.inputs[0]
+        if output.op == "Conv" and resize is not None and resize.op == "Resize" and _is_of_variables(resize):
             scales = attribute(resize, "scales")
-            if output.op == "Conv" and len(scales) > 1 and scales[-1] == scales[-2] > 1:
+            if len(scales) > 1 and scales[-1] == scales[-2] > 1:
                 phases = list(_phases(output, scales[-1]))
                 if phases:
                     yield (output, *phases), scales[-1]
     for one, other in itertools.combinations(view.outputs, 2):
         yield (one, other), 0
+
+
+def _is_of_variables(term: Term) -> bool:
+    """Return True if all operands are variables. These stand for any values, so other operands need no rule."""
+    return all(operand is not None and operand.op == "Var" for operand in term.inputs)
 
 
 def _phases(output: Term, by: int) -> Iterator[Term]:
