@@ -1,7 +1,8 @@
 """Output files: refused before the work begins if they cannot be written, and written whole or not at all.
 
 A file is written under a temporary name in its own folder and then renamed, so that at every moment its name stands for
-the old file or the new one. The temporary names are random: a leftover of a killed run stops no later run.
+the old file or the new one. The temporary names are random, and the next run that writes to the folder removes what a
+killed run has left (`temporary.py`).
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ import contextlib
 import os
 import shutil
 import stat
-import tempfile
 import unicodedata
 from collections.abc import Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import BinaryIO
+
+from superopt.temporary import temporary_file
 
 __all__ = [
     "ROOT",
@@ -44,15 +46,14 @@ def check_writable(path: Path, size: int = 0) -> None:
     target = _target(path)
     if target.exists() and not os.access(target, os.W_OK):
         raise OutputError(f"{path}: is read-only; name another file")
-    handle, name = _temporary(path, target)
-    try:
-        os.truncate(handle, size)  # the limits of the process and of the file system
-        free = shutil.disk_usage(target.parent).free
-    except OSError as error:
-        raise OutputError(f"{path}: {size:,} bytes cannot be written there: {error.strerror or error}") from None
-    finally:
-        os.close(handle)
-        os.unlink(name)
+    with _temporary(path, target) as (handle, _):
+        try:
+            os.truncate(handle, size)  # the limits of the process and of the file system
+            free = shutil.disk_usage(target.parent).free
+        except OSError as error:
+            raise OutputError(f"{path}: {size:,} bytes cannot be written there: {error.strerror or error}") from None
+        finally:
+            os.close(handle)
     if size > free:
         raise OutputError(f"{path}: needs up to {size:,} bytes, and only {free:,} are free there; name another folder")
 
@@ -79,20 +80,18 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     OutputError if `path` exists and is no regular file, and in place of an OSError in the block.
     """
     target = _target(path)
-    handle, name = _temporary(path, target)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(handle)
-        _keep_mode(name, target)
-        os.replace(name, target)
-    except BaseException as error:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        if isinstance(error, OSError) and not isinstance(error, OutputError):
+    with _temporary(path, target) as (handle, name):
+        try:
+            with os.fdopen(handle, "wb") as file:
+                yield file
+                file.flush()
+                os.fsync(handle)
+            _keep_mode(name, target)
+            os.replace(name, target)
+        except OutputError:
+            raise
+        except OSError as error:
             raise _refusal(path, error) from None
-        raise
 
 
 def write_whole(path: Path, *parts: bytes) -> None:
@@ -123,16 +122,19 @@ def _target(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
-def _temporary(path: Path, target: Path) -> tuple[int, str]:
-    """Create a file in the folder of `target`, and return its descriptor and name. Raises OutputError."""
-    try:
-        return tempfile.mkstemp(prefix=_PREFIX, suffix=_SUFFIX, dir=target.parent)
-    except (FileNotFoundError, NotADirectoryError) as error:
-        if not target.parent.is_dir():
-            raise OutputError(f"{path}: {target.parent} is no folder to write to; make it first") from None
-        raise _refusal(path, error) from None
-    except OSError as error:
-        raise _refusal(path, error) from None
+@contextlib.contextmanager
+def _temporary(path: Path, target: Path) -> Iterator[tuple[int, str]]:
+    """Yield the descriptor and the name of a new file in the folder of `target`. Raises OutputError."""
+    with contextlib.ExitStack() as made:
+        try:
+            file = made.enter_context(temporary_file(target.parent, _PREFIX, _SUFFIX))
+        except (FileNotFoundError, NotADirectoryError) as error:
+            if not target.parent.is_dir():
+                raise OutputError(f"{path}: {target.parent} is no folder to write to; make it first") from None
+            raise _refusal(path, error) from None
+        except OSError as error:
+            raise _refusal(path, error) from None
+        yield file
 
 
 def _keep_mode(name: str, target: Path) -> None:

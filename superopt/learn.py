@@ -6,7 +6,6 @@ the folder of rules is complete after each. So the run may end after any batch.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from superopt.harvest import harvest
 from superopt.ir.rule import Rule
 from superopt.rulebook.loading import CERTIFICATES, Listed, certificate_lines, load_rules, read_rules
 from superopt.search import CPU, Device
+from superopt.temporary import temporary_folder
 from verify.certificates import line_hash
 
 __all__ = ["Learned", "learn"]
@@ -67,12 +67,12 @@ def learn(
     lines: dict[str, str] = {}  # certificate by the rule's line
     tried, size = 0, _BATCH * jobs
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}-") as name:
+    with temporary_folder(out.parent, f".{out.name}-") as scratch:
         while tried < len(families):
             left_s = begun + budget_s - time.monotonic()
             batch = families[tried : tried + size]
             title = f"windows {tried + 1} to {tried + len(batch)} of {len(families)}, {max(0.0, left_s):.0f} s left"
-            folder = Path(name) / str(tried)
+            folder = scratch / str(tried)
             tell = partial(_tell, progress, title, begun + budget_s)
             try:
                 generate(folder, seed, tell, families=batch, jobs=jobs, scheduler=scheduler)
@@ -85,7 +85,7 @@ def learn(
             tried += len(batch)
             content = {RULES: [_HEADER, *lines], CERTIFICATES: sorted(lines.values())}
             files = {file: "".join(f"{line}\n" for line in text).encode() for file, text in content.items()}
-            write_files(out, files, set(), Path(name))
+            write_files(out, files, set(), scratch)
     return Learned(len(families), tried, len(lines), time.monotonic() - begun)
 
 

@@ -7,10 +7,10 @@ import pickle
 import signal
 import subprocess
 import sys
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
+
+from superopt.temporary import temporary_folder
 
 __all__ = ["Failed", "Reply", "call"]
 
@@ -33,8 +33,7 @@ def call(entry: str, arguments: tuple[object, ...], timeout_s: float) -> Reply:
 
     `arguments` and the value are pickled.
     """
-    with tempfile.TemporaryDirectory(prefix="superopt-bench-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         (folder / "request").write_bytes(pickle.dumps(arguments))
         command = [sys.executable, "-P", "-m", "superopt.bench.worker", entry, str(folder)]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from superopt.bench.contest import BenchmarkSettings, Progress, contest
@@ -17,6 +16,7 @@ from superopt.bench.result import Benchmark, Contest
 from superopt.onnx_io.load import load_proto
 from superopt.optimizer.input_sizes import InputSizes
 from superopt.runtime import InputError, Unfeedable, input_specs, versions
+from superopt.temporary import temporary_folder
 
 __all__ = ["bench"]
 
@@ -88,8 +88,8 @@ def _labels(models: Sequence[Path]) -> list[str]:
 @contextmanager
 def _folder(keep: Path | None, label: str) -> Iterator[Path]:
     if keep is None:
-        with TemporaryDirectory(prefix="superopt-bench-") as name:
-            yield Path(name)
+        with temporary_folder() as folder:
+            yield folder
     else:
         folder = keep / label
         folder.mkdir(parents=True, exist_ok=True)

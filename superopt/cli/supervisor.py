@@ -6,7 +6,7 @@ even in a library that does not return. A worker that is stopped has a few secon
 with all its processes. If the time has run out, or if the worker has left a validated result, a second worker finishes
 the run: it writes that result, or the original.
 
-Only the standard library is imported here, because Ctrl-C may come before anything else is imported.
+Little beyond the standard library is imported here, because Ctrl-C may come before anything else is imported.
 """
 
 from __future__ import annotations
@@ -17,9 +17,11 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
+from pathlib import Path
+
+from superopt.temporary import temporary_folder
 
 __all__ = ["CHECKPOINT", "INTERRUPTED", "LIMIT", "STOPPED", "WRITING", "WRITTEN", "supervise"]
 
@@ -52,7 +54,7 @@ def supervise(program: str, arguments: Sequence[str]) -> int:
 def _supervise(program: str, arguments: Sequence[str]) -> int:
     begun = time.monotonic()
     _open_standard_streams()
-    with _Signals() as signals, tempfile.TemporaryDirectory(prefix="superopt-") as folder:
+    with _Signals() as signals, temporary_folder() as folder:
         with _Worker(signals, folder, program, arguments) as worker:
             stopped_by = worker.wait(begun)
             if stopped_by is not None:
@@ -75,7 +77,7 @@ def _supervise(program: str, arguments: Sequence[str]) -> int:
 
 def _finished(
     signals: _Signals,
-    folder: str,
+    folder: Path,
     program: str,
     arguments: Sequence[str],
     worker: _Worker,
@@ -129,7 +131,7 @@ class _Worker:
     """
 
     def __init__(
-        self, signals: _Signals, folder: str, program: str, arguments: Sequence[str], finish: str = ""
+        self, signals: _Signals, folder: Path, program: str, arguments: Sequence[str], finish: str = ""
     ) -> None:
         self._signals = signals
         self.limit_s = float("inf")
@@ -137,10 +139,10 @@ class _Worker:
         self._pipe, theirs = os.pipe()
         lifeline, self._lifeline = os.pipe()  # the worker's end ends with this process
         main = "from superopt.cli.worker import main; main()"
-        command = [sys.executable, "-P", "-c", main, f"{lifeline},{theirs}", folder, finish, program]
+        command = [sys.executable, "-P", "-c", main, f"{lifeline},{theirs}", str(folder), finish, program]
         self._process = subprocess.Popen(
             [*command, *arguments],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": folder},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TMPDIR": str(folder)},
             pass_fds=(lifeline, theirs),
             process_group=0,
         )

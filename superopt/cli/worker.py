@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from superopt.cli.supervisor import CHECKPOINT, LIMIT, STOPPED, WRITING, WRITTEN
+from superopt.temporary import hold
 
 __all__ = ["Supervision", "main", "supervision"]
 
@@ -32,6 +33,7 @@ class Supervision:
         self.folder, self.finish = folder, finish
         self._lifeline, self._pipe = lifeline, pipe
         self._writing = False
+        hold(folder)
         self._placing = threading.Lock()  # held while the result is put in place
         signal.signal(signal.SIGTERM, self._stop)
         threading.Thread(target=self._end_with_supervisor, daemon=True).start()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -24,6 +23,7 @@ from superopt.optimizer.source import Source
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.runtime.child import Child, ChildFailed, DidNotEnd
 from superopt.runtime.child_main import tell
+from superopt.temporary import temporary_folder
 
 __all__ = ["finish", "optimize", "optimize_here"]
 
@@ -124,8 +124,8 @@ def _optimize_in_time(
     assert options.timeout is not None
     begun = time.monotonic()
     files = _files(model, out, options, report)
-    with tempfile.TemporaryDirectory(prefix="superopt-") as name:
-        folder, given = Path(name), model
+    with temporary_folder() as folder:
+        given = model
         if isinstance(model, onnx.ModelProto):
             given = folder / "original.onnx"
             save_model(model, given)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import tempfile
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -46,6 +45,7 @@ from superopt.runtime import (
     with_specials,
     worst_of,
 )
+from superopt.temporary import temporary_folder
 
 __all__ = ["Validator", "runnable_form"]
 
@@ -59,8 +59,8 @@ def runnable_form(model: onnx.ModelProto) -> Iterator[bytes | Path]:
     if inline_bytes(model) <= INLINE_LIMIT:
         yield model.SerializeToString()
         return
-    with tempfile.TemporaryDirectory(prefix="superopt-") as folder:
-        yield spilled(model, Path(folder) / "weights").SerializeToString()
+    with temporary_folder() as folder:
+        yield spilled(model, folder / "weights").SerializeToString()
 
 
 class Validator:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import itertools
-import tempfile
 import weakref
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -21,6 +20,7 @@ from superopt.runtime import child, engine
 from superopt.runtime.engine import Loadable, LostSession
 from superopt.runtime.installed import check_found, with_advice
 from superopt.runtime.target import CannotRun, RanTooLong, RuntimeUnavailable, Target
+from superopt.temporary import temporary_folder
 
 __all__ = [
     "EXECUTION_PROVIDERS",
@@ -110,8 +110,8 @@ def loadable(model: RunnableModel, target: Target, level: str = "all") -> Iterat
         model = model.SerializeToString()
     provider, threads = _PROVIDERS[target.provider], target.threads
     if isinstance(model, bytes) and len(model) > _MAX_INLINE_BYTES:
-        with tempfile.TemporaryDirectory(prefix="superopt-") as folder:
-            path = Path(folder) / "model.onnx"
+        with temporary_folder() as folder:
+            path = folder / "model.onnx"
             path.write_bytes(model)
             yield Loadable(str(path), provider, threads, level, rooted=True)
     elif isinstance(model, bytes):
