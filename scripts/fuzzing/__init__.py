@@ -2,7 +2,7 @@
 
     values.py      arrays of numbers: simple, wide, at the edges of a type, and not numbers at all
     graphs.py      a random graph while it grows: every node is run before it is kept
-    nodes.py       one random node of each operator, with moving_nodes.py and opaque_nodes.py
+    nodes.py       one random node of each operator, with moving_nodes.py, integer_nodes.py and opaque_nodes.py
     patterns.py    subgraphs that models are made of
     growth.py      a whole random graph
     feeds.py       inputs for it

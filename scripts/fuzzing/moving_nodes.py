@@ -203,17 +203,18 @@ def _slice(g: Graph, op: str) -> None:
     slice_node(g, x, starts, [g.rng.choice([e, e, e, 2**63 - 1, 2**31 - 1]) for e in ends], axes, steps)
 
 
-@node("Pad")
+@node("Pad", "PadCopy")
 def _pad(g: Graph, op: str) -> None:
     x = g.pick("fiu", least=1, most=4)
     pads = [g.rng.choice([0, 0, 1, 2, -1] if g.rng.random() < 0.3 else [0, 0, 1]) for _ in range(2 * x.rank)]
-    mode = g.rng.choice(["constant"] * 5 + ["reflect", "edge"])
+    copied = ["reflect", "edge", *(["wrap"] if g.opset >= 19 else [])]
+    mode = g.rng.choice(copied if op == "PadCopy" else ["constant"] * 5 + copied)
     attrs: dict[str, Any] = {} if mode == "constant" and g.rng.random() < 0.5 else {"mode": mode}
     if g.opset < 11:
-        g.add(op, [x], attrs | {"pads": pads, **some(g.rng, value=[0.0, 1.5])})
+        g.add("Pad", [x], attrs | {"pads": pads, **some(g.rng, value=[0.0, 1.5])})
         return
     value = [g.weight(np.array(g.rng.choice([0, 1, 3]), x.dtype))] if g.rng.random() < 0.5 else []
-    g.add(op, [x, g.numbers64(*pads), *value], attrs)
+    g.add("Pad", [x, g.numbers64(*pads), *value], attrs)
 
 
 @node("Gather")

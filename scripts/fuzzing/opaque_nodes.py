@@ -34,12 +34,6 @@ def _of_any(g: Graph, op: str) -> None:
     g.add(op, [g.pick()])
 
 
-@node("OneHot", opaque=True)
-def _one_hot(g: Graph, op: str) -> None:
-    x = g.pick("iu", most=3)
-    g.add(op, [x, g.numbers64(g.rng.choice([1, 3, 5])), g.weight(np.array([0, 1], g.real))], {"axis": -1})
-
-
 @node("GatherElements", "ScatterElements", opaque=True)
 def _elements(g: Graph, op: str) -> None:
     x = g.pick(least=1, most=3)
@@ -48,12 +42,6 @@ def _elements(g: Graph, op: str) -> None:
         raise Unfit("nothing to gather")
     index = g.weight(g.numbers.integers(0, x.shape[axis], x.shape), reusable=False)
     g.add(op, [x, index, *([g.fitting(x.dtype, x.shape)] if op == "ScatterElements" else [])], {"axis": axis})
-
-
-@node("Mod", opaque=True)
-def _mod(g: Graph, op: str) -> None:
-    x = g.pick("iu")
-    g.add(op, [x, g.weight(g.numbers.choice(np.array([1, 2, 3, 7], x.dtype), x.shape[-1:]))])
 
 
 @node("BitwiseAnd", "BitwiseOr", "BitwiseXor", opaque=True)
@@ -65,14 +53,6 @@ def _bits(g: Graph, op: str) -> None:
 @node("BitwiseNot", opaque=True)
 def _bitwise_not(g: Graph, op: str) -> None:
     g.add(op, [g.pick("iu")])
-
-
-@node("QuantizeLinear", opaque=True)
-def _quantize(g: Graph, op: str) -> None:
-    x = g.fitting("float32", g.shape(0, 3)) if g.rng.random() < 0.3 else g.pick("f")
-    scale, zero = g.weight(np.array(0.25, np.float32)), g.weight(np.array(g.rng.choice([0, 3, 128]), np.uint8))
-    (q,) = g.add(op, [x, scale, zero])
-    g.add("DequantizeLinear", [q, scale, zero])
 
 
 @node("LRN", opaque=True)

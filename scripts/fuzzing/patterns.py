@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from onnx import helper
 
+from . import integer_nodes  # noqa: F401  (registers its makers)
 from .graphs import Graph, Tensor, Unfit
 from .moving_nodes import axes_node, slice_node
 

@@ -79,6 +79,12 @@ def _rounded(dtype: str) -> Callable[[Array], Array]:
     return rounded
 
 
+def _saturated(dtype: str) -> Callable[[Array], Array]:
+    """Return the rounding to the nearest integer of a type. NaN becomes the least one, as in ONNX Runtime."""
+    ends = np.iinfo(dtype)
+    return lambda x: np.rint(np.where(np.isnan(x), ends.min, np.clip(x, ends.min, ends.max)))
+
+
 _TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"]
 _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "sqrt": np.sqrt,
@@ -95,9 +101,11 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "floor": np.floor,
     "round": np.rint,
     "truncated_quotient": _truncated_quotient,
+    "real_remainder": np.fmod,
     "interpolation_weight": lambda n, d, tap: 1 - np.abs(np.mod(n, d) / d - tap),
     **{f"to_{dtype}": _rounded(dtype) for dtype in (*_TYPES, "float16", "float", "double")},
     **{f"from_real_to_{dtype}": _rounded(dtype) for dtype in _TYPES},
+    **{f"saturate_to_{dtype}": _saturated(dtype) for dtype in ("int8", "uint8", "int16", "uint16")},
 }
 
 

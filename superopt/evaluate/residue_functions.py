@@ -200,6 +200,11 @@ def _power(x: Array, y: Array) -> Array:
     return np.where(halved, rooted, _integer_power(x, np.where(halved, 0, _signed(y))))
 
 
+def _real_remainder(x: Array, y: Array) -> Array:
+    """Return a pseudo-random function in place of the remainder: no law of it is looked for."""
+    return pseudo_random(x * np.uint64(2) ** np.uint64(31) + y, "Mod")
+
+
 def _interpolation_weight(n: Array, d: Array, tap: Array) -> Array:
     """Return r/d for tap 1 and 1 - r/d for tap 0, with r the remainder of n by d. Exact: n and d are small integers."""
     above = (_signed(n) % np.asarray(d).astype(np.int64)).astype(np.uint64) * inverse(np.asarray(d)) % _P
@@ -218,6 +223,8 @@ FUNCTIONS: Mapping[str, Callable[..., Array]] = {
     "cos": _cos,
     "floor": _floor,
     "round": _round,
+    "real_remainder": _real_remainder,
+    **{f"saturate_to_{dtype}": lambda x: x for dtype in ("int8", "uint8", "int16", "uint16")},  # in their range
     "interpolation_weight": _interpolation_weight,
     "pi": lambda: np.full((), residue(math.pi), dtype=np.uint64),
 }

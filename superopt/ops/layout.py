@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes, ceil_div
-from superopt.ops.algebra import Algebra, Piece
+from superopt.ops.algebra import Algebra, Piece, at_least, below
 from superopt.ops.definition import inside, number
 from superopt.ops.entry import operator
 from superopt.ops.typing import IllTyped, Need, axis_in, distinct_axes, need_at_most, need_equal
@@ -124,6 +124,46 @@ def _pad(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: S
     padded = [d for d, pair in enumerate(zip(begins, ends, strict=True)) if pair != (0, 0)]
     conditions = [guard for d in padded for guard in inside(own[d], 0, x.shape[d])]
     return g.piecewise([(conditions, lambda: x.at(*own))], number(g, value))
+
+
+_COPIES = ("edge", "reflect", "wrap")
+
+
+def _pad_copy_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,), pads, mode = shapes, attrs["pads"], attrs["mode"]
+    if mode not in _COPIES or len(pads) != 2 * len(x):
+        raise IllTyped(f"Pad has no mode {mode} with these pads")
+    for pad, size in zip(pads, (*x, *x), strict=True):
+        need_at_most(need, 0, pad)
+        if pad != 0:
+            need_at_most(need, 1, size)
+            if mode != "edge":
+                need_at_most(need, pad, size - 1 if mode == "reflect" else size)
+    return (tuple(begin + size + end for begin, size, end in zip(pads[: len(x)], x, pads[len(x) :], strict=True)),)
+
+
+@operator("PadCopy", 1, 1, "mode pads", shape=_pad_copy_type)
+def _pad_copy(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """ONNX's Pad in the modes that copy elements of x, of size n: x[j] with j = i - begin inside. Before, with j < 0,
+    "edge" copies x[0], "reflect" x[-j], "wrap" x[j + n]. After, with j >= n, they copy x[n - 1], x[2 (n - 1) - j] and
+    x[j - n]. Pad-25."""
+    x, mode, pads = xs[0], attrs["mode"], attrs["pads"]
+
+    def over(axis: int, place: Sizes) -> Any:
+        if axis == len(i):
+            return x.at(*place)
+        n, begin, end = x.shape[axis], pads[axis], pads[axis + len(i)]
+        j = i[axis] - begin
+        before = {"edge": 0, "reflect": -j, "wrap": j + n}[mode]
+        after = {"edge": n - 1, "reflect": n * 2 - 2 - j, "wrap": j - n}[mode]
+        pieces: list[Piece] = [(inside(j, 0, n) if (begin, end) != (0, 0) else [], lambda: over(axis + 1, (*place, j)))]
+        if begin != 0:
+            pieces.append(([below(j, 0)], lambda: over(axis + 1, (*place, before))))
+        if end != 0:
+            pieces.append(([at_least(j, n)], lambda: over(axis + 1, (*place, after))))
+        return g.piecewise(pieces, None)
+
+    return over(0, ())
 
 
 def _unsqueeze_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:

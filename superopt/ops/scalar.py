@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from superopt.ir.dim import Sizes
+from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra
 from superopt.ops.definition import Definition, broadcast, difference, divide, negative, number
 from superopt.ops.entry import composite, operator
@@ -26,6 +27,29 @@ def _div(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: S
     """
     left, right = (broadcast(x, i) for x in xs)
     return divide(g, left, right) if xs[0].real else g.apply("truncated_quotient", left, right)
+
+
+def _remainder_type(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """The type rule of Mod. ONNX Runtime rounds 64-bit integers with `fmod`, and fails on reals without it."""
+    dtype = numbers(dtypes, attrs, default)
+    if dtype in FLOAT_DTYPES if not attrs["fmod"] else dtype in ("int64", "uint64"):
+        raise IllTyped(f"Mod of {dtype} with fmod = {attrs['fmod']}")
+    return dtype
+
+
+@operator("Mod", 2, 2, "fmod=0", dtype=_remainder_type, integers="partial", in_range=True)
+def _mod(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """The remainder r = x - q y: with `fmod`, q = x / y is rounded towards zero, and r has the sign of x; otherwise q
+    is rounded down, and r has the sign of y. Mod-13. Fails where Div fails."""
+    x, y = (broadcast(operand, i) for operand in xs)
+    if xs[0].real:
+        return g.apply("real_remainder", x, y)
+    remainder = difference(g, x, g.multiply(y, g.apply("truncated_quotient", x, y)))
+    if attrs["fmod"]:
+        return remainder
+    other_sign = g.add(remainder, y)
+    below = g.choose(">", remainder, other_sign, remainder)
+    return g.choose(">", y, g.choose(">", negative(g, remainder), other_sign, remainder), below)
 
 
 _TRUTH_OR_TEXT = frozenset({"bool", "string"})

@@ -3,7 +3,7 @@
 Gather has constant indices, a number or a list of numbers. A negative index counts from the end; the canonical form has
 one only if the size is not known.
 
-Sources: the operators' pages of the ONNX specification, Gather-13, Trilu-14, CumSum-14.
+Sources: the operators' pages of the ONNX specification, Gather-13, OneHot-11, Trilu-14, CumSum-14.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from itertools import pairwise
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes
+from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra, at_least, equal
-from superopt.ops.definition import Operand
+from superopt.ops.definition import Operand, difference
 from superopt.ops.entry import operator
-from superopt.ops.typing import IllTyped, Need, axis_in, need_at_most, numbers
+from superopt.ops.typing import IllTyped, Need, axis_in, need_at_most, need_equal, numbers, same, signed
 
 
 def _gather_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
@@ -59,6 +60,33 @@ def _gather(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i
         return element(places[0] + position * steps.pop())
     pieces = [([equal(position, p)], partial(element, place)) for p, place in enumerate(places)]
     return g.piecewise(pieces, g.constant(Fraction(0)))
+
+
+def _one_hot_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    indices, values = shapes
+    if len(values) != 1 or not indices:
+        raise IllTyped("OneHot needs indices with an axis, and a list of two values")
+    need_equal(need, values[0], 2)
+    need_at_most(need, 1, attrs["depth"])
+    place = axis_in(attrs["axis"], len(indices) + 1)
+    return ((*indices[:place], attrs["depth"], *indices[place:]),)
+
+
+def _one_hot_dtype(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """The type rule: integers, and values of the output's type."""
+    if signed(dtypes[:1], attrs, "int64") in FLOAT_DTYPES:
+        raise IllTyped("OneHot of real numbers depends on how they are rounded")
+    return same(dtypes[1:], attrs, default)
+
+
+@operator("OneHot", 2, 2, "axis=-1 depth", shape=_one_hot_type, dtype=_one_hot_dtype)
+def _one_hot(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """values[1] at the place that the index names along the axis (a negative one counts from the end), else values[0].
+    OneHot-11."""
+    axis = attrs["axis"] % len(i)
+    index, place, (off, on) = xs[0].at(*i[:axis], *i[axis + 1 :]), i[axis], (xs[1].at(0), xs[1].at(1))
+    from_end = g.choose("==", difference(g, index, g.size(place - shape[axis])), on, off)
+    return g.choose("==", difference(g, index, g.size(place)), on, from_end)
 
 
 def _trilu_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:

@@ -21,6 +21,7 @@ from superopt.properties.recorder import Recorder
 __all__ = ["Example", "example"]
 
 _RANKS = (2, 3, 4, 1, 0)
+_DTYPES = ("float", "int64", "uint8")
 _MAX_TRIED = 50_000  # combinations of ranks and attributes
 # Attributes whose default leaves out a part of the definition.
 _INSTEAD_OF_DEFAULTS = {"bound_low": 0.0, "bound_high": 1.0}
@@ -31,12 +32,14 @@ _ATTRS: Mapping[str, Callable[[int], Sequence[Any]]] = {
     "axis": lambda rank: [-1],
     "blocksize": lambda rank: [2],
     "delta": lambda rank: [1.0],
+    "depth": lambda rank: [3],
     "dilations": lambda rank: [(1,) * (rank - 2)],
     "ends": lambda rank: [(2,)],
     "equation": lambda rank: ["ab,bc->ac"],
     "group": lambda rank: [1],
     "indices": lambda rank: [(0, 2)],
     "kernel_shape": lambda rank: [(2,) * (rank - 2)],
+    "mode": lambda rank: ["reflect"],
     "n": lambda rank: [3],
     "num_groups": lambda rank: [2],
     "num_heads": lambda rank: [2],
@@ -173,10 +176,11 @@ def _any(rank: int) -> Sequence[Any]:
 
 
 def _dtypes(operator: Operator, count: int) -> tuple[str, ...] | None:
-    """Return the first element types that the operator accepts: float, bool, a bool mask and float, or integers."""
+    """Return the first element types that the operator accepts. Most operators have one type, or a bool mask."""
     attrs = {"to": "int32", **dict(next(_attributes(operator, 2)))}
     mask = ("bool", *["float"] * (count - 1))[:count]
-    for dtypes in (("float",) * count, ("bool",) * count, mask, ("int64",) * count, ("uint8",) * count):
+    uniform = [(dtype,) * count for dtype in _DTYPES]
+    for dtypes in (uniform[0], ("bool",) * count, mask, *uniform[1:], *itertools.product(_DTYPES, repeat=count)):
         try:
             operator.dtype_rule(dtypes, attrs, "float")
         except IllTyped:

@@ -94,7 +94,8 @@ def test_written_operator_is_read_back(op: str) -> None:
                 continue
             refusal = refusal_of(outputs, opset)
             if refusal:  # this version of the operator does not take the element type
-                assert opset < case.opset and f"opset {opset} has no {op} of " in refusal
+                written_as = "Pad" if op == "PadCopy" else op
+                assert opset < case.opset and f"opset {opset} has no {written_as} of " in refusal
                 continue
             again = read_model(written(outputs, opset)).outputs
             if op in CLOSED_FORM:

@@ -61,7 +61,7 @@ def shown(term: Term) -> str:
         (11, "Concat<axis = -1>(x, x)", "Concat axis=-1"),
         (7, "Pad<pads = [0, 1, 0, 2, 0, 3]>(x)", "Pad pads=(0, 1, 0, 2, 0, 3) value=0.0"),
         (7, "Pad<pads = [0, 1, 0, 2, -1, 3], value = 2.5>(x)", "Pad pads=(0, 1, 0, 2, -1, 3) value=2.5"),
-        (7, 'Pad<pads = [0, 1, 0, 0, 1, 0], mode = "reflect">(x)', "ai.onnx::Pad mode=reflect pads=(0, 1, 0, 0, 1, 0)"),
+        (7, 'Pad<pads = [0, 1, 0, 0, 1, 0], mode = "reflect">(x)', "PadCopy mode=reflect pads=(0, 1, 0, 0, 1, 0)"),
         (11, "Pad(x, pads)", "Pad pads=(0, 1, 0, 2, 0, 3) value=0.0"),
         (13, "Pad(x, pads, v)", "Pad pads=(0, 1, 0, 2, 0, 3) value=1.5"),
         (18, "Pad(x, i25, v, i1)", "Pad pads=(0, 2, 0, 0, 5, 0) value=1.5"),

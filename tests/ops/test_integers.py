@@ -84,7 +84,7 @@ def test_every_operator_that_computes_with_integers_has_a_row() -> None:
         spec = OPERATORS[op]
         for dtypes in (["int32"] * max(1, spec.inputs[0]), ["bool", "int32", "int32"]):
             try:
-                spec.dtype_rule(dtypes, {"to": "float"}, "int32")
+                spec.dtype_rule(dtypes, {**spec.defaults, "to": "float"}, "int32")
             except (IllTyped, IndexError):
                 continue
             return True

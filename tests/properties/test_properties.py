@@ -30,8 +30,8 @@ from superopt.properties.recorder import Expression
 
 CONSTANTS = {"Constant", "ConstantOfShape", "Dirac", "Eye", "Ones", "Zeros"}
 PLACES = {
-    "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "Reshape", "Resize", "Slice", "SpaceToDepth",
-    "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
+    "Concat", "DepthToSpace", "Expand", "Flatten", "Gather", "Identity", "PadCopy", "Reshape", "Resize", "Slice",
+    "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose", "Unsqueeze",
 }  # fmt: skip
 COMPARISONS = {"Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual"}
 MEANS = {"AveragePool", "CumSum", "GlobalAveragePool", "ReduceMean", "ReduceSum", "ResizeLinear"}
@@ -52,7 +52,15 @@ def test_data_movement() -> None:
 def test_sums() -> None:
     """Hand-kept lists of these left out pooling and CumSum."""
     assert having(adds_up) == MEANS | PRODUCTS
-    assert having(contracts) == PRODUCTS | {"Attention", "FusedConv", "FusedGemm", "GRU", "LSTM", "MultiHeadAttention"}
+    assert having(contracts) == PRODUCTS | {
+        "Attention",
+        "FusedConv",
+        "FusedGemm",
+        "GRU",
+        "LSTM",
+        "MatMulInteger",
+        "MultiHeadAttention",
+    }
     assert having(is_matrix_product) == {"Einsum", "FusedMatMul", "Gemm", "MatMul"}
     assert having(reduces) >= having(contracts) | having(adds_up) | {"Softmax", "MaxPool", "ReduceProd"}
 
@@ -69,11 +77,22 @@ def test_linearity() -> None:
         "Softmax": set(), "ReduceSumSquare": set(), "FusedGemm": set(), "Unheard": set(),
     }  # fmt: skip
     assert {op: set(linear_operands(op)) for op in expected} == expected
-    assert having(is_scaling) == {"And", "Div", "Mul"}  # And is a product of truth values
+    assert having(is_scaling) == {"And", "DequantizeLinear", "Div", "Mul"}  # And is a product of truth values
 
 
 def test_rounding() -> None:
-    discontinuous = {"Ceil", "Floor", "LpNormalization", "Pow", "Round", "Sign", "ThresholdedRelu"}
+    discontinuous = {
+        "Ceil",
+        "Floor",
+        "LpNormalization",
+        "Mod",
+        "OneHot",
+        "Pow",
+        "QuantizeLinear",
+        "Round",
+        "Sign",
+        "ThresholdedRelu",
+    }
     assert having(jumps) == discontinuous | COMPARISONS
     ieee = {op for op, operator in OPERATORS.items() if operator.ieee}
     exact = {"Cast", "Ceil", "Floor", "Round", "ThresholdedRelu", "Trilu", "Pad"} | PLACES | CONSTANTS | COMPARISONS

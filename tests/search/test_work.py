@@ -18,7 +18,7 @@ from tests.support.semantic_cases.terms import example, outputs_of
 
 PRODUCTS = {
     "Attention", "Conv", "ConvTranspose", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "GRU", "Gemm",
-    "LSTM", "MatMul", "MultiHeadAttention",
+    "LSTM", "MatMul", "MatMulInteger", "MultiHeadAttention",
 }  # fmt: skip
 
 

@@ -1,6 +1,7 @@
 """Terms over all operators, with the shapes of their variables, for the reading modulo P.
 
 Variables are integers from -9 to 9 but for those called `t` and `u`, which are truth values, and `n`, which is never 0.
+The types of `i` and `j` are int64 and uint8; other variables are real.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ __all__ = ["EXACT", "LAWS", "NODES", "NO_LAWS", "TRUTHS", "Shapes", "operation",
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 TRUTHS = ("t", "u")
+_DTYPES = {**dict.fromkeys(TRUTHS, "bool"), "i": "int64", "j": "uint8"}
 
 _CONV = "Conv[dilations=[1, 2], group={group}, pads=[1, 0, 2, 1], strides=[2, 1]]"
 _PLAIN_CONV = "Conv[dilations=[1, 1], group=1, pads=[0, 0, 0, 0], strides=[1, 1]]"
@@ -58,7 +60,7 @@ def _gru_cell(after: int) -> str:
 
 def typed(text: str, shapes: Shapes) -> tuple[Term, ...]:
     """The terms of a text, over variables of these shapes."""
-    types = {name: TensorType("bool" if name in TRUTHS else "float", shape) for name, shape in shapes.items()}
+    types = {name: TensorType(_DTYPES.get(name, "float"), shape) for name, shape in shapes.items()}
     return parse_terms(text, types)
 
 
@@ -103,6 +105,11 @@ EXACT: Mapping[str, Shapes] = {
     "Gather[axis=-1, indices=1](a)": _A,
     "Trilu[k=1, upper=0](a)": {"a": (2, 3, 4)},
     "Trilu(a)": _A,
+    "OneHot[depth=3](i, b)": {"i": (2, 3), "b": (2,)},
+    'PadCopy[mode="edge", pads=[1, 0, 2, 3]](a)': _A,
+    'PadCopy[mode="reflect", pads=[1, 0, 0, 2]](a)': _A,
+    'PadCopy[mode="wrap", pads=[0, 1, 2, 3]](a)': _A,
+    "DequantizeLinear(j, a)": {"j": (2, 3), "a": ()},
     "Resize[scales=[2, 3]](a)": {"a": (2, 1, 2)},
     'Resize[coordinate_transformation_mode="asymmetric", nearest_mode="ceil", scales=[1.5]](a)': {"a": (2, 4)},
     "ResizeLinear[scales=[2, 4]](a)": {"a": (2, 3, 2)},
@@ -203,6 +210,16 @@ def _standardised(x: str, axes: str) -> str:
 # Equations that hold of the operators, on small residues.
 LAWS: list[tuple[str, str, Shapes]] = [
     # Order.
+    (
+        "Mod[fmod=1](Concat[axis=-1](a, b), c)",
+        "Concat[axis=-1](Mod[fmod=1](a, c), Mod[fmod=1](b, c))",
+        {**_SQUARES, "c": (2, 1)},
+    ),
+    (
+        "QuantizeLinear(Transpose[perm=[1, 0]](a), s)",
+        "Transpose[perm=[1, 0]](QuantizeLinear(a, s))",
+        {"a": (2, 3), "s": ()},
+    ),
     ("Relu(Relu(a))", "Relu(a)", _SQUARES),
     ("Relu(Concat[axis=-1](a, b))", "Concat[axis=-1](Relu(a), Relu(b))", _SQUARES),
     ("Sub(Relu(a), Relu(Neg(a)))", "a", _SQUARES),

@@ -43,6 +43,11 @@ def _truncated_quotient(x: float, y: float) -> float:
     return quotient if (x < 0) == (y < 0) else -quotient
 
 
+def _real_remainder(x: float, y: float) -> float:
+    """Return x - q * y, where q is x / y rounded towards zero."""
+    return math.fmod(x, y) if y and math.isfinite(x) else math.nan
+
+
 def _truncate(x: float) -> float:
     return math.trunc(x) if math.isfinite(x) else math.nan
 
@@ -71,6 +76,12 @@ def _from_real(bits: int, signed: bool) -> Callable[[float], float]:
     return convert
 
 
+def _saturated(bits: int, signed: bool) -> Callable[[float], float]:
+    """Return the rounding to the nearest integer of a type, halves to even."""
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    return lambda x: low if math.isnan(x) else round(min(max(x, low), high))
+
+
 def _wrapped(bits: int, signed: bool) -> Callable[[float], float]:
     def wrap(x: float) -> float:
         value = int(x) % (1 << bits)
@@ -95,6 +106,7 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "floor": _floor,
     "round": _round,  # to the nearest integer, halves to even
     "truncated_quotient": _truncated_quotient,
+    "real_remainder": _real_remainder,
     "interpolation_weight": _interpolation_weight,
     # Lossy casts: rounding to a narrower float, wrapping to a narrower integer.
     **ROUNDINGS,
@@ -108,4 +120,6 @@ FUNCTIONS: Mapping[str, Callable[..., float]] = {
     "to_uint8": _wrapped(8, False),
     **{f"from_real_to_int{n}": _from_real(n, True) for n in (8, 16, 32, 64)},
     **{f"from_real_to_uint{n}": _from_real(n, False) for n in (8, 16, 32, 64)},
+    **{f"saturate_to_int{n}": _saturated(n, True) for n in (8, 16)},
+    **{f"saturate_to_uint{n}": _saturated(n, False) for n in (8, 16)},
 }

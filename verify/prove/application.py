@@ -46,13 +46,15 @@ REPRESENTS: Mapping[str, frozenset[str]] = {
 }
 # Functions from a real to an integer type, undefined for values outside the type; the wrapping to the same type.
 FROM_REAL: Mapping[str, str] = {name.replace("to_", "from_real_to_"): name for name in INTEGERS}
+# Functions from a real to the nearest integer of a type; the wrapping to the same type.
+SATURATING: Mapping[str, str] = {name.replace("to_", "saturate_to_"): name for name in INTEGERS}
 # f(-x) = -f(x)
 ODD = frozenset({"tanh", "erf", "sin"})
 # Functions whose values are integers.
-_WHOLE = frozenset({"floor", "round", "truncate", "truncated_quotient", *INTEGERS, *FROM_REAL})
+_WHOLE = frozenset({"floor", "round", "truncate", "truncated_quotient", *INTEGERS, *FROM_REAL, *SATURATING})
 # Functions that are not defined for all reals. Divisions of integers need no obligation here: the prover lets no right
 # side have one that the left side lacks.
-_PARTIAL = frozenset({"reciprocal", "log", "sqrt", "power"})
+_PARTIAL = frozenset({"reciprocal", "log", "sqrt", "power", "real_remainder"})
 _INVERSE = {"log": "exp"}  # f(g(x)) = x for all x
 
 
@@ -95,6 +97,8 @@ def apply(g: SumAlgebra, function: str, *arguments: SumOfProducts) -> SumOfProdu
         return _wrapped(g, function, arguments[0])
     if function in FROM_REAL:
         return _from_real(g, function, arguments[0])
+    if function in SATURATING:
+        return _saturated(g, function, arguments[0])
     if function in REPRESENTS:
         return _rounded(g, function, arguments[0])
     if function in ("floor", "round", "truncate") and _whole(arguments[0]):
@@ -193,6 +197,15 @@ def _from_real(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfPr
     return single(Apply(function, (argument,)))
 
 
+def _saturated(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfProducts:
+    """Round to the nearest integer of a type: integers that the type holds are unchanged."""
+    _, low, high = INTEGERS[SATURATING[function]]
+    number = number_in(argument)
+    if number is not None:
+        return g.constant(Fraction(round(min(max(number, Fraction(low)), Fraction(high)))))
+    return argument if _held_within(argument, low, high) else single(Apply(function, (argument,)))
+
+
 def _rounded(g: SumAlgebra, function: str, argument: SumOfProducts) -> SumOfProducts:
     """Round to a real type: x, if x has the type;  round(-x) = -round(x);  round(max(x, y)) =
     max(round(x), round(y)), as rounding is monotone."""
@@ -253,7 +266,7 @@ def _held(factor: Factor) -> tuple[int, int] | None:
             return 0, 1
         name = f"to_{factor.dtype}"
     elif isinstance(factor, Apply):
-        name = factor.function.replace("from_real_to_", "to_")
+        name = factor.function.replace("from_real_to_", "to_").replace("saturate_to_", "to_")
     else:
         return None
     return INTEGERS[name][1:] if name in INTEGERS else None

@@ -12,8 +12,8 @@ from verify.prove.sums import Access, Apply, Bound, Choice, SumOfProducts, child
 
 __all__ = ["DEFINED", "Everywhere", "Given", "Sign", "partial_applications"]
 
-# The application is defined where its argument has this relation to 0.
-_DEFINED_WHERE = {"reciprocal": "!=", "log": ">", "sqrt": ">="}
+# The application is defined where its (last) argument has this relation to 0.
+_DEFINED_WHERE = {"reciprocal": "!=", "log": ">", "sqrt": ">=", "real_remainder": "!="}
 # A power has no such relation: it counts as defined only if an equal power is given as defined.
 DEFINED = "defined"
 
@@ -74,7 +74,7 @@ def partial_applications(
         inner, conditions = binders + product.binders, guards + product.guards
         for factor in product.factors:
             if isinstance(factor, Apply) and factor.function in _DEFINED_WHERE:
-                (argument,) = factor.arguments
+                argument = factor.arguments[-1]
                 yield _DEFINED_WHERE[factor.function], Bound(inner, conditions, argument)
                 root = only_factor(argument)
                 if factor.function == "reciprocal" and isinstance(root, Apply) and root.function == "sqrt":

@@ -104,6 +104,33 @@ def _pad(e: NodeExport) -> list[onnx.NodeProto]:
     return [e.node(mode="constant")]
 
 
+def _pad_copy(e: NodeExport) -> list[onnx.NodeProto]:
+    """Write Pad; the mode "wrap" is new in opset 19."""
+    mode = e.attrs["mode"]
+    if e.opset < 11:
+        return [e.node("Pad", mode=mode, pads=e.attrs["pads"])]
+    if mode == "wrap" and e.opset < 19:
+        raise ModelError(f"opset {e.opset} has no Pad with mode wrap (new in 19)")
+    e.append(e.attrs["pads"])
+    return [e.node("Pad", mode=mode)]
+
+
+def _one_hot(e: NodeExport) -> list[onnx.NodeProto]:
+    """Write the depth as a constant input between the operands."""
+    values = e.inputs.pop()
+    e.append(e.attrs["depth"])
+    e.inputs.append(values)
+    return [e.node(axis=e.attrs["axis"])]
+
+
+def _quantization(e: NodeExport) -> list[onnx.NodeProto]:
+    """Leave out the axis if the scale is one number."""
+    scale = e.term.inputs[1]
+    if scale is None or scale.type is None or scale.type.shape in ((), (1,)):
+        del e.attrs["axis"]
+    return export_derived(e)
+
+
 def _recurrent(e: NodeExport) -> list[onnx.NodeProto]:
     """Leave out `sequence_lens`, the input before the states: all sequences are as long as X.
 
@@ -266,6 +293,7 @@ EXPORTERS: Mapping[str, Exporter] = {
     "Cast": _cast,
     "Clip": _clip,
     "Conv": _conv,
+    "DequantizeLinear": _quantization,
     "Expand": _expand,
     "Flatten": _flatten,
     "FusedConv": _fused_conv,
@@ -275,7 +303,10 @@ EXPORTERS: Mapping[str, Exporter] = {
     "LogSoftmax": _softmax,
     "MaxPool": _pool,
     "MultiHeadAttention": _attention,
+    "OneHot": _one_hot,
     "Pad": _pad,
+    "PadCopy": _pad_copy,
+    "QuantizeLinear": _quantization,
     "Reshape": _reshape,
     "Resize": _resize,
     "ResizeLinear": _resize,

@@ -16,7 +16,7 @@ from superopt.properties import fused_activations
 __all__ = ["FLAGS", "GROUPS", "check_attributes"]
 
 # Integers that stand for truth values; files may hold any number for "true".
-FLAGS = frozenset({"exclusive", "keepdims", "reverse", "transA", "transB", "upper"})
+FLAGS = frozenset({"exclusive", "fmod", "keepdims", "reverse", "select_last_index", "transA", "transB", "upper"})
 
 _COUNTS = frozenset({"group", "num_heads"})  # at least 1
 _CHOICES: Mapping[str, tuple[str, ...]] = {"approximate": ("none", "tanh")}  # values that have a definition here

@@ -14,7 +14,7 @@ from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Attr
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.importers.constants import constant_of_shape, integer_range
-from superopt.onnx_io.importers.derived import import_derived
+from superopt.onnx_io.importers.derived import check_rest, import_derived
 from superopt.onnx_io.importers.layout import flatten, gather, pad, reshape, slice_of, split, squeeze, unsqueeze
 from superopt.onnx_io.importers.resize import resize, upsample
 from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable, negative
@@ -139,6 +139,24 @@ def _recurrent(view: NodeView) -> Canonical:
     )
 
 
+def _one_hot(view: NodeView) -> Canonical:
+    """Read the depth, a constant input between the operands. The axis is one of the result."""
+    depth = view.integer_input(1)
+    if depth is None or depth < 1 or len(view.inputs) != 3:
+        raise Unreadable("depth")
+    (axis,) = negative([view.integer("axis", -1)], view.rank + 1)
+    return Canonical("OneHot", (view.inputs[0], view.inputs[2]), {"axis": axis, "depth": depth})
+
+
+def _quantization(view: NodeView) -> dict[str, Attr]:
+    """Read the axis, which is without effect if the scale is one number. Blocks of an axis have no definition here."""
+    scale, axis = view.shape(1), view.integer("axis", 1)
+    if scale is None:
+        raise Unreadable("scale")
+    check_rest(view, OPERATORS[view.node.op_type])
+    return {"axis": -1 if scale in ((), (1,)) else negative([axis], view.rank)[0]}
+
+
 # By operator type; operators of other domains are called domain::type.
 IMPORTERS: Mapping[str, Importer] = {
     "BatchNormalization": _batch_normalization,
@@ -146,10 +164,13 @@ IMPORTERS: Mapping[str, Importer] = {
     "Celu": _celu,
     "Clip": _clip,
     "ConstantOfShape": constant_of_shape,
+    "DequantizeLinear": _quantization,
     "Flatten": flatten,
     "Gather": gather,
     "LogSoftmax": _softmax,
+    "OneHot": _one_hot,
     "Pad": pad,
+    "QuantizeLinear": _quantization,
     "Range": integer_range,
     "Reshape": reshape,
     "Resize": resize,

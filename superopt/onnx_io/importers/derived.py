@@ -18,7 +18,7 @@ from superopt.onnx_io.importers.by_attribute import FLAGS, GROUPS, check_attribu
 from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable, distinct, negative
 from superopt.onnx_io.schemas import attribute_kind, formal_input
 
-__all__ = ["import_derived", "operands_of"]
+__all__ = ["check_rest", "import_derived", "operands_of"]
 
 # Attributes without effect here: they concern training, the second output of MaxPool, and masks.
 _WITHOUT_EFFECT = frozenset({"mask_filter_value", "momentum", "storage_order"})
@@ -45,7 +45,7 @@ def import_derived(view: NodeView, operator: Operator) -> Canonical:
         if name not in attrs:
             attrs[name] = _attribute(view, operator, name)
     check_attributes(view, attrs)
-    _check_rest(view, operator)
+    check_rest(view, operator)
     return Canonical(operator.name, operands, attrs)
 
 
@@ -144,7 +144,7 @@ def _reduces_nothing(view: NodeView, operator: Operator) -> bool:
     return True
 
 
-def _check_rest(view: NodeView, operator: Operator) -> None:
+def check_rest(view: NodeView, operator: Operator) -> None:
     """Raise Unreadable if the node states something that was not read and may have an effect."""
     schema = view.schema
     for index in range(operator.inputs[1] or len(view.inputs), len(view.inputs)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from superopt.ir.term import Attr
-from superopt.onnx_io.importers.view import NodeView, Unreadable, distinct, negative
+from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable, distinct, negative
 
 __all__ = ["flatten", "gather", "pad", "reshape", "slice_of", "split", "squeeze", "unsqueeze"]
 
@@ -66,14 +66,29 @@ def slice_of(view: NodeView) -> dict[str, Attr]:
     return {name: tuple(r[k] for r in ranges) for k, name in enumerate(("axes", "starts", "ends", "steps"))}
 
 
-def pad(view: NodeView) -> dict[str, Attr]:
-    """Read pads of some axes as pads of all; modes other than constants have no definition here."""
-    if view.dtype(0) == "string" or view.text("mode", "constant") != "constant":
-        raise Unreadable("mode")
+def pad(view: NodeView) -> Canonical:
+    """Read pads of some axes as pads of all. Modes other than constants are another operator, without negative pads."""
+    mode, operands = view.text("mode", "constant"), view.inputs[:1]
+    if view.dtype(0) == "string":
+        raise Unreadable("element type")
+    pads = _pads(view)
+    if mode == "constant":
+        value = view.real("value", 0.0) if view.opset < 11 else _pad_value(view)
+        if math.isnan(value) or (value == 0 and math.copysign(1, value) < 0):
+            raise Unreadable("value")  # NaN is not equal to itself, and -0.0 is equal to 0.0
+        return Canonical("Pad", operands, {"pads": pads, "value": value})
+    # ONNX Runtime fails if "reflect" would reach beyond the tensor, and repeats it for "wrap".
+    known = [isinstance(size, int) for size in view.shape(0) or ()]
+    if min(pads, default=0) < 0 or (mode == "wrap" and not all(known)):
+        raise Unreadable("pads")
+    return Canonical("PadCopy", operands, {"mode": mode, "pads": pads})
+
+
+def _pads(view: NodeView) -> tuple[int, ...]:
+    """Return the pads of all axes."""
     dims, pads = view.rank, view.parameter("pads")
-    value = view.real("value", 0.0) if view.opset < 11 else _pad_value(view)
-    if pads is None or math.isnan(value) or (value == 0 and math.copysign(1, value) < 0):
-        raise Unreadable("value")  # NaN is not equal to itself, and -0.0 is equal to 0.0
+    if pads is None:
+        raise Unreadable("pads")
     axes = view.list_input(3) if view.opset >= 18 else None
     axes = distinct(negative(range(dims) if axes is None else axes, dims))
     if len(pads) != 2 * len(axes):
@@ -81,7 +96,7 @@ def pad(view: NodeView) -> dict[str, Attr]:
     full = [0] * (2 * dims)
     for k, axis in enumerate(axes):
         full[axis + dims], full[axis + 2 * dims] = pads[k], pads[len(axes) + k]
-    return {"pads": tuple(full), "value": value}
+    return tuple(full)
 
 
 def _pad_value(view: NodeView) -> float:

@@ -8,6 +8,7 @@ from tests.support.semantic_cases import (
     logic,
     normalization,
     pool,
+    quantize,
     rearrange,
     recurrent,
     reduce,
@@ -21,7 +22,7 @@ from tests.support.semantic_cases.case import Case, Maker
 __all__ = ["CASES", "Case"]
 
 _FAMILIES = (
-    constants, contrib, conv, linear, logic, normalization, pool, rearrange, recurrent, reduce, resize, scalar, select,
-    standard,
+    constants, contrib, conv, linear, logic, normalization, pool, quantize, rearrange, recurrent, reduce, resize,
+    scalar, select, standard,
 )  # fmt: skip
 CASES: dict[str, Maker] = {op: maker for family in _FAMILIES for op, maker in family.CASES.items()}

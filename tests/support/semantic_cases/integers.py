@@ -109,6 +109,8 @@ def _selected(rng: random.Random, size: int, fill: Callable[..., Array]) -> tupl
 INTEGERS: Mapping[str, Row] = {
     **dict.fromkeys(("Add", "Sub", "Mul"), Row(_ALL, _elementwise(2))),
     "Div": Row(_ALL, _divided),
+    "Mod": Row(_ALL, lambda rng, size, fill: ({"fmod": 0}, _divided(rng, size, fill)[1])),
+    "OneHot": Row(("int64",), lambda rng, size, fill: ({"axis": 0, "depth": 3}, [fill(size), fill(2)])),
     **dict.fromkeys(("Max", "Min"), Row(_EXTREMA, _elementwise(3))),
     **dict.fromkeys(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"), Row(_ALL, _elementwise(2))),
     "Neg": Row(_SIGNED, _elementwise(1)),

@@ -58,6 +58,15 @@ def _tile(rng: random.Random) -> Case:
     return Case({"repeats": repeats}, [values(rng, shape, rng.choice(_DTYPES))], opset=rng.choice([7, 13, 17]))
 
 
+def _pad_copy(rng: random.Random) -> Case:
+    mode = rng.choice(["edge", "reflect", "wrap"])
+    shape = shape_of(rng, 1, 4)
+    most = {"edge": lambda n: 5, "reflect": lambda n: n - 1, "wrap": lambda n: n}[mode]
+    pads = tuple(rng.choice([0, rng.randint(0, most(n))]) for n in (*shape, *shape))
+    opset = rng.choice([19, 21, 23] if mode == "wrap" else [13, 18, 21])  # truth values since 13
+    return Case({"mode": mode, "pads": pads}, [values(rng, shape, rng.choice(_DTYPES))], opset=opset)
+
+
 def _depth_to_space(rng: random.Random) -> Case:
     n, c, h, w, block = (rng.randint(1, 3) for _ in range(5))
     mode, opset = rng.choice([("DCR", 7), ("DCR", 11), ("DCR", 17), ("CRD", 11), ("CRD", 17)])
@@ -78,5 +87,6 @@ CASES: dict[str, Maker] = {
     "Expand": _expand,
     "Tile": _tile,
     "DepthToSpace": _depth_to_space,
+    "PadCopy": _pad_copy,
     "SpaceToDepth": _space_to_depth,
 }

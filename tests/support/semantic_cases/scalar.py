@@ -101,8 +101,21 @@ def _softsign(rng: random.Random) -> Case:
     return dataclasses.replace(case, oracles=("onnxruntime",)) if x is not None and x.ndim == 0 else case
 
 
+def _mod(rng: random.Random) -> Case:
+    full = shape_of(rng)
+    shapes = broadcast_to(rng, full), broadcast_to(rng, full)
+    fmod = rng.randint(0, 1)
+    dtype = rng.choice(["float32", "float64", "int8", "int32", "uint8"] if fmod else list(_INTEGERS))
+    x, y = (
+        values(rng, shape, dtype, max(low, 0 if dtype[0] == "u" else low), 60)
+        for shape, low in zip(shapes, (-60, -7), strict=True)
+    )
+    return Case({"fmod": fmod}, [x, np.where(y == 0, np.ones_like(y), y)], opset=rng.choice([10, 13, 17]))
+
+
 CASES: dict[str, Maker] = {
     "Div": _div,
+    "Mod": _mod,
     "Pow": _pow,
     "Min": _extremum,
     "Max": _extremum,

@@ -24,6 +24,13 @@ def _gather(rng: random.Random) -> Case:
     return Case({"axis": axis - len(shape), "indices": indices}, [x], opset=rng.choice([11, 13, 17]))
 
 
+def _one_hot(rng: random.Random) -> Case:
+    indices = values(rng, shape_of(rng, 1, 3), "int64", -5, 5)
+    axis = rng.randrange(indices.ndim + 1) - indices.ndim - 1
+    pair = values(rng, (2,), rng.choice(["float32", "int64"]), -9, 9)
+    return Case({"axis": axis, "depth": rng.randint(1, 6)}, [indices, pair], opset=rng.choice([11, 17]))
+
+
 def _trilu(rng: random.Random) -> Case:
     x = values(rng, shape_of(rng, 2, 4), rng.choice(["float32", "float32", "float64", "int64", "bool"]))
     return Case({"k": rng.randint(-4, 4), "upper": rng.randint(0, 1)}, [x], opset=rng.choice([14, 17, 21]))
@@ -42,6 +49,7 @@ def _cumsum(rng: random.Random) -> Case:
 
 CASES: dict[str, Maker] = {
     "Gather": _gather,
+    "OneHot": _one_hot,
     "Trilu": _trilu,
     "CumSum": _cumsum,
 }

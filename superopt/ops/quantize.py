@@ -1,0 +1,115 @@
+"""Conversions between real numbers and small integers, and products of small integers.
+
+Scale and zero point are one number each, or a list with one number for each index along `axis`. The canonical `axis` of
+single numbers is -1, the default here (ONNX's is 1).
+
+Sources: the operators' pages of the ONNX specification, QuantizeLinear-19, DequantizeLinear-19, MatMulInteger-10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from superopt.ir.dim import Size, Sizes
+from superopt.ir.operator import OPERATORS
+from superopt.ops.algebra import Algebra
+from superopt.ops.definition import Operand, difference, divide
+from superopt.ops.entry import composite, operator
+from superopt.ops.typing import IllTyped, Need, axis_in, floats, need_equal, same
+
+_SMALL = frozenset({"int8", "uint8", "int16", "uint16"})
+
+
+def _parameters(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    x, scale, *rest = shapes
+    if len(scale) > 1:
+        raise IllTyped("scales are one number, or a list")
+    if scale and scale[0] != 1:
+        need_equal(need, scale[0], x[axis_in(attrs["axis"], len(x))])
+    for zero in rest:
+        if zero is not None:
+            if len(zero) > 1:
+                raise IllTyped("zero points are one number, or a list")
+            need_equal(need, zero[0] if zero else 1, scale[0] if scale else 1)
+    return (x,)
+
+
+def _quantized(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """The type rule of QuantizeLinear: real numbers to the type of the zero point, uint8 without one."""
+    floats(dtypes[:2], attrs, default)
+    to = dtypes[2] if len(dtypes) > 2 and dtypes[2] is not None else "uint8"
+    if to not in _SMALL:
+        raise IllTyped(f"QuantizeLinear to {to}")
+    return to
+
+
+def _dequantized(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """The type rule of DequantizeLinear: integers to the type of the scale."""
+    if same((dtypes[0], *dtypes[2:]), attrs, "int8") not in _SMALL | {"int32"}:
+        raise IllTyped(f"DequantizeLinear of {dtypes[0]}")
+    return floats(dtypes[1:2], attrs, default)
+
+
+def _parameter(x: Operand, attrs: Mapping[str, Any], i: Sizes) -> Any:
+    if not x.shape:
+        return x.at()
+    place: Size = 0 if x.shape[0] == 1 else i[attrs["axis"]]
+    return x.at(place)
+
+
+# ONNX Runtime converts NaN to the least integer and infinities to the ends, everywhere in a tensor. So the result is a
+# function of the three numbers in every case, which is all that `ieee` needs.
+@operator(
+    "QuantizeLinear", 2, 3, "axis=-1", shape=_parameters, dtype=_quantized, ieee="quantization", in_range=True
+)  # fmt: skip
+def _quantize(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """round(x / scale) + zero, limited to the integer type; halves are rounded to even."""
+    zero = xs[2] if len(xs) > 2 else None
+    rounded = g.apply("round", divide(g, xs[0].at(*i), _parameter(xs[1], attrs, i)))
+    if zero is not None:
+        rounded = g.add(rounded, _parameter(zero, attrs, i))
+    return g.apply(f"saturate_to_{'uint8' if zero is None else zero.dtype}", rounded)
+
+
+@operator("DequantizeLinear", 2, 3, "axis=-1", shape=_parameters, dtype=_dequantized, ieee="dequantization")
+def _dequantize(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """(x - zero) * scale."""
+    value = xs[0].at(*i)
+    if len(xs) > 2 and xs[2] is not None:
+        value = difference(g, value, _parameter(xs[2], attrs, i))
+    return g.multiply(value, _parameter(xs[1], attrs, i))
+
+
+def _product(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    """The type rule of products of 8-bit integers. Each zero point has the type of its operand."""
+    for operands in (dtypes[0::2], dtypes[1::2]):
+        if same(operands, attrs, "int8") not in ("int8", "uint8"):
+            raise IllTyped("an 8-bit integer is needed")
+    return "int32"
+
+
+def _integer_product(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    a, b, *zeros = shapes
+    (result,) = OPERATORS["MatMul"].shape_rule([a, b], {}, need)
+    for zero in zeros:
+        if zero is not None and zero != ():
+            raise IllTyped("zero points of a product are one number each")
+    return (result,)
+
+
+def _wide(x: str, zero: str) -> str:
+    wide = f'Cast[to="int32"]({x})'
+    return f'Sub({wide}, Cast[to="int32"]({zero}))' if zero else wide
+
+
+composite(
+    "MatMulInteger", 2, 4, "",
+    *(
+        f"MatMulInteger({operands}) = MatMul({_wide('a', a)}, {_wide('b', b)})"
+        for operands, a, b in (
+            ("a, b", "", ""), ("a, b, az", "az", ""), ("a, b, _, bz", "", "bz"), ("a, b, az, bz", "az", "bz")
+        )
+    ),
+    shape=_integer_product, dtype=_product,
+)  # fmt: skip
