@@ -17,6 +17,7 @@ _SUMMARIES = {
     "report": "Write the verification report.",
     "rules": "List rules, derive rules from rules, rank them by use.",
     "verify": "Prove rules again.",
+    "why": "Say what blocks the rules at one operator.",
 }
 
 
@@ -65,5 +66,6 @@ def main() -> None:
       superopt model.onnx -o fast.onnx             make a model faster (short for superopt optimize)
       superopt verify                              prove every shipped rule again
       superopt rules                               list the rules
+      superopt why model.onnx --node conv1         what blocks the rules at one operator
       superopt generate --out rules                find and prove the rules from the grammar
     """
