@@ -1,13 +1,18 @@
 """A limit of the effort of a proof that is made during a search.
 
 The prover bounds its steps and queries, but all of them together may take minutes, in which a search stands still. The
-effort is counted in calls of functions, not in seconds, so that a repeated run gives up the same proofs.
+effort is counted in calls of functions, not in seconds, so that a repeated run gives up the same proofs. Counting makes
+Python take twice the time. So a proof is first tried for so short a time that it cannot exceed the limit, and only a
+longer one is made again with its calls counted.
 """
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any, TypeVar
@@ -19,6 +24,9 @@ __all__ = ["GivenUp", "within_effort"]
 R = TypeVar("R")
 
 _MAX_CALLS = 10_000_000  # about 5 seconds on a CPU of 2020
+_CALLS_PER_SECOND = 10_000_000  # more than any CPU makes: 2.6 million on one of 2020
+_SHORTEST_S = 0.02  # several ticks of the timer, which is up to one late
+_RETRY_S = 0.002  # between attempts to stop a proof outside the functions of the kernel
 _KERNEL = str(Path(str(verify.__file__)).parent)
 
 
@@ -31,28 +39,77 @@ def within_effort(function: Callable[..., R], *arguments: Any, max_calls: int = 
 
     The kernel keeps nothing of what it was proving then.
     """
+    for limit in (_cpu_time_limit, _call_limit):
+        try:
+            with limit(max_calls):
+                return function(*arguments)
+        except _OutOfTime:
+            continue
+    raise AssertionError("the second limit raises GivenUp")
+
+
+class _OutOfTime(Exception):
+    """A proof takes longer than the calls that it may make are sure to take."""
+
+
+@contextmanager
+def _cpu_time_limit(max_calls: int) -> Iterator[None]:
+    """Raise _OutOfTime when the process has used the CPU time in which `max_calls` calls cannot be made."""
+    seconds = max_calls / _CALLS_PER_SECOND
+    has_timer = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+    if seconds < _SHORTEST_S or not has_timer or signal.getitimer(signal.ITIMER_VIRTUAL)[0]:
+        raise _OutOfTime
+
+    def stop(_: int, frame: FrameType | None) -> None:
+        # Only a function of the prover is stopped: terms, which outlive the proof, must not be left half-made.
+        if frame is not None and frame.f_code.co_filename.startswith(_KERNEL):
+            raise _OutOfTime
+
+    with _dropped_by_deleted_generators(_OutOfTime, lambda: None):
+        handler = signal.signal(signal.SIGVTALRM, stop)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds, _RETRY_S)
+        try:
+            yield
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+            signal.signal(signal.SIGVTALRM, handler)
+
+
+@contextmanager
+def _call_limit(max_calls: int) -> Iterator[None]:
+    """Raise GivenUp at the first call after `max_calls` calls."""
     calls = 0
 
     def count(frame: FrameType, event: str, _: object) -> None:
         nonlocal calls
         if event == "call":
             calls += 1
-            # Only a function of the prover is stopped: terms, which outlive the proof, must not be left half-made.
             if calls > max_calls and frame.f_code.co_filename.startswith(_KERNEL):
                 raise GivenUp("it takes too long to prove during a search")
 
-    profiler, hook = sys.getprofile(), sys.unraisablehook
+    profiler = sys.getprofile()
+    # Python drops the profiler together with an exception of it.
+    with _dropped_by_deleted_generators(GivenUp, lambda: sys.setprofile(count)):
+        sys.setprofile(count)
+        try:
+            yield
+        finally:
+            sys.setprofile(profiler)
+
+
+@contextmanager
+def _dropped_by_deleted_generators(limit: type[Exception], again: Callable[[], None]) -> Iterator[None]:
+    """Call `again` in place of printing an exception that Python drops, as a generator was being deleted."""
+    hook = sys.unraisablehook
 
     def unraisable(raised: Any) -> None:
-        if raised.exc_type is not GivenUp:
+        if raised.exc_type is limit:
+            again()
+        else:
             hook(raised)
-        else:  # by a generator that was being deleted: Python drops the exception and the profiler
-            sys.setprofile(count)
 
     sys.unraisablehook = unraisable
-    sys.setprofile(count)
     try:
-        return function(*arguments)
+        yield
     finally:
-        sys.setprofile(profiler)
         sys.unraisablehook = hook

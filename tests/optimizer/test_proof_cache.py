@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -176,3 +178,44 @@ def test_a_proof_is_given_up_while_a_generator_is_deleted(monkeypatch: pytest.Mo
         with pytest.raises(proof_effort.GivenUp):
             proof_effort.within_effort(long, max_calls=limit)
     assert printed == [] and sys.unraisablehook == printed.append
+
+
+def _calls(number: int) -> int:
+    def call() -> int:
+        return 1
+
+    return sum(call() for _ in range(number))
+
+
+def test_a_short_proof_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proof_effort, "_call_limit", lambda _: pytest.fail("counted"))
+    before = signal.getsignal(signal.SIGVTALRM)
+    assert within_effort(_calls, 100) == 100
+    assert signal.getsignal(signal.SIGVTALRM) is before and signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+
+
+@pytest.mark.parametrize(("limit", "given_up"), [(40_000, True), (60_000, False)])
+def test_a_long_proof_is_counted(monkeypatch: pytest.MonkeyPatch, limit: int, given_up: bool) -> None:
+    """The timer stops the first attempt; in the second one the number of calls decides."""
+    monkeypatch.setattr(proof_effort, "_KERNEL", __file__)
+    monkeypatch.setattr(proof_effort, "_CALLS_PER_SECOND", limit * 40)
+    attempts = []
+
+    def long() -> int:
+        attempts.append(1)
+        while len(attempts) == 1:
+            _calls(100)
+        return _calls(25_000)  # two calls each
+
+    if given_up:
+        with pytest.raises(proof_effort.GivenUp):
+            within_effort(long, max_calls=limit)
+    else:
+        assert within_effort(long, max_calls=limit) == 25_000
+    assert len(attempts) == 2
+    assert sys.getprofile() is None and signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+
+
+def test_a_thread_without_signals_counts_calls() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        assert threads.submit(within_effort, _calls, 100).result() == 100
