@@ -148,15 +148,15 @@ class Expander:
                 reached = self.apply(reached, part, seen if part is found.parts[-1] else None) if reached else None
             return reached
         attempts = self._context.report[found.compiled.rule_id]
+        outputs, substitution = replace_roots(state.outputs, found.roots, found.results)
+        key = None if seen is None else self.operand_order(outputs)
+        if seen is not None and key in seen:  # first, because a proof takes longer
+            return None
         signature = self._context.check(found.compiled.rule, found.bindings)
         if signature is None:
             attempts.unproven += 1
             return None
-        outputs, substitution = replace_roots(state.outputs, found.roots, found.results)
-        if seen is not None:
-            key = self.operand_order(outputs)
-            if key in seen:
-                return None
+        if seen is not None and key is not None:
             seen.add(key)
         attempts.tried += 1
         graph = self._graphs.get(state.outputs)
