@@ -15,7 +15,7 @@ from superopt.ir.dim import Dim, Size
 from superopt.ir.notation import parse_rule, show_rule, show_signature
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import AttrVar
-from superopt.rulebook.loading import CERTIFICATES, RulesError, beside, certificate_lines, read_rules, rule_files
+from superopt.rulebook.loading import CERTIFICATES, RulesError, beside, certificate_lines, read_all_rules, rule_files
 from verify.certificates import Certificate, line_hash, rule_analysis_hash
 from verify.diagnose.decide import decide, with_weakest
 from verify.diagnose.second_opinion import Opinion, second_opinion
@@ -109,10 +109,9 @@ def tasks(paths: Iterable[Path], ask_second: bool, reuse: bool = False) -> list[
     found = []
     for path in tuple(paths) or (None,):
         known = certificate_lines(beside(path, CERTIFICATES)) if reuse else {}
-        for file in rule_files(path):
-            for listed in read_rules(file):
-                certificate = known.get((listed.rule.id, line_hash(listed.text)), "")
-                found.append(ProofTask(str(file), listed.line, listed.text, ask_second, certificate))
+        for listed in read_all_rules(rule_files(path)):
+            certificate = known.get((listed.rule.id, line_hash(listed.text)), "")
+            found.append(ProofTask(str(listed.file), listed.line, listed.text, ask_second, certificate))
     if not found:
         raise RulesError("the files contain no rule")
     return found

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from superopt.cli.supervisor import INTERRUPTED
 from superopt.onnx_io import ModelError
-from superopt.rulebook.loading import RulesError
+from superopt.rulebook.loading import RulesError, RuleSyntaxError
 from superopt.runtime import InputError, RuntimeUnavailable
 from verify.diagnose.second_opinion import SecondSolverMissing
 
@@ -49,7 +49,10 @@ def fail(message: str) -> NoReturn:
 
 
 def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a command: errors that a user can cause become one line and exit code 2, Ctrl-C one line and 130."""
+    """Decorate a command: errors that a user can cause become one line and exit code 2, Ctrl-C one line and 130.
+
+    Rules that cannot be read are shown line by line.
+    """
 
     @functools.wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -57,6 +60,9 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except BrokenPipeError:  # `| head` has read enough; Click ends the process quietly
             raise
+        except RuleSyntaxError as error:
+            print("\n".join(error.lines), file=sys.stderr)  # noqa: T201 - as above
+            raise SystemExit(UNUSABLE) from None
         except _USER_ERRORS as error:
             fail(_error_text(error))
         except KeyboardInterrupt:

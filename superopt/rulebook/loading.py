@@ -8,13 +8,14 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from superopt.ir.notation import NotationError, parse_rule, show_signature
+from superopt.ir.notation import show_signature
 from superopt.ir.rule import Rule
+from superopt.rulebook.line_problems import LineProblem, parsed
 from verify.certificates import Certificate, line_hash, rule_kernel_hash
 
 __all__ = [
-    "CERTIFICATES", "TIMES", "Certificates", "Listed", "RulesError", "beside", "certificate_lines", "certified_rules",
-    "chosen_rules", "load_rules", "read_rules", "rule_files", "shipped_rules",
+    "CERTIFICATES", "TIMES", "Certificates", "Listed", "RuleSyntaxError", "RulesError", "beside", "certificate_lines",
+    "certified_rules", "chosen_rules", "load_rules", "read_all_rules", "read_rules", "rule_files", "shipped_rules",
 ]  # fmt: skip
 
 CERTIFICATES = "certificates.jsonl"
@@ -24,6 +25,19 @@ TIMES = "times.json"  # rule id -> seconds of the prover
 class RulesError(ValueError):
     """A path has no rules, or a line of a rule file cannot be read or used. The message is one line with file and line
     number."""
+
+
+class RuleSyntaxError(RulesError):
+    """Lines of rule files cannot be read. The message is about the first one.
+
+    `lines` shows all of them, each with its place, the line itself and a caret below the column.
+    """
+
+    def __init__(self, problems: list[tuple[str, LineProblem]]) -> None:
+        texts = [(f"{place}: {problem}", problem.lines()) for place, problem in problems]
+        more = f" (and {len(texts) - 1} more lines cannot be read)" if len(texts) > 1 else ""
+        super().__init__(f"{texts[0][0]}{more}")
+        self.lines = [line for text, shown in texts for line in (f"error: {text}", *(f"    {one}" for one in shown))]
 
 
 def shipped_rules() -> Path:
@@ -59,7 +73,7 @@ def load_rules(path: Path | None = None) -> list[Rule]:
 
     The order is that of files and lines, and equal rules are returned once. Raises RulesError.
     """
-    return list(dict.fromkeys(listed.rule for file in rule_files(path) for listed in read_rules(file)))
+    return list(dict.fromkeys(listed.rule for listed in read_all_rules(rule_files(path))))
 
 
 @dataclass(frozen=True)
@@ -77,19 +91,36 @@ class Listed:
         return f"{self.file}:{self.line}"
 
 
-def read_rules(file: Path) -> Iterator[Listed]:
-    """Yield the rules of one file. Raises RulesError."""
+def read_rules(file: Path) -> list[Listed]:
+    """Return the rules of one file. Raises RulesError, RuleSyntaxError."""
+    return read_all_rules([file])
+
+
+def read_all_rules(files: Iterable[Path]) -> list[Listed]:
+    """Return the rules of several files. Raises RulesError, or RuleSyntaxError for all lines that cannot be read."""
+    found: list[Listed] = []
+    problems: list[tuple[str, LineProblem]] = []
+    for file in files:
+        for number, line in _lines(file):
+            rule = parsed(line)
+            if isinstance(rule, LineProblem):
+                problems.append((f"{file}:{number}", rule))
+            else:
+                found.append(Listed(file, number, line, rule))
+    if problems:
+        raise RuleSyntaxError(problems)
+    return found
+
+
+def _lines(file: Path) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that hold a rule, with their numbers. Raises RulesError."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (UnicodeDecodeError, OSError) as error:
         raise RulesError(f"{file}: cannot be read: {error}") from error
     for number, line in enumerate(lines, 1):
-        if not line.strip() or line.lstrip().startswith("#"):
-            continue
-        try:
-            yield Listed(file, number, line, parse_rule(line))
-        except NotationError as error:
-            raise RulesError(f"{file}:{number}: {error}") from error
+        if line.strip() and not line.lstrip().startswith("#"):
+            yield number, line
 
 
 def beside(path: Path | None, name: str) -> Path:
@@ -208,7 +239,7 @@ def certified_rules(path: Path | None = None) -> tuple[list[Listed], Certificate
         certificates = Certificates(source)
     except RulesError as error:
         raise RulesError(f"{error}; {todo}") from error
-    rules = [listed for file in files for listed in read_rules(file)]
+    rules = read_all_rules(files)
     for listed in rules:
         reason = certificates.admit(listed)
         if reason is not None:

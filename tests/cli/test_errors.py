@@ -155,7 +155,11 @@ def test_rules_are_not_in_the_notation(tmp_path: Path) -> None:
     onnx.save(lora(), tmp_path / "model.onnx")
     rules = tmp_path / "bad.rules"
     rules.write_text("# fine\nMatMul(a, b = c\n")
-    assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--rules", rules), "bad.rules:2")
+    result = run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--rules", rules)
+    assert result.exit_code == 2 and not (tmp_path / "out.onnx").exists()
+    first, line, caret = result.stderr.splitlines()
+    assert first.startswith("error: ") and "bad.rules:2: column 13" in first
+    assert line[caret.index("^")] == "=" and line.strip() == "MatMul(a, b = c"
 
 
 @pytest.mark.parametrize("shape", ["z=1x3", "x=1x2x3", "x=5x65"])
