@@ -1,4 +1,4 @@
-"""`superopt verify --certify`: writes certificates and the prover's times beside the rules."""
+"""`superopt verify --certify`: writes certificates and the prover's times beside the rules, signatures into them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from superopt.cli.proving import ProofTask, RuleReport
-from superopt.files import check_writable, write_text
+from superopt.files import check_writable, write_text, write_whole
 from superopt.ir.notation import parse_rule
 from superopt.rulebook.loading import CERTIFICATES, TIMES, RulesError, beside
 
-__all__ = ["check_certifiable", "write_certificates"]
+__all__ = ["check_certifiable", "write_certificates", "write_signatures"]
 
 
 def check_certifiable(paths: Iterable[Path], tasks: Iterable[ProofTask]) -> None:
-    """Raise RulesError if a rule cannot have a certificate of its own, OutputError if the files cannot be written."""
+    """Raise RulesError if two lines are one equation, OutputError if the files cannot be written."""
     for path in paths:
         for name in (TIMES, CERTIFICATES):
             check_writable(beside(path, name))
@@ -23,15 +23,32 @@ def check_certifiable(paths: Iterable[Path], tasks: Iterable[ProofTask]) -> None
     for task in tasks:
         rule = parse_rule(task.text)
         if not rule.signatures:
-            raise RulesError(
-                f"{task.file}:{task.line}: a certificate is for signatures, and the rule has none (`superopt verify`"
-                " shows the default ones; write them after `@`)"
-            )
+            check_writable(Path(task.file))
         first = lines.setdefault(rule.id, task)
         if first.text != task.text:
             raise RulesError(
                 f"{task.file}:{task.line}: the same equation as {first.file}:{first.line}; write one line for both"
             )
+
+
+def write_signatures(reports: Iterable[RuleReport]) -> list[str]:
+    """Write the signatures that were proven into the lines of rules that had none; return the files that have changed.
+
+    Raises OSError, and RulesError for a file that has changed meanwhile.
+    """
+    by_file: dict[str, list[RuleReport]] = {}
+    for report in reports:
+        if report.signed:
+            by_file.setdefault(report.file, []).append(report)
+    for name, signed in by_file.items():
+        lines = Path(name).read_bytes().decode("utf-8").splitlines(keepends=True)
+        for report in signed:
+            at = report.line - 1
+            if at >= len(lines) or not report.signed.startswith(lines[at].rstrip() + " @ "):
+                raise RulesError(f"{name}:{report.line}: has changed since it was read; verify it again")
+            lines[at] = report.signed + lines[at][len(lines[at].rstrip("\r\n")) :]
+        write_whole(Path(name), "".join(lines).encode())
+    return list(by_file)
 
 
 def write_certificates(path: Path, reports: Iterable[RuleReport]) -> Path:

@@ -34,7 +34,8 @@ class ProofTask:
     """A line of a rule file to prove. Rules travel between processes as text.
 
     `ask_second`: also ask the second solver about the queries of the proof. `known`: a certificate as a line of JSON;
-    what it certifies is not proven again.
+    what it certifies is not proven again. `signs`: a rule without signatures gets those default ones at which it is
+    proven.
     """
 
     file: str
@@ -42,6 +43,7 @@ class ProofTask:
     text: str
     ask_second: bool = False
     known: str = ""
+    signs: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,9 @@ class RuleReport:
 
     `guessed`: the rule has no signatures, and default ones were tried. `seconds` is the prover's wall time, or None if
     the proofs are those of a certificate.
-    `certificate` is the certificate as a line of JSON, if the rule is proven at the signatures in its file.
+    `certificate` is the certificate as a line of JSON, if the rule is proven at the signatures in its file. `signed` is
+    the line of the file with the signatures that were proven, if it had none and was to get some. Then the report is
+    about that line, and `reason` says at which other signatures it was not proven.
     """
 
     file: str
@@ -88,6 +92,7 @@ class RuleReport:
     seconds: float | None
     second_opinion: Opinion | None
     certificate: str = ""
+    signed: str = ""
 
     @property
     def numerics(self) -> str:
@@ -101,17 +106,17 @@ class RuleReport:
         return self.verdict == PROVEN and not (self.second_opinion and self.second_opinion.contradicted)
 
 
-def tasks(paths: Iterable[Path], ask_second: bool, reuse: bool = False) -> list[ProofTask]:
+def tasks(paths: Iterable[Path], ask_second: bool, reuse: bool = False, signs: bool = False) -> list[ProofTask]:
     """List every rule of `paths`, files and folders; without paths, the shipped rules. Raises RulesError.
 
-    `reuse`: with the certificates that are beside the rules.
+    `reuse`: with the certificates that are beside the rules. `signs`: see `ProofTask`.
     """
     found = []
     for path in tuple(paths) or (None,):
         known = certificate_lines(beside(path, CERTIFICATES)) if reuse else {}
         for listed in read_all_rules(rule_files(path)):
             certificate = known.get((listed.rule.id, line_hash(listed.text)), "")
-            found.append(ProofTask(str(listed.file), listed.line, listed.text, ask_second, certificate))
+            found.append(ProofTask(str(listed.file), listed.line, listed.text, ask_second, certificate, signs))
     if not found:
         raise RulesError("the files contain no rule")
     return found
@@ -156,8 +161,15 @@ def _prove(task: ProofTask) -> RuleReport:
         classes = tuple(stability(rule, signature, proof) for signature, proof in proofs)
     at = dict(zip((signature for signature, _ in proofs), classes, strict=True))
     found = tuple(_signature_report(rule, s, verdict, at.get(s, (UNSTABLE, UNSTABLE))) for s, verdict in verdicts)
-    certified = proofs and tuple(signature for signature, _ in proofs) == rule.signatures
     names = {at.verdict for at in found} or {UNKNOWN}
+    text, signed = task.text, ""
+    if task.signs and proofs and not rule.signatures and REFUTED not in names:
+        rule = Rule(rule.lhs, rule.rhs, tuple(signature for signature, _ in proofs))
+        text = signed = f"{task.text.rstrip()} @ {' | '.join(map(show_signature, rule.signatures))}"
+        others = [one for one in found if one.verdict != PROVEN]
+        found, names = tuple(one for one in found if one.verdict == PROVEN), {PROVEN}
+        reason = "; ".join(f"not proven at {one.signature}: {one.reason}" for one in others)
+    certified = proofs and tuple(signature for signature, _ in proofs) == rule.signatures
     return RuleReport(
         task.file,
         task.line,
@@ -165,11 +177,12 @@ def _prove(task: ProofTask) -> RuleReport:
         show_rule(Rule(rule.lhs, rule.rhs)),
         next(name for name in (REFUTED, UNKNOWN, PROVEN) if name in names),
         reason,
-        not rule.signatures,
+        signed != "" or not rule.signatures,
         found,
         seconds,
         second_opinion(queries) if task.ask_second else None,
-        Certificate.of(rule, proofs, task.text, classes).to_json() if certified else "",
+        Certificate.of(rule, proofs, text, classes).to_json() if certified else "",
+        signed,
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import click
 from rich.table import Table
 
-from superopt.cli.certifying import check_certifiable, write_certificates
+from superopt.cli.certifying import check_certifiable, write_certificates, write_signatures
 from superopt.cli.proving import PROVEN, REFUTED, UNKNOWN, RuleReport, SignatureReport, prove_all, tasks
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors, results
 from superopt.rulebook.loading import rule_files, shipped_rules
@@ -37,7 +37,8 @@ _HOW_WEAK = {True: " (no weaker guards would do)", False: " (known not to be the
 @click.option(
     "--certify", is_flag=True,
     help="If all rules are proven, write their certificates beside them. Other commands use certified rules only. What"
-    " this kernel has certified before is not proven again.",
+    " this kernel has certified before is not proven again. A rule without signatures gets those at which it was"
+    " proven, written after `@`.",
 )  # fmt: skip
 @one_line_errors
 def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: str, certify: bool) -> None:
@@ -56,7 +57,7 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
       superopt verify --solver cvc5           (pip install 'superopt[second-opinion]')
     """
     second = cvc5_version() if solver == "cvc5" else None
-    todo = tasks(paths, ask_second=second is not None, reuse=certify and second is None)
+    todo = tasks(paths, ask_second=second is not None, reuse=certify and second is None, signs=certify)
     if certify:
         check_certifiable(paths or (shipped_rules(),), todo)
     reports: list[RuleReport] = []
@@ -78,6 +79,8 @@ def verify_command(paths: tuple[Path, ...], jobs: int, as_json: bool, solver: st
     if not all(report.accepted for report in reports):
         raise SystemExit(NEGATIVE)
     if certify:
+        for file in write_signatures(reports):
+            errors().print(f"signatures written: {file}", markup=False)
         for path in paths or (shipped_rules(),):
             written = write_certificates(path, [r for r in reports if Path(r.file) in rule_files(path)])
             errors().print(f"certified: {written}", markup=False)
@@ -92,6 +95,8 @@ def _lines(report: RuleReport) -> Iterator[str]:
         guessed = " (the rule has no signature)" if report.guessed else ""
         yield f"  proven in {time} at " + " | ".join(shown) + guessed
         yield from _numerics(report)
+        if report.reason:
+            yield f"  {report.reason}"
     elif failed is None:
         yield f"  not proven: {report.reason}"
     else:

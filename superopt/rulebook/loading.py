@@ -34,10 +34,14 @@ class RuleSyntaxError(RulesError):
     """
 
     def __init__(self, problems: list[tuple[str, LineProblem]]) -> None:
+        self._problems = problems
         texts = [(f"{place}: {problem}", problem.lines()) for place, problem in problems]
         more = f" (and {len(texts) - 1} more lines cannot be read)" if len(texts) > 1 else ""
         super().__init__(f"{texts[0][0]}{more}")
         self.lines = [line for text, shown in texts for line in (f"error: {text}", *(f"    {one}" for one in shown))]
+
+    def __reduce__(self) -> tuple[type[RuleSyntaxError], tuple[list[tuple[str, LineProblem]]]]:
+        return type(self), (self._problems,)  # it may be raised in a child process
 
 
 def shipped_rules() -> Path:

@@ -10,11 +10,12 @@ import onnx
 import pytest
 from click.testing import CliRunner, Result
 
-from superopt.cli import main
+from superopt.cli import main, proving
+from superopt.cli.certifying import write_signatures
 from superopt.ir.dim import symbol
 from superopt.ir.notation import parse_condition, parse_rule, parse_terms, show_rule
 from superopt.ir.pattern import match
-from superopt.ir.rule import Rule
+from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term
 from superopt.ir.types import TensorType
 from superopt.rulebook.loading import RulesError, certified_rules, shipped_rules
@@ -23,7 +24,7 @@ from tests.support.models import LORA_RULES, lora
 from verify import proof_book
 from verify.certificates import Certificate, CertifiedBook, load_certificates
 from verify.proof_book import Book
-from verify.verdict import NUMERICS, Proved, Unknown
+from verify.verdict import NUMERICS, Proved, Unknown, Verdict
 
 
 def run(*arguments: str | Path) -> Result:
@@ -289,7 +290,6 @@ def test_all_or_nothing_is_certified(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "mention"),
     [
-        ("Relu(Relu(x)) = Relu(x)\n", "a certificate is for signatures, and the rule has none"),
         ("Relu(Relu(x)) = Relu(x) @ x[_]\nRelu(Relu(x)) = Relu(x) @ x[_,_]\n", "the same equation as"),
     ],
 )
@@ -297,6 +297,54 @@ def test_what_cannot_be_certified(tmp_path: Path, text: str, mention: str) -> No
     (tmp_path / "mine.rules").write_text(text)
     refused(run("verify", tmp_path / "mine.rules", "--certify"), mention)
     assert not (tmp_path / "mine.certificates.jsonl").exists()
+
+
+def test_signatures_that_are_proven_are_written(tmp_path: Path) -> None:
+    rules = tmp_path / "mine.rules"
+    rules.write_bytes(b"# mine\r\nRelu(Relu(x)) = Relu(x)  \r\nAbs(Abs(x)) = Abs(x) @ x[_]\r\n")
+    done = run("verify", rules, "--certify")
+    assert done.exit_code == 0 and f"signatures written: {rules}" in done.stderr
+    head, relu, absolute, end = rules.read_bytes().split(b"\r\n")
+    assert (head, absolute, end) == (b"# mine", b"Abs(Abs(x)) = Abs(x) @ x[_]", b"")
+    assert relu.startswith(b"Relu(Relu(x)) = Relu(x) @ x[] | x[_] | x[_,_]")
+    listed, certificates = certified_rules(rules)
+    assert [len(one.rule.signatures) for one in listed] == [5, 1] and all(one.rule in certificates for one in listed)
+    written = rules.read_bytes()
+    assert run("verify", rules, "--certify").exit_code == 0
+    assert rules.read_bytes() == written
+
+
+def test_nothing_is_written_for_a_rule_that_is_refuted_anywhere(tmp_path: Path) -> None:
+    """A transposed matrix of rank 2 is another one; of ranks that the rule does not fit, nothing is said."""
+    rules = tmp_path / "mine.rules"
+    rules.write_text("Relu(Relu(x)) = Relu(x)\nMatMul(a, b) = MatMul(b, a)\n")
+    before = rules.read_bytes()
+    assert run("verify", rules, "--certify").exit_code == 1
+    assert rules.read_bytes() == before and not (tmp_path / "mine.certificates.jsonl").exists()
+
+
+def test_signatures_that_are_not_proven_are_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def gives_up(rule: Rule, signature: Signature, ask: object = None) -> Verdict:
+        return Unknown("too hard") if len(dict(signature.shapes)["x"]) > 1 else decide(rule, signature)
+
+    decide = proving.decide
+    monkeypatch.setattr(proving, "decide", gives_up)
+    rules = tmp_path / "mine.rules"
+    rules.write_text("Relu(Relu(x)) = Relu(x)")
+    done = run("verify", rules, "--certify")
+    assert done.exit_code == 0 and "not proven at x[_,_]: too hard" in done.stdout
+    assert rules.read_text() == "Relu(Relu(x)) = Relu(x) @ x[] | x[_]"
+    assert certified_rules(rules)[0]
+
+
+def test_a_file_that_has_changed_meanwhile_is_left_alone(tmp_path: Path) -> None:
+    rules = tmp_path / "mine.rules"
+    rules.write_text("Relu(Relu(x)) = Relu(x)\n")
+    reports = list(proving.prove_all(proving.tasks([rules], ask_second=False, signs=True), 1))
+    rules.write_text("# new\nRelu(Relu(x)) = Relu(x)\n")
+    with pytest.raises(RulesError, match="has changed since it was read"):
+        write_signatures(reports)
+    assert rules.read_text() == "# new\nRelu(Relu(x)) = Relu(x)\n"
 
 
 def test_verify_needs_no_certificates(tmp_path: Path) -> None:
