@@ -19,6 +19,13 @@ def _mod(g: Graph, op: str) -> None:
     g.add(op, [x, g.weight(y)], {"fmod": 1} if fmod else {})
 
 
+@node("ArgMax", "ArgMin")
+def _place(g: Graph, op: str) -> None:
+    x = g.pick("fiu", least=1)
+    attrs = {"axis": g.rng.randrange(x.rank), **some(g.rng, keepdims=[0, 1])}
+    g.add(op, [x], attrs | (some(g.rng, select_last_index=[0, 1]) if g.opset >= 12 else {}))
+
+
 @node("OneHot")
 def _one_hot(g: Graph, op: str) -> None:
     x = g.pick("iu", least=1, most=3)

@@ -295,7 +295,29 @@ def _heads(g: Graph, op: str) -> None:
     batch, sequence = g.size(), g.size()
     shapes = [(batch, sequence, heads * size), (batch, rows, heads * size), (batch, rows, heads * own)]
     attrs = {"num_heads": heads, **some(g.rng, scale=[0.5])}
-    g.add(op, [g.fitting("float32", shape) for shape in shapes], attrs, domain="com.microsoft")
+    inputs: list[Tensor | None] = [g.fitting("float32", shape) for shape in shapes]
+    if g.rng.random() < 0.4:
+        inputs.append(g.fitting("float32", (heads * (2 * size + own),)))
+    if g.rng.random() < 0.3:
+        added = (g.rng.choice([1, batch]), g.rng.choice([1, heads]), sequence, rows)
+        inputs += [*[None] * (5 - len(inputs)), g.fitting("float32", added)]
+    g.add(op, inputs, attrs, domain="com.microsoft")
+
+
+@node("RotaryEmbedding")
+def _rotary(g: Graph, op: str) -> None:
+    heads, half = g.rng.choice([1, 2, 3]), g.rng.choice([1, 2])
+    batch, sequence, flat = g.size(), g.size(), g.rng.random() < 0.5
+    shape = (batch, sequence, heads * half * 2) if flat else (batch, heads, sequence, half * 2)
+    angles = [g.fitting(g.real, (batch, sequence, half)) for _ in range(2)]
+    attrs = some(g.rng, interleaved=[0, 1]) | ({"num_heads": heads} if flat else {})
+    g.add(op, [g.fitting(g.real, shape), *angles], attrs)
+
+
+@node("LRN")
+def _lrn(g: Graph, op: str) -> None:
+    x = g.pick("f", least=4, most=4)
+    g.add(op, [x], {"size": g.rng.choice([1, 3, 5]), **some(g.rng, alpha=[0.5], beta=[0.5, 1.0], bias=[2.0])})
 
 
 @node("Attention")

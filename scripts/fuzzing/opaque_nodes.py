@@ -16,12 +16,6 @@ def _real(g: Graph, op: str) -> None:
     g.add(op, [g.pick("f")])
 
 
-@node("ArgMax", "ArgMin", opaque=True)
-def _arg(g: Graph, op: str) -> None:
-    x = g.pick("fiu", least=1)
-    g.add(op, [x], {"axis": g.rng.randrange(x.rank), "keepdims": g.rng.randint(0, 1)})
-
-
 @node("TopK", opaque=True)
 def _top(g: Graph, op: str) -> None:
     x = g.pick("fi", least=1)
@@ -53,11 +47,6 @@ def _bits(g: Graph, op: str) -> None:
 @node("BitwiseNot", opaque=True)
 def _bitwise_not(g: Graph, op: str) -> None:
     g.add(op, [g.pick("iu")])
-
-
-@node("LRN", opaque=True)
-def _lrn(g: Graph, op: str) -> None:
-    g.add(op, [g.pick("f", least=3, most=4)], {"size": g.rng.choice([1, 3])})
 
 
 @node("Dropout", opaque=True)

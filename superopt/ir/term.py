@@ -51,6 +51,10 @@ Types: TypeAlias = tuple[Union[TensorType, None], ...]
 
 CLOSED_FORM = frozenset({"Constant", "ConstantOfShape", "Dirac", "Eye", "Ones", "Range", "Zeros"})
 
+# Operators whose results never count as constants. Runtimes have integer kernels for products of dequantized weights,
+# which must therefore stay integers in the file; and the rounding of a quantized number is the runtime's own.
+_AT_INFERENCE = frozenset({"DequantizeLinear", "QuantizeLinear"})
+
 
 class Term:
     """An interned operator application; create with `superopt.ir.infer.make`, `var` or `Term.of`.
@@ -83,7 +87,10 @@ class Term:
         leaf = op == "Const" or op in CLOSED_FORM
         # An operator that draws random numbers or has state has the attribute `node`: it is never merged or folded.
         term.is_constant = leaf or (
-            bool(inputs) and "node" not in attrs and all(i is None or i.is_constant for i in inputs)
+            bool(inputs)
+            and "node" not in attrs
+            and op not in _AT_INFERENCE
+            and all(i is None or i.is_constant for i in inputs)
         )
         Term._interned[key] = term
         return term

@@ -168,28 +168,47 @@ def _heads(need: Need, size: Size, heads: Size) -> None:
 
 
 def _multi_head_attention_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    query, key, value = shapes
+    query, key, value = shapes[:3]
     if not len(query) == len(key) == len(value) == 3:
         raise IllTyped("MultiHeadAttention needs (batch, sequence, hidden) three times")
     _same(need, key, (query[0], value[1], query[2]), "the key")
     need_equal(need, value[0], query[0])
     for size in (query[2], value[2]):
         _heads(need, size, attrs["num_heads"])
+    bias, scores = (*shapes[3:], None, None)[:2]
+    if bias is not None:
+        _same(need, bias, (query[2] + key[2] + value[2],), "the bias")
+    if scores is not None:
+        if len(scores) != 4:
+            raise IllTyped("what is added to scores has (batch, heads, query, key)")
+        _same(need, scores[2:], (query[1], key[1]), "what is added to scores")
+        for size, full in zip(scores[:2], (query[0], attrs["num_heads"]), strict=True):
+            if size != 1:
+                need_equal(need, size, full)
     return ((query[0], query[1], value[2]),)
 
 
 _ATTENDED = (
     "Reshape[shape=[0, 0, value.shape[2]]](Transpose[perm=[0, 2, 1, 3]](MatMul(p, v)))"
-    " where p = Softmax[axis=-1](Mul({0}, MatMul(q, k))),"
+    " where p = Softmax[axis=-1]({0}),"
     " q = Transpose[perm=[0, 2, 1, 3]](Reshape[shape=[0, 0, num_heads, -1]](query)),"
     " k = Transpose[perm=[0, 2, 3, 1]](Reshape[shape=[0, 0, num_heads, -1]](key)),"
     " v = Transpose[perm=[0, 2, 1, 3]](Reshape[shape=[0, 0, num_heads, -1]](value))"
 )
 _DEFAULT_SCALE = "Reciprocal(Sqrt(query.shape[2] // num_heads))"
+_SCORES, _ADDED = "Mul({0}, MatMul(q, k))", "Add(Mul({0}, MatMul(q, k)), added)"
+# The bias holds those of query, key and value. `added` is ONNX Runtime's attention_bias, its sixth input; the input
+# before it, a mask of keys, is not defined here: the runtime adds a large negative number, which is no real operation.
 _fused(
-    "MultiHeadAttention", 3, 3, "num_heads scale=0.0",
-    f"MultiHeadAttention[scale=0.0](query, key, value) = {_ATTENDED.format(_DEFAULT_SCALE)}",
-    f"MultiHeadAttention(query, key, value) = {_ATTENDED.format('scale')}",
+    "MultiHeadAttention", 3, 5, "num_heads scale=0.0",
+    f"MultiHeadAttention[scale=0.0](query, key, value) = {_ATTENDED.format(_SCORES.format(_DEFAULT_SCALE))}",
+    f"MultiHeadAttention(query, key, value) = {_ATTENDED.format(_SCORES.format('scale'))}",
+    "MultiHeadAttention[scale=0.0](query, key, value, _, added) = "
+    + _ATTENDED.format(_ADDED.format(_DEFAULT_SCALE)),
+    "MultiHeadAttention(query, key, value, _, added) = " + _ATTENDED.format(_ADDED.format("scale")),
+    "MultiHeadAttention(query, key, value, bias, added) = MultiHeadAttention[num_heads=num_heads, scale=scale]("
+    "Add(query, b.0), Add(key, b.1), Add(value, b.2), _, added)"
+    " where b = Split[axis=-1, split=[query.shape[2], key.shape[2], value.shape[2]]](bias)",
     shape=_multi_head_attention_type,
 )  # fmt: skip
 

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from superopt.ir.dim import Sizes, floor_div
-from superopt.ops.entry import composite
+from superopt.ir.dim import Size, Sizes, floor_div
+from superopt.ops.algebra import Algebra
+from superopt.ops.definition import divide, inside, number
+from superopt.ops.entry import composite, operator
 from superopt.ops.typing import IllTyped, Need, axis_in, floats, need_at_most, need_equal
 
 _EPSILON = "epsilon=9.999999747378752e-06"  # 1e-5 as a float32 number
@@ -61,6 +63,32 @@ composite(
     f" s = {_channel_axis('scale')}, b = {_channel_axis('bias')}",
     shape=_group_normalization, dtype=floats,
 )  # fmt: skip
+
+
+def _lrn_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    # ONNX Runtime takes images and windows of an odd size only.
+    if len(shapes[0]) != 4 or not isinstance(attrs["size"], int) or attrs["size"] < 1 or attrs["size"] % 2 == 0:
+        raise IllTyped("LRN needs an image, and a window of an odd size")
+    return (shapes[0],)
+
+
+@operator(
+    "LRN", 1, 1, "alpha=9.999999747378752e-05 beta=0.75 bias=1.0 size", shape=_lrn_type, dtype=floats
+)  # fmt: skip
+def _lrn(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """x / (bias + alpha / size * s)^beta, where s is the sum of the squares of the `size` channels around. LRN-13."""
+    (x,), size, first = xs, attrs["size"], i[1] - (attrs["size"] - 1) // 2
+
+    def square(channel: Size) -> Any:
+        own = x.at(i[0], channel, *i[2:])
+        return g.multiply(own, own)
+
+    def channel(k: Size) -> Any:
+        return g.where(inside(first + k, 0, shape[1]), lambda: square(first + k))
+
+    weighted = g.multiply(divide(g, number(g, attrs["alpha"]), g.size(size)), g.summation(size, channel))
+    power = g.apply("power", g.add(number(g, attrs["bias"]), weighted), number(g, attrs["beta"]))
+    return divide(g, x.at(*i), power)
 
 
 def _from_axis(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes
 from superopt.ops.algebra import Algebra
-from superopt.ops.definition import average, negative, sum_over
+from superopt.ops.definition import Definition, average, difference, negative, sum_over
 from superopt.ops.entry import composite, operator
 from superopt.ops.typing import IllTyped, Need, axis_in, distinct_axes, floats, need_at_most, numbers
 
@@ -72,6 +73,44 @@ def _reduce_min(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Size
     """-max -x."""
     sizes, at = _named(xs, attrs, i)
     return negative(g, g.supremum(sizes, lambda *k: [], lambda *k: negative(g, at(*k))))
+
+
+def _placed(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    return _reduced_some(shapes, {"axes": (attrs["axis"],), "keepdims": attrs["keepdims"]}, need)
+
+
+def _place(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
+    numbers(dtypes, attrs, default)
+    return "int64"
+
+
+def _place_of_extremum(least: bool) -> Definition:
+    """Return the definition of ArgMax-13 or (`least`) ArgMin-13, which is the same with the minimum.
+
+    The last place of the maximum is the largest k with x[k] = max x, and the first place is the largest from the end.
+    """
+
+    def define(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+        (size,), at = _named(xs, {"axes": (attrs["axis"],), "keepdims": attrs["keepdims"]}, i)
+        zero = g.constant(Fraction(0))
+        if least:
+            extremum = negative(g, g.supremum((size,), lambda k: [], lambda k: negative(g, at(k))))
+        else:
+            extremum = g.supremum((size,), lambda k: [], at)
+
+        def place(k: Size) -> Any:
+            counted = g.size(k if attrs["select_last_index"] else size - 1 - k)
+            return g.choose("==", difference(g, at(k), extremum), counted, zero)
+
+        found = g.supremum((size,), lambda k: [], place)
+        return found if attrs["select_last_index"] else difference(g, g.size(size - 1), found)
+
+    return define
+
+
+_PLACE = "axis=0 keepdims=1 select_last_index=0"
+operator("ArgMax", 1, 1, _PLACE, shape=_placed, dtype=_place, in_range=True)(_place_of_extremum(False))
+operator("ArgMin", 1, 1, _PLACE, shape=_placed, dtype=_place, in_range=True)(_place_of_extremum(True))
 
 
 # Real numbers only: ONNX does not define the rounding of a mean, a root or a logarithm of integers.

@@ -49,6 +49,7 @@ _ATTRS: Mapping[str, Callable[[int], Sequence[Any]]] = {
     "repeats": lambda rank: [(2,) * rank],
     "scales": lambda rank: [(2,) * rank],
     "shape": lambda rank: [(-1,), (5, 1, 1), (2, 2), (2, 2, 1)],
+    "size": lambda rank: [3],
     "split": lambda rank: [(1, 1)],
     "start": lambda rank: [0.0],
     "starts": lambda rank: [(1,)],

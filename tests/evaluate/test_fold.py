@@ -170,3 +170,15 @@ def test_folding_a_large_convolution_of_weights_is_quick() -> None:
     attrs = {"dilations": (1, 1), "group": 1, "pads": (0, 0, 0, 0), "strides": (1, 1)}
     (result,) = fold([make("Conv", (big, small), attrs)], weights)
     assert result.type == tensor(128, 256, 3, 3)
+
+
+def test_quantized_weights_stay_integers() -> None:
+    """Runtimes compute with them as integers, and ONNX Runtime fuses only DequantizeLinear nodes that it finds."""
+    weights: dict[str, np.ndarray] = {}
+    w = constant(np.arange(6, dtype=np.int8).reshape(2, 3), "int8", weights)
+    scale = constant(np.array(0.5, np.float32), "float", weights)
+    real = make("DequantizeLinear", (make("Transpose", (w,), {"perm": (1, 0)}), scale), {"axis": -1})
+    (term,) = fold([make("Transpose", (real,), {"perm": (1, 0)})], weights)
+    (inner,) = term.inputs
+    assert inner is not None and inner.op == "DequantizeLinear" and inner.inputs[0] is not None
+    assert inner.inputs[0].op == "Const"

@@ -139,6 +139,8 @@ EXACT: Mapping[str, Shapes] = {
     f"AveragePool[count_include_pad=0, {_DILATED}](x)": {"x": (2, 2, 4, 5)},
     "GlobalMaxPool(x)": {"x": (2, 3, 2, 2)},
     "GlobalAveragePool(x)": {"x": (2, 3, 2, 2)},
+    "ArgMax[axis=-1](a)": {"a": (2, 5)},
+    "ArgMin[axis=-2, keepdims=0, select_last_index=1](a)": {"a": (5, 2)},
     "Div(a, n)": _AN,
     "Reciprocal(n)": _AN,
     "Pow(a, ConstantOfShape[shape=[], value=3.0])": _A,
@@ -322,6 +324,21 @@ LAWS: list[tuple[str, str, Shapes]] = [
         "RMSNormalization[epsilon=0.001](x, s)",
         f"Mul(Div(x, Sqrt(Add(ReduceMean[axes=[-1]](Mul(x, x)), {_EPSILON}))), s)",
         _ROWS,
+    ),
+    (
+        "LRN[alpha=0.5, beta=2.0, bias=1.0, size=1](x)",
+        f"Div(x, Mul(Add(Mul(Mul(x, x), {_HALF}), {_ONE}), Add(Mul(Mul(x, x), {_HALF}), {_ONE})))",
+        {"x": (2, 3, 2, 2)},
+    ),
+    (
+        "RotaryEmbedding(x, y, z)",
+        "Concat[axis=-1](Sub(Mul({c}, {p}), Mul({s}, {q})), Add(Mul({s}, {p}), Mul({c}, {q})))".format(
+            c="Unsqueeze[axes=[-3]](y)",
+            s="Unsqueeze[axes=[-3]](z)",
+            p="Split[axis=-1, split=[2, 2]](x).0",
+            q="Split[axis=-1, split=[2, 2]](x).1",
+        ),
+        {"x": (2, 3, 5, 4), "y": (2, 5, 2), "z": (2, 5, 2)},
     ),
     # Fused operators.
     ("SimplifiedLayerNormalization(x, s)", "RMSNormalization[epsilon=1e-05](x, s)", _ROWS),

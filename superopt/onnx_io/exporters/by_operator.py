@@ -281,7 +281,9 @@ def _activation_parameters(e: NodeExport) -> tuple[float, ...]:
 
 
 def _attention(e: NodeExport) -> list[onnx.NodeProto]:
-    """Leave out a scale of 0, which stands for the default."""
+    """Leave out a scale of 0, which stands for the default, and the mask of keys before what is added to scores."""
+    if len(e.inputs) > 4:
+        e.inputs.insert(4, "")
     if not e.attrs["scale"]:
         del e.attrs["scale"]
     return export_derived(e)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
@@ -157,6 +158,24 @@ def _quantization(view: NodeView) -> dict[str, Attr]:
     return {"axis": -1 if scale in ((), (1,)) else negative([axis], view.rank)[0]}
 
 
+def _multi_head_attention(view: NodeView) -> Canonical:
+    """Move what is added to the scores before the mask of keys, which must be absent, and so must be earlier keys."""
+    inputs = view.inputs
+    if len(inputs) > 6 or (len(inputs) > 4 and inputs[4] is not None):
+        raise Unreadable("inputs")
+    form = import_derived(dataclasses.replace(view, inputs=inputs[:4]), OPERATORS[view.node.op_type])
+    return Canonical(form.op, (*inputs[:4], *inputs[5:]), form.attrs)
+
+
+def _rotary(view: NodeView) -> dict[str, Attr]:
+    """Read the number of heads, 0 if it is absent. Positions, and a part that is not rotated, have no definition."""
+    attrs: dict[str, Attr] = {"interleaved": view.flag("interleaved"), "num_heads": view.integer("num_heads", 0)}
+    if view.integer("rotary_embedding_dim", 0) or len(view.inputs) != 3:
+        raise Unreadable("positions")
+    check_rest(view, OPERATORS["RotaryEmbedding"])
+    return attrs
+
+
 # By operator type; operators of other domains are called domain::type.
 IMPORTERS: Mapping[str, Importer] = {
     "BatchNormalization": _batch_normalization,
@@ -168,12 +187,14 @@ IMPORTERS: Mapping[str, Importer] = {
     "Flatten": flatten,
     "Gather": gather,
     "LogSoftmax": _softmax,
+    "com.microsoft::MultiHeadAttention": _multi_head_attention,
     "OneHot": _one_hot,
     "Pad": pad,
     "QuantizeLinear": _quantization,
     "Range": integer_range,
     "Reshape": reshape,
     "Resize": resize,
+    "RotaryEmbedding": _rotary,
     "Slice": slice_of,
     "Softmax": _softmax,
     "Split": split,

@@ -96,8 +96,22 @@ def _simplified(rng: random.Random) -> Case:
 def _multi_head_attention(rng: random.Random) -> Case:
     batch, sequence, rows, heads, size, own = (rng.randint(1, 3) for _ in range(6))
     shapes = [(batch, sequence, heads * size), (batch, rows, heads * size), (batch, rows, heads * own)]
-    attrs = {"num_heads": heads, "scale": rng.choice([0.0, 0.5])}
-    return _case(attrs, [values(rng, shape) for shape in shapes])
+    arrays: list[Array | None] = [values(rng, shape) for shape in shapes]
+    if rng.random() < 0.6:
+        arrays.append(values(rng, (heads * (2 * size + own),)) if rng.random() < 0.6 else None)
+        if arrays[-1] is None or rng.random() < 0.5:
+            scores = (rng.choice([1, batch]), rng.choice([1, heads]), sequence, rows)
+            arrays.append(values(rng, scores))
+    return _case({"num_heads": heads, "scale": rng.choice([0.0, 0.5])}, arrays)
+
+
+def _rotary_embedding(rng: random.Random) -> Case:
+    batch, heads, sequence, half = (rng.randint(1, 3) for _ in range(4))
+    flat = rng.random() < 0.5
+    shape = (batch, sequence, heads * half * 2) if flat else (batch, heads, sequence, half * 2)
+    attrs = {"interleaved": rng.randint(0, 1), "num_heads": heads if flat else 0}
+    arrays = [values(rng, own) for own in (shape, *[(batch, sequence, half)] * 2)]
+    return Case(attrs, arrays, opset=23)
 
 
 def _attention(rng: random.Random) -> Case:
@@ -119,4 +133,5 @@ CASES: dict[str, Maker] = {
     "SimplifiedLayerNormalization": _simplified,
     "MultiHeadAttention": _multi_head_attention,
     "Attention": _attention,
+    "RotaryEmbedding": _rotary_embedding,
 }

@@ -84,6 +84,10 @@ def _reduced(rng: random.Random, size: int, fill: Callable[..., Array]) -> tuple
     return {"axes": (axis,), "keepdims": 0}, [fill(3, size) if axis == -1 else fill(size, 3)]
 
 
+def _placed(rng: random.Random, size: int, fill: Callable[..., Array]) -> tuple[dict[str, Any], list[Array]]:
+    return {"axis": -1, "keepdims": 0, "select_last_index": rng.randint(0, 1)}, [fill(3, size)]
+
+
 def _clipped(rng: random.Random, size: int, fill: Callable[..., Array]) -> tuple[dict[str, Any], list[Array]]:
     x = fill(size)
     ends = np.iinfo(x.dtype)
@@ -120,6 +124,7 @@ INTEGERS: Mapping[str, Row] = {
     "Where": Row(("int8", "int32", "int64", "uint8", "uint32"), _selected),
     **dict.fromkeys(("ReduceSum", "ReduceProd", "ReduceL1", "ReduceSumSquare"), Row(_32_64, _reduced)),
     **dict.fromkeys(("ReduceMax", "ReduceMin"), Row(("int8", "int32", "int64", "uint8"), _reduced)),
+    **dict.fromkeys(("ArgMax", "ArgMin"), Row(("int8", "int32", "int64", "uint8"), _placed)),
     "MatMul": Row(
         ("int32", "int64", "uint32", "uint64"), lambda rng, size, fill: ({}, [fill(2, size), fill(size, 3)])
     ),

@@ -49,7 +49,14 @@ def _softmax(rng: random.Random) -> Case:
     return case(rng, {"axis": rng.randrange(len(shape)) - len(shape)}, [shape])
 
 
+def _lrn(rng: random.Random) -> Case:
+    attrs = {"alpha": rng.choice([0.5, 0.25]), "beta": rng.choice([0.75, 0.5]), "bias": rng.choice([1.0, 2.0])}
+    made = case(rng, {**attrs, "size": rng.choice([1, 3, 5, 7])}, [shape_of(rng, 4, 4)])
+    return Case(made.attrs, made.arrays, ("onnxruntime",))  # onnx.reference reads beyond the last channel
+
+
 CASES: dict[str, Maker] = {
+    "LRN": _lrn,
     "InstanceNormalization": _instance_normalization,
     "GroupNormalization": _group_normalization,
     "LayerNormalization": _layer_normalization,

@@ -48,6 +48,8 @@ def first_opset(op: str, case: Case) -> int:
             return OPSETS[0]  # as a weight
         case "Resize" | "ResizeLinear":
             return _first_of_resize(op, attrs)
+        case "ArgMax" | "ArgMin" if attrs["select_last_index"]:
+            since = 12
         case "PadCopy":
             return 19 if attrs["mode"] == "wrap" else OPSETS[0]
         case "QuantizeLinear" | "DequantizeLinear" if attrs["axis"] != -1 or arrays[1].size > 1:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
+import numpy as np
+
 from tests.support.semantic_cases.case import Case, Maker, shape_of, values
 
 __all__ = ["CASES"]
@@ -36,7 +38,16 @@ def _any(low: float = -2.0, least: int = 1, truth: bool = False) -> Maker:
     return make
 
 
+def _place(rng: random.Random) -> Case:
+    shape = shape_of(rng, 1, 4)
+    attrs = {"axis": rng.randrange(len(shape)) - len(shape), "keepdims": rng.randint(0, 1)}
+    x = values(rng, shape, rng.choice(["float32", "float32", "float64", "int32", "int64", "int8", "uint8"]), 0, 3)
+    last = {"select_last_index": rng.randint(0, 1)}
+    return Case(attrs | last, [np.rint(x).astype(x.dtype)], opset=rng.choice([13, 17, 20]))  # many are equal
+
+
 CASES: dict[str, Maker] = {
+    **dict.fromkeys(("ArgMax", "ArgMin"), _place),
     "ReduceSum": _any(least=0),
     "ReduceMean": _real(least=0),
     "ReduceProd": _any(least=0),
