@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
+from superopt.ir.dim import Dim, Size, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, make
 from superopt.ir.operator import IllTyped, Need, ignore
 from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, equal_attr, topological
@@ -134,11 +134,14 @@ def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: li
         if not unknown:
             return evaluate(wanted, known) == value
         name = next(iter(unknown))
-        offset = wanted - symbol(name)
-        if len(unknown) == 1 and name not in symbols_of(offset) and ".shape" not in name:
-            found[name] = value - evaluate(offset, known)
-        else:
-            postponed.append((wanted, value))
+        step = dict(wanted.terms).get((name,), 0)
+        rest = wanted - step * symbol(name)
+        if len(unknown) == 1 and step > 0 and name not in symbols_of(rest) and ".shape" not in name:
+            offset = evaluate(rest, known)
+            solved = floor_div(value - offset, step)
+            found[name] = solved
+            return step * solved + offset == value
+        postponed.append((wanted, value))
         return True
     return equal_attr(wanted, value)
 

@@ -285,7 +285,7 @@ _RARELY: tuple[Family, ...] = (
 )
 
 _ENLARGED: tuple[Family, ...] = (
-    # DepthToSpace and SpaceToDepth undo each other, and commute with Relu.
+    # DepthToSpace and SpaceToDepth undo each other, and commute with functions, which a Conv before them may compute.
     _family(
         inputs("x", (1, 12, 4, 6)),
         (
@@ -294,7 +294,7 @@ _ENLARGED: tuple[Family, ...] = (
                 for mode in ("DCR", "CRD")
             ),
             Use("SpaceToDepth", {"blocksize": 2}, (1,), ("x!SpaceToDepth",)),
-            *unary("Relu", slots=("x!Relu",)),
+            *unary(_UNARY, slots=(f"x!{_UNARY.replace(' ', ',')}",)),
         ),
         elements=288,
     ),
@@ -318,5 +318,5 @@ _PADDING: tuple[Family, ...] = tuple(
 )
 
 # Families whose rules rarely match are optional.
-_RARE = tuple(replace(family, optional=True) for family in (*_RARELY, *_ENLARGED, *_PADDING))
-REARRANGE: tuple[Family, ...] = (*_SHAPES, *_REPETITIONS, *_RARE)
+_RARE = tuple(replace(family, optional=True) for family in (*_RARELY, *_PADDING))
+REARRANGE: tuple[Family, ...] = (*_SHAPES, *_REPETITIONS, *_ENLARGED, *_RARE)

@@ -14,7 +14,7 @@ from superopt.generate.conjectures.ground_equation import GroundEquation, variab
 from superopt.generate.generalise.attribute_equations import SOLVED, with_attribute_equations
 from superopt.generate.generalise.attribute_values import ALTERNATIVES
 from superopt.generate.generalise.draft import NAMES, REAL, SIZED, Draft, Slot
-from superopt.generate.generalise.padding import with_offset_pads, with_pad_amounts
+from superopt.generate.generalise.padding import with_offset_pads, with_pad_amounts, with_phase_pads
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.generalise.size_attributes import with_symbolic_sizes
 from superopt.generate.generalise.size_equations import free_size_count, pinned, tie_counts
@@ -41,8 +41,8 @@ def generalise(equation: GroundEquation, check: SamplingCheck) -> Schema | None:
     if not starts:
         return None
     start = min(starts)[2]
-    if equation.family.targets and not equation.family.phases:
-        start = with_attribute_equations(start, check)
+    if equation.family.targets:
+        start = (with_phase_pads if equation.family.phases else with_attribute_equations)(start, check)
     schema = _with_attributes(start, check).schema()
     return Schema(schema.rule, pinned(schema.rule, schema.open), schema.open, schema.kinds)
 

@@ -24,8 +24,7 @@ def narrower(schema: Schema, equation: GroundEquation) -> Iterator[Schema]:
     """Yield the rule at its own signature, then with more and more attributes at the instance's values, and at last
     with the instance's sizes of the weights' windows.
 
-    Sizes that typing fixes at the instance's values are literals: a kernel of 1 behind a Resize. The phases of a target
-    have kernels of one size, so their general form is not tried.
+    Sizes that typing fixes at the instance's values are literals: a kernel of 1 behind a Resize.
     """
     bindings = match(schema.rule.lhs, equation.lhs)
     if bindings is None:
@@ -41,7 +40,7 @@ def narrower(schema: Schema, equation: GroundEquation) -> Iterator[Schema]:
         weight = term.op == "Var" and term.attr("name") in equation.weights
         own.append((name, (*shape[:2], *sizes[2:]) if weight and sizes is not None else shape))
     steps = [frozenset(step) & kinds for step in _STEPS] + [kinds]
-    forms = [] if equation.family.phases else [(shapes, kept) for kept in steps]
+    forms = [(shapes, kept) for kept in steps]
     for fixed, kept in dict.fromkeys([*forms, (tuple(own), frozenset[str]()), (tuple(own), kinds)]):
         signature = _at(Signature(fixed, schema.base.attrs), schema, known, kept)
         wide = _at(Signature(fixed, schema.open.attrs), schema, known, kept)

@@ -1,4 +1,4 @@
-"""Generalises pads that differ between the operators of a rule by a constant, or by the amounts of a Pad."""
+"""Generalises pads that differ between the operators of a rule by a constant, a factor, or the amounts of a Pad."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from superopt.ir.dim import Dim, symbol, symbols_of
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, topological
 
-__all__ = ["with_offset_pads", "with_pad_amounts"]
+__all__ = ["with_offset_pads", "with_pad_amounts", "with_phase_pads"]
 
 Values = Mapping[Attr, list[Slot]]  # value of an attribute -> its slots
 Pads = tuple[int, ...]
@@ -59,6 +59,26 @@ def with_pad_amounts(draft: Draft, groups: Values, check: SamplingCheck) -> Draf
                 if wider.unbound() <= draft.unbound() and _matches(rule) and _holds(wider, others, check):
                     return wider
     return None
+
+
+def with_phase_pads(draft: Draft, check: SamplingCheck) -> Draft:
+    """Return the draft with pads d * p + r of a target whose phases are d elements apart, or the same draft.
+
+    d elements of the target are one element of a phase, so that p is added to the pads of each phase.
+    """
+    (target,), by = draft.equation.lhs, draft.equation.family.phases
+    whole = _pads(target.attr("pads"))
+    if whole is None:
+        return draft
+    names = [f"p{k}" for k in range(len(whole))]
+    more = [symbol(name) for name in names]
+    filled: dict[Slot, Attr] = {(target, "pads"): tuple(by * m + p % by for m, p in zip(more, whole, strict=True))}
+    for term in topological(draft.equation.rhs):
+        own = _pads(term.attr("pads")) if term.op == target.op else None
+        if own is not None:
+            filled[term, "pads"] = tuple(m + e - p // by for m, e, p in zip(more, own, whole, strict=True))
+    wider = draft.filling(filled, dict.fromkeys(names), "pad")
+    return wider if wider.bound and _holds(wider, {}, check) else draft
 
 
 def _pads(value: Attr) -> Pads | None:

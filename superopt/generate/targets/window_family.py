@@ -5,17 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 
-from superopt.corpus import CorpusError, Window
+from superopt.corpus import Window
 from superopt.generate.grammar import Constant, Family, Use, Variable
-from superopt.generate.targets.related import RELATIONS, View, attribute, pooled_constants, shape_of
+from superopt.generate.targets.related import RELATIONS, View, pooled_constants, shape_of
+from superopt.generate.targets.variants import repetitions, variants
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.notation import show_terms
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Term, map_terms, topological, var
-from superopt.ir.types import tensor
-from superopt.properties import is_linear_product, joins
+from superopt.ir.term import Term, topological
+from superopt.properties import is_linear_product
 
 __all__ = ["MOST_WINDOWS", "window_families"]
 
@@ -38,7 +37,7 @@ def window_families(windows: Iterable[Window], most: int | None = None) -> tuple
     """
     found: dict[tuple[str, ...], Family] = {}
     chosen = itertools.islice(filter(_is_enumerable, windows), most)
-    for window in itertools.chain.from_iterable((window, *_of_two_parts(window)) for window in chosen):
+    for window in itertools.chain.from_iterable((window, *variants(window)) for window in chosen):
         weights = _weights(window)
         view = View(window.terms, weights)
         for outputs, by in _targets(view):
@@ -46,40 +45,6 @@ def window_families(windows: Iterable[Window], most: int | None = None) -> tuple
             if family is not None:
                 found.setdefault((*family.targets, repr(family.variables)), family)
     return tuple(found.values())
-
-
-def _of_two_parts(window: Window) -> Iterator[Window]:
-    """Yield the window with two of the parts of a Concat of more: a rule for two parts applies to all, one by one.
-
-    Weights whose size is the sum of all parts get the sum of the two.
-    """
-    wide = [term for term in topological(window.terms) if joins(term.op) and len(term.inputs) > 2]
-    if len(wide) != 1 or "axis" not in dict(wide[0].attrs):
-        return
-    parts = [part for part in wide[0].inputs if part is not None]
-    other = next((part for part in parts if part.op != parts[0].op), parts[1])
-    (axis,) = attribute(wide[0], "axis")
-    whole, less = shape_of(wide[0])[axis], shape_of(parts[0])[axis] + shape_of(other)[axis]
-
-    def rebuilt(old: Term, inputs: tuple[Term | None, ...]) -> Term:
-        if old.op == "Var":
-            return var(str(old.attr("name")))
-        kept = (inputs[0], inputs[parts.index(other)]) if old is wide[0] else inputs
-        return Term.of(old.op, kept, dict(old.attrs), (None,) * len(old.types))
-
-    outputs = map_terms(window.terms, rebuilt)
-    used = {term.attr("name") for term in topological(outputs) if term.op == "Var"}
-    variables = []
-    for variable in window.variables:
-        sizes = tuple(less if variable.weight and size == whole else size for size in variable.shape)
-        if variable.name in used:
-            variables.append(replace(variable, type=tensor(*sizes)))
-    found = replace(window, outputs=outputs, variables=tuple(variables))
-    try:
-        _ = found.terms
-    except CorpusError:
-        return
-    yield found
 
 
 def _is_enumerable(window: Window) -> bool:
@@ -110,20 +75,12 @@ def _targets(view: View) -> Iterator[tuple[tuple[Term, ...], int]]:
     """Yield the outputs of families for a window, with the distance of phases if the window is cut into phases."""
     for output in view.outputs:
         yield (output,), 0
-        resize = output.inputs[0]
-        if output.op == "Conv" and resize is not None and resize.op == "Resize" and _is_of_variables(resize):
-            scales = attribute(resize, "scales")
-            if len(scales) > 1 and scales[-1] == scales[-2] > 1:
-                phases = list(_phases(output, scales[-1]))
-                if phases:
-                    yield (output, *phases), scales[-1]
+        by = repetitions(output)
+        phases = list(_phases(output, by)) if by > 1 else []
+        if phases:
+            yield (output, *phases), by
     for one, other in itertools.combinations(view.outputs, 2):
         yield (one, other), 0
-
-
-def _is_of_variables(term: Term) -> bool:
-    """Return True if all operands are variables. These stand for any values, so other operands need no rule."""
-    return all(operand is not None and operand.op == "Var" for operand in term.inputs)
 
 
 def _phases(output: Term, by: int) -> Iterator[Term]:
