@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
-from onnx import TensorProto, helper, onnx_cpp2py_export, shape_inference
+from onnx import TensorProto, helper
 
 from superopt.evaluate import dtype_name
 from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.functions import can_be_expanded
-from superopt.onnx_io.limits import answers_within
+from superopt.onnx_io.inference_process import infer
 from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = [
@@ -112,27 +114,18 @@ def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     # Propagating values of shapes fails for some valid models. It makes a dimension for each element of a list, and has
     # no end if there are 2**40: where an allocation fails, it takes the next one page by page.
     longest = max((type.shape.dim[0].dim_value for type in _lists(light)), default=0)
-    answers = answers_within(memory, seconds, _inferences(data, propagates=longest <= _LONGEST_LIST))
-    found = [answer for answer in answers if 0 < len(answer) < _INFERENCE_BYTES + 2 * len(data)]
-    return onnx.ModelProto.FromString(found[-1]) if found else light
+    bare, taken_s = infer(data, memory, seconds, data_prop=False)
+    found = _parsed(bare, len(data))
+    left_s = math.ceil(seconds - taken_s)
+    if longest <= _LONGEST_LIST and left_s > 0 and not (found is not None and _all_known(found)):
+        with contextlib.suppress(TimeoutError):
+            found = _parsed(infer(data, memory, left_s, data_prop=True)[0], len(data)) or found
+    return light if found is None else found
 
 
-def _inferences(data: bytes, *, propagates: bool) -> Iterator[bytes]:
-    """Yield a model with ONNX's types of its tensors, nothing where inference fails; then with propagated values."""
-    bare = _infer(data, data_prop=False)
-    yield bare
-    if propagates and not (bare and _all_known(onnx.ModelProto.FromString(bare))):
-        yield _infer(data, data_prop=True)
-
-
-def _infer(data: bytes, *, data_prop: bool) -> bytes:
-    try:
-        found: bytes = onnx_cpp2py_export.shape_inference.infer_shapes(data, False, False, data_prop)
-    except (
-        shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, MemoryError,
-    ):  # fmt: skip
-        return b""
-    return found
+def _parsed(found: bytes, before: int) -> onnx.ModelProto | None:
+    """Return a model with types of tensors; None if inference has failed, or has added too much to `before` bytes."""
+    return onnx.ModelProto.FromString(found) if 0 < len(found) < _INFERENCE_BYTES + 2 * before else None
 
 
 def _all_known(model: onnx.ModelProto) -> bool:

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from superopt.onnx_io import ModelError, read_simplified
-from superopt.onnx_io.limits import answers_within
+from superopt.onnx_io.inference_process import infer
 
 node = helper.make_node
 MANY = 60_000
@@ -111,21 +110,52 @@ def test_memory_is_bounded(tmp_path: Path) -> None:
     assert max(peaks.values()) < LIMIT_KIB, peaks
 
 
-@pytest.mark.parametrize("fail", [lambda: bytes(1 << 28), lambda: 1 // 0, lambda: os.kill(os.getpid(), signal.SIGKILL)])
-def test_a_call_that_needs_too_much_or_fails_or_crashes_costs_no_more_than_its_answer(
-    fail: Callable[[], bytes],
-) -> None:
-    def answers(first: bytes) -> Iterator[bytes]:
-        yield first
-        yield fail()
+def identities(count: int) -> bytes:
+    """Return a serialized model whose outputs have the types of its input."""
+    nodes = [node("Identity", ["x"], [f"y{k}"]) for k in range(count)]
+    values = [onnx.ValueInfoProto(name=f"y{k}") for k in range(count)]
+    given = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2])]
+    graph = helper.make_graph(nodes, "g", given, values)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9).SerializeToString()
 
-    for first in (b"", b"a" * (1 << 20)):
-        assert answers_within(1 << 27, 60, answers(first)) == [first]
+
+ENDLESS = onnx.parser.parse_model(
+    '<ir_version: 9, opset_import: ["": 19]> g (float[2] x) => (float[] y) { y = Einsum<equation = "a-">(x) }'
+)
+
+
+def infers() -> None:
+    """Expect types from inference within its limits."""
+    found, seconds = infer(identities(1), 1 << 26, 60, data_prop=True)
+    types = onnx.ModelProto.FromString(found).graph.output[0].type.tensor_type
+    assert [dim.dim_value for dim in types.shape.dim] == [1, 2] and 0 <= seconds < 60
+
+
+def test_inference_that_needs_too_much_fails_alone() -> None:
+    infers()
+    assert infer(identities(100_000), 1 << 20, 60, data_prop=False)[0] == b""
+    infers()
+    assert infer(b"no model", 1 << 26, 60, data_prop=False)[0] == b""
+    infers()
+
+
+def test_inference_without_an_end_fails_alone() -> None:
+    infers()
+    with pytest.raises(TimeoutError):
+        infer(ENDLESS.SerializeToString(), 1 << 26, 1, data_prop=False)
+    infers()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="inference has no process of its own there")
+def test_inference_goes_on_after_its_process_was_killed() -> None:
+    infers()
+    children = Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    (server,) = [pid for pid in children if b"inference_server" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    os.kill(int(server), signal.SIGKILL)
+    infers()
 
 
 def test_an_endless_inference_is_one_clear_line(tmp_path: Path) -> None:
-    graph = 'g (float[2] x) => (float[] y) { y = Einsum<equation = "a-">(x) }'
-    proto = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 19]> {graph}')
-    onnx.save(proto, tmp_path / "endless.onnx")
+    onnx.save(ENDLESS, tmp_path / "endless.onnx")
     with pytest.raises(ModelError, match=r"endless\.onnx: ONNX's shape inference has no end"):
         read_simplified(tmp_path / "endless.onnx")
