@@ -3,6 +3,9 @@
     import superopt
     result = superopt.optimize("model.onnx", "fast.onnx")
     result = superopt.optimize("model.onnx", "fast.onnx", superopt.Options(ep="cpu", budget=300.0))
+    print(result)
+
+    model, ok = superopt.simplify(onnx.load("model.onnx"))
 
     graph = superopt.graph.to_networkx("model.onnx")
 
@@ -16,9 +19,9 @@ import importlib
 
 TYPE_CHECKING = False  # as in `typing`, which takes a while to import
 if TYPE_CHECKING:
-    from superopt.optimizer import Options, Result, optimize
+    from superopt.optimizer import Options, Result, optimize, simplify
 
-__all__ = ["Options", "Result", "optimize"]
+__all__ = ["Options", "Result", "optimize", "simplify"]
 
 
 def __getattr__(name: str) -> object:

@@ -25,6 +25,7 @@ __all__ = [
     "OutputError",
     "check_distinct",
     "check_writable",
+    "is_same",
     "replacing",
     "write_text",
     "write_whole",
@@ -67,7 +68,7 @@ def check_distinct(outputs: Mapping[str, Path | None], inputs: Mapping[str, Path
     written = [(path, role) for role, path in outputs.items() if path is not None]
     read = [(path, role) for role, path in (inputs or {}).items() if path is not None]
     for (path, role), (other, taken) in [*combinations(written, 2), *((w, r) for w in written for r in read)]:
-        if _is_same(path, other):
+        if is_same(path, other):
             raise OutputError(f"{path}: cannot be both {role} and {taken}; name another file")
 
 
@@ -156,7 +157,8 @@ def _refusal(path: Path, error: OSError) -> OutputError:
     return OutputError(f"{path}: cannot be written: {error.strerror or error}")
 
 
-def _is_same(path: Path, other: Path) -> bool:
+def is_same(path: Path, other: Path) -> bool:
+    """Return True if both names lead to one file, or would if it existed."""
     try:
         if path.exists() or other.exists():
             return path.exists() and other.exists() and path.samefile(other)

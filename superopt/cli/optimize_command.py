@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from superopt.cli.options import STREAMS, device, shapes
-from superopt.cli.result_table import show_result
 from superopt.cli.run_report import run_report_option, write_run_report
-from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
+from superopt.cli.terminal import ProgressLines, errors, one_line_errors
 from superopt.cli.worker import supervision
 from superopt.files import check_distinct
 from superopt.optimizer import COST_SOURCES, Options, Result, optimize
@@ -29,7 +28,8 @@ _File = click.Path(path_type=Path)
 
 @click.command("optimize", context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("model", type=_File)
-@click.option("-o", "--out", type=_File, required=True, help="File to write the result to.")
+@click.option("-o", "--out", type=_File, help="File to write the result to.")
+@click.option("--in-place", is_flag=True, help="Write the result to MODEL itself, in the place of -o.")
 @click.option(
     "--ep", type=click.Choice(EXECUTION_PROVIDERS), default=_DEFAULTS.ep, show_default=True,
     help="Execution provider to optimize for; auto is CUDA if it works, else the CPU.",
@@ -102,8 +102,10 @@ _File = click.Path(path_type=Path)
 )  # fmt: skip
 @click.option("--remeasure", is_flag=True, help="Ignore the timings of earlier runs, and repeat every search.")
 @click.option(
-    "--explain", is_flag=True, help="Show for each rule where it matched, how often it was tried, and what it saved."
-)
+    "--explain", is_flag=True,
+    help="Show how often the rules matched and were tried, and what those used save by prediction: the first ten, and"
+    " all with --json.",
+)  # fmt: skip
 @click.option("--trace", type=_File, help="Write every step of the derivation to this file, as JSON.")
 @click.option(
     "--numerics", type=click.Choice(LEVELS), default=_DEFAULTS.numerics, show_default=True,
@@ -113,22 +115,23 @@ _File = click.Path(path_type=Path)
 )  # fmt: skip
 @run_report_option
 @one_line_errors
-def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None, **settings: Any) -> None:
-    """Make MODEL faster with proven rules and write it to OUT.
+def optimize_command(model: Path, out: Path | None, as_json: bool, report: Path | None, **settings: Any) -> None:
+    """Make MODEL faster with proven rules and write it to OUT, or to MODEL itself with --in-place.
 
     The result is written only if its derivation replays in the kernel, its outputs agree with the original's on
     random inputs, and it is not slower in a measurement interleaved with the original. Otherwise OUT is the unchanged
     original. If MODEL cannot be run here, it is unchanged; with --cost analytic it is rewritten by proven rules, and a
     notice says that nothing was compared or timed.
 
-    MODEL, OUT and the files of --trace and --report must be different files. An existing file is replaced as a whole,
-    at the end; devices, pipes and folders never are. More than 2 GB of weights go to a second file beside OUT, whose
-    name begins with OUT's and ends in .data: move both together.
+    MODEL (without --in-place), OUT and the files of --trace and --report must be different files. An existing file is
+    replaced as a whole, at the end; devices, pipes and folders never are. More than 2 GB of weights go to a second file
+    beside OUT, whose name begins with OUT's and ends in .data: move both together.
 
     \b
     Examples:
       optimize model.onnx -o fast.onnx
       optimize model.onnx -o fast.onnx --quick
+      optimize model.onnx --in-place
       optimize model.onnx -o fast.onnx --ep cuda --budget 300
       optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128 --threads 4
       optimize model.onnx -o fast.onnx --inputs sample1.npz --inputs sample2.npz
@@ -138,6 +141,9 @@ def optimize_command(model: Path, out: Path, as_json: bool, report: Path | None,
     """
     if settings["target_absent"] and (settings["cost"] != "analytic" or settings["device"] is None):
         raise click.UsageError("--target-absent needs --cost analytic and --device")
+    if (out is None) != settings["in_place"]:
+        raise click.UsageError("give either -o FILE, or --in-place to replace MODEL")
+    out = out or model
     try:
         options = Options(**settings)
     except ValueError as error:
@@ -177,4 +183,4 @@ def _print_result(result: Result, as_json: bool) -> None:
     if as_json:
         click.echo(result.to_json())
     else:
-        show_result(results(), result)
+        click.echo(str(result))

@@ -14,7 +14,7 @@ from rich.table import Table
 from superopt.cli.default_signatures import SignatureNeeded, default_signatures
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors, results
-from superopt.cli.wording import counted, equation_text
+from superopt.cli.wording import equation_text
 from superopt.generate.derive import (
     DERIVED,
     NO_INSTANCE,
@@ -30,6 +30,7 @@ from superopt.generate.derive import (
 from superopt.ir.notation import show_signature, show_terms
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.rulebook.loading import CERTIFICATES, RulesError, beside, certified_rules, load_rules
+from superopt.wording import counted
 from verify.certificates import kernel_hash, load_certificates
 
 __all__ = ["rules_command"]

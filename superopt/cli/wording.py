@@ -5,12 +5,7 @@ from __future__ import annotations
 from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
 
-__all__ = ["counted", "equation_text"]
-
-
-def counted(number: int, noun: str) -> str:
-    """Return the number with the noun, in the plural unless the number is 1."""
-    return f"{number} {noun}" + ("" if number == 1 else "s")
+__all__ = ["equation_text"]
 
 
 def equation_text(rule: Rule) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import onnx
 
-from superopt.files import check_distinct, check_writable, write_whole
+from superopt.files import check_distinct, check_writable, is_same, write_whole
 from superopt.onnx_io import save_model
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.external_data import load_external_data
@@ -32,7 +32,10 @@ def count_operators(model: onnx.ModelProto) -> dict[str, int]:
 
 
 def check_outputs(outputs: Mapping[str, Path | None], model: Path | None, options: Options) -> None:
-    """Raise OutputError if a file of `outputs` (by role) cannot be written, or is also another file of the run."""
+    """Raise OutputError if a file of `outputs` (by role) cannot be written, or is also another file of the run.
+
+    With the option `in_place`, the result may be the model.
+    """
     for path in outputs.values():
         if path is not None:
             check_writable(path)
@@ -42,6 +45,9 @@ def check_outputs(outputs: Mapping[str, Path | None], model: Path | None, option
     data = [Path(each) for each in options.inputs if isinstance(each, (str, Path))]
     read = {"the model": model, "the device's file": device, **{f"rules ({path})": path for path in rules}}
     read |= {f"values of inputs ({path.name})": path for path in data}
+    if options.in_place:
+        check_distinct({role: path for role, path in outputs.items() if role != RESULT}, {"the model": model})
+        del read["the model"]
     check_distinct(outputs, read)
 
 
@@ -53,7 +59,12 @@ def check_inputs_stay(outputs: Mapping[str, Path | None], source: Source) -> Non
 
 
 def copy_original(source: Source, out: Path) -> None:
-    """Write the original to `out`, byte for byte unless it is in memory or has external data elsewhere."""
+    """Write the original to `out`, byte for byte unless it is in memory or has external data elsewhere.
+
+    Nothing is written if it is that file.
+    """
+    if source.path is not None and is_same(source.path, out):
+        return
     if source.path is None:
         save_model(source.proto, out)
     elif source.external_files and out.resolve().parent != source.path.resolve().parent:

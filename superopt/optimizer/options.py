@@ -97,6 +97,9 @@ class Options:
     """True to ignore the timings of earlier runs and repeat every search. Otherwise a repeated run uses the timings and
     the search strategy of the first run, and so has the same result."""
 
+    in_place: bool = False
+    """True if the result may replace the model's own file."""
+
     explain: bool = False
     """True to fill `Result.attempts`: where each rule matched, how often it was tried, and what it saved."""
 

@@ -203,6 +203,17 @@ class Result:
     schema_version: int = SCHEMA_VERSION
     proto: onnx.ModelProto | None = field(default=None, repr=False, compare=False)
 
+    def __str__(self) -> str:
+        from superopt.optimizer.result_text import result_text
+
+        return result_text(self)
+
+    def _repr_html_(self) -> str:
+        """Return the result as a notebook shows it."""
+        from superopt.optimizer.result_text import result_html
+
+        return result_html(self)
+
     def to_json(self) -> str:
         """Return the result as one JSON object; a number that is not finite is null."""
         fields = asdict(replace(self, proto=None))

@@ -35,8 +35,9 @@ def test_table(arguments: list[str | Path], tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     for text in (
         "operators",
-        "latency, CPU time",
-        "cost model",
+        "times as fast (95% interval",
+        "measured CPU time",
+        "predicted time",
         "MatMul(a, Add(b, c))",
         "errors against float64",
         "proven: 2 rules",
@@ -61,7 +62,9 @@ def test_a_model_in_the_place_of_a_subcommand_is_optimized(arguments: list[str |
     assert f"written: {tmp_path / 'fast.onnx'}" in result.stdout
 
 
-@pytest.mark.parametrize("name", ["", "bench", "generate", "harvest", "learn", "optimize", "report", "rules", "verify"])
+@pytest.mark.parametrize(
+    "name", ["", "bench", "generate", "harvest", "learn", "optimize", "report", "rules", "verify", "why"]
+)
 def test_every_command_says_its_version(name: str) -> None:
     result = run(*filter(None, [name]), "--version")
     assert (result.exit_code, result.output.count(metadata.version("superopt"))) == (0, 1)
@@ -90,7 +93,7 @@ def test_optimize_is_a_program_of_its_own() -> None:
     assert "Examples:" in alone
 
 
-@pytest.mark.parametrize("command", ["optimize", "verify", "rules", "generate"])
+@pytest.mark.parametrize("command", ["optimize", "verify", "rules", "generate", "why"])
 def test_help_has_examples(command: str) -> None:
     result = run(command, "--help")
     assert result.exit_code == 0

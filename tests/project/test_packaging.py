@@ -57,4 +57,4 @@ def test_prover_is_pinned_to_what_was_tested() -> None:
 
 def test_names_of_the_library() -> None:
     assert callable(superopt.optimize)
-    assert set(superopt.__all__) == {"Options", "Result", "optimize"}
+    assert set(superopt.__all__) == {"Options", "Result", "optimize", "simplify"}

@@ -1,0 +1,158 @@
+"""A result as text, as `print` and the command line show it, and as HTML for notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from superopt.runtime import show_shape
+from superopt.wording import counted
+
+if TYPE_CHECKING:
+    from superopt.optimizer.result import Difference, Result, RuleAttempts
+
+__all__ = ["result_html", "result_text", "verdict"]
+
+_COLUMNS = ("", "before", "after", "times as fast")
+_MAX_ATTEMPTS = 10  # rules that `--explain` shows
+Row = tuple[str, str, str, str]
+
+
+def verdict(result: Result) -> str:
+    """Return one sentence: how much faster the result is, and how that is known; or why the original is kept."""
+    if not result.changed:
+        return f"The original is kept: {result.reason}."
+    t = result.latency
+    if t is None:
+        predicted = _ratio(result.cost_before_ms, result.cost_after_ms)
+        return f"Rewritten, and not timed here. Predicted: {predicted} times as fast."
+    kind = "CPU time" if t.clock == "cpu" else "wall time"
+    when = "measured by an earlier run" if t.remembered else "measured"
+    interval = f"95% interval {t.low:.3f} to {t.high:.3f}, {kind}, {when}"
+    if t.low > 1:
+        return f"{t.ratio:.3f} times as fast ({interval})."
+    return f"As fast as before, within the noise, and smaller ({t.ratio:.3f} times as fast, {interval})."
+
+
+def result_text(result: Result) -> str:
+    """Return the verdict, the table before and after, the rules used, and the checks passed."""
+    lines = [verdict(result), "", _title(result), *_aligned([_COLUMNS, *_rows(result)])]
+    if result.cost_source:
+        lines.append(f"predicted times: {result.cost_source}")
+    if result.rules:
+        lines.append("rules applied:")
+    lines += [f"{use.count:5} x {use.rule}" for use in result.rules]
+    if result.attempts:
+        lines += _attempts(result.attempts)
+    if result.difference is not None:
+        lines += _accuracy(result.difference, result.numerics == "exact")
+    lines += _proof(result)
+    lines += [f"refused: {refusal.candidate}: {refusal.reason}" for refusal in result.refused]
+    if result.changed:
+        lines.append(f"written: {result.out} ({result.reason})" if result.out else f"taken: {result.reason}")
+    elif result.out:
+        lines.append(f"written unchanged: {result.out}")
+    return "\n".join(lines)
+
+
+def result_html(result: Result) -> str:
+    """Return the verdict, the table and the rules used as HTML without scripts or styles of its own."""
+    rows = [_COLUMNS, *_rows(result)]
+    cells = ["".join(f"<t{'dh'[not k]}>{escape(cell)}</t{'dh'[not k]}>" for cell in row) for k, row in enumerate(rows)]
+    table = "".join(f"<tr>{row}</tr>" for row in cells)
+    rules = "".join(f"<li>{use.count} x <code>{escape(use.rule)}</code></li>" for use in result.rules)
+    notices = "".join(f"<p>notice: {escape(notice)}</p>" for notice in result.notices)
+    return (
+        f"<p><b>{escape(verdict(result))}</b></p><table><caption>{escape(_title(result))}</caption>{table}</table>"
+        f"{f'<ul>{rules}</ul>' if rules else ''}{notices}"
+    )
+
+
+def _title(result: Result) -> str:
+    threads = counted(result.threads, "thread") if result.threads else "all threads"
+    return f"{result.model or 'model in memory'} on {result.provider}, {threads}"
+
+
+def _rows(result: Result) -> Iterator[Row]:
+    before, after = sum(result.operators_before.values()), sum(result.operators_after.values())
+    yield "operators", str(before), str(after), ""
+    t = result.latency
+    if t is not None:
+        note = "" if result.changed else " of the refused candidate"
+        note += ", mean over sizes" if len(t.sizes) > 1 else ""
+        note += ", by an earlier run" if t.remembered else ""
+        if t.clock == "cpu":
+            yield f"measured CPU time{note}", _ms(t.before_ms), _ms(t.after_ms), _interval(t.ratio, t.low, t.high)
+            ratio = _ratio(t.wall_before_ms, t.wall_after_ms)
+            yield f"measured wall time{note}", _ms(t.wall_before_ms), _ms(t.wall_after_ms), ratio
+        else:
+            yield f"measured wall time{note}", _ms(t.before_ms), _ms(t.after_ms), _interval(t.ratio, t.low, t.high)
+        for one in t.sizes if len(t.sizes) > 1 else ():
+            shapes = ", ".join(f"{name}={show_shape(shape)}" for name, shape in one.shapes.items())
+            yield f"  at {shapes}", _ms(one.before_ms), _ms(one.after_ms), _interval(one.ratio, one.low, one.high)
+    if result.cost_before_ms is not None and result.cost_after_ms is not None:
+        ratio = _ratio(result.cost_before_ms, result.cost_after_ms)
+        yield "predicted time", _ms(result.cost_before_ms), _ms(result.cost_after_ms), ratio
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the rows with columns of one width, the first one flush left and the others flush right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        numbers = (cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True))
+        lines.append("  ".join((first.ljust(widths[0]), *numbers)).rstrip())
+    return lines
+
+
+def _proof(result: Result) -> Iterator[str]:
+    if result.proof is not None:
+        p = result.proof
+        classes = result.numerics if result.numerics == "exact" else f"{result.numerics} or stricter"
+        yield (
+            f"proven: {counted(p.rules, 'rule')} at {counted(p.signatures, 'signature')} ({classes});"
+            f" the kernel replayed {counted(p.steps, 'step')} in regions at {counted(p.places, 'place')}"
+        )
+    if result.error_factor is not None:
+        yield f"proven: the bound on rounding errors is at most {result.error_factor:.3g} times the original's"
+
+
+def _accuracy(d: Difference, exact: bool) -> Iterator[str]:
+    own = f"the original differs from itself by {d.own_spread:.2e} between ONNX Runtime's optimization levels"
+    yield (
+        f"largest output difference {d.absolute:.2e} absolute, {d.relative:.2e} relative to the output's magnitude"
+        f" on {counted(d.inputs, 'input')} ({'outputs must be bit-identical' if exact else own})"
+    )
+    errors = [f"{kind} {original:.1e} and {error:.1e}" for kind, original, error in d.errors()]
+    if errors:
+        yield f"errors against float64, of the original and of the result: {'; '.join(errors)}"
+    for reason, kinds in d.without_reference().items() if not exact else ():
+        where = ", ".join(dict.fromkeys(kinds))
+        yield f"no float64 reference ({where}): {reason}; compared with the original, tolerance {d.tolerance:.2e}"
+
+
+def _attempts(attempts: Sequence[RuleAttempts]) -> list[str]:
+    """Return a table of the rules that matched, those used first. A time is negative if the predicted cost rose."""
+    ordered = sorted(attempts, key=lambda one: (-one.used, -one.saved_ms, -one.tried))
+    rows = [("  rules that matched", "matched", "tried", "unproven", "used", "predicted saving")]
+    for one in ordered[:_MAX_ATTEMPTS]:
+        saved = _ms(one.saved_ms) if one.used else "-"
+        rows.append((f"  {one.id}", str(one.matched), str(one.tried), str(one.unproven), str(one.used), saved))
+    texts = _aligned(rows)
+    lines = [texts[0], *(f"{text}  {one.rule}" for text, one in zip(texts[1:], ordered, strict=False))]
+    if len(ordered) > _MAX_ATTEMPTS:
+        lines.append(f"  {counted(len(ordered) - _MAX_ATTEMPTS, 'more rule')} matched (all are in --json)")
+    return lines
+
+
+def _interval(ratio: float, low: float, high: float) -> str:
+    return f"{ratio:.3f} ({low:.3f} to {high:.3f})"
+
+
+def _ms(value: float) -> str:
+    return f"{value:.3f} ms" if value < 10 else f"{value:.1f} ms"
+
+
+def _ratio(before: float | None, after: float | None) -> str:
+    return f"{before / after:.3f}" if before is not None and after else "-"

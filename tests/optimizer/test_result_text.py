@@ -1,0 +1,97 @@
+"""A result as text and as HTML: the verdict in plain words, measured and predicted times told apart."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+import pytest
+
+from superopt.optimizer import Result, RuleAttempts
+from superopt.optimizer.result import Latency, Refusal, RuleUse
+from superopt.optimizer.result_text import verdict
+
+
+def latency(ratio: float, low: float, high: float, clock: str = "cpu", remembered: bool = False) -> Latency:
+    return Latency(2.0 * ratio, 2.0, ratio, low, high, 2.5 * ratio, 2.5, 9, clock, remembered)
+
+
+def result(changed: bool = True, **more: object) -> Result:
+    fields = {"reason": "all rewrites", "cost_before_ms": 3.0, "cost_after_ms": 2.0, **more}
+    operators = {"MatMul": 3}, {"MatMul": 1}
+    return Result(
+        "m.onnx", "out.onnx", changed, provider="cpu", threads=1, seed=0,
+        operators_before=operators[0], operators_after=operators[1], **fields,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("one", "said"),
+    [
+        (
+            result(latency=latency(1.5, 1.4, 1.6)),
+            "1.500 times as fast (95% interval 1.400 to 1.600, CPU time, measured).",
+        ),
+        (
+            result(latency=latency(1.5, 1.4, 1.6, "wall", True)),
+            "1.500 times as fast (95% interval 1.400 to 1.600, wall time, measured by an earlier run).",
+        ),
+        (
+            result(latency=latency(1.0, 0.99, 1.01)),
+            "As fast as before, within the noise, and smaller (1.000 times as fast, 95% interval 0.990 to 1.010,"
+            " CPU time, measured).",
+        ),
+        (result(), "Rewritten, and not timed here. Predicted: 1.500 times as fast."),
+        (result(False, reason="nothing found"), "The original is kept: nothing found."),
+    ],
+)
+def test_the_verdict_is_one_sentence_and_comes_first(one: Result, said: str) -> None:
+    assert verdict(one) == str(one).splitlines()[0] == said
+
+
+def test_only_times_have_a_ratio() -> None:
+    lines = str(result(latency=latency(1.5, 1.4, 1.6))).splitlines()
+    rows = {line[:20].strip(): line[20:].split() for line in lines[4:8]}
+    assert rows["operators"] == ["3", "1"]
+    assert rows["measured CPU time"][-4:] == ["1.500", "(1.400", "to", "1.600)"]
+    assert rows["measured wall time"][-1] == "1.500"
+    assert rows["predicted time"] == ["3.000", "ms", "2.000", "ms", "1.500"]
+
+
+def test_explain_is_short() -> None:
+    attempts = [RuleAttempts(f"{n:012}", "Relu(Relu(x)) = Relu(x)", n, n, 0, int(n == 3), 0.5) for n in range(30)]
+    text = str(result(attempts=attempts)).splitlines()
+    shown = [line for line in text if "= Relu(x)" in line]
+    assert len(shown) == 10 and shown[0].split()[:6] == ["000000000003", "3", "3", "0", "1", "0.500"]
+    assert any("20 more rules matched (all are in --json)" in line for line in text)
+
+
+def test_a_refused_candidate_is_no_result() -> None:
+    text = str(result(False, latency=latency(0.8, 0.7, 0.9), refused=[Refusal("all rewrites", "slower: 0.8")]))
+    assert text.startswith("The original is kept") and "measured CPU time of the refused candidate" in text
+    assert "refused: all rewrites: slower: 0.8" in text and text.endswith("written unchanged: out.onnx")
+
+
+def test_html_is_closed_and_escaped() -> None:
+    class Reader(HTMLParser):
+        def __init__(self) -> None:
+            super().__init__()
+            self.open: list[str] = []
+            self.words = ""
+
+        def handle_starttag(self, tag: str, attrs: object) -> None:
+            self.open.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert self.open.pop() == tag
+
+        def handle_data(self, data: str) -> None:
+            self.words += data
+
+    one = result(latency=latency(1.5, 1.4, 1.6), notices=["a < b"])
+    one.model = "<script>.onnx"
+    one.rules = [RuleUse("0123456789ab", "Less(a, b)", "a<b>", 2)]
+    reader = Reader()
+    reader.feed(one._repr_html_())
+    assert not reader.open and "script" not in one._repr_html_().replace("&lt;script&gt;", "")
+    for words in ("1.500 times as fast", "<script>.onnx", "Less(a, b) = a<b>", "predicted time", "notice: a < b"):
+        assert words in reader.words
