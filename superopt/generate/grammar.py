@@ -15,6 +15,7 @@ from superopt.ir.operator import OPERATORS, IllTyped, Operator
 from superopt.ir.term import Term
 
 __all__ = [
+    "CORPUS",
     "FOLDED",
     "Constant",
     "Family",
@@ -39,6 +40,7 @@ __all__ = [
 ]
 
 Constant: TypeAlias = tuple[str, Mapping[str, Any]]
+CORPUS = "corpus"  # name of the families of windows
 FOLDED: Mapping[str, Any] = {"slots": ("w",), "run": False, "fold": True}  # keywords of a `Use` on weights alone
 
 
@@ -155,7 +157,7 @@ class Family:
     @property
     def origin(self) -> str:
         """Where the family comes from: the grammar, or a corpus of windows cut out of models."""
-        return "corpus" if self.targets else "grammar"
+        return CORPUS if self.name == CORPUS else "grammar"
 
     def admits(self, shape: Shape) -> bool:
         """Return True if graphs of this shape are built."""

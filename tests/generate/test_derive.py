@@ -189,6 +189,15 @@ def test_conditions_must_hold() -> None:
     assert only.derive(*sides(cut.format(3, "z"), types)) is None
 
 
+def test_a_written_size_is_no_mark() -> None:
+    rule = parse_rule("Relu(Reshape[allowzero=0, shape=[0, z]](x)) = Reshape[allowzero=0, shape=[0, z]](Relu(x))")
+    by_values = Deriver([rule], FingerprintCheck(Evaluator(0)))
+    for size, derived in ((12, True), (-1, False), (0, False)):
+        types = {"x": tensor(2, 12) if size == 0 else tensor(2, 3, 4)}
+        equal = "Relu(Reshape[allowzero=0, shape=[0, {0}]](x)) = Reshape[allowzero=0, shape=[0, {0}]](Relu(x))"
+        assert (by_values.derive(*sides(equal.format(size), types)) is not None) == derived
+
+
 def test_rules_of_several_outputs(few: Deriver) -> None:
     types = {"a": tensor(2, 3), "b": tensor(3, 4), "c": tensor(3, 5)}
     merged = "Split[axis=-1, split=[{}, {}]](MatMul(a, Concat[axis=-1]({}, {})))"

@@ -10,8 +10,10 @@ import pytest
 from superopt.generate.families.batched import BATCHED
 from superopt.generate.families.conv import CONV_FAMILIES
 from superopt.generate.families.grouped import GROUPED
+from superopt.generate.families.images import IMAGES
 from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
+from superopt.generate.families.rows import ROWS
 from superopt.generate.families.select import SELECT
 from superopt.generate.grammar import Family
 from superopt.generate.pipeline import generate
@@ -32,6 +34,11 @@ _STACK = "Concat[axis=-3](Unsqueeze[axes=[-3]]({0}), Unsqueeze[axes=[-3]]({1}))"
 _BATCH = f"MatMul({_STACK.format('x', 'y')}, {_STACK.format('w', 'u')})"
 _BIASED = f"Add(Concat[axis=-3](Unsqueeze[axes=[-3, -2]](b), Unsqueeze[axes=[-3, -2]](c)), {_BATCH})"
 _SIDE_BY_SIDE = "Reshape[allowzero=0, shape=[0, -1]](Transpose[perm=[1, 0, 2]]({0}))"
+_CUT = "Slice[axes=[{0}], ends=to, starts=from, steps=by]"
+_SHAPED = "Reshape[allowzero=0, shape=[{0}]]"
+_SWAPPED = "Transpose[perm=p]"
+_NORM = "BatchNormalization[epsilon=e]"
+_ONE_ROW = "Squeeze[axes=[-2]]"
 _ONE, _PAIRED, _GROUPED = (_CONV.format(g=g) for g in ("1", "g // 2", "g"))
 
 
@@ -107,6 +114,34 @@ _EXPECTED: dict[str, tuple[Sequence[Family], tuple[str, ...]]] = {
             for k in range(3)
         ),
     ),
+    "rows before heads": (
+        ROWS,
+        (
+            "Gather[axis=i, indices=j](x) = Squeeze[axes=[i]](Slice[axes=[i], ends=[j + 1], starts=[j], steps=[1]](x))",
+            *(
+                f"{_CUT.format(-2)}({_SHAPED.format(shape)}(x)) = {_SHAPED.format('0, 0, -1')}({_CUT.format(-3)}(x))"
+                for shape in ("x.shape[-4], x.shape[-3], x.shape[-1]*x.shape[-2]", "0, 0, -1")
+            ),
+            *(
+                f"{_CUT.format(-3)}({_SHAPED.format(shape)}(x)) = {_SHAPED.format(copied)}({_CUT.format(-2)}(x))"
+                for shape, copied in (
+                    ("x.shape[-3], x.shape[-2], z, z2", "0, 0, z, z2"),
+                    ("0, 0, z, z2", "0, 0, z, z2"),
+                    ("0, 0, -1, z", "0, 0, -1, z"),
+                )
+            ),
+            f"{_CUT.format(-3)}({_SWAPPED}(x)) = {_SWAPPED}({_CUT.format(-2)}(x))",
+            f"{_CUT.format(-2)}({_SWAPPED}(x)) = {_SWAPPED}({_CUT.format(-3)}(x))",
+        ),
+    ),
+    "images of one row": (
+        IMAGES,
+        (
+            f"{_NORM}({_ONE_ROW}(x), g, h, m, v) = {_ONE_ROW}({_NORM}(x, g, h, m, v))",
+            "Relu(Squeeze[axes=[i]](x)) = Squeeze[axes=[i]](Relu(x))",
+            "Add(Squeeze[axes=[i]](x), Squeeze[axes=[i]](y)) = Squeeze[axes=[i]](Add(x, y))",
+        ),
+    ),
 }
 
 
@@ -119,3 +154,10 @@ def test_a_family_gives_the_rules(name: str, tmp_path: Path) -> None:
     for text in expected:
         (rule,) = parse_rules(text)
         assert rule.id in ids, text
+
+
+def test_cut_rows_have_any_sizes(tmp_path: Path) -> None:
+    generate(tmp_path / "rules", families=ROWS)
+    for rule in parse_rules((tmp_path / "rules" / "rows.rules").read_text()):
+        sizes = [size for signature in rule.signatures for _, shape in signature.shapes for size in shape]
+        assert sizes == [None] * len(sizes), rule

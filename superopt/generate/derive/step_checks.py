@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from superopt.generate.derive.neighbours import outputs
 from superopt.generate.enumeration.fingerprints import Evaluator
+from superopt.ir.dim import Dim, symbols_of
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
-from superopt.ir.term import Term, repr_attrs
+from superopt.ir.term import Term, repr_attrs, topological
 from verify.certificates import Certificate, CertifiedBook
 from verify.diagnose.counterexample import find_counterexample
 
@@ -18,9 +20,10 @@ __all__ = ["CertificateCheck", "FingerprintCheck"]
 class FingerprintCheck:
     """A step is valid if both sides have the same value on the sample of an `Evaluator`.
 
-    The rules hold in general, but the sizes of a step may violate their guards. Steps to operators without a kernel
-    raise KeyError. `one_way` has ids of rules that are never applied from left to right: if a proof assumes that the
-    left side is defined, the reversed rule is not proven.
+    The rules hold in general, but the sizes of a step may violate their guards. A variable for a size that a
+    Reshape writes stands for neither 0 nor -1, which mean something else. Steps to operators without a kernel raise
+    KeyError. `one_way` has ids of rules that are never applied from left to right: if a proof assumes that the left
+    side is defined, the reversed rule is not proven.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -29,7 +32,7 @@ class FingerprintCheck:
         self._keys: dict[Term, tuple[tuple[int, ...], int]] = {}
 
     def __call__(self, rule: Rule, bindings: Bindings, old: Term, new: Term) -> bool:
-        if rule.id in self.one_way:
+        if rule.id in self.one_way or any(bindings.attrs.get(name) in (0, -1) for name in _written_sizes(rule)):
             return False
         return all(self._key(a) == self._key(b) for a, b in zip(outputs(old), outputs(new), strict=True))
 
@@ -41,6 +44,14 @@ class FingerprintCheck:
         if term not in self._keys:
             self._keys[term] = self.evaluator.key(term)
         return self._keys[term]
+
+
+@lru_cache(maxsize=1 << 12)
+def _written_sizes(rule: Rule) -> tuple[str, ...]:
+    """Return the names of the attribute variables that stand for sizes in the shapes of a rule's Reshapes."""
+    shapes = (term.attr("shape") for term in topological(rule.lhs + rule.rhs) if term.op == "Reshape")
+    entries = (entry for shape in shapes if isinstance(shape, tuple) for entry in shape)
+    return tuple(sorted({name for entry in entries if isinstance(entry, Dim) for name in symbols_of(entry)}))
 
 
 class CertificateCheck:

@@ -13,6 +13,7 @@ from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.filtering import FILTERING
 from superopt.generate.families.fused import FUSED
 from superopt.generate.families.grouped import GROUPED
+from superopt.generate.families.images import IMAGES
 from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
 from superopt.generate.families.matrix import MATRIX
@@ -22,6 +23,7 @@ from superopt.generate.families.rearrange import REARRANGE
 from superopt.generate.families.recurrent import RECURRENT
 from superopt.generate.families.reductions import REDUCTIONS
 from superopt.generate.families.resize import RESIZE
+from superopt.generate.families.rows import ROWS
 from superopt.generate.families.scalar import SCALAR
 from superopt.generate.families.select import SELECT
 from superopt.generate.families.shifted import SHIFTED
@@ -50,6 +52,8 @@ FAMILIES: tuple[Family, ...] = (
     *SHIFTED,
     *REARRANGE,
     *SELECT,
+    *ROWS,
+    *IMAGES,
     *POOL,
     *STRIDES,
     *FUSED,

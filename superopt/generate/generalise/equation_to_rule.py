@@ -16,6 +16,7 @@ from superopt.generate.generalise.attribute_values import ALTERNATIVES
 from superopt.generate.generalise.draft import NAMES, REAL, SIZED, Draft, Slot
 from superopt.generate.generalise.padding import with_offset_pads, with_pad_amounts, with_phase_pads
 from superopt.generate.generalise.sampling_check import SamplingCheck
+from superopt.generate.generalise.shape_entries import with_shape_entries
 from superopt.generate.generalise.size_attributes import with_symbolic_sizes
 from superopt.generate.generalise.size_equations import free_size_count, pinned, tie_counts
 from superopt.ir.dim import symbol
@@ -34,10 +35,12 @@ def generalise(equation: GroundEquation, check: SamplingCheck) -> Schema | None:
     names = _renamed(equation)
     starts: list[tuple[int, int, Draft]] = []
     for ones in dict.fromkeys((frozenset[str](), equation.weights, frozenset(names.values()))):
-        start = with_symbolic_sizes(Draft(equation, names, {}, {}, {}, ones), check)
-        if start is not None:
-            schema = start.schema()
-            starts.append((-free_size_count(schema.rule, schema.base), len(starts), start))
+        draft = Draft(equation, names, {}, {}, {}, ones)
+        for first in filter(None, (draft, with_shape_entries(draft))):
+            start = with_symbolic_sizes(first, check)
+            if start is not None:
+                schema = start.schema()
+                starts.append((-free_size_count(schema.rule, schema.base), len(starts), start))
     if not starts:
         return None
     start = min(starts)[2]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from superopt.generate.conjectures.ground_equation import GroundEquation
+from superopt.generate.generalise.draft import SIZED
 from superopt.generate.generalise.size_equations import pinned
 from superopt.ir.dim import Dim
 from superopt.ir.pattern import match
@@ -24,7 +25,8 @@ def narrower(schema: Schema, equation: GroundEquation) -> Iterator[Schema]:
     """Yield the rule at its own signature, then with more and more attributes at the instance's values, and at last
     with the instance's sizes of the weights' windows.
 
-    Sizes that typing fixes at the instance's values are literals: a kernel of 1 behind a Resize.
+    Sizes that typing fixes at the instance's values are literals: a kernel of 1 behind a Resize. Values that are sizes
+    themselves do not count: a row of 21 that becomes 3 heads of 7 may have any size.
     """
     bindings = match(schema.rule.lhs, equation.lhs)
     if bindings is None:
@@ -32,7 +34,7 @@ def narrower(schema: Schema, equation: GroundEquation) -> Iterator[Schema]:
         return
     known = dict(bindings.attrs)
     kinds = frozenset(schema.kinds[name] for name, _ in schema.base.attrs)
-    shapes = pinned(schema.rule, _at(schema.base, schema, known, kinds)).shapes
+    shapes = pinned(schema.rule, _at(schema.base, schema, known, kinds - SIZED)).shapes
     own = []
     for name, shape in shapes:
         term = bindings.terms[name]

@@ -29,7 +29,12 @@ Group = tuple[str, Attr, list[Slot]]  # kind of attribute, value, slots
 
 def with_symbolic_sizes(draft: Draft, check: SamplingCheck) -> Draft | None:
     """Return the draft with the choices that hold at random sizes and leave the most sizes free, or None."""
-    groups = [(kind, v, at) for kind, values in draft.slots().items() if kind in SIZED for v, at in values.items()]
+    groups = [
+        (kind, v, at)
+        for kind, values in draft.slots().items()
+        for v, at in (values.items() if kind in SIZED else ())
+        if draft.filled.keys().isdisjoint(at)
+    ]
     env = _typing(draft, groups)
     options = [list(_distinct(_choices(draft, groups, number), env)) for number in range(len(groups))]
     drafts: list[tuple[int, int, Draft]] = []

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 
 from superopt.corpus import Window
-from superopt.generate.grammar import Constant, Family, Use, Variable
+from superopt.generate.grammar import CORPUS, Constant, Family, Use, Variable
 from superopt.generate.targets.related import RELATIONS, View, pooled_constants, shape_of
 from superopt.generate.targets.variants import repetitions, variants
 from superopt.ir.infer import IllTyped, make
@@ -26,7 +26,6 @@ _MOST = 1 << 15  # graphs on a level
 _OPERATORS = 3  # of a window: right sides of larger ones are seldom small, and follow from those of their parts
 _ELEMENTS = 1 << 10  # of the largest value of a window: enumeration computes thousands of graphs of such values
 _OPERANDS = 6  # of an operator, as in `enumeration.classes`
-_NAME = "corpus"
 _WAVE, _WAVES = 4, 3  # the first wave, and the number of waves: by the number of operators
 
 
@@ -112,7 +111,7 @@ def _family(window: Window, view: View, outputs: Sequence[Term], phases: int) ->
     # A phase, and a target that is computed from another one, are wanted as one operator.
     runtime = 1 if len(outputs) > 1 else min(_RUNTIME, len(operators) + 2)
     return Family(
-        _NAME,
+        CORPUS,
         variables,
         tuple(uses.values()),
         runtime,
