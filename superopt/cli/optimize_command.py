@@ -13,7 +13,7 @@ from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors
 from superopt.cli.worker import supervision
 from superopt.files import check_distinct
-from superopt.optimizer import COST_SOURCES, Options, Result, optimize
+from superopt.optimizer import COST_SOURCES, DOMAINS, Options, Result, optimize
 from superopt.optimizer.api import finish, optimize_here
 from superopt.optimizer.outcome import Checkpoint, Outcome
 from superopt.runtime import EXECUTION_PROVIDERS
@@ -47,7 +47,7 @@ _File = click.Path(path_type=Path)
 @click.option(
     "--quick", is_flag=True,
     help="Take seconds: rewrite by rules that gain on every known device by analytic costs, compare outputs, time"
-    " nothing. --budget, --effort and --cost have no effect then.",
+    " nothing, introduce operators of ONNX itself only. --budget, --effort, --cost and --domains have no effect then.",
 )  # fmt: skip
 @click.option(
     "--timeout", metavar="SECONDS", type=click.FloatRange(min=0, min_open=True),
@@ -113,6 +113,12 @@ _File = click.Path(path_type=Path)
     " order; stable multiplies the bound on the rounding error of each element by a proven factor at most; normwise"
     " allows the same for the largest elements of what is summed; real-only has no such bound.",
 )  # fmt: skip
+@click.option(
+    "--domains", type=click.Choice(DOMAINS), default=_DEFAULTS.domains, show_default=True,
+    help="Operators that rewrites may introduce: onnx for those that every runtime knows, all for functions of ONNX"
+    " Runtime (com.microsoft) as well.",
+)  # fmt: skip
+@click.option("--external-data", is_flag=True, help="Write weights to a second file beside OUT, whatever their size.")
 @run_report_option
 @one_line_errors
 def optimize_command(model: Path, out: Path | None, as_json: bool, report: Path | None, **settings: Any) -> None:
@@ -124,8 +130,8 @@ def optimize_command(model: Path, out: Path | None, as_json: bool, report: Path 
     notice says that nothing was compared or timed.
 
     MODEL (without --in-place), OUT and the files of --trace and --report must be different files. An existing file is
-    replaced as a whole, at the end; devices, pipes and folders never are. More than 2 GB of weights go to a second file
-    beside OUT, whose name begins with OUT's and ends in .data: move both together.
+    replaced as a whole, at the end; devices, pipes and folders never are. With --external-data, or above 2 GB, weights
+    go to a second file beside OUT, whose name begins with OUT's and ends in .data: move both together.
 
     \b
     Examples:
@@ -136,6 +142,7 @@ def optimize_command(model: Path, out: Path | None, as_json: bool, report: Path 
       optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128 --threads 4
       optimize model.onnx -o fast.onnx --inputs sample1.npz --inputs sample2.npz
       optimize model.onnx -o fast.onnx --numerics exact
+      optimize model.onnx -o fast.onnx --domains onnx --external-data
       optimize model.onnx -o fast.onnx --cost analytic --device cuda_h200 --target-absent
       optimize model.onnx -o fast.onnx --json --trace trace.json > result.json
     """

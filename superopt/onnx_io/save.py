@@ -27,9 +27,10 @@ from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.serialize import serialized
 from superopt.onnx_io.skeleton import copy_fields
 
-__all__ = ["INLINE_LIMIT", "embedded", "inline_bytes", "save_model", "spilled"]
+__all__ = ["INLINE_LIMIT", "NOTHING_INLINE", "embedded", "inline_bytes", "save_model", "spilled"]
 
 INLINE_LIMIT = 2_000_000_000  # of weights in one file; protobuf messages end at 2 GiB
+NOTHING_INLINE = 0  # a limit with which all weights but small ones go to a file of their own
 _BIG = 1024  # bytes; smaller tensors stay inside the file, shape inference reads them there
 _CHUNK_BYTES = 1 << 24  # copied at once
 _ALIGNMENT = 64  # bytes, for readers that map the file
@@ -46,7 +47,8 @@ def save_model(model: onnx.ModelProto, path: str | Path, limit: int = INLINE_LIM
     ModelError if a file with weights of `model` cannot be read.
     """
     path = Path(path)
-    whole = embedded(model, limit)
+    has_big = any(is_external(tensor) or _is_big(tensor) for tensor in all_tensors(model))
+    whole = embedded(model, limit) if has_big else model
     if whole is not None:
         with replacing(path) as file:
             file.writelines(serialized(whole))

@@ -86,7 +86,7 @@ def optimize_here(
     files = _files(model, out, options, report)
     source, outcome = run(model, files, options, progress=progress, finder=finder, timer=timer, validated=validated)
     with writing():
-        outcome.write(source, files[RESULT], _path(options.trace))
+        outcome.write(source, files[RESULT], _path(options.trace), external_data=options.external_data)
     return outcome.result
 
 
@@ -113,7 +113,7 @@ def finish(model: Model, out: str | Path | None, options: Options, folder: Path,
         outcome = Outcome(result, traces_to_json((), {}))
     elif outcome.result.changed and reason:
         outcome.result.notices.append(f"{reason}; the result is the best one that was validated before")
-    outcome.write(source, _path(out), _path(options.trace))
+    outcome.write(source, _path(out), _path(options.trace), external_data=options.external_data)
     return outcome.result if outcome.result.changed else replace(outcome.result, proto=source.proto)
 
 

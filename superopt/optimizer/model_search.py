@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Rewrite, Trace
-from superopt.onnx_io import Model, has_operator
+from superopt.onnx_io import Model, has_operator, is_standard
 from superopt.optimizer.folding import first_allowance
 from superopt.optimizer.options import Options
 from superopt.optimizer.strategies import Strategy
@@ -81,6 +81,7 @@ class SearchRequest:
         parts = [*(output.digest for output in self.model.outputs), *(rule.id for rule in self.rules)]
         parts += [f"{name}={size}" for sizes in self.all_sizes for name, size in sorted(sizes.items())]
         parts += map(repr, (options.seed, self.budget_s, options.alpha, options.effort, options.numerics, self.device))
+        parts += map(repr, (options.domains, options.quick))
         return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
@@ -147,7 +148,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         region_timer=TimerOverSizes(timers[0]) if timers[0] else None,
         denormal_timer=TimerOverSizes(timers[1]) if timers[1] else None,
         progress=report,
-        available=lambda op: has_operator(op, model.opset),
+        available=lambda op: has_operator(op, model.opset) and (options.domains == "all" or is_standard(op)),
         max_folding_s=first_allowance(options.budget),
         measuring_s=lambda: sum(one.spent_s for one in measured) + sum(t.spent_s for group in timers for t in group),
     )

@@ -12,9 +12,10 @@ from superopt.runtime import EXECUTION_PROVIDERS, GivenShape, check_given
 from superopt.search import EFFORTS, Device, find_device
 from verify.stability.classes import LEVELS
 
-__all__ = ["COST_SOURCES", "Options"]
+__all__ = ["COST_SOURCES", "DOMAINS", "Options"]
 
 COST_SOURCES = ("measured", "analytic")
+DOMAINS = ("all", "onnx")
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,15 @@ class Options:
 
     quick: bool = False
     """True for a result within seconds: the search takes only rewrites that are gains by themselves by the analytic
-    costs of all known devices, and nothing is timed. Outputs are compared on one random input at each size. The options
-    `budget` and `effort` are not used, nor is `cost`."""
+    costs of all known devices, with operators of ONNX itself only, and nothing is timed. Outputs are compared on one
+    random input at each size. The options `budget`, `effort`, `cost` and `domains` are not used."""
+
+    domains: str = "all"
+    """Operators that rewrites may introduce: "onnx" for those of ONNX itself, which every runtime knows, or "all": also
+    functions of ONNX Runtime (com.microsoft). Operators that the model has already stay in it."""
+
+    external_data: bool = False
+    """True to write weights to a second file beside the result, whatever their size; otherwise only above 2 GB."""
 
     target_absent: bool = False
     """True if `device` is not this machine: outputs are compared here, nothing is timed, and `Result.notices` says
@@ -107,7 +115,12 @@ class Options:
     """File to which every step of the derivation is written, as JSON; None: no file."""
 
     def __post_init__(self) -> None:
-        for field_name, choices in (("ep", EXECUTION_PROVIDERS), ("numerics", LEVELS), ("cost", COST_SOURCES)):
+        for field_name, choices in (
+            ("ep", EXECUTION_PROVIDERS),
+            ("numerics", LEVELS),
+            ("cost", COST_SOURCES),
+            ("domains", DOMAINS),
+        ):
             value = getattr(self, field_name)
             if value not in choices:
                 raise ValueError(f"unknown {_CHOICES[field_name]} {value!r} ({', '.join(choices)})")
@@ -132,7 +145,7 @@ class Options:
     def paced(self) -> Options:
         """Return the options with a budget and measurements that leave time for all phases within `timeout`."""
         if self.quick:
-            return replace(self, cost="analytic", budget=_QUICK_BUDGET_SECONDS, samples=1)
+            return replace(self, cost="analytic", budget=_QUICK_BUDGET_SECONDS, samples=1, domains="onnx")
         if self.timeout is None:
             return self
         searches = _SEARCH_SHARES[self.cost]
@@ -157,5 +170,10 @@ _QUICK_BUDGET_SECONDS = 1.5  # for the search; its clock may run twice as long
 # searches, and measuring operators and regions takes up to 2.5 times as long as a search.
 _SEARCH_SHARES = {"measured": 0.08, "analytic": 0.3}
 _MEASUREMENT_SHARE = 0.03
-_CHOICES = {"ep": "execution provider", "numerics": "class of numerics", "cost": "source of costs"}
+_CHOICES = {
+    "ep": "execution provider",
+    "numerics": "class of numerics",
+    "cost": "source of costs",
+    "domains": "choice of domains",
+}
 _MINIMA = {"threads": 0, "seed": 0, "budget": 0, "alpha": 1, "effort": 1, "measure_s": 0, "samples": 1}

@@ -12,7 +12,7 @@ from pathlib import Path
 from superopt.files import replacing
 from superopt.onnx_io import save_model
 from superopt.onnx_io.load import parse_proto
-from superopt.onnx_io.save import INLINE_LIMIT, embedded, inline_bytes, spilled
+from superopt.onnx_io.save import INLINE_LIMIT, NOTHING_INLINE, embedded, inline_bytes, spilled
 from superopt.onnx_io.serialize import serialized
 from superopt.optimizer.files import copy_original
 from superopt.optimizer.result import Result
@@ -30,17 +30,20 @@ class Outcome:
     result: Result
     trace: str
 
-    def write(self, source: Source, out: Path | None, trace: Path | None) -> None:
+    def write(self, source: Source, out: Path | None, trace: Path | None, *, external_data: bool = False) -> None:
         """Write the model (the original if nothing has changed) to `out` and the derivation to `trace`.
 
-        Raises OSError.
+        With `external_data`, weights go to a file beside `out` whatever their size. Raises OSError.
         """
+        limit = NOTHING_INLINE if external_data else INLINE_LIMIT
         with nullcontext() if trace is None else replacing(trace) as file:  # in place after the result
             if file is not None:
                 file.write(self.trace.encode())
             if out is not None:
                 if self.result.changed and self.result.proto is not None:
-                    save_model(self.result.proto, out)
+                    save_model(self.result.proto, out, limit)
+                elif external_data and not source.external_files:
+                    save_model(source.proto, out, limit)
                 else:
                     copy_original(source, out)
 
