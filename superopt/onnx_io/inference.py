@@ -23,6 +23,7 @@ __all__ = [
     "SMALL",
     "check",
     "infer_types",
+    "is_named",
     "light_copy",
     "merged_type",
     "name_free_sizes",
@@ -41,6 +42,7 @@ _INFERENCE_BYTES_PER_BYTE = 16  # of the model without big weights
 _INFERENCE_SECONDS, _BYTES_PER_INFERENCE_SECOND = 1, 200_000
 _MAX_RANK = 1024  # tensors of more axes count as tensors of unknown rank
 
+_UNNAMED = "unk"  # begins the names of sizes without a name, in ONNX's inference (unk__1) as well
 _DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
@@ -147,12 +149,17 @@ def _all_known(model: onnx.ModelProto) -> bool:
 _NO_NAME = re.compile(r"[^A-Za-z]*|none|null|unknown|dynamic", re.IGNORECASE)
 
 
+def is_named(size: Size) -> bool:
+    """Return True for a number, and for a size to which the file itself gives a name."""
+    return isinstance(size, int) or (size == symbol(str(size)) and not str(size).startswith(f"{_UNNAMED}_"))
+
+
 def names_a_size(text: str) -> bool:
     """Return True if dimensions with the name `text` have equal sizes, False if exporters use it for any size."""
     return not _NO_NAME.fullmatch(text)
 
 
-def infer_types(light: onnx.ModelProto, unnamed_as: str = "unk") -> dict[str, TensorType]:
+def infer_types(light: onnx.ModelProto, unnamed_as: str = _UNNAMED) -> dict[str, TensorType]:
     """Return the types of the tensors (not of sequences and the like); each size without a name gets a new one.
 
     Raises TimeoutError if ONNX's inference has no end.
@@ -233,7 +240,7 @@ def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
 def name_free_sizes(light: onnx.ModelProto) -> None:
     """Give each size of an input that is neither a number nor named a name of its own."""
     taken = {d.dim_param for v in _values(light.graph) for d in v.type.tensor_type.shape.dim}
-    names = (name for k in itertools.count(1) if (name := f"unk_{k}") not in taken)
+    names = (name for k in itertools.count(1) if (name := f"{_UNNAMED}_{k}") not in taken)
     for value in light.graph.input:
         for dim in value.type.tensor_type.shape.dim:
             known = dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from superopt.ir.dim import symbol
+from superopt.ir.dim import Size, symbol
 from superopt.ir.infer import make, replace
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import TensorType, tensor
@@ -99,9 +99,10 @@ def test_a_factor_of_a_product_is_free() -> None:
     assert price(make("Div", (factor, product))) > price(product)
 
 
-def test_a_sum_before_a_normalization_becomes_the_skip_kernel() -> None:
+@pytest.mark.parametrize("sizes", [(1, 8, 64), (1, symbol("sequence"), 64), (symbol("batch"), symbol("sequence"), 64)])
+def test_a_sum_before_a_normalization_becomes_the_skip_kernel(sizes: tuple[Size, ...]) -> None:
     graphs = Graphs()
-    x, y = var("x", tensor(1, 8, 64)), var("y", tensor(1, 8, 64))
+    x, y = var("x", tensor(*sizes)), var("y", tensor(*sizes))
     scale, shift = graphs.const(64), graphs.const(64)
     attrs = {"axis": -1, "epsilon": 1e-5}
     total = make("Add", (x, y))
@@ -111,6 +112,18 @@ def test_a_sum_before_a_normalization_becomes_the_skip_kernel() -> None:
     assert price(norm, total) == pytest.approx(price(total) + alone)  # another user: it stays
     blocked = make("LayerNormalization", (make("Sum", (x, y)), scale, shift), attrs)
     assert price(blocked) < price(norm)  # the kernel is slower than what it replaces
+
+
+def test_the_runtime_does_not_fuse_sums_of_sizes_without_a_name() -> None:
+    graphs, attrs = Graphs(), {"axis": -1, "epsilon": 1e-5}
+    scale, shift = graphs.const(64), graphs.const(64)
+
+    def normalized(op: str, size: Size) -> float:
+        x, y = var("x", tensor(1, size, 64)), var("y", tensor(1, size, 64))
+        return price(make("LayerNormalization", (make(op, (x, y)), scale, shift), attrs))
+
+    assert normalized("Add", symbol("length")) > normalized("Sum", symbol("length"))
+    assert normalized("Add", symbol("unk_1")) <= normalized("Sum", symbol("unk_1"))
 
 
 @pytest.mark.parametrize("order", range(4))

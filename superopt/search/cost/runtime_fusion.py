@@ -18,7 +18,8 @@ Fused kernels (`fused_kernel`) are groups of operators that ONNX Runtime replace
 may be slower than the operators that it replaces (on a CPU, SkipLayerNormalization is several times slower), so the
 operators are priced as the kernel that they become:
 
-- LayerNormalization(Add(a, b), g, h) with a, b of one three-dimensional type: SkipLayerNormalization(a, b, g, h);
+- LayerNormalization(Add(a, b), g, h) with a, b of one three-dimensional type, whose sizes are numbers or have names:
+  SkipLayerNormalization(a, b, g, h);
 - x / c -> Erf -> + 1 -> * x -> * d, in the operand orders that ONNX Runtime looks for: Gelu(x). The runtime compares
   the constants with sqrt(2) and 1/2. A region does not know its weights, and other constants do not occur in practice.
 
@@ -34,6 +35,7 @@ from typing import NamedTuple
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
+from superopt.onnx_io.inference import is_named
 from superopt.properties import fused_activations
 
 __all__ = [
@@ -181,7 +183,7 @@ def _skip_layer_normalization(norm: Term, inputs_of: Inputs, uses: Mapping[Term,
     if a is None or b is None or a.types != b.types or a.type is None or len(norm.types) != 1:
         return None
     shape = a.type.shape
-    if shape is None or len(shape) != 3 or not all(isinstance(size, int) for size in shape[1:]):
+    if shape is None or len(shape) != 3 or not all(map(is_named, shape[1:])):
         return None
     if any(weight is not None and (weight.type is None or weight.type.shape != shape[-1:]) for weight in weights):
         return None
