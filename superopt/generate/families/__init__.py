@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from superopt.generate.families.activation import ACTIVATION
 from superopt.generate.families.batched import BATCHED
+from superopt.generate.families.borders import BORDERS
 from superopt.generate.families.conv import CONV_FAMILIES
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.filtering import FILTERING
@@ -56,6 +57,7 @@ FAMILIES: tuple[Family, ...] = (
     *IMAGES,
     *POOL,
     *STRIDES,
+    *BORDERS,
     *FUSED,
     *RECURRENT,
     *TASO,

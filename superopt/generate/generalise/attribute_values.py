@@ -17,6 +17,7 @@ ALTERNATIVES: Mapping[str, tuple[Attr, ...]] = {
     "coordinate_transformation_mode": ("half_pixel", "asymmetric"),
     "count_include_pad": (0, 1),
     "dilations": ((2, 2), (1, 2)),
+    "borders": ((0, 0, 1, 1, 0, 0, 1, 1), (0, 0, 1, 0, 0, 0, 0, 2)),
     "exclusive": (0, 1),
     "group": (2, 3),
     "indices": (0, 1, (0,), (1,), (1, 0), (0, 2), (1, 1), (0, 1, 2), (2, 0, 1)),

@@ -19,7 +19,7 @@ __all__ = ["NAMES", "REAL", "SIZED", "Draft", "Slot"]
 # Attribute -> name of its variable.
 NAMES = {
     "activation_alpha": "alpha", "activation_beta": "beta", "alpha": "alpha", "axes": "i", "axis": "i", "beta": "beta",
-    "blocksize": "b", "bound_high": "high", "bound_low": "low", "coordinate_transformation_mode": "c",
+    "blocksize": "b", "borders": "p", "bound_high": "high", "bound_low": "low", "coordinate_transformation_mode": "c",
     "count_include_pad": "c", "dilations": "dl", "ends": "to", "epsilon": "e", "exclusive": "e", "expand": "z",
     "gamma": "gamma", "group": "g", "groups": "g", "indices": "j", "keepdims": "k", "kernel": "z", "kernel_shape": "k",
     "linear_before_reset": "l", "mode": "m", "nearest_mode": "r", "num_groups": "g", "num_heads": "h",
@@ -34,6 +34,7 @@ _KINDS = {
     ("Dirac", "shape"): "kernel",
     ("Expand", "shape"): "expand",
     ("Pad", "pads"): "amounts",
+    ("PadCopy", "pads"): "borders",
     ("Reshape", "shape"): "reshape",
 }
 
