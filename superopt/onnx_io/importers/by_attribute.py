@@ -16,10 +16,11 @@ from superopt.properties import fused_activations
 __all__ = ["FLAGS", "GROUPS", "check_attributes"]
 
 # Integers that stand for truth values; files may hold any number for "true".
-FLAGS = frozenset({"exclusive", "fmod", "keepdims", "reverse", "select_last_index", "transA", "transB", "upper"})
+FLAGS = frozenset({"exclusive", "reverse", "select_last_index", "transA", "transB", "upper"})
 
 _COUNTS = frozenset({"group", "num_heads"})  # at least 1
-_CHOICES: Mapping[str, tuple[str, ...]] = {"approximate": ("none", "tanh")}  # values that have a definition here
+# Values that have a definition here. ONNX Runtime takes every `keepdims` but 1 for 0.
+_CHOICES: Mapping[str, tuple[Attr, ...]] = {"approximate": ("none", "tanh"), "fmod": (0, 1), "keepdims": (0, 1)}
 
 
 def check_attributes(view: NodeView, attrs: Mapping[str, Attr]) -> None:
