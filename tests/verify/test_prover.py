@@ -19,7 +19,7 @@ from superopt.ops.algebra import Guard, at_least, below
 from tests.support.paths import TESTS
 from verify.certificates import Certificate, load_certificates, rule_kernel_hash
 from verify.diagnose.decide import certify, decide
-from verify.proof_book import ProofBook
+from verify.proof_book import ProofBook, prove_at
 from verify.prove.assumptions import Given
 from verify.prove.bijection import pairings
 from verify.prove.compare import Comparison
@@ -111,6 +111,23 @@ def test_the_error_bound_counts_all_summands() -> None:
     assert isinstance(verdict, Proved) and verdict.roundings is not None
     # k products, k - 1 additions; one more product; n - 1 additions
     assert str(verdict.roundings[0]) == "b.shape[0] + c.shape[0]"
+
+
+def test_an_index_is_split_into_its_remainders_by_a_number() -> None:
+    """A convolution of elements that are repeated 3 times along both axes: 9 phases, each by other taps."""
+    edges = ((1, 0, 2, 1), (0, 0, 0, 0), (0, 1, 1, 2))  # pads of the phase and of the sums of taps, at both ends
+
+    def phase(row: tuple[int, ...], column: tuple[int, ...]) -> str:
+        pads, taps = ([row[k], column[k], row[k + 1], column[k + 1]] for k in (0, 2))
+        window = f"count_include_pad=1, dilations=[1, 1], kernel_shape=[3, 3], pads={taps}, strides=[3, 3]"
+        sums = f"Mul(ConstantOfShape[shape=[], value=9.0], AveragePool[{window}](w))"
+        return f"Conv[dilations=[1, 1], group=1, pads={pads}, strides=[1, 1]](x, {sums})"
+
+    phases = [phase(row, column) for row in edges for column in edges]
+    left = "Conv[dilations=[1, 1], group=1, pads=[1, 1, 1, 1], strides=[1, 1]](Resize[scales=[3, 3]](x), w)"
+    right = f'DepthToSpace[blocksize=3, mode="DCR"](Concat[axis=-3]({", ".join(phases)}))'
+    rule = parse_rule(f"{left} = {right} @ x[_,_,_,_] w[_,_,3,3]")
+    assert isinstance(prove_at(rule, rule.signatures[0]), Proved)
 
 
 def test_guards_are_inferred() -> None:

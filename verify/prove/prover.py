@@ -20,10 +20,11 @@ from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.algebra import Algebra, Guard, at_least, below
 from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.assumptions import Everywhere, partial_applications
-from verify.prove.bound_variables import digits, free_quotients, quotients_in, strided
+from verify.prove.bound_variables import quotients_in, strided
 from verify.prove.compare import Comparison
 from verify.prove.facts import Effort, Facts, FindModel, Observer, Shared
 from verify.prove.floating import Floating, Inexact, rounds_exactly
+from verify.prove.output_digits import by_digits
 from verify.prove.recurrence import apart, in_steps
 from verify.prove.roundings import roundings
 from verify.prove.specialize import resized
@@ -246,18 +247,15 @@ def _same_output(
     bounds = output_bounds(place, left.type.shape)
     meaning = Meaning(algebra)
     sides = meaning.scalar(left, place), meaning.scalar(right, place)
-    # An index of the output that some Reshape divides is written as quotient and remainder. A quotient of the index and
-    # a bound variable is none of these: it has another split for each value of the variable.
-    names = [f"i!{d}" for d in range(len(place))]
-    guards = facts.extended(bounds).guards
-    while split := digits(names, free_quotients(sides[0] + sides[1]), sums.fresh):
-        guards = split.guards(guards)
-        sides = split.moved.sum(sums, sides[0]), split.moved.sum(sums, sides[1])
-        names = [name for name in names if name != split.name] + [split.quotient, split.remainder]
-    return all(
-        comparison.equal_outputs(facts.rebuilt(here), *parts, defined)
-        for here, parts in _residues(sums, names, guards, sides)
-    )
+    whole = by_digits(sums, len(place), facts.extended(bounds).guards, sides)
+
+    def equal(guards: Sequence[Guard], left: SumOfProducts, right: SumOfProducts) -> bool:
+        return comparison.equal_outputs(facts.rebuilt(guards), left, right, defined)
+
+    if all(equal(here, *parts) for here, parts in _residues(sums, whole.names, whole.guards, whole.sums)):
+        return True
+    cases = list(whole.cases(sums))
+    return bool(cases) and all(equal(case.guards, *case.sums) for case in cases)
 
 
 def equal_terms(left: Term, right: Term, facts: Facts) -> bool:
@@ -273,8 +271,8 @@ def equal_terms(left: Term, right: Term, facts: Facts) -> bool:
 
 
 def _residues(
-    sums: Symbolic, names: list[str], guards: Sequence[Guard], sides: tuple[SumOfProducts, SumOfProducts]
-) -> Iterator[tuple[Sequence[Guard], tuple[SumOfProducts, SumOfProducts]]]:
+    sums: Symbolic, names: Sequence[str], guards: Sequence[Guard], sides: tuple[SumOfProducts, ...]
+) -> Iterator[tuple[Sequence[Guard], tuple[SumOfProducts, ...]]]:
     """Yield the cases i = q * s + 0, ..., i = q * s + s - 1 of an output index i that a guard relates to a stride s."""
     found = strided(names, sides[0] + sides[1]) if sums.tabulated else None
     if found is None:
@@ -284,7 +282,7 @@ def _residues(
     quotient = sums.fresh()
     for rest in range(stride):
         moved = Substitution({name: symbol(quotient) * stride + rest})
-        parts = moved.sum(sums, sides[0]), moved.sum(sums, sides[1])
+        parts = tuple(moved.sum(sums, side) for side in sides)
         yield from _residues(sums, [quotient, *(n for n in names if n != name)], moved.guards(guards), parts)
 
 

@@ -16,10 +16,10 @@ from superopt.ir.term import Term, topological, var
 from superopt.ops.algebra import Guard, equal
 from superopt.ops.meaning import Meaning, NoSemantics
 from verify.prove.assumptions import Given, Sign, partial_applications
-from verify.prove.bound_variables import digits, free_quotients
 from verify.prove.compare import Comparison, free_guards, splits
 from verify.prove.facts import Effort, Facts
 from verify.prove.normal_form import shown
+from verify.prove.output_digits import Indexed, by_digits
 from verify.prove.prover import element_types, equal_terms, facts_of, output_bounds, output_place, solved_sizes
 from verify.prove.recurrence import apart, in_steps
 from verify.prove.specialize import resized
@@ -210,27 +210,27 @@ def _outputs(
     sums = Symbolic(element_types((left, right)), tabulated=tabulated)
     place = output_place(left)
     here = facts.extended(output_bounds(place, _shape(left)))
-    guards = here.guards
     harmless = _harmless(left, right, facts) + _harmless(right, left, facts)
     meaning = RoundedMeaning(Rounding(sums, rounded, _decided_by(here)), harmless)
     one, other = meaning.scalar(left, place), meaning.scalar(right, place)
-    sides = Sides(one.error, other.error, one.value, other.value)
-    names = [f"i!{d}" for d in range(len(place))]
-    while split := digits(names, free_quotients(sides.all), sums.fresh):
-        guards = split.guards(guards)
-        moved = split.moved
-        sides = sides.mapped(lambda total: moved.sum(sums, total))  # noqa: B023
-        names = [name for name in names if name != split.name] + [split.quotient, split.remainder]
-    if _same_text(sides.before, sides.after):
-        return [Fraction(1), Fraction(1)]
-    if tabulated and any(isinstance(f, Entry) for f in _factors_in(sides.before + sides.after)):
-        return [None, None]  # sums over tables have too many cases
-    defined = tuple(dict.fromkeys(partial_applications(sides.left + sides.right, branches=False)))
+    whole = by_digits(sums, len(place), here.guards, (one.error, other.error, one.value, other.value))
     comparison = Comparison(sums, _STEPS)
-    facts = facts.rebuilt(guards)
+
+    def factors(case: Indexed) -> Factors:
+        sides = Sides(*case.sums)
+        if _same_text(sides.before, sides.after):
+            return [Fraction(1), Fraction(1)]
+        if tabulated and any(isinstance(f, Entry) for f in _factors_in(sides.before + sides.after)):
+            return [None, None]  # sums over tables have too many cases
+        defined = tuple(dict.fromkeys(partial_applications(sides.left + sides.right, branches=False)))
+        given = Given(facts.rebuilt(case.guards), (), defined)
+        return _Bounds(sums, comparison, fractions).compared(given, sides)
+
     facts.shared.allow(_QUERIES)
     try:
-        return _Bounds(sums, comparison, fractions).compared(Given(facts, (), defined), sides)
+        found = factors(whole)
+        cases = list(whole.cases(sums)) if None in found else []
+        return _worst(map(factors, cases)) if cases else found
     except Effort:
         return [None, None]
     finally:
@@ -272,10 +272,6 @@ class Sides:
     after: SumOfProducts
     left: SumOfProducts
     right: SumOfProducts
-
-    @property
-    def all(self) -> SumOfProducts:
-        return self.before + self.after + self.left + self.right
 
     def mapped(self, change: Callable[[SumOfProducts], SumOfProducts]) -> Sides:
         return Sides(*map(change, (self.before, self.after, self.left, self.right)))
