@@ -74,6 +74,7 @@ class Operator:
     domain: str = ""
     # The IEEE 754 operation that a runtime performs for each element, if it performs nothing else: then the result is
     # the same everywhere. `meaning` does not show that: it is written over the reals and fixes no order of roundings.
+    # Also the name of another function that a runtime computes the same everywhere, such as a quantization.
     ieee: str = ""
     # True if all values are in the range of every numeric element type although the definition computes them.
     in_range: bool = False
