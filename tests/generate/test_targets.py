@@ -28,6 +28,9 @@ WINDOWS = {
     " weights w;",
     "blocks": "Conv[dilations=[1, 1], group=1, pads=[1, 1, 1, 1], strides=[1, 1]](SpaceToDepth[blocksize=2](x), w)"
     " @ x[1,2,6,6] w[3,8,3,3] ! weights w;",
+    "long kernels": "Conv[dilations=[1], group=2, pads=[15, 15], strides=[1]](x, w) @ x[1,2,17] w[2,1,31] ! weights w;",
+    "blocks and a bias": "Conv[dilations=[1, 1], group=1, pads=[1, 1, 1, 1], strides=[1, 1]]("
+    "SpaceToDepth[blocksize=2](x), w) @ x[1,2,6,6] w[3,8,3,3] ! weights w;",
     "parts of a Concat": "Conv[dilations=[1, 1], group=1, pads=[0, 0, 0, 0], strides=[1, 1]](Concat[axis=-3](x, y), w)"
     " @ x[1,4,3,3] y[1,2,3,3] w[5,6,1,1] ! weights w;",
     "Einsum as a product": 'Einsum[equation="abcd,aecd->acbe"](x, y) @ x[2,3,4,5] y[2,6,4,5] !',
@@ -40,10 +43,12 @@ LAWS = {
     "(MaxPool[dilations=[1, 1], kernel_shape=[1, k[1]], pads=[0, p[1], 0, p[3]], strides=[1, st[1]]](x))",
     "one pooling from another": "kernel_shape=[k2[0] - k[0] + 1, k2[1] - k[1] + 1], pads=[p2[0] - p[0], p2[1] - p[1],"
     " p2[2] - p[2], p2[3] - p[3]]",
-    "sequences as images": "Squeeze[axes=[2]](Conv[dilations=[1, dl[0]], group=g, pads=[0, p[0], 0, p[1]],"
-    " strides=[1, st[0]]](Unsqueeze[axes=[2]](x), Unsqueeze[axes=[2]](w)))",
+    "sequences as images": "Squeeze[axes=[-2]](Conv[dilations=[1, dl[0]], group=g, pads=[0, p[0], 0, p[1]],"
+    " strides=[1, st[0]]](Unsqueeze[axes=[-2]](x), Unsqueeze[axes=[-2]](w)))",
     "blocks": "pads=[b*p[0], b*p[1], b*p[2], b*p[3]], strides=[b*st[0], b*st[1]]]"
     '(x, DepthToSpace[blocksize=b, mode="DCR"](w))',
+    "long kernels": "Squeeze[axes=[-2]](Conv[dilations=[1, dl[0]], group=g, pads=[0, p[0], 0, p[1]],",
+    "blocks and a bias": 'strides=[b*st[0], b*st[1]]](x, DepthToSpace[blocksize=b, mode="DCR"](w), x0)',
     "parts of a Concat": "(y, Slice[axes=[1], ends=[w.shape[1]], starts=[x.shape[1]], steps=[1]](w))",
     "Einsum as a product": "MatMul(Transpose[perm=[0, 2, 1, 3]](x), Transpose[perm=[0, 2, 3, 1]](y))",
     "a selection before a function": "Softmax[axis=-1](Slice[axes=[1], ends=to, starts=from, steps=by](x))",
@@ -78,8 +83,13 @@ def test_a_convolution_of_repeated_elements_is_assembled_from_its_phases(tmp_pat
     conv = f"Conv[dilations=[1, 1], group=1, pads=[1, 1, 1, 1], strides=[1, 1]]({resize}, w)"
     families = _families(tmp_path, f"{conv} @ x[1,2,3,3] w[3,2,3,3] ! weights w;")
     phased = [family for family in families if family.phases]
-    kernels = [{v.name: v.shape[2:] for v in family.variables}["w"] for family in phased]
-    assert kernels == [(3, 3), (5, 5)]
+    shapes = [{v.name: v.shape for v in family.variables} for family in phased]
+    assert [(known["w"][2:], "x0" in known) for known in shapes] == [
+        ((3, 3), False),
+        ((5, 5), False),
+        ((3, 3), True),  # with a bias
+        ((5, 5), True),
+    ]
     evaluator = Evaluator(0)
     (equation,) = target_conjectures(enumerate_family(phased[0], evaluator), evaluator)
     assert equation.rhs[0].op == "DepthToSpace"

@@ -44,7 +44,7 @@ _OFFSETS: Mapping[str, tuple[tuple[int, ...], int]] = {
     "blocksize": ((0, 1), 2), "scales": ((0, 1), 2), "kernel_shape": ((0, 1), 1), "strides": ((0, 1, 2), 1),
     "dilations": ((0, 1), 1), "pads": ((0, 1), 0), "group": ((0, 1), 1), "indices": ((0, 1), 0),
 }  # fmt: skip
-_SIZING = ("blocksize", "group", "scales")  # other values need other sizes
+_SIZING = ("blocksize", "dilations", "group", "scales")  # other values need other sizes
 _DRAWS, _HOLD = 24, 3  # a choice must hold at `_HOLD` random values; at others of `_DRAWS`, its sides may be ill-typed
 
 _Entry = tuple[Size, int, Size, int]  # entry on the right side, its value at the instance, v, c

@@ -111,9 +111,9 @@ def raised_rank(view: View) -> Iterator[Use]:
         begin, end = attribute(term, "pads")
         yield _like(term, **changed, pads=(0, begin, 0, end))
     if found:
-        yield Use("Unsqueeze", {"axes": (2,)}, (1,), _DATA)
-        yield Use("Unsqueeze", {"axes": (2,)}, (1,), **FOLDED)
-        yield Use("Squeeze", {"axes": (2,)}, (1,), _DATA)
+        yield Use("Unsqueeze", {"axes": (-2,)}, (1,), _DATA)
+        yield Use("Unsqueeze", {"axes": (-2,)}, (1,), **FOLDED)
+        yield Use("Squeeze", {"axes": (-2,)}, (1,), _DATA)
 
 
 def merged_blocks(view: View) -> Iterator[Use]:

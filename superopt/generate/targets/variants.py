@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
-from superopt.corpus import CorpusError, Window
+from superopt.corpus import CorpusError, Window, WindowVariable
 from superopt.generate.targets.related import attribute, shape_of
 from superopt.ir.term import Attr, Term, map_terms, topological, var
 from superopt.ir.types import tensor
@@ -13,15 +14,24 @@ from superopt.properties import joins
 
 __all__ = ["repetitions", "variants"]
 
+_BIASED = 2  # most operators of a window that is also taken with a bias
+
 
 def variants(window: Window) -> Iterator[Window]:
     """Yield the variants that can be typed."""
-    for found in (*_of_two_parts(window), *_of_wider_kernels(window)):
-        try:
-            _ = found.terms
-        except CorpusError:
-            continue
-        yield found
+    narrow = [*_of_two_parts(window)]
+    wide = [*_of_wider_kernels(window)]
+    biased = (found for one in (*(narrow or [window]), *wide) if _is_typed(one) for found in _of_biases(one))
+    yield from filter(_is_typed, (*narrow, *wide, *biased))
+
+
+def _is_typed(window: Window) -> bool:
+    """Return True if types hold at the window's sizes."""
+    try:
+        _ = window.terms
+    except CorpusError:
+        return False
+    return True
 
 
 def repetitions(output: Term) -> int:
@@ -54,6 +64,22 @@ def _of_wider_kernels(window: Window) -> Iterator[Window]:
         wide = replace(weight, type=tensor(*weight.shape[:2], rows, columns))
         known = tuple(wide if variable is weight else variable for variable in window.variables)
         yield replace(window, outputs=(wider,), variables=known)
+
+
+def _of_biases(window: Window) -> Iterator[Window]:
+    """Yield a convolution with a bias, which a model gets when a normalization behind it is folded.
+
+    Rules for larger windows follow from those for their parts.
+    """
+    (output, *others) = window.outputs
+    names = {variable.name for variable in window.variables}
+    if others or output.op != "Conv" or len(output.inputs) != 2 or len(window.operators) > _BIASED:
+        return
+    channels = shape_of(window.terms[0])[1]
+    name = next(name for k in itertools.count() if (name := f"x{k}") not in names)
+    biased = Term.of(output.op, (*output.inputs, var(name)), dict(output.attrs), output.types)
+    bias = WindowVariable(name, tensor(channels), True)
+    yield replace(window, outputs=(biased,), variables=(*window.variables, bias))
 
 
 def _of_two_parts(window: Window) -> Iterator[Window]:
