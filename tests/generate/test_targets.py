@@ -16,8 +16,9 @@ from superopt.generate.enumeration.enumerator import enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.grammar import Family
 from superopt.generate.prove.prove_conjectures import ConjectureProver
-from superopt.generate.targets import window_families
+from superopt.generate.targets import MOST_WINDOWS, window_families
 from superopt.ir.notation import parse_rules, show_rule
+from tests.support.paths import ROOT
 
 _PLAIN = "dilations=[1, 1]"
 _POOL = "MaxPool[{}, kernel_shape=[{k}, {k}], pads=[{p}, {p}, {p}, {p}], strides=[1, 1]](x)"
@@ -111,6 +112,10 @@ def test_windows_of_other_types_and_large_values_are_left_out(tmp_path: Path) ->
     lines = ("Gather[axis=0, indices=1](x) @ x:int64[3] !", "Relu(x) @ x[100,100,10] !", "Relu(x) @ x[2] !")
     assert [family.targets for family in _families(tmp_path, *lines)] == [("Relu(x)",)]
     assert window_families(_windows(tmp_path, *lines), 0) == ()
+
+
+def test_the_shipped_corpus_gives_families() -> None:
+    assert len(window_families(read_corpus(ROOT / "superopt/generate/corpus.txt"), MOST_WINDOWS)) >= MOST_WINDOWS
 
 
 def test_larger_windows_come_in_later_waves(tmp_path: Path) -> None:

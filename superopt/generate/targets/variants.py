@@ -54,7 +54,7 @@ def _of_wider_kernels(window: Window) -> Iterator[Window]:
     """
     (output, *others), variables = window.outputs, {variable.name: variable for variable in window.variables}
     kernel = output.inputs[1] if len(output.inputs) > 1 else None
-    weight = None if kernel is None else variables.get(str(kernel.attr("name")))
+    weight = None if kernel is None or kernel.op != "Var" else variables.get(str(kernel.attr("name")))
     if others or weight is None or len(weight.shape) != 4:
         return
     for more in range(1, repetitions(output)):
