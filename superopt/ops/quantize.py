@@ -1,7 +1,7 @@
 """Conversions between real numbers and small integers, and products of small integers.
 
 Scale and zero point are one number each, or a list with one number for each index along `axis`. The canonical `axis` of
-single numbers is -1, the default here (ONNX's is 1).
+single numbers, for which it has no effect, is -1.
 
 Sources: the operators' pages of the ONNX specification, QuantizeLinear-19, DequantizeLinear-19, MatMulInteger-10.
 """
@@ -61,7 +61,7 @@ def _parameter(x: Operand, attrs: Mapping[str, Any], i: Sizes) -> Any:
 # ONNX Runtime converts NaN to the least integer and infinities to the ends, everywhere in a tensor. So the result is a
 # function of the three numbers in every case, which is all that `ieee` needs.
 @operator(
-    "QuantizeLinear", 2, 3, "axis=-1", shape=_parameters, dtype=_quantized, ieee="quantization", in_range=True
+    "QuantizeLinear", 2, 3, "axis", shape=_parameters, dtype=_quantized, ieee="quantization", in_range=True
 )  # fmt: skip
 def _quantize(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """round(x / scale) + zero, limited to the integer type; halves are rounded to even."""
@@ -72,7 +72,7 @@ def _quantize(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes,
     return g.apply(f"saturate_to_{'uint8' if zero is None else zero.dtype}", rounded)
 
 
-@operator("DequantizeLinear", 2, 3, "axis=-1", shape=_parameters, dtype=_dequantized, ieee="dequantization")
+@operator("DequantizeLinear", 2, 3, "axis", shape=_parameters, dtype=_dequantized, ieee="dequantization")
 def _dequantize(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """(x - zero) * scale."""
     value = xs[0].at(*i)
