@@ -13,6 +13,8 @@ from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors
 from superopt.cli.worker import supervision
 from superopt.files import check_distinct
+from superopt.onnx_io.opset import NEWEST_OPSET
+from superopt.onnx_io.schemas import FIRST_OPSET
 from superopt.optimizer import COST_SOURCES, DOMAINS, Options, Result, optimize
 from superopt.optimizer.api import finish, optimize_here
 from superopt.optimizer.outcome import Checkpoint, Outcome
@@ -118,6 +120,10 @@ _File = click.Path(path_type=Path)
     help="Operators that rewrites may introduce: onnx for those that every runtime knows, all for functions of ONNX"
     " Runtime (com.microsoft) as well.",
 )  # fmt: skip
+@click.option(
+    "--target-opset", metavar="N", type=click.IntRange(FIRST_OPSET, NEWEST_OPSET),
+    help="Convert the model to this version of ONNX's operator set first; the result is compared with the original.",
+)  # fmt: skip
 @click.option("--external-data", is_flag=True, help="Write weights to a second file beside OUT, whatever their size.")
 @run_report_option
 @one_line_errors
@@ -142,7 +148,7 @@ def optimize_command(model: Path, out: Path | None, as_json: bool, report: Path 
       optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128 --threads 4
       optimize model.onnx -o fast.onnx --inputs sample1.npz --inputs sample2.npz
       optimize model.onnx -o fast.onnx --numerics exact
-      optimize model.onnx -o fast.onnx --domains onnx --external-data
+      optimize model.onnx -o fast.onnx --domains onnx --target-opset 17 --external-data
       optimize model.onnx -o fast.onnx --cost analytic --device cuda_h200 --target-absent
       optimize model.onnx -o fast.onnx --json --trace trace.json > result.json
     """

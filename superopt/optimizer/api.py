@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +12,8 @@ from typing import Any
 import onnx
 
 from superopt.onnx_io import save_model
-from superopt.optimizer.files import RESULT, check_outputs, count_operators
+from superopt.optimizer.conversion import converted, converts
+from superopt.optimizer.files import RESULT, check_inputs_stay, check_outputs, count_operators
 from superopt.optimizer.model_search import Finder, search_model
 from superopt.optimizer.model_timer import Timer
 from superopt.optimizer.options import Options
@@ -84,7 +85,10 @@ def optimize_here(
     context `writing()`.
     """
     files = _files(model, out, options, report)
-    source, outcome = run(model, files, options, progress=progress, finder=finder, timer=timer, validated=validated)
+    given = _at_target_opset(model, files, options)
+    source, outcome = run(given, files, options, progress=progress, finder=finder, timer=timer, validated=validated)
+    if given is not model:
+        _tell_conversion(outcome.result, model, options)
     with writing():
         outcome.write(source, files[RESULT], _path(options.trace), external_data=options.external_data)
     return outcome.result
@@ -96,6 +100,9 @@ def finish(model: Model, out: str | Path | None, options: Options, folder: Path,
     Raises ModelError, OSError.
     """
     source, outcome = Source(model), Checkpoint(folder).load()
+    is_converted = converts(source, options)
+    if is_converted and not (outcome is not None and outcome.result.changed):
+        source = Source(converted(source, options))
     if outcome is None:
         operators = count_operators(source.proto)
         result = Result(
@@ -113,6 +120,8 @@ def finish(model: Model, out: str | Path | None, options: Options, folder: Path,
         outcome = Outcome(result, traces_to_json((), {}))
     elif outcome.result.changed and reason:
         outcome.result.notices.append(f"{reason}; the result is the best one that was validated before")
+    if is_converted:
+        _tell_conversion(outcome.result, model, options)
     outcome.write(source, _path(out), _path(options.trace), external_data=options.external_data)
     return outcome.result if outcome.result.changed else replace(outcome.result, proto=source.proto)
 
@@ -148,8 +157,24 @@ def _optimize_in_time(
 def _run_in_child(model: Path, files: dict[str, Path | None], options: Options, folder: Path) -> None:
     """Run in a child process, and leave the best outcome so far, in the end the final one, in `folder`."""
     checkpoint = Checkpoint(folder)
-    _, outcome = run(model, files, options, progress=tell, validated=checkpoint.replace)
+    given = _at_target_opset(model, files, options)
+    _, outcome = run(given, files, options, progress=tell, validated=checkpoint.replace)
     checkpoint.replace(outcome)
+
+
+def _at_target_opset(model: Model, files: Mapping[str, Path | None], options: Options) -> Model:
+    """Return the model at the opset that is asked for: as it is, or converted in memory. Raises ModelError."""
+    if options.target_opset is None:
+        return model
+    source = Source(model)
+    check_inputs_stay(files, source)
+    return converted(source, options) if converts(source, options) else model
+
+
+def _tell_conversion(result: Result, model: Model, options: Options) -> None:
+    """Give the result of a converted model the original's name, and say what times are against."""
+    result.model = "" if isinstance(model, onnx.ModelProto) else str(model)
+    result.notices.append(f"the model was converted to opset {options.target_opset} first: that is the model before")
 
 
 def _files(model: Model, out: str | Path | None, options: Options, report: Path | None) -> dict[str, Path | None]:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from superopt.onnx_io.opset import NEWEST_OPSET
+from superopt.onnx_io.schemas import FIRST_OPSET
 from superopt.optimizer.input_data import InputData
 from superopt.runtime import EXECUTION_PROVIDERS, GivenShape, check_given
 from superopt.search import EFFORTS, Device, find_device
@@ -83,6 +85,10 @@ class Options:
     """Operators that rewrites may introduce: "onnx" for those of ONNX itself, which every runtime knows, or "all": also
     functions of ONNX Runtime (com.microsoft). Operators that the model has already stay in it."""
 
+    target_opset: int | None = None
+    """Version of ONNX's operator set to convert the model to first; None: the model's own. Times are then against the
+    converted model, which was compared with the original."""
+
     external_data: bool = False
     """True to write weights to a second file beside the result, whatever their size; otherwise only above 2 GB."""
 
@@ -128,6 +134,8 @@ class Options:
             value = getattr(self, field_name)
             if not value >= least:  # NaN is refused as well
                 raise ValueError(f"{field_name} must be at least {least}, not {value}")
+        if self.target_opset is not None and not FIRST_OPSET <= self.target_opset <= NEWEST_OPSET:
+            raise ValueError(f"opset must be {FIRST_OPSET} to {NEWEST_OPSET}, not {self.target_opset}")
         if self.effort > EFFORTS:
             raise ValueError(f"effort must be at most {EFFORTS}, not {self.effort}")
         if self.timeout is not None and not 0 < self.timeout <= threading.TIMEOUT_MAX:

@@ -47,6 +47,7 @@ def test_wheel_holds_rules_and_kernel(wheel: Path) -> None:
     sources = {path.relative_to(ROOT).as_posix() for path in files}
     assert sources >= {"superopt/ops/__init__.py", "verify/prove/__init__.py", "superopt/cli/__init__.py"}
     assert shipped | sources | {"superopt/rules/certificates.jsonl"} <= names
+    assert {"superopt/py.typed", "verify/py.typed"} <= names
     assert {f"superopt/report/page/{name}" for name in ("report.html", "style.css", "script.js")} <= names
     assert not [name for name in names if name.startswith(("tests/", "scripts/", "rules/"))]
 
