@@ -10,7 +10,7 @@ import click
 
 from superopt.cli.options import STREAMS, device, shapes
 from superopt.cli.run_report import run_report_option, write_run_report
-from superopt.cli.terminal import ProgressLines, errors, one_line_errors
+from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
 from superopt.cli.worker import supervision
 from superopt.files import check_distinct
 from superopt.onnx_io.opset import NEWEST_OPSET
@@ -196,4 +196,4 @@ def _print_result(result: Result, as_json: bool) -> None:
     if as_json:
         click.echo(result.to_json())
     else:
-        click.echo(str(result))
+        results().print(str(result), markup=False)

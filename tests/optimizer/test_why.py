@@ -18,7 +18,7 @@ from superopt.onnx_io import ModelError
 from superopt.optimizer import Options
 from superopt.optimizer.why import RuleThere, explain_node, with_sizes
 from tests.support.certified import certified
-from tests.support.models import floats, lora, model, weights
+from tests.support.models import branches, floats, lora, model, weights
 
 MERGE = "Add(MatMul(a, b), MatMul(a, c)) = MatMul(a, Add(b, c)) @ a[_,_] b[_,_] c[_,_]\n"
 TWICE = "Relu(Relu(x)) = Relu(x) @ x[_,_]\n"
@@ -185,3 +185,10 @@ def test_constants_are_no_operators(tmp_path: Path) -> None:
     )
     reasons = [one.reason for one in rules_of(source, "y", rules)]
     assert not reasons or all("Const" not in reason for reason in reasons)
+
+
+def test_every_operator_of_a_model_can_be_asked_for() -> None:
+    """With the shipped rules; a rule may want an output of an operator where there is a constant."""
+    source = branches(blocks=1)
+    for node in source.graph.node:
+        assert explain_node(source, node.output[0], Options()).rules

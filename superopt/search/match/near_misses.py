@@ -160,8 +160,9 @@ def _aligned(top: Term, root: Term) -> tuple[dict[Term, Term], list[_Difference]
 
 
 def _is_same_operator(pattern: Term, term: Term) -> bool:
-    same_output = pattern.op != "Out" or pattern.attr("index") == term.attr("index")
-    return same_output and index_key(pattern) == index_key(term) and len(pattern.inputs) == len(term.inputs)
+    if index_key(pattern) != index_key(term) or len(pattern.inputs) != len(term.inputs):
+        return False
+    return pattern.op != "Out" or pattern.attr("index") == term.attr("index")
 
 
 def _difference(wanted: Term, actual: Term | None, user: Term, name: Naming) -> str:
