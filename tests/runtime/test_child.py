@@ -123,7 +123,7 @@ def test_large_models_pass_by_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
     session = open_session(RELU, Target())
-    assert [path.name for path in tmp_path.glob("superopt-*/*")] == ["model.onnx"]
+    assert [path.name for path in tmp_path.glob("superopt-*/*.onnx")] == ["model.onnx"]
     child.stop()
     assert session.run(FEEDS)[0].tolist() == [0.0, 2.0]
     timing = time_pair(TimedModel(RELU, FEEDS), TimedModel(RELU, FEEDS), Target(), budget_s=0.01, sample_s=0.001)
