@@ -1,10 +1,11 @@
 """Import and export: ONNX files to terms and back."""
 
 from superopt.onnx_io.build import new_model
+from superopt.onnx_io.exporters import is_standard
 from superopt.onnx_io.model import Model, ModelError, Unwritable
 from superopt.onnx_io.reader import read_model
 from superopt.onnx_io.save import save_model
-from superopt.onnx_io.schemas import has_operator, is_standard
+from superopt.onnx_io.schemas import has_operator
 from superopt.onnx_io.simplify import read_simplified
 from superopt.onnx_io.subgraph_reader import Body, BodyKey, read_bodies
 from superopt.onnx_io.subgraph_writer import replace_bodies, write_body

@@ -20,7 +20,6 @@ __all__ = [
     "formal_input",
     "has_operator",
     "is_extension",
-    "is_standard",
     "schema_of",
     "type_error",
 ]
@@ -69,11 +68,6 @@ def first_opset(op: str) -> int:
 def is_extension(op: str) -> bool:
     """Return True if `op` is a runtime's addition to the standard domain: ONNX has no schema of it in any version."""
     return not onnx.defs.has(op)
-
-
-def is_standard(op: str) -> bool:
-    """Return True if `op` is an operator of ONNX itself, which every runtime has to know."""
-    return op not in OPERATORS or not (OPERATORS[op].domain or is_extension(op))
 
 
 def attribute_kind(schema: OpSchema, name: str) -> int:

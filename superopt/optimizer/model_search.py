@@ -35,8 +35,9 @@ from verify.proof_book import Book
 
 __all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model"]
 
-# Analytic costs are exact, except for rounding.
-_EXACT = 1e-9
+# Analytic times on a device that differ by less than this share are equal. They have no noise, but the search rounds
+# prices to as much, and a weight folded into a bias is a few bytes more to read.
+_ANALYTIC_RESOLUTION = 0.001
 # Share of the budget for measuring operators (earlier measurements are in the cache).
 _OPERATOR_MEASURING_SHARE = 0.5
 # (seconds for one region, multiple of the budget for all regions)
@@ -140,7 +141,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         request.proofs.check,
         costs[0],
         further_costs=costs[1:],
-        resolution=_EXACT if options.quick else RESOLUTION,
+        resolution=_ANALYTIC_RESOLUTION if options.quick else RESOLUTION,
         position=model.position,
         alpha=options.alpha,
         efforts=0 if options.quick else options.effort,
@@ -158,7 +159,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         source = f"{known} operators measured, {sum(one.counts.estimated for one in measured)} estimated"
     traces = result.traces
     if options.quick:
-        traces = _passes_not_slower(model.outputs, traces, SizeGuard(costs, _EXACT))
+        traces = _passes_not_slower(model.outputs, traces, SizeGuard(costs, _ANALYTIC_RESOLUTION))
     reported = (result.cost_before, result.cost_after if traces == result.traces else None, source)
     return FoundRewrites(traces, *reported, result.savings_s, result.origin, result.match_report.by_rule)
 

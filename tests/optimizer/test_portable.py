@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from onnx import helper
 
 from superopt.cli import optimize_main
+from superopt.ir.term import CLOSED_FORM
 from superopt.onnx_io import is_standard, save_model
 from superopt.onnx_io.save import NOTHING_INLINE
 from superopt.optimizer import Options, Result, optimize
@@ -58,8 +59,9 @@ def test_what_the_model_has_stays(tmp_path: Path, lora_rules: Path) -> None:
 
 
 def test_standard_operators() -> None:
-    assert all(map(is_standard, ("MatMul", "Gelu", "Sum", "an unknown one")))
-    assert not any(map(is_standard, ("FusedMatMul", "SkipLayerNormalization")))
+    assert all(map(is_standard, ("MatMul", "Gelu", "Sum", "an unknown one", *CLOSED_FORM)))
+    assert all(map(is_standard, ("PadCopy", "ResizeLinear")))  # written as Pad and Resize
+    assert not any(map(is_standard, ("FusedMatMul", "SkipLayerNormalization", "SimplifiedLayerNormalization")))
 
 
 def test_an_unknown_choice() -> None:

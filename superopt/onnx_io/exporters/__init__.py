@@ -11,16 +11,24 @@ from collections.abc import Sequence
 
 import onnx
 
-from superopt.ir.term import Term
+from superopt.ir.operator import OPERATORS
+from superopt.ir.term import CLOSED_FORM, Term
 from superopt.onnx_io.exporters.by_operator import EXPORTERS
 from superopt.onnx_io.exporters.derived import export_derived
 from superopt.onnx_io.exporters.filled import export_filled
 from superopt.onnx_io.exporters.node import Constants, NodeExport
 from superopt.onnx_io.model import ModelError
-from superopt.onnx_io.schemas import type_error
+from superopt.onnx_io.schemas import is_extension, type_error
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 
-__all__ = ["Constants", "export_filled", "export_term"]
+__all__ = ["Constants", "export_filled", "export_term", "is_standard"]
+
+
+def is_standard(op: str) -> bool:
+    """Return True if `op` is written as operators of ONNX itself, which every runtime has to know, or as a constant."""
+    if op not in OPERATORS or op in CLOSED_FORM:
+        return True
+    return not OPERATORS[op].domain and (op in EXPORTERS or not is_extension(op))
 
 
 def export_term(
