@@ -52,6 +52,7 @@ class Variable:
     shape: Shape
     role: str
     weight: bool = False
+    dtype: str = "float"
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,8 @@ class Family:
     # targets, all pairs of equal graphs are wanted.
     targets: tuple[str, ...] = ()
     phases: int = 0  # the targets after the first are its phases: elements that are this many apart along image axes
+    reals: bool = False  # graphs are compared at real numbers: see `conjectures.reals`
+    definitions: tuple[str, ...] = ()  # terms of operators whose own equations are wanted as rules
     most: int = 0  # largest number of graphs on a level of a family with targets; a larger level is not enumerated
 
     @property
@@ -173,9 +176,11 @@ def _elements(shape: Shape) -> int:
     return total
 
 
-def inputs(names: str, shape: Shape, role: str = "", weight: bool = False) -> tuple[Variable, ...]:
-    """Return variables of one shape and role, weights or not."""
-    return tuple(Variable(name, shape, role or names.split()[0], weight) for name in names.split())
+def inputs(
+    names: str, shape: Shape, role: str = "", weight: bool = False, dtype: str = "float"
+) -> tuple[Variable, ...]:
+    """Return variables of one type and role, weights or not."""
+    return tuple(Variable(name, shape, role or names.split()[0], weight, dtype) for name in names.split())
 
 
 def unary(names: str, **kinds: Any) -> tuple[Use, ...]:

@@ -20,9 +20,11 @@ from typing import Any
 from superopt.generate.conjectures.equal_pairs import conjectures
 from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.conjectures.minimal_filtering import filtering_conjectures
+from superopt.generate.conjectures.reals import RealEvaluator, enumerate_reals
 from superopt.generate.conjectures.softmax_shift import shift_conjectures
 from superopt.generate.conjectures.target_pairs import target_conjectures
-from superopt.generate.enumeration.enumerator import enumerate_family
+from superopt.generate.derive import normal
+from superopt.generate.enumeration.enumerator import LevelCounts, enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.generalise.size_equations import pinned
@@ -34,10 +36,12 @@ from superopt.generate.prove.shipped_signatures import variations
 from superopt.generate.prove.stable_order import in_stable_order
 from superopt.generate.prove.used_signatures import UsedSignatures
 from superopt.generate.stage_counts import StageCounts
-from superopt.ir.notation import parse_rules, parse_terms, show_rule
+from superopt.ir.notation import parse_rule, parse_rules, parse_terms, show_rule
+from superopt.ir.pattern import Bindings, instantiate, pattern_names
 from superopt.ir.rule import Rule, Signature
-from superopt.ir.term import topological
+from superopt.ir.term import Term, topological, var
 from superopt.ir.types import tensor
+from superopt.ops.equation import unfold
 from superopt.properties import is_linear_product
 from superopt.rulebook.variadic import Schema
 from verify.certificates import Certificate
@@ -49,6 +53,7 @@ __all__ = ["RunConfig", "enumerate_part", "merge_families", "prove_family", "pro
 
 
 _MAX_OPERANDS = 3  # of a rule that merges products
+_POINTWISE = ("elementwise", "pointwise")  # kinds of signatures at which a reversed rule is proven as well
 _CACHED_RULES = 50  # derivations are kept in memory for this many rules
 
 
@@ -67,25 +72,40 @@ class RunConfig:
 def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[str, bytes]) -> bytes:
     """Enumerate one part of a family's graphs, and return the conjectures among them."""
     family, evaluator = config.families[number], Evaluator(config.seed)
+    if family.definitions:
+        terms = [_typed(family, text) for text in family.definitions]
+        own = [GroundEquation(one, normal((unfold(one[0]),)), family) for one in terms]
+        return _json({"counts": asdict(StageCounts(graphs=len(own))), "equations": [_show(e) for e in own]})
+    if family.reals:
+        operators = min(family.runtime, config.operators or family.runtime)
+        found, levels = enumerate_reals(family, config.seed, operators)
+        return _json({"counts": asdict(_counts(levels)), "equations": [_show(e) for e in found]})
     state = enumerate_family(
         family, evaluator, operators=config.operators, part=(part, family.parts), memory=config.memory
     )
     equations = (target_conjectures if family.targets else conjectures)(state, evaluator)
     own_levels = state.levels if part == 0 else state.levels[-1:]
-    counts = StageCounts(
-        graphs=sum(level.graphs for level in own_levels),
-        classes=sum(level.classes for level in own_levels) + (len(state.classes.leaves) if part == 0 else 0),
-        equal_pairs=sum(level.pairs for level in own_levels),
-        unexplained=sum(level.unexplained for level in own_levels),
-    )
+    counts = _counts(own_levels)
+    counts.classes += len(state.classes.leaves) if part == 0 else 0
     return _json({"counts": asdict(counts), "equations": [_show(e) for e in equations]})
+
+
+def _counts(levels: Iterable[LevelCounts]) -> StageCounts:
+    levels = list(levels)
+    return StageCounts(
+        graphs=sum(level.graphs for level in levels),
+        classes=sum(level.classes for level in levels),
+        equal_pairs=sum(level.pairs for level in levels),
+        unexplained=sum(level.unexplained for level in levels),
+    )
 
 
 def prove_family(config: RunConfig, number: int, known: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
     """Prove the conjectures of a family. The rules proven by the shards `known` may be used in derivations."""
     family = config.families[number]
     results = [json.loads(data) for name, data in inputs.items() if name not in known]
-    prover = ConjectureProver(Evaluator(config.seed), config.seed, config.prover, config.confirm)
+    evaluator = RealEvaluator(config.seed) if family.reals else Evaluator(config.seed)
+    prover = ConjectureProver(evaluator, config.seed, config.prover, config.confirm)
     for name in known:
         for rule in _read_proven(config, json.loads(inputs[name])["kept"]):
             prover.known.add(rule)
@@ -108,31 +128,43 @@ def merge_families(config: RunConfig, order: Sequence[str], inputs: Mapping[str,
 
     `order` names the shards, most general first.
     """
-    known = ProvenRules(Evaluator(config.seed))
+    # Rules that were compared at real numbers, and all others.
+    by_kind = {True: ProvenRules(RealEvaluator(config.seed)), False: ProvenRules(Evaluator(config.seed))}
     kept: list[ProvenRule] = []
     dropped = [StageCounts() for _ in config.families]
     for name in order:
         result = json.loads(inputs[name])
-        known.used_signatures.update(result["used_signatures"])
+        by_kind[False].used_signatures.update(result["used_signatures"])
         for one in _read_proven(config, result["kept"]):
+            known = by_kind[one.equation.family.reals]
             if known.covers(one):
                 dropped[config.families.index(one.equation.family)].redundant += 1
                 known.note_use(one.equation)
             else:
                 kept.append(one)
-                known.add(one)
+                by_kind[True].add(one)
+                if one.equation.family.reals:
+                    by_kind[False].mark_seen(one.rule)
+                else:
+                    by_kind[False].add(one)
                 if len(kept) % _CACHED_RULES == 0:
-                    known.minimiser.forget()
+                    for each in by_kind.values():
+                        each.minimiser.forget()
     for one in by_gain(kept):
+        known = by_kind[one.equation.family.reals]
         if known.minimiser.derivable(one.equation, without=one.rule):
             dropped[config.families.index(one.equation.family)].redundant += 1
-            known.minimiser.remove(one.rule)
+            by_kind[True].minimiser.remove(one.rule)
+            if not one.equation.family.reals:
+                by_kind[False].minimiser.remove(one.rule)
             known.note_use(one.equation)
             kept.remove(one)
+    used_signatures = by_kind[False].used_signatures
+    used_signatures.update(by_kind[True].used_signatures.counts)
     kept.sort(key=lambda one: config.families.index(one.equation.family))  # stable
     return _json({
         "kept": [_show_proven(config, one) for one in kept],
-        "used_signatures": known.used_signatures.counts,
+        "used_signatures": used_signatures.counts,
         "counts": [asdict(count) for count in dropped],
     })  # fmt: skip
 
@@ -140,15 +172,17 @@ def merge_families(config: RunConfig, order: Sequence[str], inputs: Mapping[str,
 def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inputs: Mapping[str, bytes]) -> bytes:
     """Prove some of the rules of shard `source` at all signatures worth shipping, and for more operands.
 
-    The result holds their lines in the rule files and their certificates.
+    A proof that assumes that the left side is defined does not hold from right to left. There the reversed rule is
+    proven as well. The result holds their lines in the rule files and their certificates.
     """
-    check = SamplingCheck(Evaluator(config.seed), config.seed)
     result = json.loads(inputs[source])
     entries = result["kept"][start:stop]
     used_signatures = UsedSignatures()
     used_signatures.update(result["used_signatures"])
     found = []
     for entry, one in zip(entries, _read_proven(config, entries), strict=True):
+        kind = RealEvaluator if one.equation.family.reals else Evaluator
+        check = SamplingCheck(kind(config.seed), config.seed)
         more = extensions([one.schema], check, config.prover, _MAX_OPERANDS) if _merges_products(one) else ()
         for schema in (one.schema, *more):
             start_s = time.perf_counter()
@@ -164,20 +198,30 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
             ordered = in_stable_order(schema, *next(iter(proofs.items())))
             if ordered is not schema:
                 proofs = _proofs(config, None if one.equation.family.targets else check, ordered, wanted)
-            rule = Rule(ordered.rule.lhs, ordered.rule.rhs, tuple(proofs))
-            verdicts = [(s, v) for s, p in proofs.items() if isinstance(v := with_weakest(rule, s, p), Proved)]
-            classes = [stability(rule, signature, proof) for signature, proof in verdicts]
-            certificate = Certificate.of(rule, verdicts, stability=classes).to_json()
             found.append({
                 "family": entry["family"],
-                "id": rule.id,
                 "extended": schema is not one.schema,
                 "seconds": time.perf_counter() - start_s,
-                "rule": show_rule(rule),
-                "signatures": len(proofs),
-                "certificate": certificate,
+                **_certified(ordered.rule, proofs),
             })  # fmt: skip
+            if one.one_way and one.equation.family.variation in _POINTWISE and ordered.rule.reversed().applicable:
+                start_s = time.perf_counter()
+                converse = replace(ordered, rule=ordered.rule.reversed())
+                proofs = _proofs(config, None, converse, [s for s in proofs if s != converse.base])
+                if proofs:
+                    seconds = time.perf_counter() - start_s
+                    fields = {"family": entry["family"], "extended": True, "seconds": seconds}
+                    found.append({**fields, **_certified(converse.rule, proofs)})
     return _json({"rules": found})
+
+
+def _certified(rule: Rule, proofs: Mapping[Signature, Proved]) -> dict[str, Any]:
+    """Return a rule's line with the signatures of its proofs, and its certificate."""
+    rule = Rule(rule.lhs, rule.rhs, tuple(proofs))
+    verdicts = [(s, v) for s, p in proofs.items() if isinstance(v := with_weakest(rule, s, p), Proved)]
+    classes = [stability(rule, signature, proof) for signature, proof in verdicts]
+    certificate = Certificate.of(rule, verdicts, stability=classes).to_json()
+    return {"id": rule.id, "rule": show_rule(rule), "signatures": len(proofs), "certificate": certificate}
 
 
 def _merges_products(proven: ProvenRule) -> bool:
@@ -226,11 +270,22 @@ def _show(equation: GroundEquation) -> str:
     return show_rule(Rule(equation.lhs, equation.rhs))
 
 
+def _typed(family: Family, text: str) -> tuple[Term, ...]:
+    """Parse terms over the variables of a family."""
+    return parse_terms(text, {v.name: tensor(*v.shape, dtype=v.dtype) for v in family.variables})
+
+
 def _read(family: Family, text: str) -> GroundEquation:
     """Parse an equation of a family."""
-    types = {variable.name: tensor(*variable.shape) for variable in family.variables}
+    types = {variable.name: tensor(*variable.shape, dtype=variable.dtype) for variable in family.variables}
     left, right = text.split(" = ")
-    return GroundEquation(parse_terms(left, types), parse_terms(right, types), family)
+    if not family.reals:
+        return GroundEquation(parse_terms(left, types), parse_terms(right, types), family)
+    rule = parse_rule(text)  # untyped: constants have the type of the variables that occur
+    names, _ = pattern_names((*rule.lhs, *rule.rhs))
+    bindings = Bindings({name: var(name, types[name]) for name in names})
+    dtype = bindings.dtype() or "float"
+    return GroundEquation(instantiate(rule.lhs, bindings, dtype), instantiate(rule.rhs, bindings, dtype), family)
 
 
 def _show_proven(config: RunConfig, proven: ProvenRule) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Derivations: decides if an equation follows from a set of rules, and finds the steps.
 
+canonical.py     attributes in one form, as in a model that was read
+constants.py     constants that hold one number everywhere, folded
 neighbours.py    one rewriting step: all terms that one application of a rule leads to
 step_checks.py   validity of a step: equal fingerprints, or a certificate that covers it
 deriver.py       short derivations, searched from both ends

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from superopt.generate.derive.canonical import canonical
+from superopt.generate.derive.constants import folded
 from superopt.ir.infer import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
@@ -37,8 +39,13 @@ def outputs(term: Term) -> tuple[Term, ...]:
 
 
 def normal(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-    """Return the terms with operands of commutative operators in one fixed order (their normal form)."""
-    return map_terms(terms, ordered_operands)
+    """Return the terms in normal form: attributes in one form, constants folded, operands in one order."""
+    return map_terms(terms, _normal)
+
+
+def _normal(term: Term, inputs: tuple[Term | None, ...]) -> Term:
+    """Return `term` over inputs in normal form, in normal form."""
+    return folded(canonical(ordered_operands(term, inputs)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +145,7 @@ class Neighbours:
         """Return `term` after a step in its operands. Types do not change."""
         near = self._near
         inputs = tuple(i if i is None or i not in near else near[i].get(edge, i) for i in term.inputs)
-        return ordered_operands(term, inputs)
+        return _normal(term, inputs)
 
     def _here(self, term: Term) -> Iterator[RewriteEdge]:
         """Yield steps at the root that were not found before."""

@@ -9,7 +9,9 @@ from dataclasses import replace
 from superopt.generate.families.activation import ACTIVATION
 from superopt.generate.families.batched import BATCHED
 from superopt.generate.families.borders import BORDERS
+from superopt.generate.families.commuting import COMMUTING
 from superopt.generate.families.conv import CONV_FAMILIES
+from superopt.generate.families.definitions import DEFINITIONS
 from superopt.generate.families.elementwise import ELEMENTWISE
 from superopt.generate.families.filtering import FILTERING
 from superopt.generate.families.fused import FUSED
@@ -19,6 +21,7 @@ from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
 from superopt.generate.families.matrix import MATRIX
 from superopt.generate.families.normalization import NORMALIZATION
+from superopt.generate.families.pointwise import POINTWISE
 from superopt.generate.families.pool import POOL
 from superopt.generate.families.rearrange import REARRANGE
 from superopt.generate.families.recurrent import RECURRENT
@@ -46,6 +49,9 @@ FAMILIES: tuple[Family, ...] = (
     *FILTERING,
     *GROUPED,
     *SCALAR,
+    *POINTWISE,
+    *COMMUTING,
+    *DEFINITIONS,
     *REDUCTIONS,
     *RESIZE,
     *ACTIVATION,

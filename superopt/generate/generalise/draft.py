@@ -25,12 +25,13 @@ NAMES = {
     "linear_before_reset": "l", "mode": "m", "nearest_mode": "r", "num_groups": "g", "num_heads": "h",
     "output_padding": "o", "p": "q", "pads": "p", "perm": "p", "repeats": "r", "reshape": "z", "reverse": "r",
     "scale": "scale", "scales": "s", "shape": "z", "split": "n", "starts": "from", "steps": "by", "strides": "st",
-    "transA": "ta", "transB": "tb", "upper": "u",
+    "transA": "ta", "transB": "tb", "upper": "u", "constant": "v",
 }  # fmt: skip
 # Rules of Clip may need its bounds in a certain order, so its bounds are tried as numbers.
-REAL = (REAL_ATTRS & NAMES.keys()) - {"bound_high", "bound_low"}
+REAL = ((REAL_ATTRS & NAMES.keys()) - {"bound_high", "bound_low"}) | {"constant"}
 SIZED = frozenset({"ends", "expand", "groups", "kernel", "n", "reshape", "shape", "split", "starts"})
 _KINDS = {
+    ("ConstantOfShape", "value"): "constant",
     ("Dirac", "shape"): "kernel",
     ("Expand", "shape"): "expand",
     ("Pad", "pads"): "amounts",
@@ -76,7 +77,8 @@ class Draft:
         rule = self.rule()
         if not rule.applicable and rule.reversed().applicable:
             rule = rule.reversed()
-        base = Signature(tuple(sorted(shapes)), tuple(sorted(self.values.items())))
+        dtypes = tuple((name, t.type.dtype) for t, name in self.names.items() if t.type and t.type.dtype != "float")
+        base = Signature(tuple(sorted(shapes)), tuple(sorted(self.values.items())), tuple(sorted(dtypes)))
         return Schema(rule, base, base, dict(self.kinds))
 
     def filling(self, slots: Mapping[Slot, Attr], values: Mapping[str, SignatureValue], kind: str) -> Draft:

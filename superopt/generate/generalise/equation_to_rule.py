@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from superopt.generate.conjectures.ground_equation import GroundEquation, variables
 from superopt.generate.generalise.attribute_equations import SOLVED, with_attribute_equations
@@ -191,7 +192,7 @@ def _holds_widely(draft: Draft, name: str, kind: str, value: Attr, check: Sampli
         return False
     others = _others(kind, value)
     shapes = dict.fromkeys((schema.base.shapes, pinned(schema.rule, schema.base).shapes))
-    return any(_holds_at(schema, Signature(s, schema.base.attrs), name, others, kind in REAL, check) for s in shapes)
+    return any(_holds_at(schema, replace(schema.base, shapes=s), name, others, kind in REAL, check) for s in shapes)
 
 
 def _holds_at(
@@ -199,7 +200,7 @@ def _holds_at(
 ) -> bool:
     ties, numbers = tie_counts(schema.rule, base)
     for other in others:
-        signature = Signature(base.shapes, _with(base.attrs, name, other))
+        signature = replace(base, attrs=_with(base.attrs, name, other))
         verdict = check.holds(schema.rule, signature)
         if verdict is False:
             return False

@@ -72,8 +72,8 @@ class SamplingCheck:
         """Return True if both sides are typed and equal at these sizes."""
         bindings = _concrete(signature, env, rng, sign)
         try:
-            left = instantiate(rule.lhs, bindings, "float")
-            right = instantiate(rule.rhs, bindings, "float")
+            dtype = bindings.dtype() or "float"
+            left, right = (instantiate(side, bindings, dtype) for side in (rule.lhs, rule.rhs))
         except IllTyped:
             return False
         return all(self.evaluator.key(a) == self.evaluator.key(b) for a, b in zip(left, right, strict=True))
@@ -86,7 +86,7 @@ def _concrete(signature: Signature, env: Mapping[str, int], rng: random.Random, 
     for name, term in symbolic.terms.items():
         assert term.type is not None and term.type.shape is not None
         shape = tuple(evaluate(size, dict(env)) for size in term.type.shape)
-        terms[name] = var(name, TensorType("float", shape))
+        terms[name] = var(name, TensorType(term.type.dtype, shape))
     return Bindings(terms, {name: _number(value, env, rng, sign) for name, value in sorted(symbolic.attrs.items())})
 
 

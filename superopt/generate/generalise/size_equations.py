@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from superopt.ir.dim import Atom, Dim, Size, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import IllTyped
@@ -84,7 +85,7 @@ def pinned(rule: Rule, signature: Signature) -> Signature:
         if isinstance(value, tuple):
             value = tuple(solved.get(f"{name}[{k}]", v) if v is None else v for k, v in enumerate(value))
         attrs.append((name, solved.get(name) if value is None else value))
-    return Signature(shapes, tuple(attrs))
+    return replace(signature, shapes=shapes, attrs=tuple(attrs))
 
 
 def solve(needs: Mapping[Condition, None], names: set[str]) -> dict[str, Size]:

@@ -26,11 +26,14 @@ def variations(schema: Schema, variation: str) -> Iterator[Signature]:
     schema = _with_free_indices(schema)
     base = schema.open
     yield base
+    if variation == "pointwise":
+        yield from _pointwise(schema)
+        return
     if variation == "conv":
         yield from _conv(schema)
         return
     for attrs in _attribute_choices(schema, fixed=("axis",) if variation == "rows" else ()):
-        yield Signature(base.shapes, attrs)
+        yield replace(base, attrs=attrs)
     if variation in ("axes", "rows"):
         yield from _along_each_axis(schema, base, fixed=variation == "rows")
     for by in _LIFTS.get(variation, _no_lift)(schema):
@@ -42,9 +45,11 @@ def variations(schema: Schema, variation: str) -> Iterator[Signature]:
                 yield from (_with_axis(schema, lifted, axis) for axis in (-2, -3))
             if variation in ("axes", "rows"):
                 yield from _along_each_axis(schema, lifted, fixed=variation == "rows")
+    if variation == "elementwise":
+        yield from _pointwise(schema)
     for name, shape in base.shapes:
         if not shape:  # models often store scalars as tensors of rank 1
-            yield Signature(tuple((n, (1,) if n == name else s) for n, s in base.shapes), base.attrs)
+            yield replace(base, shapes=tuple((n, (1,) if n == name else s) for n, s in base.shapes))
 
 
 def _with_free_indices(schema: Schema) -> Schema:
@@ -53,7 +58,7 @@ def _with_free_indices(schema: Schema) -> Schema:
         (name, None if schema.kinds[name] == "indices" and isinstance(value, int) else value)
         for name, value in schema.open.attrs
     )
-    return replace(schema, open=Signature(schema.open.shapes, attrs))
+    return replace(schema, open=replace(schema.open, attrs=attrs))
 
 
 def _no_lift(schema: Schema) -> Iterator[dict[str, int]]:
@@ -64,6 +69,29 @@ def _no_lift(schema: Schema) -> Iterator[dict[str, int]]:
 def _tensor_names(schema: Schema) -> list[str]:
     """Return the names of variables of rank 2 or more."""
     return [name for name, shape in schema.open.shapes if len(shape) > 1]
+
+
+_MAX_BROADCAST = 3  # variables of which every choice may be a scalar
+
+
+def _pointwise(schema: Schema) -> Iterator[Signature]:
+    """Yield signatures of elementwise rules: all ranks, some variables scalars or rows, and integers.
+
+    Types that the operators do not accept are left out when the rule is typed.
+    """
+    names, real = [name for name, _ in schema.open.shapes], not schema.open.dtypes
+    for rank in (2, 1, 3, 4):
+        full = (None,) * rank
+        yield replace(schema.open, shapes=tuple((name, full) for name in names))
+        if len(names) > _MAX_BROADCAST or rank in (1, 3):
+            continue
+        for small in ((), (None,)) if rank == 2 else ((),):
+            for some in itertools.chain.from_iterable(itertools.combinations(names, k) for k in range(1, len(names))):
+                shapes = tuple((name, small if name in some else full) for name in names)
+                yield replace(schema.open, shapes=shapes)
+    yield replace(schema.open, shapes=tuple((name, ()) for name in names))
+    for dtype in ("int64", "int32") if real else ():
+        yield replace(schema.open, dtypes=tuple((name, dtype) for name in names))
 
 
 def _matrix(schema: Schema) -> Iterator[dict[str, int]]:
@@ -114,7 +142,7 @@ _LIFTS: Mapping[str, Callable[[Schema], Iterator[dict[str, int]]]] = {
 def _with_axis(schema: Schema, signature: Signature, axis: int) -> Signature:
     """Return the signature with `axis` as the value of each attribute that is an axis."""
     attrs = tuple((name, axis if schema.kinds[name] == "axis" else value) for name, value in signature.attrs)
-    return Signature(signature.shapes, attrs)
+    return replace(signature, attrs=attrs)
 
 
 def _along_each_axis(schema: Schema, signature: Signature, fixed: bool) -> Iterator[Signature]:
@@ -132,9 +160,10 @@ def _along_each_axis(schema: Schema, signature: Signature, fixed: bool) -> Itera
         constant = (*(None,) * (rank + axis), 1, *after)
         for kept in (0, 1) if "keepdims" in named else (1,):
             attrs = tuple((n, kept if schema.kinds[n] == "keepdims" else v) for n, v in along.attrs)
-            yield Signature(along.shapes, attrs)
+            yield replace(along, attrs=attrs)
             for name, shape in itertools.product(numbers, (after, constant) if kept else (after,)):
-                yield Signature(tuple((n, shape if n == name else s) for n, s in along.shapes), attrs)
+                shapes = tuple((n, shape if n == name else s) for n, s in along.shapes)
+                yield replace(along, shapes=shapes, attrs=attrs)
 
 
 def _lifted(schema: Schema, by: dict[str, int]) -> Iterator[Signature]:
@@ -158,7 +187,7 @@ def _lifted(schema: Schema, by: dict[str, int]) -> Iterator[Signature]:
         if schema.kinds[name] == "shape" and isinstance(value, tuple):
             value = (None,) * (len(value) + most) if len(value) + most >= 0 else ()
         attrs.append((name, value))
-    yield Signature(tuple(shapes), tuple(attrs))
+    yield replace(schema.open, shapes=tuple(shapes), attrs=tuple(attrs))
 
 
 def _attribute_choices(schema: Schema, fixed: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, SignatureValue], ...]]:
@@ -201,7 +230,7 @@ def _conv(schema: Schema) -> Iterator[Signature]:
                 named = usual.get(name if kind == "amount" else kind, value)
                 attrs.append((name, _symbolic(kind, value) if kind in general else named))
             for shapes in dict.fromkeys((schema.open.shapes, schema.base.shapes)):
-                yield Signature(shapes, tuple(attrs))
+                yield replace(schema.open, shapes=shapes, attrs=tuple(attrs))
 
 
 _ALL_SYMBOLIC = frozenset({"strides", "dilations", "kernel_shape", "pads", "pad"})

@@ -81,5 +81,5 @@ def _signatures(schema: Schema, bindings: Bindings) -> list[Signature]:
             if sizes is None:
                 return []
             shapes.append((name, tuple(1 if ones and size == 1 else None for size in sizes)))
-        found.append(Signature(tuple(shapes), tuple(attrs)))
+        found.append(Signature(tuple(shapes), tuple(attrs), schema.open.dtypes))
     return list(dict.fromkeys(found))

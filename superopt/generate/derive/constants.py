@@ -1,0 +1,85 @@
+"""Folds constants that hold one number everywhere, as the optimizer folds constants when it reads a model.
+
+The result is exact or is not folded: 1 / 4 becomes 0.25, and 1 / 3 stays a division. Zeros and Ones are the only names
+of the constants 0 and 1, as in a model that was read.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+
+from superopt.ir.operator import fits
+from superopt.ir.term import Attr, Term
+from superopt.ir.types import FLOAT_DTYPES, TensorType
+from superopt.properties import rearranges
+
+__all__ = ["folded"]
+
+_NUMBERS = {"Zeros": 0, "Ones": 1}
+_LEAVES = {*_NUMBERS, "ConstantOfShape"}
+
+
+def _root(x: Fraction) -> Fraction | None:
+    """Return the square root of a square, or None."""
+    found = Fraction(math.isqrt(max(x.numerator, 0)), math.isqrt(x.denominator))
+    return found if found * found == x else None
+
+
+def _power(x: Fraction, exponent: Fraction) -> Fraction | None:
+    if exponent.denominator != 1 or abs(exponent) > 8 or (x == 0 and exponent < 0):
+        return None
+    return Fraction(x**exponent.numerator)
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Fraction | None]] = {
+    "Add": lambda *xs: sum(xs, Fraction(0)),
+    "Sum": lambda *xs: sum(xs, Fraction(0)),
+    "Sub": lambda x, y: x - y,
+    "Mul": lambda x, y: x * y,
+    "Div": lambda x, y: x / y if y else None,
+    "Reciprocal": lambda x: 1 / x if x else None,
+    "Neg": lambda x: -x,
+    "Abs": abs,
+    "Max": max,
+    "Min": min,
+    "Relu": lambda x: max(x, Fraction(0)),
+    "Sqrt": _root,
+    "Pow": _power,
+}
+
+
+def folded(term: Term) -> Term:
+    """Return the constant that a term of known sizes equals, or the term. Its inputs are folded already."""
+    type, sizes = term.type, None if term.type is None else term.type.concrete()
+    if type is None or sizes is None or not (term.op == "ConstantOfShape" or term.inputs):
+        return term
+    number = _number(term, type)
+    if number is None:
+        return term
+    for op, own in _NUMBERS.items():
+        if number == own:
+            return Term.of(op, (), {"shape": sizes}, (type,))
+    attrs: dict[str, Attr] = {"shape": sizes, "value": float(number)}
+    return term if term.op == "ConstantOfShape" else Term.of("ConstantOfShape", (), attrs, (type,))
+
+
+def _number(term: Term, type: TensorType) -> Fraction | None:
+    """Return the number that all elements of a term equal, or None if it is not known or has no exact value."""
+    if term.op == "ConstantOfShape":
+        value = term.attr("value")
+        negative_zero = value == 0 and math.copysign(1, float(value)) < 0  # type: ignore[arg-type]
+        return None if negative_zero else Fraction(value)  # type: ignore[arg-type]
+    if term.op in _NUMBERS:
+        return Fraction(_NUMBERS[term.op])
+    leaves = [i for i in term.inputs if i is not None and i.type is not None and i.op in _LEAVES]
+    numbers = [number for i in leaves if i.type is not None and (number := _number(i, i.type)) is not None]
+    if len(numbers) < len(term.inputs):
+        return None
+    if rearranges(term.op):
+        return numbers[0] if len(set(numbers)) == 1 else None
+    if type.dtype not in FLOAT_DTYPES or term.op not in _FUNCTIONS:
+        return None
+    found = _FUNCTIONS[term.op](*numbers)
+    return found if found is not None and Fraction(float(found)) == found and fits(float(found), type.dtype) else None

@@ -1,0 +1,142 @@
+"""The grammar of elementwise functions, comparisons, choices, truth values and conversions, compared at real numbers.
+
+Two operators of any kind on each side, with the constants that models have. Data only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from superopt.generate.grammar import Constant, Family, Use, Variable, binary, inputs, ones, unary, zeros
+
+__all__ = ["POINTWISE"]
+
+_SHAPE = (4, 6)
+_FUNCTIONS = "Neg Abs Reciprocal Sqrt Exp Log Relu"
+_ACTIVATIONS = "Sigmoid Tanh"
+_ROUNDED = "Floor Ceil Round Sign"
+_COMPARISONS = "Equal Less Greater LessOrEqual GreaterOrEqual"
+_SMALL = "Zeros|Ones|ConstantOfShape"
+
+
+def _number(value: float) -> Constant:
+    return ("ConstantOfShape", {"shape": (), "value": value})
+
+
+def _clip(low: float, high: float) -> Use:
+    return Use("Clip", {"bound_low": low, "bound_high": high}, (1,))
+
+
+def _cast(*types: str, slots: tuple[str, ...] = ("*",)) -> tuple[Use, ...]:
+    return tuple(Use("Cast", {"to": to}, (1,), slots) for to in types)
+
+
+def _family(variables: tuple[Variable, ...], uses: tuple[Use, ...], runtime: int = 2, **kinds: Any) -> Family:
+    return Family("pointwise", variables, uses, runtime, **{"variation": "pointwise", "reals": True, **kinds})
+
+
+_REAL = inputs("x y z", _SHAPE)
+_TRUTH = inputs("c d e", _SHAPE, dtype="bool")
+
+POINTWISE: tuple[Family, ...] = (
+    # Arithmetic, roots, exponentials and extrema: signs, quotients, powers.
+    _family(_REAL, (*unary(_FUNCTIONS), *binary("Add Sub Mul Div Max Min"))),
+    # Functions of one number after each other.
+    _family(
+        inputs("x", _SHAPE),
+        (*unary(f"{_FUNCTIONS} {_ACTIVATIONS} {_ROUNDED}"), _clip(0.0, 6.0), _clip(-1.0, 1.0), _clip(0.0, 1.0)),
+    ),
+    # Functions of one number and the constants that models have.
+    _family(
+        inputs("x", _SHAPE),
+        (
+            *unary("Exp Sqrt Abs Relu Sigmoid", slots=("x",)),
+            *unary("Neg Reciprocal"),
+            *binary("Add Mul Max Min Sub Div", slots=("x|Exp|Sqrt|Abs|Relu|Sigmoid", _SMALL)),
+            *binary("Sub Div", slots=(_SMALL, "x")),
+            *binary("Add Mul", slots=("x", "x")),
+            Use("Pow", slots=("x|Exp|Sqrt|Abs", _SMALL)),
+        ),
+        constants=(zeros(), ones(), _number(2.0), _number(0.5), _number(-1.0)),
+    ),
+    # Powers as products.
+    _family(
+        inputs("x", _SHAPE),
+        (
+            *unary("Sqrt Reciprocal"),
+            *binary("Mul", slots=("x|Mul|Sqrt", "x|Mul|Sqrt")),
+            Use("Pow", slots=("x", _SMALL)),
+        ),
+        constants=(_number(2.0), _number(3.0), _number(4.0), _number(-2.0), _number(-0.5), _number(1.5)),
+        runtime=3,
+    ),
+    # Logic.
+    _family(_TRUTH, (*unary("Not"), *binary("And Or Xor Equal"))),
+    _family(_TRUTH, (*unary("Not", slots=("c|d|e|And|Or",)), *binary("And Or")), runtime=3),
+    # Logic with constants.
+    _family(_TRUTH[:2], (*unary("Not"), *binary("And Or Xor Equal")), constants=(zeros(), ones())),
+    # Comparisons, and their negations.
+    _family(
+        _REAL,
+        (*unary("Not Neg"), *binary(_COMPARISONS), *binary("And Or"), *binary("Add Sub", slots=("x|y|z",))),
+    ),
+    _family(
+        inputs("x", _SHAPE),
+        (*unary("Not Neg Abs Exp Relu"), *binary(_COMPARISONS), *binary("And Or")),
+        constants=(zeros(), ones()),
+    ),
+    # Choices.
+    _family(
+        (*_TRUTH[:2], *_REAL),
+        (
+            *unary("Not And Or", slots=("c|d",)),
+            *binary("And Or", slots=("c|d",)),
+            Use("Where", arities=(3,)),
+            *unary("Neg Abs Relu", slots=("x|y|Where",)),
+            *binary("Add Mul Max", slots=("x|y|z|Where",)),
+        ),
+    ),
+    # Choices between functions of two numbers.
+    _family(
+        (*_TRUTH[:1], *_REAL),
+        (
+            Use("Where", arities=(3,), slots=("c", "x|y|z|Add|Mul|Neg", "x|y|z|Add|Mul|Neg")),
+            *unary("Neg", slots=("x|y|z|Where",)),
+            *binary("Add Mul", slots=("x|y|z|Where", "x|y|z")),
+        ),
+        runtime=3,
+    ),
+    # Choices by a comparison: extrema, absolute values, Relu.
+    _family(
+        inputs("x y", _SHAPE),
+        (
+            *binary(_COMPARISONS, slots=("x|y|Zeros", "x|y|Zeros")),
+            Use("Where", arities=(3,), slots=("*", "x|y|Zeros|Neg", "x|y|Zeros|Neg")),
+            *unary("Abs Relu"),
+            *unary("Neg", slots=("x|y",)),
+            *binary("Max Min", slots=("x|y|Zeros",)),
+        ),
+        runtime=3,
+        constants=(zeros(),),
+    ),
+    # Conversions between element types.
+    _family(
+        (*inputs("x", _SHAPE), *inputs("n", _SHAPE, dtype="int32"), *inputs("c", _SHAPE, dtype="bool")),
+        (
+            *_cast("float", "double", "int32", "int64", "bool"),
+            *unary("Neg Abs Relu Sign Not Floor Identity"),
+        ),
+    ),
+    _family(
+        (*_TRUTH[:2], *inputs("x y", _SHAPE)),
+        (
+            *_cast("float", slots=("c|d|And|Or|Not|Where",)),
+            *unary("Not", slots=("c|d",)),
+            *binary("And Or Xor", slots=("c|d",)),
+            *binary("Mul Sub Max Min", slots=("x|Cast|Ones",)),
+            Use("Where", arities=(3,), slots=("c|d", "x|y|Zeros|Ones", "x|y|Zeros|Ones")),
+        ),
+        constants=(zeros(), ones()),
+        runtime=3,
+    ),
+)

@@ -1,0 +1,53 @@
+"""Equations of graphs that are compared at real numbers and truth values, and constants that derivations fold."""
+
+from __future__ import annotations
+
+import pytest
+
+from superopt.generate.conjectures.reals import enumerate_reals
+from superopt.generate.derive import normal
+from superopt.generate.grammar import Family, Use, binary, inputs, unary
+from superopt.ir.notation import parse_terms, show_terms
+from superopt.ir.types import tensor
+
+_TRUTH, _REAL = inputs("c d", (4, 6), dtype="bool"), inputs("x y", (4, 6))
+
+
+def found(variables: tuple[object, ...], uses: tuple[Use, ...], runtime: int = 2) -> set[str]:
+    family = Family("test", variables, uses, runtime, reals=True)  # type: ignore[arg-type]
+    equations, _ = enumerate_reals(family, 0, runtime)
+    return {f"{show_terms(e.lhs)} = {show_terms(e.rhs)}" for e in equations}
+
+
+def test_truth_values() -> None:
+    equations = found(_TRUTH, (*unary("Not"), *binary("And Or")))
+    assert {"And(c, c) = c", "Not(Not(c)) = c"} <= equations
+    assert not any(equation.startswith("And(c, d) = ") for equation in equations)
+
+
+def test_signs_of_products_and_undefined_values() -> None:
+    equations = found(_REAL[:1], (*unary("Abs Sqrt Exp Log Relu"), *binary("Mul")))
+    assert {"Sqrt(Mul(x, x)) = Abs(x)", "Exp(Log(x)) = x", "Mul(Abs(x), Abs(x)) = Mul(x, x)"} - equations <= {
+        "Mul(Abs(x), Abs(x)) = Mul(x, x)"  # three operators
+    }
+    assert not {"Abs(x) = x", "Relu(x) = x"} & equations
+
+
+@pytest.mark.parametrize(
+    ("term", "expected"),
+    [
+        ("Mul(ConstantOfShape[shape=[], value=2.0], ConstantOfShape[shape=[], value=0.5])", "Ones[shape=[]]"),
+        ("Div(Ones[shape=[]], ConstantOfShape[shape=[], value=4.0])", "ConstantOfShape[shape=[], value=0.25]"),
+        ("Div(Ones[shape=[]], ConstantOfShape[shape=[], value=3.0])", None),  # no exact value
+        ("Div(Ones[shape=[]], Zeros[shape=[]])", None),
+        ("Unsqueeze[axes=[0]](ConstantOfShape[shape=[], value=2.0])", "ConstantOfShape[shape=[1], value=2.0]"),
+        ("ReduceSum[axes=[1, 0], keepdims=0](x)", "ReduceSum[axes=[-2, -1], keepdims=0](x)"),
+        (
+            "Slice[axes=[1], ends=[6], starts=[4], steps=[1]](x)",
+            "Slice[axes=[-1], ends=[6], starts=[4], steps=[1]](x)",
+        ),
+    ],
+)
+def test_normal_form(term: str, expected: str | None) -> None:
+    terms = parse_terms(term, {"x": tensor(4, 6)})
+    assert show_terms(normal(terms)) == (term if expected is None else expected)
