@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import HealthCheck, settings
 from superopt import store
 from superopt.optimizer import run
 from superopt.optimizer.speed_check import SpeedCheck
+from superopt.runtime import RuntimeUnavailable, resolve_target
 from tests.support.certified import certified
 from tests.support.models import LORA_RULES
 
@@ -41,6 +43,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if "long" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="takes many minutes: pytest --long"))
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Skip `cuda` tests without a GPU."""
+    if item.get_closest_marker("cuda") and (problem := _problem_of_cuda()):
+        pytest.skip(problem)
+
+
+@functools.cache
+def _problem_of_cuda() -> str:
+    """Return why ONNX Runtime cannot use CUDA here, or "" if it can."""
+    try:
+        resolve_target("cuda")
+    except RuntimeUnavailable as error:
+        return str(error)
+    return ""
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -13,6 +13,7 @@ __all__ = ["ALWAYS", "PEERS", "Contestant", "Kind", "UnknownPeer", "choose"]
 Kind = Literal["baseline", "control", "ours", "peer", "engine"]
 
 _OWN = "superopt.bench.optimizers"
+_PROVIDERS = {"cpu": "the CPU", "cuda": "CUDA"}
 
 
 class UnknownPeer(ValueError):
@@ -23,24 +24,26 @@ class UnknownPeer(ValueError):
 class Contestant:
     """An optimizer that takes part.
 
-    `optimizer` is `module:function` as in `optimizers.py`; `engine` runs the model that it writes. `module` must be
-    installed (None: nothing is needed). A contestant of kind "engine" runs the original in its own engine.
+    `optimizer` is `module:function` as in `optimizers.py`; `engine` runs the model that it writes. `modules` must be
+    installed; the first one gives the version. A contestant of kind "engine" runs the original in its own engine.
+    `providers` are those that the contestant can be compared on.
     """
 
     name: str
     kind: Kind
     optimizer: str
-    module: str | None = None
+    modules: tuple[str, ...] = ()
     engine: str = "ONNX Runtime"
+    providers: tuple[str, ...] = ("cpu", "cuda")
 
     def installed(self) -> bool:
-        """Return True if its module is installed. Nothing is imported to find out."""
-        return self.module is None or importlib.util.find_spec(self.module) is not None
+        """Return True if its modules are installed. Nothing is imported to find out."""
+        return all(importlib.util.find_spec(module) is not None for module in self.modules)
 
     def version(self) -> str | None:
         """Return the version of its distribution, or None if it has none."""
         try:
-            return None if self.module is None else metadata.version(self.module)
+            return metadata.version(self.modules[0]) if self.modules else None
         except metadata.PackageNotFoundError:
             return None
 
@@ -50,21 +53,26 @@ ALWAYS = (
     Contestant("superopt", "ours", f"{_OWN}:ours"),
 )
 PEERS = (
-    *(Contestant(n, "peer", f"{_OWN}:{n}", n) for n in ("onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")),
-    Contestant("openvino", "engine", f"{_OWN}:openvino", "openvino", "OpenVINO"),
+    *(Contestant(n, "peer", f"{_OWN}:{n}", (n,)) for n in ("onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")),
+    Contestant("openvino", "engine", f"{_OWN}:openvino", ("openvino",), "OpenVINO", ("cpu",)),
+    Contestant("tensorrt", "engine", f"{_OWN}:tensorrt", ("tensorrt",), "TensorRT", ("cuda",)),
+    Contestant("torch.compile", "engine", f"{_OWN}:torch_compile", ("torch", "onnx2torch"), "torch.compile", ("cuda",)),
 )
 
 
 def choose(names: Sequence[str] | None, provider: str) -> tuple[list[Contestant], dict[str, str]]:
-    """Return the contestants (all peers if `names` is None) and the absent ones with reasons. Raises UnknownPeer."""
+    """Return the contestants and the absent ones with reasons. Raises UnknownPeer.
+
+    If `names` is None, all peers that run on `provider` are asked for.
+    """
     unknown = sorted(set(names or ()) - {peer.name for peer in PEERS})
     if unknown:
         raise UnknownPeer(f"there is no peer {unknown[0]!r} (peers: {', '.join(peer.name for peer in PEERS)})")
-    asked = [peer for peer in PEERS if names is None or peer.name in names]
+    asked = [peer for peer in PEERS if (provider in peer.providers if names is None else peer.name in names)]
     absent: dict[str, str] = {}
     for peer in asked:
         if not peer.installed():
             absent[peer.name] = "not installed"
-        elif peer.kind == "engine" and provider != "cpu":
-            absent[peer.name] = "runs on the CPU only"
+        elif provider not in peer.providers:
+            absent[peer.name] = f"runs on {' and '.join(_PROVIDERS[name] for name in peer.providers)} only"
     return [*ALWAYS, *(peer for peer in asked if peer.name not in absent)], absent

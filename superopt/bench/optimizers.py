@@ -11,7 +11,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-__all__ = ["control", "onnxoptimizer", "onnxscript", "onnxsim", "onnxslim", "openvino", "ours"]
+__all__ = [
+    "control",
+    "onnxoptimizer",
+    "onnxscript",
+    "onnxsim",
+    "onnxslim",
+    "openvino",
+    "ours",
+    "tensorrt",
+    "torch_compile",
+]
 
 Optimizer: TypeAlias = Callable[[Path, Path, Mapping[str, Any]], str]
 
@@ -74,6 +84,28 @@ def openvino() -> Optimizer:
 
     def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
         package.Core().compile_model(str(source), "CPU")
+        return ""
+
+    return run
+
+
+def tensorrt() -> Optimizer:
+    """TensorRT within ONNX Runtime, which compiles when a session is opened."""
+    return _compiled("TensorRT")
+
+
+def torch_compile() -> Optimizer:
+    """PyTorch's compiler: it compiles in the first run, which is timed with the others; this is the conversion."""
+    return _compiled("torch.compile")
+
+
+def _compiled(name: str) -> Optimizer:
+    """Return an optimizer that opens the model in an engine and writes nothing."""
+    from superopt.bench.engines import ENGINES
+    from superopt.runtime import Target
+
+    def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
+        ENGINES[name](source, Target(options["ep"], options["threads"]))
         return ""
 
     return run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import statistics
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -83,9 +84,17 @@ class Benchmark:
 
     def mean(self, contestant: str, clock: str) -> tuple[float, int] | None:
         """Return the geometric mean speed of `contestant` and the number of models on which it was timed."""
-        rows = [row for contest in self.contests for row in contest.rows if row.contestant == contestant]
-        logs = [math.log(row.speeds[clock].ratio) for row in rows if clock in row.speeds]
+        logs = [math.log(ratio) for ratio in self._ratios(contestant, clock)]
         return (math.exp(math.fsum(logs) / len(logs)), len(logs)) if logs else None
+
+    def median(self, contestant: str, clock: str) -> float | None:
+        """Return the median speed of `contestant` over the models on which it was timed."""
+        ratios = self._ratios(contestant, clock)
+        return statistics.median(ratios) if ratios else None
+
+    def _ratios(self, contestant: str, clock: str) -> list[float]:
+        rows = [row for contest in self.contests for row in contest.rows if row.contestant == contestant]
+        return [row.speeds[clock].ratio for row in rows if clock in row.speeds]
 
     def losses(self) -> list[str]:
         """Return one line for each result of ours that is wrong, failed, or surely slower than the original."""

@@ -21,6 +21,7 @@ from superopt.runtime.target import CannotRun, RuntimeUnavailable
 from superopt.runtime.timing import Runs, Timing, time_models
 
 __all__ = [
+    "TENSORRT",
     "Loadable",
     "LostSession",
     "available_providers",
@@ -31,6 +32,8 @@ __all__ = [
     "time_pair",
     "version",
 ]
+
+CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
 
 _LEVELS = {"all": "ORT_ENABLE_ALL", "none": "ORT_DISABLE_ALL"}
 _SILENT = 4  # ONNX Runtime's log severity "fatal": failures are raised, and must not be logged as well
@@ -163,7 +166,7 @@ def _opened_at(loadable: Loadable) -> Any:
     options.add_session_config_entry("session.force_spinning_stop", "1")
     if loadable.rooted:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(ROOT))
-    if wanted == "CUDAExecutionProvider":
+    if wanted != CPU:
         _preload(ort)
     try:
         session = ort.InferenceSession(loadable.model, options, providers=_with_fallback(wanted))
@@ -182,8 +185,9 @@ def _run(session: Any, feeds: Mapping[str, Any]) -> list[Any]:
 
 
 def _with_fallback(wanted: str) -> list[str]:
-    # Operators that CUDA lacks run on the CPU, as they will for the user; the session must still have CUDA.
-    return [wanted] if wanted == "CPUExecutionProvider" else [wanted, "CPUExecutionProvider"]
+    # Operators that a provider lacks run on the next one, as they will for the user; the session must still have it.
+    order = [TENSORRT, CUDA, CPU]
+    return order[order.index(wanted) :] if wanted in order else [wanted, CPU]
 
 
 def _preload(ort: ModuleType) -> None:

@@ -201,13 +201,15 @@ def test_in_each_heat_all_are_made_anew_and_in_turns() -> None:
 
 
 def test_choosing_peers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Contestant, "installed", lambda self: self.module in (None, "onnxsim", "openvino"))
+    monkeypatch.setattr(Contestant, "installed", lambda self: {*self.modules} <= {"onnxsim", "openvino"})
     chosen, absent = choose(None, "cpu")
     assert [one.name for one in chosen] == ["saved again", "superopt", "onnxsim", "openvino"]
     assert absent == dict.fromkeys(("onnxslim", "onnxscript", "onnxoptimizer"), "not installed")
     chosen, absent = choose(["openvino", "onnxslim"], "cuda")
     assert chosen == list(ALWAYS)
     assert absent == {"onnxslim": "not installed", "openvino": "runs on the CPU only"}
+    assert choose(["tensorrt", "openvino"], "cpu")[1] == {"tensorrt": "not installed"}
+    assert choose(None, "cuda")[1].keys() >= {"tensorrt", "torch.compile"}
     assert choose([], "cpu") == (list(ALWAYS), {})
     with pytest.raises(UnknownPeer, match="nobody"):
         choose(["nobody"], "cpu")

@@ -4,6 +4,9 @@ One model contains several copies of the operator side by side, so that the fixe
 the same model without the operator is subtracted. Constant inputs are constants of the model, because the runtime
 prepacks constants. On the CPU each operator is timed against a reference computation, so that times taken while the
 machine is slow are comparable with times taken while it is fast.
+
+On CUDA a model's inputs are copied to the device in each run, which takes far longer than most operators and varies as
+much. So an operand is there a single element, which the device expands to its shape.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Mapping, Sequence
 
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
-from superopt.ir.types import tensor
+from superopt.ir.types import TensorType, tensor
 from superopt.runtime import CannotRun, Target, reference_time, sample_times
 from superopt.search.cost.analytic import CostModel
 from superopt.search.cost.measurement_key import conditions
@@ -72,7 +75,7 @@ class OperatorTimer:
                 assert used.type is not None
                 inputs[used] = used
                 if used.op == "Var":
-                    inputs[used] = var(f"{used.attr('name')}_{copy}", used.type)
+                    inputs[used] = self._operand(f"{used.attr('name')}_{copy}", used.type)
                     rest.append(single_element(inputs[used]))
                 elif used.op == "Const":
                     name = f"{used.attr('hash')}_{copy}"
@@ -84,6 +87,13 @@ class OperatorTimer:
         whole, empty = self._seconds_of_model(outputs, weights), self._seconds_of_model(rest, {})
         sinks = len(outputs) - len(rest)
         return (whole - empty - (sinks * self._sink_seconds if sinks else 0.0)) / copies
+
+    def _operand(self, name: str, type: TensorType) -> Term:
+        """Return a value of this type that is computed in each run: an input, or on CUDA an expanded one."""
+        shape = type.concrete()
+        if self.target.provider == "cpu" or not shape:
+            return var(name, type)
+        return make("Expand", (var(name, TensorType(type.dtype, (1,) * len(shape))),), {"shape": shape})
 
     @functools.cached_property
     def _sink_seconds(self) -> float:

@@ -1,0 +1,135 @@
+"""`scripts/measure_cuda.py` from end to end on the CPU, and its parts that no machine decides."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+from scripts.gpu import calibration
+from scripts.gpu.float16 import is_float16
+from superopt.ir.infer import make
+from superopt.ir.term import Term, var
+from superopt.ir.types import tensor
+from superopt.runtime import RuntimeUnavailable, resolve_target
+from superopt.search import AnalyticCost, Device, device_of, shipped_devices
+from superopt.search import find_device as shipped
+from superopt.search.cost.device import read_device
+from tests.support.models import branches, lora
+from tests.support.paths import ROOT
+
+SCRIPT = ROOT / "scripts" / "measure_cuda.py"
+
+
+def run(*arguments: object, cache: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(cache)}
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+def test_a_dry_run_from_end_to_end(tmp_path: Path, lora_rules: Path) -> None:
+    models, out = tmp_path / "models", tmp_path / "found.json"
+    models.mkdir()
+    onnx.save(lora(), models / "a.onnx")
+    onnx.save(branches(blocks=1), models / "b.onnx")
+    command = (models, "-o", out, "--ep", "cpu", "--dry", "--rules", lora_rules)
+    done = run(*command, cache=tmp_path)
+    assert done.returncode in (0, 1), done.stderr  # 1: a tiny measurement may find a result slower
+    found = json.loads(out.read_text(encoding="utf-8"))
+    assert found["tests"]["exit_code"] == 0, found["tests"]
+    assert found["not_reached"] == []
+    assert found["models"].keys() == {"a", "a.fp16", "b", "b.fp16"}
+    for one in found["models"].values():
+        (contest,) = one["benchmark"]["contests"]
+        assert [(row["contestant"], row["status"]) for row in contest["rows"]] == [
+            ("ONNX Runtime", "ok"),
+            ("superopt", "ok"),
+        ]
+        assert all(row["speeds"].keys() == {"cpu", "wall"} for row in contest["rows"])
+    for precision in ("fp32", "fp16"):
+        figures = found["summary"][precision]["superopt"]["wall"]
+        assert figures["models"] == 2
+        assert min(figures.values()) > 0
+    device = read_device(out.with_suffix(".toml"))
+    assert device.provider == "cpu"
+    assert found["device"]["measured"].keys() >= {"dense", "scalar", "bandwidth"}
+
+    # The same command does what is missing, and nothing twice.
+    missing = dict(found, models={name: one for name, one in found["models"].items() if name != "b"})
+    out.write_text(json.dumps(missing), encoding="utf-8")
+    assert run(*command, "--minutes", "0.01", cache=tmp_path).returncode == 1
+    assert json.loads(out.read_text(encoding="utf-8"))["not_reached"] == ["b"]
+    assert run(*command, cache=tmp_path).returncode in (0, 1)
+    again = json.loads(out.read_text(encoding="utf-8"))
+    assert again["models"].keys() == found["models"].keys()
+    assert {name: one for name, one in again["models"].items() if name != "b"} == missing["models"]
+    assert again["tests"] == found["tests"]
+
+
+def test_what_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+    model, out = tmp_path / "a.onnx", tmp_path / "found.json"
+    onnx.save(lora(), model)
+    out.write_text("{}", encoding="utf-8")
+    cases = [
+        ((model, "-o", out, "--ep", "cpu", "--dry"), "name another one"),
+        ((tmp_path / "none.onnx", "-o", tmp_path / "b.json"), "no such file"),
+    ]
+    try:
+        resolve_target("cuda")
+    except RuntimeUnavailable:
+        cases.append(((model, "-o", tmp_path / "c.json"), "CUDA"))
+    for arguments, said in cases:
+        done = run(*arguments, cache=tmp_path / "cache")
+        assert done.returncode == 2
+        assert said in done.stderr and done.stderr.count("\n") == 1
+    assert out.read_text(encoding="utf-8") == "{}"
+    assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"a.onnx", "found.json"}
+
+
+@pytest.mark.parametrize("name", shipped_devices())
+def test_figures_are_found_again(name: str) -> None:
+    """Operators that take as long as a device's description predicts lead back to its figures."""
+    device = dataclasses.replace(shipped(name), slower={})
+    measured = AnalyticCost(device)
+    found, figures = calibration.fitted(measured.cost, device_of(device.provider))
+    assert figures["overhead"] == pytest.approx(device.overhead, rel=0.05)
+    assert found.dense == pytest.approx(device.dense, rel=0.1)
+    assert found.dense_rate("float16") == pytest.approx(device.dense_rate("float16"), rel=0.1)
+    assert found.bandwidth == pytest.approx(device.bandwidth, rel=0.1)
+    assert found.full == pytest.approx(device.full, rel=0.1)
+
+
+def test_slow_kernels_are_found() -> None:
+    device = Device(1e12, 1e12, 1e10, 1e-6)
+    cost = AnalyticCost(dataclasses.replace(device, slower={"Erf": 5.0}))
+    terms: list[Term] = [make(op, (var("x", tensor(size, 4096)),)) for op in ("Erf", "Relu") for size in (64, 128, 256)]
+    tiny = [make("Tanh", (var("x", tensor(size)),)) for size in (1, 2, 3)]
+    samples = [(term, cost.cost(term)) for term in terms] + [(term, 1.0) for term in tiny]
+    assert calibration.slower(device, samples) == {"Erf": 5.0}
+
+
+@pytest.mark.parametrize("name", shipped_devices())
+def test_descriptions_are_written_as_they_are_read(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "again.toml"
+    path.write_text(calibration.to_toml(shipped(name), "two\nlines"), encoding="utf-8")
+    assert read_device(path) == shipped(name)
+    assert dict(read_device(path).slower) == dict(shipped(name).slower)
+
+
+def test_half_precision_is_told_by_the_weights(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    model = lora()
+    onnx.save(model, path)
+    assert not is_float16(path)
+    for weight in model.graph.initializer[:1]:
+        weight.CopyFrom(onnx.numpy_helper.from_array(np.zeros((64, 64), np.float16), weight.name))
+    onnx.save(model, path)
+    assert is_float16(path)
