@@ -92,6 +92,8 @@ class _Process:
         if self._parent == os.getpid():
             self._process.kill()
             self._process.wait()
+        else:
+            self._process.returncode = 0  # so that Python does not warn of it
         for pipe in (self._process.stdin, self._process.stdout):
             with contextlib.suppress(BrokenPipeError):  # a request that nobody has read
                 _pipe(pipe).close()
