@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from superopt.ir.notation import parse_rules, show_rule
-from superopt.ir.rule import Rule
+from superopt.ir.rule import Rule, Signature
 from tests.support.paths import TESTS
 from verify.diagnose.decide import decide
 from verify.prove.prover import Proved, Refuted, Unknown
+from verify.verdict import Verdict
 
 FOLDER = TESTS / "prover" / "foreign"
 FILES = sorted(FOLDER.glob("*.rules"))
@@ -20,12 +22,18 @@ def _rules(path: Path) -> list[Rule]:
     return parse_rules(path.read_text(), path.name)
 
 
+@cache
+def _decided(rule: Rule, signature: Signature) -> Verdict:
+    """Return a verdict, made once for the sample and for all rules."""
+    return decide(rule, signature)
+
+
 def _undecided(path: Path, rules: list[Rule]) -> list[str]:
     """Rules that are neither proved nor refuted; no verdict may contradict the file."""
     undecided = []
     for rule in rules:
         for signature in rule.signatures:
-            verdict = decide(rule, signature)
+            verdict = _decided(rule, signature)
             if isinstance(verdict, Unknown):
                 undecided.append(show_rule(rule))
             elif path.name.endswith(".true.rules"):
