@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import hashlib
 import json
 import os
@@ -40,10 +41,10 @@ from superopt.bench.contestants import choose
 from superopt.bench.processes import Failed, call
 from superopt.bench.result import Benchmark
 from superopt.bench.run import bench
-from superopt.files import OutputError, check_writable, write_text
+from superopt.files import check_writable, write_text
 from superopt.onnx_io import ModelError
 from superopt.runtime import InputError, RuntimeUnavailable, Target, resolve_target, versions
-from superopt.search import Device, device_of
+from superopt.search import Device, device_of, find_device, shipped_devices
 from superopt.search.cost.measurement_key import conditions, hardware
 from superopt.temporary import temporary_folder
 
@@ -106,12 +107,16 @@ def main() -> int:
         if given.ep == "cpu" and not given.dry:
             raise ValueError("--ep cpu is for --dry: on a CPU use superopt bench")
         end = time.monotonic() + 60 * given.minutes
+        if given.out.suffix != ".json":
+            raise ValueError(f"{given.out}: the name must end in .json; the cost table stands beside it as .toml")
+        if given.rules is not None and not given.rules.exists():
+            raise ValueError(f"{given.rules}: no such file")
         models = _files(given.models, given.dry)
         check_writable(given.out)
         target = resolve_target(given.ep, 1)
         plan = Plan(models, target, end, given.minutes, given.dry, given.seed, given.rules, given.out)
         state = _earlier(plan)
-    except (ValueError, OutputError, RuntimeUnavailable) as error:
+    except (ValueError, OSError, RuntimeUnavailable) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     try:
@@ -165,12 +170,13 @@ def _earlier(plan: Plan) -> dict[str, Any]:
 def _write(plan: Plan, state: dict[str, Any]) -> None:
     """Replace the JSON, with what follows from the models' results."""
     benchmark = _benchmark(state)
-    derived = {} if benchmark is None else {"summary": _summary(benchmark), "losses": benchmark.losses()}
+    derived = {} if benchmark is None else {"summary": _summary(benchmark, state), "losses": benchmark.losses()}
     not_reached = [label for model in plan.models for label in _labels(model) if label not in state["models"]]
     derived["not_reached"] = [label for label in not_reached if label not in state.get("not_converted", {})]
     write_text(plan.out, json.dumps({**state, **derived}, indent=1, allow_nan=False) + "\n")
 
 
+@functools.cache  # models are large
 def _labels(model: Path) -> list[str]:
     """Return the names of a model's results: as it is, and converted, unless it is in half precision already."""
     return [model.stem] if is_float16(model) else [model.stem, model.stem + _HALF]
@@ -182,7 +188,7 @@ def _measure(plan: Plan, state: dict[str, Any]) -> None:
         print("tests", flush=True)
         state["tests"] = _tested(plan)
         _write(plan, state)
-    if "device" not in state:
+    if "device" not in state or not plan.cost_table.exists():
         print("calibration", flush=True)
         state["device"] = _calibrated(plan)
         _write(plan, state)
@@ -192,32 +198,39 @@ def _measure(plan: Plan, state: dict[str, Any]) -> None:
     with temporary_folder() as folder:
         # Sessions are opened anew for each heat; TensorRT takes up to minutes to compile a model.
         os.environ |= {"ORT_TENSORRT_ENGINE_CACHE_ENABLE": "1", "ORT_TENSORRT_CACHE_PATH": str(folder)}
-        todo = [(model, label) for model in plan.models for label in _labels(model)]
+        todo = [(model, label) for model in plan.models for label in _labels(model) if _is_missing(model, label, state)]
         for position, (model, label) in enumerate(todo):
-            digest = _digest(model)
-            if state["models"].get(label, {}).get("sha256") == digest:
-                continue
-            state["models"].pop(label, None)
             file = model
             if label != model.stem and (file := _converted(model, folder / f"{label}.onnx", plan, state)) is None:
                 continue
             part_s = max(_LEAST_SECONDS, plan.left_s / (len(todo) - position))
+            precision = "fp16" if file != model or is_float16(model) else "fp32"
+            result: dict[str, Any] = {"sha256": _digest(model), "precision": precision}
             try:
                 found = bench([file], contestants, _settings(plan, part_s), absent=state["absent"], progress=_say)
+                state["models"][label] = result | {"benchmark": json.loads(found.to_json())}
             except (ModelError, InputError) as error:
-                state["models"][label] = {"sha256": digest, "problem": str(error)}
-            else:
-                state["models"][label] = {"sha256": digest, "benchmark": json.loads(found.to_json())}
+                state["models"][label] = result | {"problem": str(error)}
             _write(plan, state)
             if file != model:
                 file.unlink()
+
+
+def _is_missing(model: Path, label: str, state: Mapping[str, Any]) -> bool:
+    """Return True if there is no result of the model as it is now; an earlier one is dropped."""
+    if state["models"].get(label, {}).get("sha256") == _digest(model):
+        return False
+    state["models"].pop(label, None)
+    return True
 
 
 def _settings(plan: Plan, part_s: float) -> BenchmarkSettings:
     """Return the settings of a model's benchmark that takes about `part_s` seconds."""
     optimizer_s = min(_OPTIMIZER_SHARE * part_s, _MAX_OPTIMIZER_SECONDS)
     timing_s = _DRY_SECONDS if plan.dry else min(_TIMING_SHARE * part_s, _MAX_TIMING_SECONDS)
-    ours: dict[str, Any] = {"timeout": optimizer_s} | ({} if plan.rules is None else {"rules": str(plan.rules)})
+    ours: dict[str, Any] = {"timeout": optimizer_s, "device": str(plan.cost_table)} | (
+        {} if plan.rules is None else {"rules": str(plan.rules)}
+    )
     if plan.dry:
         ours |= {"cost": "analytic", "budget": _DRY_SECONDS}
     # The process of superopt gets longer than its own time limit, at which it writes what it has.
@@ -248,19 +261,18 @@ def _tested(plan: Plan) -> dict[str, Any]:
 
 def _calibrated(plan: Plan) -> dict[str, Any]:
     """Fit a device description, write its file, and return its figures."""
-    provider = plan.target.provider
-    prior = device_of(provider)
-    name = hardware(plan.target).partition("|")[2].partition(";")[0] or f"{prior.name}, dry run"
+    gpu = hardware(plan.target).partition("|")[2].partition(",")[0]
+    known = [device for device in map(find_device, shipped_devices()) if gpu and device.name in gpu]
+    prior = known[0] if known else device_of(plan.target.provider)
+    name = gpu or f"{prior.name}, dry run"
     budget_s = _DRY_SECONDS if plan.dry else _CALIBRATION_SHARE * plan.left_s
-    if plan.dry:
-        prior = dataclasses.replace(prior, slower={})
     found = calibrate(plan.target, prior, plan.models, name, budget_s)
     runtime = versions()["onnxruntime"]
     measured = ", ".join(found.measured) or "nothing"
     heading = (
         f"Fitted by scripts/measure_cuda.py to single operators in ONNX Runtime {runtime}.\n"
         f"Measured: {measured}; slower: from {found.operators} operators of models.\n"
-        f"Other figures are those of {device_of(provider).name!r}."
+        f"Other figures are those of {prior.name!r}."
     )
     write_text(plan.cost_table, to_toml(found.device, heading))
     return {"file": plan.cost_table.name, "measured": dict(found.measured), "operators": found.operators,
@@ -296,11 +308,11 @@ def _benchmark(state: Mapping[str, Any]) -> Benchmark | None:
     return dataclasses.replace(found[0], contests=[contest for one in found for contest in one.contests])
 
 
-def _summary(benchmark: Benchmark) -> dict[str, Any]:
+def _summary(benchmark: Benchmark, state: Mapping[str, Any]) -> dict[str, Any]:
     """Return each contestant's median and geometric mean of the ratios to ONNX Runtime, apart for each precision."""
     found: dict[str, Any] = {}
-    for precision, chosen in (("fp32", False), ("fp16", True)):
-        own = [one for one in benchmark.contests if one.model.endswith(_HALF) == chosen]
+    for precision in ("fp32", "fp16"):
+        own = [one for one in benchmark.contests if state["models"][one.model]["precision"] == precision]
         part = dataclasses.replace(benchmark, contests=own)
         for name, kind in part.contestants.items():
             for clock in part.clocks:
@@ -325,12 +337,25 @@ def _report(plan: Plan, state: Mapping[str, Any]) -> int:
         print(f"absent: {name} ({reason})")
     for name, reason in state.get("not_converted", {}).items():
         print(f"not converted: {name} ({reason})")
+    problems = _problems(content)
+    for problem in problems:
+        print(problem)
     for loss in content.get("losses", []):
         print(f"ours: {loss}")
     if content["not_reached"]:
         print(f"not reached: {', '.join(content['not_reached'])}; the same command completes {plan.out}")
     failed = state.get("tests", {}).get("exit_code") != 0
-    return int(failed or bool(content.get("losses")) or bool(content["not_reached"]))
+    return int(failed or bool(problems or content.get("losses") or content["not_reached"]))
+
+
+def _problems(content: Mapping[str, Any]) -> list[str]:
+    """Return one line for each model that could not be measured."""
+    contests = [
+        contest for one in content["models"].values() for contest in one.get("benchmark", {}).get("contests", [])
+    ]
+    found = {contest["model"]: contest["problem"] for contest in contests}
+    found |= {label: one.get("problem", found.get(label)) for label, one in content["models"].items()}
+    return [f"{label}: {problem}" for label, problem in found.items() if problem]
 
 
 def _digest(path: Path) -> str:

@@ -58,7 +58,7 @@ def calibrate(target: Target, prior: Device, models: Iterable[Path], name: str, 
         seconds = _measurement(target, prior, store)
         device, measured = fitted(seconds, dataclasses.replace(prior, name=name))
         samples: list[tuple[Term, float]] = []
-        for term in _operators(models, device, begun + budget_s):
+        for term in _operators(models, device, begun + budget_s / 2):
             if time.monotonic() - begun > budget_s:
                 break
             if (measurement := seconds(term)) is not None:

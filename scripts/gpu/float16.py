@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import onnx
+from google.protobuf.message import DecodeError
 
 __all__ = ["CONVERTER", "converter", "is_float16", "is_present"]
 
@@ -22,14 +24,15 @@ def is_present() -> bool:
 
 
 def is_float16(path: Path) -> bool:
-    """Return True if the model has weights in half precision already, and none in single precision that is larger."""
+    """Return True if more elements of weights are in half than in single precision; False for what is no model."""
+    try:
+        weights = onnx.load(path, load_external_data=False).graph.initializer
+    except DecodeError:
+        return False
     elements = {onnx.TensorProto.FLOAT: 0, onnx.TensorProto.FLOAT16: 0}
-    for tensor in onnx.load(path, load_external_data=False).graph.initializer:
+    for tensor in weights:
         if tensor.data_type in elements:
-            count = 1
-            for size in tensor.dims:
-                count *= size
-            elements[tensor.data_type] += count
+            elements[tensor.data_type] += math.prod(tensor.dims)
     return elements[onnx.TensorProto.FLOAT16] > elements[onnx.TensorProto.FLOAT]
 
 
