@@ -173,7 +173,7 @@ class Options:
         return find_device(self.device)
 
 
-_QUICK_BUDGET_SECONDS = 1.5  # for the search; its clock may run twice as long
+_QUICK_BUDGET_SECONDS = 2.0  # for the search; its clock may run twice as long
 # Shares of the timeout for one search, and for one measurement of a model. With measured costs there are up to three
 # searches, and measuring operators and regions takes up to 2.5 times as long as a search.
 _SEARCH_SHARES = {"measured": 0.08, "analytic": 0.3}
