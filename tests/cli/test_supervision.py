@@ -189,7 +189,8 @@ def test_names_beyond_ascii_on_a_plain_terminal(tmp_path: Path) -> None:
     onnx.save(model(nodes, [floats("größe", "N", 8)], [floats("y", "N", 8)], weights), tmp_path / "größe.onnx")
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
     environment |= {"LC_ALL": "POSIX", "PYTHONIOENCODING": "ascii"}
-    arguments = ["optimize", "größe.onnx", "-o", "out.onnx", "--ep", "cpu", "--cost", "analytic", "--budget", "0"]
+    arguments = ["optimize", "größe.onnx", "-o", "out.onnx", "--cost", "analytic", "--budget", "0"]
+    arguments += ["--device", "cpu", "--target-absent"]
     done = subprocess.run(
         [*PROGRAM, *arguments, "--explain"], cwd=tmp_path, env=environment, capture_output=True, check=True
     )
