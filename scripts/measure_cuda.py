@@ -139,7 +139,8 @@ def _files(given: Sequence[Path], dry: bool) -> list[Path]:
     if not found:
         raise ValueError(f"{given[0]}: no *.onnx in this folder")
     if dry:
-        found = sorted(found, key=lambda file: file.stat().st_size)[:_DRY_MODELS]
+        smallest = sorted(found, key=lambda file: file.stat().st_size)[:_DRY_MODELS]
+        found = [file for file in found if file in smallest]
     names = [file.stem for file in found]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ValueError(f"two models are called {twice[0]}: results are listed by name")
@@ -184,7 +185,7 @@ def _labels(model: Path) -> list[str]:
 
 def _measure(plan: Plan, state: dict[str, Any]) -> None:
     """Do all steps that `state` does not have, and write the JSON after each."""
-    if "tests" not in state:
+    if state.get("tests", {}).get("exit_code") is None:
         print("tests", flush=True)
         state["tests"] = _tested(plan)
         _write(plan, state)

@@ -68,15 +68,22 @@ def test_operators_are_measured(target: Target, tmp_path: Path) -> None:
         assert not costs.counts.estimated
 
 
-@pytest.mark.parametrize("cost", ["measured", "analytic"])
-def test_a_model_is_optimized(cost: str, target: Target, tmp_path: Path, lora_rules: Path) -> None:
+@pytest.mark.parametrize(
+    ("provider", "cost"),
+    [
+        ("cpu", "analytic"),  # measured: `tests/optimizer`
+        pytest.param("cuda", "analytic", marks=pytest.mark.cuda),
+        pytest.param("cuda", "measured", marks=pytest.mark.cuda),
+    ],
+)
+def test_a_model_is_optimized(provider: str, cost: str, tmp_path: Path, lora_rules: Path) -> None:
     model = tmp_path / "lora.onnx"
     onnx.save(lora(), model)
-    options = {"ep": target.provider, "rules": lora_rules, "cost": cost, "budget": 0.2, "measure_s": 0.05}
+    options = {"ep": provider, "rules": lora_rules, "cost": cost, "budget": 0.2, "measure_s": 0.05}
     result = optimize(model, tmp_path / "fast.onnx", **options)
-    assert result.provider == target.provider
+    assert result.provider == provider
     assert (tmp_path / "fast.onnx").exists()
-    assert not result.changed or (result.latency is not None and result.latency.clock == target.clock)
+    assert not result.changed or (result.latency is not None and result.latency.clock == Target(provider, 1).clock)
 
 
 @pytest.mark.cuda  # on the CPU by `tests/bench`
