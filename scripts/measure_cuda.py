@@ -11,8 +11,8 @@ The JSON is replaced as a whole after every step and every model. The same comma
 budget ends, the JSON lists the models that were not reached. Models that are in half precision already are measured as
 they are; others are converted if ONNX Runtime's converter is installed.
 
-Exit code 0: everything is measured and right. 1: a test failed, or a result is wrong, failed or slower. 2: CUDA or an
-argument cannot be used.
+Exit code 0: everything is measured and right. 1: a test failed, a result is wrong, failed or slower, or a model was not
+measured or not reached. 2: CUDA or an argument cannot be used.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from superopt.bench.run import bench
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import tensor
-from superopt.runtime import Target, open_session, resolve_target
+from superopt.runtime import Target, open_session, resolve_target, sessions
 from superopt.runtime.measure import TimedModel, time_pair
 from superopt.search import AnalyticCost, MeasuredCost, device_of
 from superopt.store import ResultStore
@@ -49,23 +49,38 @@ def test_two_models_are_timed(target: Target) -> None:
     assert 0 < timing.low <= timing.ratio <= timing.high
 
 
-def test_operators_are_measured(target: Target, tmp_path: Path) -> None:
-    """The operands of all kinds: computed and constant, of several types, alone and in copies."""
+def operators() -> list[Term]:
+    """The operands of all kinds: computed and constant, of several types and ranks, alone and in copies."""
     weight = Term.of("Const", (), {"hash": "w"}, (tensor(64, 64),))
     x, y = var("x", tensor(8, 64)), var("y", tensor(8, 64))
     condition, i = var("c", tensor(8, 64, dtype="bool")), var("i", tensor(3, dtype="int64"))
-    terms = [
+    return [
         make("MatMul", (x, weight)),
         make("Add", (x, y)),
+        make("Add", (x, var("s", tensor()))),
         make("Where", (condition, x, y)),
         make("Add", (i, i)),
         make("Softmax", (var("z", tensor(4, 256, 256)),), {"axis": -1}),
     ]
-    with ResultStore(tmp_path / "store.sqlite") as store:
+
+
+def measure(target: Target, path: Path) -> None:
+    terms = operators()
+    with ResultStore(path) as store:
         costs = MeasuredCost(target, store=store, fallback=AnalyticCost(device_of(target.provider)), present=terms)
         assert all(0 < costs.cost(term) < 1 for term in terms)
         assert costs.counts.measured == len(terms)
         assert not costs.counts.estimated
+
+
+def test_operators_are_measured(target: Target, tmp_path: Path) -> None:
+    measure(target, tmp_path / "store.sqlite")
+
+
+def test_models_of_operators_for_cuda_run_on_the_cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On CUDA operands are expanded from one element; such models are right wherever they run."""
+    monkeypatch.setitem(sessions._PROVIDERS, "cuda", "CPUExecutionProvider")
+    measure(Target("cuda", 1), tmp_path / "store.sqlite")
 
 
 @pytest.mark.parametrize(
