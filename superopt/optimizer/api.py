@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from superopt.optimizer.outcome import Checkpoint, Outcome
 from superopt.optimizer.result import Result
 from superopt.optimizer.run import run
 from superopt.optimizer.source import Source
+from superopt.optimizer.torch_models import from_torch, is_torch
 from superopt.optimizer.trace_json import traces_to_json
 from superopt.runtime.child import Child, ChildFailed, DidNotEnd
 from superopt.runtime.child_main import tell
@@ -32,10 +33,11 @@ Model = str | Path | onnx.ModelProto
 
 
 def optimize(
-    model: Model,
+    model: Model | Any,
     out: str | Path | None = None,
     options: Options | None = None,
     *,
+    example_inputs: Sequence[Any] | None = None,
     report: Path | None = None,
     progress: Callable[[str], None] | None = None,
     finder: Finder = search_model,
@@ -43,6 +45,9 @@ def optimize(
     **settings: Any,
 ) -> Result:
     """Make `model` faster on the chosen target, or keep it unchanged; write the result to `out` if given.
+
+    `model` is a path, a model in memory, a `torch.onnx.ONNXProgram`, or a `torch.nn.Module` with a tuple of
+    `example_inputs`, which is exported first (`torch.onnx.export`).
 
     `options` defaults to `Options()`. Keyword arguments with the names of its fields replace single options:
     `optimize("model.onnx", "fast.onnx", ep="cpu")`. `report` is a file that the caller writes later; it is checked
@@ -62,6 +67,10 @@ def optimize(
     also another file of the run).
     """
     options = replace(options or Options(), **settings)
+    if is_torch(model):
+        model = from_torch(model, example_inputs)
+    elif example_inputs is not None:
+        raise ValueError("example_inputs are for a torch.nn.Module")
     if options.timeout is None or finder is not search_model or timer is not None:
         return optimize_here(model, out, options, report=report, progress=progress, finder=finder, timer=timer)
     return _optimize_in_time(model, out, options, report, progress or (lambda _: None))

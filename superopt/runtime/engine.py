@@ -1,6 +1,7 @@
 """ONNX Runtime itself: sessions, runs and timings, as the child process makes them (`child.py`).
 
-ONNX Runtime is imported here, on first use, and nowhere else, so only the child imports it.
+ONNX Runtime is imported here, on first use, and nowhere else. Only the child uses it, and the backend for PyTorch,
+which runs results in the caller's process.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ __all__ = [
     "available_providers",
     "close_sessions",
     "local_run",
+    "local_session",
     "open_session",
     "run",
     "time_pair",
@@ -91,6 +93,11 @@ def close_sessions(handles: Sequence[int]) -> None:
 def local_run(loadable: Loadable) -> Callable[[Mapping[str, Any]], list[Any]]:
     """Open a session in this process; return the function that runs it. Raises CannotRun, RuntimeUnavailable."""
     return partial(_run, _opened(loadable))
+
+
+def local_session(loadable: Loadable) -> Any:
+    """Open a session in this process and return it. Raises CannotRun, RuntimeUnavailable."""
+    return _opened(loadable)
 
 
 def time_pair(
