@@ -16,10 +16,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from superopt.onnx_io import ModelError
 from superopt.optimizer import Options, optimize
 from superopt.optimizer.torch_models import from_torch
-from superopt.runtime import CannotRun, RuntimeUnavailable
 from superopt.runtime.engine import Loadable, local_session
 
 __all__ = ["backend"]
@@ -116,13 +114,13 @@ class _Session:
         try:
             proto = from_torch(module, [args[i].detach() for i in self._inputs], input_names=names)
             result = optimize(proto, None, options)
-        except (ModelError, ValueError, RuntimeError, OSError) as error:
+        except Exception as error:  # also protobuf's, for a model above 2 GB
             raise _InPyTorch(str(error)) from error
         assert result.proto is not None
         try:
             model = result.proto.SerializeToString()
             self._session = local_session(Loadable(model, "CPUExecutionProvider", threads, "any"))
-        except (CannotRun, RuntimeUnavailable, ValueError) as error:  # ValueError: more than a protobuf can hold
+        except Exception as error:  # as above
             raise _InPyTorch(f"ONNX Runtime cannot load it ({error})") from error
         used = {value.name for value in self._session.get_inputs()}
         self._fed = [(i, name) for i, name in zip(self._inputs, names, strict=True) if name in used]
