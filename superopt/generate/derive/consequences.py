@@ -10,6 +10,8 @@ from superopt.generate.derive.deriver import DerivationStep, Deriver
 from superopt.generate.derive.instances import Instance, instances
 from superopt.ir.notation import show_signature
 from superopt.ir.rule import Condition, Rule, Signature
+from verify.diagnose.decide import decide
+from verify.verdict import Refuted
 
 __all__ = ["DERIVED", "NOT_DERIVED", "NO_INSTANCE", "Consequence", "Derivation", "consequence"]
 
@@ -77,7 +79,18 @@ def consequence(
                 return Consequence(rule, NOT_DERIVED, reason, tuple(done))
     if not done:
         return Consequence(rule, NO_INSTANCE, "no signature", ())
+    # Some false equations are typed at sizes of 1 only, or where a Slice takes everything, and hold there.
+    for signature in {d.signature: None for d in done if _is_special(d.instance)}:
+        if isinstance(decide(rule, signature), Refuted):
+            reason = f"derived at special sizes only: refuted at {show_signature(signature)}"
+            return Consequence(rule, NOT_DERIVED, reason, tuple(done))
     return Consequence(rule, DERIVED, "", tuple(done))
+
+
+def _is_special(instance: Instance) -> bool:
+    """Return True if some open sizes are equal, 0 or 1."""
+    sizes = list(instance.sizes.values())
+    return len(set(sizes)) < len(sizes) or any(size <= 1 for size in sizes)
 
 
 def _shown(instance: Instance) -> str:
