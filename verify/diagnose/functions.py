@@ -37,7 +37,7 @@ def _power(x: float, y: float) -> float:
 
 def _truncated_quotient(x: float, y: float) -> float:
     """Divide integers and round towards zero, as ONNX does from opset 14 on."""
-    if not y:
+    if not int(y):  # 0, or a number of a real type, which a rule has at a type of integers
         return math.nan
     quotient = abs(int(x)) // abs(int(y))
     return quotient if (x < 0) == (y < 0) else -quotient
