@@ -180,7 +180,6 @@ def test_double_is_rounded_to_half_by_way_of_float() -> None:
         ("CumSum", "int32", "any", "wraps"),
         ("ReduceSum", "int32", "> 2^53", "saturates"),
         ("ReduceSum", "int64", "> 2^53", "rounds"),
-        ("Mod fmod=1", "int64", "> 2^53", "rounds"),
         ("Div by 0", "int8", "small", "fails"),
         ("BitShift left", "int32", "small", "-"),
     ],

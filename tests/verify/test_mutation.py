@@ -18,6 +18,7 @@ from superopt.ir.pattern import instantiate
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import topological
 from superopt.rulebook.loading import certified_rules, load_rules
+from tests.support.random_values import random_values
 from verify.certificates import CertifiedBook
 from verify.diagnose.decide import decide
 from verify.prove.prover import Proved, Refuted, Unknown
@@ -33,9 +34,10 @@ def differs(rule: Rule, signature: Signature, conditions: tuple[Condition, ...],
         bindings = concrete(signature, conditions, most, least)
         if bindings is None:
             continue
-        env = {term: rng.uniform(0.5, 2.0, term.type.shape) for term in bindings.terms.values() if term.type}  # type: ignore[arg-type]
-        left = evaluate(instantiate(rule.lhs, bindings, "double"), env, {})
-        right = evaluate(instantiate(rule.rhs, bindings, "double"), env, {})
+        env = {term: random_values(rng, term, 0.5, 2.0) for term in bindings.terms.values()}
+        dtype = bindings.dtype() or "double"
+        left = evaluate(instantiate(rule.lhs, bindings, dtype), env, {})
+        right = evaluate(instantiate(rule.rhs, bindings, dtype), env, {})
         for a, b in zip(left, right, strict=True):
             if a.shape != b.shape or not np.allclose(a, b, rtol=1e-9, atol=1e-9):
                 return True

@@ -26,6 +26,7 @@ from superopt.rulebook.loading import certified_rules, load_rules
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
+from tests.support.random_values import random_values
 from verify.certificates import CertifiedBook
 from verify.prove.prover import Proved
 
@@ -154,14 +155,14 @@ def instance(rng: random.Random) -> tuple[Term, ...]:
             drawn = wanted
     bindings = concrete(signature, verdict.conditions + drawn, 8, 1)
     assert bindings is not None
-    return instantiate(rng.choice([rule.lhs, rule.rhs]), bindings, "double")
+    return instantiate(rng.choice([rule.lhs, rule.rhs]), bindings, bindings.dtype() or "double")
 
 
 def walk(seed: int, steps: int, used: Counter[str]) -> None:
     rng = random.Random(seed)
     outputs = instance(rng) if seed % 3 else graph(rng, 12)
     values = np.random.default_rng(seed)
-    env = {t: values.uniform(0.5, 1.5, shape(t)) for t in GraphIndex(outputs).position if t.op == "Var"}
+    env = {t: random_values(values, t, 0.5, 1.5) for t in GraphIndex(outputs).position if t.op == "Var"}
     expected = evaluate(outputs, env, {})
     matcher = Matcher(rule_set())
     for _ in range(steps):

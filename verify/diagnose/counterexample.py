@@ -111,7 +111,7 @@ def differ(
             if distance > worst:
                 nested = {name: _nested(values) for name, values in tensors.items()}
                 worst = distance
-                found = Counterexample(sizes, nested, reals, output, place, f"{x:g}", f"{y:g}")
+                found = Counterexample(sizes, nested, reals, output, place, *_shown(x, y))
     return found
 
 
@@ -152,3 +152,9 @@ def _nested(values: dict[tuple[int, ...], float]) -> object:
     for place, value in values.items():
         groups.setdefault(place[0], {})[place[1:]] = value
     return [_nested(group) for group in groups.values()]
+
+
+def _shown(x: float, y: float) -> tuple[str, str]:
+    """Return both numbers with six digits, or with all if six do not tell them apart."""
+    short = f"{x:g}", f"{y:g}"
+    return short if short[0] != short[1] else (repr(x), repr(y))
