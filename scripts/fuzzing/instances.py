@@ -69,13 +69,16 @@ def concrete(
     if model is None:
         return None
 
+    reals = [t for t in symbolic.terms.values() if t.type is not None and t.type.dtype in FLOAT_DTYPES]
+    number = 0.5 if reals or not symbolic.terms else 2.0  # constants of rules of integers are whole numbers
+
     def fill(value: Attr) -> Attr:
         if isinstance(value, tuple):
             return tuple(map(fill, value))
         if isinstance(value, Dim):
             (name,) = symbols_of(value)
             return model.get(name, 1)
-        return 0.5 if isinstance(value, AttrVar) else value
+        return number if isinstance(value, AttrVar) else value
 
     terms = {}
     for name, term in symbolic.terms.items():

@@ -18,7 +18,7 @@ from superopt.ir.pattern import instantiate
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import topological
 from superopt.rulebook.loading import certified_rules, load_rules
-from tests.support.random_values import random_values
+from tests.support.random_values import random_values, real_type
 from verify.certificates import CertifiedBook
 from verify.diagnose.decide import decide
 from verify.prove.prover import Proved, Refuted, Unknown
@@ -31,7 +31,7 @@ MUTABLE = [rule for rule in RULES if all(term.op != "Constant" for term in topol
 def differs(rule: Rule, signature: Signature, conditions: tuple[Condition, ...], rng: np.random.Generator) -> bool:
     """Return True if the sides differ at two choices of sizes and values; large sizes are skipped."""
     for most, least in ((5, 2), (7, 1)):
-        bindings = concrete(signature, conditions, most, least)
+        bindings = concrete(signature, conditions, most, least, real_type(rule))
         if bindings is None:
             continue
         env = {term: random_values(rng, term, 0.5, 2.0) for term in bindings.terms.values()}
@@ -39,7 +39,7 @@ def differs(rule: Rule, signature: Signature, conditions: tuple[Condition, ...],
         left = evaluate(instantiate(rule.lhs, bindings, dtype), env, {})
         right = evaluate(instantiate(rule.rhs, bindings, dtype), env, {})
         for a, b in zip(left, right, strict=True):
-            if a.shape != b.shape or not np.allclose(a, b, rtol=1e-9, atol=1e-9):
+            if a.shape != b.shape or not np.allclose(a, b, rtol=1e-9, atol=1e-9, equal_nan=True):
                 return True
     return False
 

@@ -26,7 +26,7 @@ from superopt.rulebook.loading import certified_rules, load_rules
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
-from tests.support.random_values import random_values
+from tests.support.random_values import random_values, real_type
 from verify.certificates import CertifiedBook
 from verify.prove.prover import Proved
 
@@ -151,9 +151,9 @@ def instance(rng: random.Random) -> tuple[Term, ...]:
     symbols = sorted({name for c in verdict.conditions for side in (c.left, c.right) for name in symbols_of(side)})
     for name in rng.sample(symbols, min(4, len(symbols))):
         wanted = (*drawn, Condition("==", symbol(name), rng.choice([1, 1, 2, 3])))
-        if concrete(signature, verdict.conditions + wanted, 8, 1) is not None:
+        if concrete(signature, verdict.conditions + wanted, 8, 1, real_type(rule)) is not None:
             drawn = wanted
-    bindings = concrete(signature, verdict.conditions + drawn, 8, 1)
+    bindings = concrete(signature, verdict.conditions + drawn, 8, 1, real_type(rule))
     assert bindings is not None
     return instantiate(rng.choice([rule.lhs, rule.rhs]), bindings, bindings.dtype() or "double")
 

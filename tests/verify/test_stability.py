@@ -67,6 +67,9 @@ def classes(line: str) -> tuple[str, str]:
         f"{_MIXED.replace('gate', 'Exp(s)')} = {_BLENDED.replace('gate', 'Exp(s)')} @ h[_] n[_] s[_]",
         f"{_BLENDED.replace('gate', 'Sigmoid(s)')} = {_MIXED.replace('gate', 'Sigmoid(s)')} @ h[_] n[_] s[_]",
         "x = Sub(Add(x, y), y) @ x[_] y[_]",
+        # What rounds in one type does not bound what rounds in another.
+        'Exp(Cast[to="double"](x)) = Cast[to="double"](Exp(x)) @ x[_]',
+        'Cast[to="double"](Exp(x)) = Exp(Cast[to="double"](x)) @ x[_]',
     ],
 )
 def test_what_may_cancel_or_overflow_is_unstable(line: str) -> None:
@@ -101,6 +104,7 @@ def test_what_may_cancel_or_overflow_is_unstable(line: str) -> None:
         ("ReduceMax[axes=[-1], keepdims=1](Sigmoid(a)) = Sigmoid(ReduceMax[axes=[-1], keepdims=1](a)) @ a[_,_]",
          "stable(1)"),
         ("Transpose[perm=[1, 0]](Transpose[perm=[1, 0]](x)) = x @ x[_,_]", "exact"),
+        ('Cast[to="double"](Neg(x)) = Neg(Cast[to="double"](x)) @ x[_]', "stable(1)"),
     ],
 )  # fmt: skip
 def test_what_cannot_cancel_is_stable(line: str, expected: str) -> None:

@@ -380,4 +380,8 @@ class RoundedMeaning(Meaning):
         if node is None or node.op not in OPERATORS:
             return found
         types = [x.type.dtype for x in (term, *node.inputs) if x is not None and x.type is not None]
-        return found if any(dtype in FLOAT_DTYPES for dtype in types) else Rounded(found.value)
+        reals = FLOAT_DTYPES.intersection(types)
+        if node.op == "Cast" and len(reals) == 2:  # the operand's error is in units of another type's roundoff
+            unit = single(Real(f"unit roundoff of {types[1]} in {types[0]}"))
+            return Rounded(found.value, self.algebra.times(found.error, unit))  # type: ignore[attr-defined]
+        return found if reals else Rounded(found.value)
