@@ -79,11 +79,14 @@ def test_scripts_hold_the_question_not_the_answer() -> None:
 
 
 def test_cvc5_agrees_on_a_sample_of_the_shipped_rules() -> None:
+    """It agrees on every query that it decides fast: not on products of three sizes, nor on windows of windows."""
     queries: list[Query] = []
-    for rule in load_rules()[1::12]:  # it gives up on some quotients of products of sizes, which these do not have
-        decide(rule, rule.signatures[0], queries.append)
-    opinion = second_opinion(queries)
-    assert opinion.queries > 10
+    for rule in load_rules()[1::12]:
+        if not re.search("dilations=dl2|Resize", show_rule(rule)):
+            decide(rule, rule.signatures[0], queries.append)
+    easy = [query for query in queries if "(* (* (*" not in script(query)]
+    assert len(easy) > len(queries) * 0.9 > 200
+    opinion = second_opinion(easy)
     assert opinion == Opinion(opinion.queries, opinion.queries, 0)
 
 

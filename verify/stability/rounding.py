@@ -349,6 +349,9 @@ _POWERS = {"sqrt": Fraction(1, 2), "reciprocal": ONE}
 # Functions of integers, and those that ONNX defines as selections.
 _EXACT = frozenset({"floor", "round", "truncate", "truncated_quotient", "pi"})
 
+# x - x = 0 and x / x = 1 are exact in floating point, whatever the error of x.
+_EXACT_OF_EQUALS = frozenset({"Sub", "Div"})
+
 
 def is_rounded(scalar: Rounded) -> bool:
     """Return True if the error has a rounding of the whole value."""
@@ -384,4 +387,5 @@ class RoundedMeaning(Meaning):
         if node.op == "Cast" and len(reals) == 2:  # the operand's error is in units of another type's roundoff
             unit = single(Real(f"unit roundoff of {types[1]} in {types[0]}"))
             return Rounded(found.value, self.algebra.times(found.error, unit))  # type: ignore[attr-defined]
-        return found if reals else Rounded(found.value)
+        same = node.op in _EXACT_OF_EQUALS and node.inputs[0] == node.inputs[1]
+        return found if reals and not same else Rounded(found.value)

@@ -13,7 +13,7 @@ from superopt.ir.notation import show_signature
 from superopt.ir.pattern import Bindings, instantiate
 from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import Attr, AttrVar, Term, topological, var
-from superopt.ir.types import TensorType
+from superopt.ir.types import FLOAT_DTYPES, TensorType
 
 __all__ = ["Instance", "instances"]
 
@@ -41,7 +41,7 @@ def instances(rule: Rule, signature: Signature, count: int = 2, conditions: Sequ
     There may be fewer choices if no more are found, and there is one if no size is open. The choices depend on the rule
     and the signature only. If possible, sizes that need not be equal differ, and no size is the same in two choices, so
     that an equation that only holds at special sizes is not taken for a consequence. Real attributes get numbers
-    without special properties.
+    without special properties, whole ones if the operands are integers.
     """
     try:
         symbolic = signature.bindings()
@@ -106,10 +106,12 @@ def _at(rule: Rule, symbolic: Bindings, env: Mapping[str, Size], conditions: Seq
     for name, term in symbolic.terms.items():
         assert term.type is not None
         terms[name] = var(name, term.type.with_sizes(dict(env)))
-    bindings = Bindings(terms, _attributes(symbolic.attrs, env))
+    dtype = Bindings(terms, {}).dtype()
+    # Distinct numbers that occur in no rule.
+    first = 0.375 if dtype in FLOAT_DTYPES else 101.0
+    bindings = Bindings(terms, _attributes(symbolic.attrs, env, first))
     if not all(condition.holds(bindings.shape_env()) for condition in conditions):
         return None
-    dtype = bindings.dtype()
     try:
         if dtype is None:
             return None
@@ -126,15 +128,14 @@ def _is_known(type: TensorType | None) -> bool:
     return sizes is not None and all(size >= 0 for size in sizes)
 
 
-def _attributes(attrs: Mapping[str, Attr], env: Mapping[str, Size]) -> dict[str, Attr]:
-    """Return the attributes at these sizes."""
+def _attributes(attrs: Mapping[str, Attr], env: Mapping[str, Size], first: float) -> dict[str, Attr]:
+    """Return the attributes at these sizes; real ones are the numbers from `first` on."""
 
     def fill(value: Attr) -> Attr:
         if isinstance(value, tuple):
             return tuple(map(fill, value))
         if isinstance(value, AttrVar):
-            # Distinct numbers that occur in no rule.
-            return 0.375 + sorted(attrs).index(value.name)
+            return first + sorted(attrs).index(value.name)
         return evaluate(value, dict(env)) if isinstance(value, Dim) else value
 
     return {name: fill(value) for name, value in attrs.items()}
