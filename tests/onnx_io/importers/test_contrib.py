@@ -71,6 +71,7 @@ def real(value: float) -> float:
         ("SkipLayerNormalization<epsilon = 0.5>(x, m, v, , v)", "SkipLayerNormalization epsilon=0.5"),
         ("SkipSimplifiedLayerNormalization(x, skip, v)", f"SkipSimplifiedLayerNormalization epsilon={real(1e-12)}"),
         ("MultiHeadAttention<num_heads = 2>(x, skip, skip)", "MultiHeadAttention num_heads=2 scale=0.0"),
+        ("MultiHeadAttention<num_heads = 2>(x, skip, skip, offset)", "MultiHeadAttention num_heads=2 scale=0.0"),
         ("Attention<num_heads = 2, scale = 0.5>(x, qkv, offset)", "Attention num_heads=2 scale=0.5"),
     ],
 )
@@ -90,7 +91,7 @@ def test_forms(node: str, expected: str) -> None:
         'FusedGemm<activation = "LeakyRelu">(m, w)',
         'FusedGemm<activation = "Elu", activation_alpha = 1.0>(m, w)',
         "MultiHeadAttention<num_heads = 2, unidirectional = 1>(x, skip, skip)",
-        "MultiHeadAttention<num_heads = 2>(x, skip, skip, offset)",
+        "MultiHeadAttention<num_heads = 2>(x, skip, skip, v)",
         "Attention<num_heads = 2, unidirectional = 1>(x, qkv, offset)",
         "Attention<num_heads = 2, qkv_hidden_sizes = [4, 4, 4]>(x, qkv, offset)",
         "Attention<num_heads = 2>(x, qkv)",
