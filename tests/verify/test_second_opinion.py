@@ -99,8 +99,8 @@ def _assert_not_contradicted(rule: Rule, signatures: Iterable[Signature]) -> Non
 
 @pytest.mark.slow
 def test_cvc5_contradicts_none_of_many_shipped_rules() -> None:
-    """Every eighth rule at its first signature, none of them in the sample above."""
-    rules = load_rules()[7::8]
+    """Every sixteenth rule at its first signature, none of them in the sample above."""
+    rules = load_rules()[7::16]
     assert len(rules) > 90
     for rule in rules:
         _assert_not_contradicted(rule, rule.signatures[:1])
