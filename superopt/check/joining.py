@@ -1,0 +1,240 @@
+"""Two models as terms over the same leaves, so that regions of equal structure are one term.
+
+Inputs correspond by name, their free sizes by place, and weights by content. A free size of the right model that no
+input has gets a name of its own: two models may use one name for different sizes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import onnx
+from onnx import numpy_helper
+
+from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
+from superopt.ir.infer import OPERATORS, remake
+from superopt.ir.operator import IllTyped
+from superopt.ir.term import CLOSED_FORM, Attr, Term, Types, repr_attrs, topological
+from superopt.ir.types import TensorType
+from superopt.onnx_io import Model, ModelError
+from superopt.onnx_io.attributes import unpack
+from superopt.onnx_io.opaque import RANDOM
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
+from superopt.onnx_io.subgraphs import all_nodes, graphs_in
+
+__all__ = ["StructureKey", "joined", "structure_key"]
+
+StructureKey: TypeAlias = tuple[object, ...]
+
+_OTHER_NODES = 1 << 32  # more nodes than a file has: nodes of two models that draw random numbers are never one
+
+
+def joined(left: Model, right: Model) -> tuple[Model, Model]:
+    """Return both models over the same leaves.
+
+    A term of the right model that applies the same operator to the same operands as a term of the left model is
+    replaced by that term, even if the files state different types for it. `Model.light` still has the old names of
+    free sizes. Raises ModelError if the inputs do not correspond: other names, element types, ranks, sizes, or default
+    values.
+    """
+    sizes = _sizes_by_place(left, right)
+    taken = _symbols(left) | frozenset(sizes)
+    for name in sorted(_symbols(right) - sizes.keys()):
+        sizes[name] = symbol(_unused(name, taken))
+    weights = {**right.weights, **left.weights}
+    inputs = {_name(term): term for term in left.inputs}
+    known: dict[StructureKey, Term] = {}
+    return (
+        _placed_over(left, inputs, {}, weights, known, 0),
+        _placed_over(right, inputs, sizes, weights, known, _OTHER_NODES),
+    )
+
+
+def structure_key(term: Term, inputs: tuple[Term | None, ...], meaning: object = None) -> StructureKey:
+    """Return a key that equal operators on equal operands share. It leaves out types and the number of a node.
+
+    `meaning` distinguishes operators without a definition that have one name and mean different things.
+    """
+    attrs = [(name, value) for name, value in term.attrs if name != "node"]
+    types = term.types if term.op == "Const" or term.op in CLOSED_FORM else len(term.types)
+    return term.op, inputs, repr_attrs(attrs), types, meaning
+
+
+def _placed_over(
+    model: Model,
+    inputs: Mapping[str, Term],
+    sizes: Mapping[str, Size],
+    weights: dict[str, Any],
+    known: dict[StructureKey, Term],
+    first_node: int,
+) -> Model:
+    """Return `model` over other inputs and sizes. `known` has terms by structure, and gets those of this model.
+
+    `first_node` is added to the numbers of nodes that draw random numbers.
+    """
+    meaning = _Meanings(model)
+    new: dict[Term, Term] = {}
+    for term in topological((*model.outputs, *model.names, *model.inputs)):
+        if term.op == "Var" and _name(term) in inputs:
+            new[term] = inputs[_name(term)]
+            continue
+        operands = tuple(None if i is None else new[i] for i in term.inputs)
+        made = _renamed(term, operands, sizes)
+        if meaning.is_random(term):
+            number = int(str(made.attr("node"))) + first_node
+            new[term] = Term.of(made.op, made.inputs, {**dict(made.attrs), "node": number}, made.types)
+        else:
+            new[term] = known.setdefault(structure_key(made, operands, meaning.of(term)), made)
+    return replace(
+        model,
+        outputs=tuple(new[term] for term in model.outputs),
+        inputs=tuple(new[term] for term in model.inputs),
+        weights=weights,
+        position=_moved(model.position, new),
+        names=_moved(model.names, new),
+        nodes=_moved(model.nodes, new),
+        sizes={str(sizes.get(name, name)): value for name, value in model.sizes.items()},
+        listed_weights={name: new.get(term, term) for name, term in model.listed_weights.items()},
+        proven_shapes={new[t]: shape for t, shape in model.proven_shapes.items() if t in new and not sizes},
+    )
+
+
+def _renamed(term: Term, operands: tuple[Term | None, ...], sizes: Mapping[str, Size]) -> Term:
+    """Return `term` over other operands, with other names of free sizes."""
+
+    def rename(value: Attr) -> Attr:
+        if isinstance(value, tuple):
+            return tuple(map(rename, value))
+        return evaluate(value, sizes) if isinstance(value, Dim) else value
+
+    if sizes:
+        types: Types = tuple(None if type is None else type.with_sizes(dict(sizes)) for type in term.types)
+        term = Term.of(term.op, term.inputs, {name: rename(value) for name, value in term.attrs}, types)
+    if operands == term.inputs:
+        return term
+    try:
+        return remake(term, operands)
+    except IllTyped:  # the files state types that contradict one another
+        return Term.of(term.op, operands, dict(term.attrs), term.types)
+
+
+def _moved(table: Mapping[Term, Any], new: Mapping[Term, Term]) -> dict[Term, Any]:
+    moved: dict[Term, Any] = {}
+    for term, value in table.items():
+        moved.setdefault(new.get(term, term), value)
+    return moved
+
+
+# Inputs and sizes.
+
+
+def _sizes_by_place(left: Model, right: Model) -> dict[str, Size]:
+    """Return the left model's size for each free size of the right model's inputs. Raises ModelError."""
+    theirs = {_name(term): term for term in right.inputs}
+    ours = {_name(term): term for term in left.inputs}
+    for name in (*ours, *theirs):
+        if name not in ours or name not in theirs:
+            raise ModelError(f"only the {'first' if name in ours else 'second'} model has an input {name!r}")
+    found: dict[str, Size] = {}
+    for name, term in ours.items():
+        one, other = term.type, theirs[name].type
+        if one is None or other is None or one.shape is None or other.shape is None:
+            if (one and one.dtype) != (other and other.dtype) or (one and one.shape) != (other and other.shape):
+                raise ModelError(f"input {name!r} is {one} in the first model and {other} in the second")
+            continue
+        if one.dtype != other.dtype or len(one.shape) != len(other.shape):
+            raise ModelError(f"input {name!r} is {one} in the first model and {other} in the second")
+        for size, free in zip(one.shape, other.shape, strict=True):
+            if isinstance(free, int) and free == size:
+                continue
+            if isinstance(free, int) or found.setdefault(str(free), size) != size:
+                raise ModelError(f"input {name!r} is {one} in the first model and {other} in the second")
+    if _defaults(left) != _defaults(right):
+        raise ModelError("inputs have other default values in the second model")
+    return found
+
+
+def _defaults(model: Model) -> dict[str, tuple[object, ...]]:
+    found: dict[str, tuple[object, ...]] = {}
+    for tensor in model.skeleton.graph.initializer:
+        array = numpy_helper.to_array(tensor)
+        found[tensor.name] = tensor.data_type, array.shape, array.tobytes()
+    for sparse in model.skeleton.graph.sparse_initializer:
+        found[sparse.values.name] = (sparse.SerializeToString(deterministic=True),)
+    return found
+
+
+def _symbols(model: Model) -> frozenset[str]:
+    """Return the names of all free sizes in a model's terms."""
+
+    def of(value: object) -> frozenset[str]:
+        if isinstance(value, TensorType):
+            return of(value.shape or ())
+        if isinstance(value, tuple):
+            return frozenset().union(*map(of, value))
+        return symbols_of(value) if isinstance(value, Dim) else frozenset()
+
+    terms = topological((*model.outputs, *model.names, *model.inputs))
+    found = [of((*term.types, *(value for _, value in term.attrs))) for term in terms]
+    return frozenset(model.sizes).union(*found)
+
+
+def _unused(name: str, taken: frozenset[str]) -> str:
+    while name in taken:
+        name = f"{name}_"
+    return name
+
+
+def _name(term: Term) -> str:
+    return str(term.attr("name"))
+
+
+# Operators without a definition.
+
+
+class _Meanings:
+    """What decides the meaning of a model's operators without a definition, besides their names and attributes."""
+
+    def __init__(self, model: Model) -> None:
+        self._opset = model.opset
+        self._domains = {o.domain: o.version for o in model.skeleton.opset_import}
+        self._functions = list(model.skeleton.functions)
+        digest = hashlib.blake2b(digest_size=16)
+        for function in self._functions:
+            digest.update(function.SerializeToString(deterministic=True))
+        self._file = (tuple(sorted(self._domains.items())), digest.hexdigest())
+
+    def of(self, term: Term) -> object:
+        """Return the version of the operator; the versions of all operators and all functions if it may use them."""
+        if term.op in OPERATORS or term.op in CLOSED_FORM or term.op in ("Const", "Out", "Var"):
+            return None
+        domain, _, op = term.op.rpartition("::")
+        called = any(op == function.name for function in self._functions)
+        if called or any(name == "captures" for name, _ in term.attrs):
+            return self._file
+        if domain not in DEFAULT_DOMAINS:
+            return self._domains.get(domain)
+        schema = schema_of(op, self._opset)
+        return self._opset if schema is None else schema.since_version
+
+    def is_random(self, term: Term) -> bool:
+        """Return True if the operator draws random numbers, or calls what does."""
+        op = term.op.rpartition("::")[2]
+        if term.op in OPERATORS or term.op in CLOSED_FORM:
+            return False
+        if op in RANDOM:
+            return True
+        if any(op == function.name for function in self._functions):
+            return any(_draws(function.node) for function in self._functions)
+        if any(name == "captures" for name, _ in term.attrs):
+            return any(_draws(body.node) for body in graphs_in(unpack(term.attrs)))
+        return False
+
+
+def _draws(nodes: Iterable[onnx.NodeProto]) -> bool:
+    graph = onnx.GraphProto()
+    graph.node.extend(nodes)
+    return any(node.op_type in RANDOM for node in all_nodes(graph))
