@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import functools
 import gc
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from superopt import store
+from superopt.ir.rule import Rule
 from superopt.optimizer import run
 from superopt.optimizer.speed_check import SpeedCheck
 from superopt.runtime import RuntimeUnavailable, resolve_target
 from tests.support.certified import certified
 from tests.support.models import LORA_RULES
+from tests.support.sampling import Sampled
 
 # How long examples take to make says something of the machine, which may be busy, and nothing of what is tested.
 settings.register_profile("suite", suppress_health_check=[HealthCheck.too_slow])
@@ -43,6 +46,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if "long" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="takes many minutes: pytest --long"))
+
+
+@pytest.fixture
+def sampled(request: pytest.FixtureRequest) -> Sampled:
+    """Return a function: of the given rules, those of one class of the given number of classes; all with `--long`.
+
+    A rule's class depends on nothing but its text, so the same rules are asked for until they change.
+    """
+    everything = bool(request.config.getoption("--long"))
+
+    def chosen(rules: Iterable[Rule], classes: int) -> list[Rule]:
+        return [rule for rule in rules if everything or zlib.crc32(rule.id.encode()) % classes == 0]
+
+    return chosen
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

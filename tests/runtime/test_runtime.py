@@ -282,7 +282,7 @@ def test_what_is_made_second_gains_nothing_by_it() -> None:
 
 
 def test_a_measurement_is_ended_by_noise_or_by_its_ratio(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The choosing measurement may end when its ratio is clear; the accepting one has pairs by its noise alone."""
+    """The choosing measurement may end when its ratio is clear; the accepting one has to be precise as well."""
     drawn = np.random.default_rng(0)
 
     def pairs(ratio: float, noise: float, *, until_decided: bool) -> int:
@@ -298,5 +298,22 @@ def test_a_measurement_is_ended_by_noise_or_by_its_ratio(monkeypatch: pytest.Mon
 
     assert pairs(1.5, 0.001, until_decided=True) == 4
     assert pairs(1.5, 0.1, until_decided=True) == 4
-    assert pairs(1.5, 0.1, until_decided=False) == 24
-    assert pairs(1.5, 0.001, until_decided=False) == pairs(1.0, 0.001, until_decided=False) == 12
+    assert pairs(1.05, 0.1, until_decided=False) == 24
+    assert 8 <= pairs(1.5, 0.1, until_decided=False) < 24
+    assert pairs(1.5, 0.001, until_decided=False) == pairs(1.0, 0.001, until_decided=False) == 8
+
+
+def test_ending_at_a_clear_ratio_hardly_favours_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = np.random.default_rng(0)
+    for ratio in (1.02, 1.05, 1.1, 1.3):
+
+        def pair(*_: object, ratio: float = ratio, **__: object) -> Timing:
+            found = ratio * float(np.exp(0.03 * drawn.standard_normal()))
+            return Timing(found, 1.0, found, found, found, found, 1.0, 3, "cpu")
+
+        monkeypatch.setattr(timing_module, "time_interleaved", pair)
+        make: Callable[[], list[Callable[[], object]]] = lambda: [print]  # noqa: E731
+        found = [
+            time_models(make, make, budget_s=60.0, cpu_clock=True, until_decided=False)[0].ratio for _ in range(1000)
+        ]
+        assert float(np.exp(np.log(found).mean())) == pytest.approx(ratio, rel=0.002)

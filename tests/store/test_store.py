@@ -157,7 +157,7 @@ def test_a_file_of_another_format_is_emptied(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_run_closes_its_store_and_says_that_results_are_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lora_rules: Path
 ) -> None:
     opened: list[ResultStore] = []
     initialise = ResultStore.__init__
@@ -167,9 +167,9 @@ def test_a_run_closes_its_store_and_says_that_results_are_not_kept(
         opened.append(self)
 
     monkeypatch.setattr(ResultStore, "__init__", listen)
-    assert not optimize(lora(), ep="cpu", budget=0.5, cost="analytic").notices
+    assert not optimize(lora(), rules=lora_rules, ep="cpu", budget=0.5, cost="analytic").notices
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setattr(module, "default_path", lambda: tmp_path / "file" / "store.sqlite")
-    result = optimize(lora(), ep="cpu", budget=0.5, cost="analytic")
+    result = optimize(lora(), rules=lora_rules, ep="cpu", budget=0.5, cost="analytic")
     assert [notice for notice in result.notices if "not kept" in notice] == [opened[-1].problem]
     assert len(opened) == 2 and all(store._connection is None for store in opened)

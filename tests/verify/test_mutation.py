@@ -19,6 +19,7 @@ from superopt.ir.rule import Condition, Rule, Signature
 from superopt.ir.term import topological
 from superopt.rulebook.loading import certified_rules, load_rules
 from tests.support.random_values import random_values, real_type
+from tests.support.sampling import Sampled
 from verify.certificates import CertifiedBook
 from verify.diagnose.decide import decide
 from verify.prove.prover import Proved, Refuted, Unknown
@@ -64,14 +65,16 @@ def survey(count: int, seed: int) -> Counter[str]:
 
 
 @pytest.mark.slow
-def test_the_other_evaluator_agrees_with_the_shipped_proofs() -> None:
+def test_the_other_evaluator_agrees_with_the_shipped_proofs(
+    sampled: Sampled,
+) -> None:
     values = np.random.default_rng(0)
     certified = CertifiedBook(certified_rules()[1])
-    for number, rule in enumerate(RULES):
+    # A certificate is this very kernel's answer. That it still gives the same one is seen at a sample of the rules.
+    anew = set(sampled(RULES, 12))
+    for rule in RULES:
         signature = rule.signatures[0]
-        # A certificate is this very kernel's answer. That it still gives the same one is seen at every fourth rule
-        # here, and at others in `test_verify_second_opinion`.
-        verdict = certified.verdict(rule, signature) if number % 4 else decide(rule, signature)
+        verdict = decide(rule, signature) if rule in anew else certified.verdict(rule, signature)
         assert isinstance(verdict, Proved)
         assert not differs(rule, signature, verdict.conditions, values), rule
 
@@ -82,7 +85,7 @@ def test_mutants_that_are_proved_are_true() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [2, 3, 4, 5])
+@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.long) for seed in (3, 4, 5))])
 def test_many_mutants(seed: int, capsys: pytest.CaptureFixture[str]) -> None:
     found = survey(500, seed)
     with capsys.disabled():

@@ -195,7 +195,7 @@ def test_random_walks_keep_values() -> None:
     assert len(used) > 80
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_long_random_walks_keep_values() -> None:
     used: Counter[str] = Counter()
     for seed in range(1000, 1400):

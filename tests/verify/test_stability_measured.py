@@ -6,7 +6,6 @@ The evaluator in float64 (`superopt.evaluate`) and ONNX Runtime share no code wi
 from __future__ import annotations
 
 import itertools
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from superopt.ir.term import Term, topological, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io import ModelError, new_model, write_model
 from superopt.rulebook.loading import certified_rules
+from tests.support.sampling import Sampled
 from tests.verify.test_mutation import concrete
 from verify.certificates import Certificate
 
@@ -108,19 +108,18 @@ def _typed(term: Term, dtype: str) -> Term:
     return var(str(term.attr("name")), TensorType(dtype, term.type.shape))
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_no_rule_is_less_accurate_than_its_class_says(part: int) -> None:
+@pytest.mark.slow
+def test_no_rule_is_less_accurate_than_its_class_says(sampled: Sampled) -> None:
     checked = 0
-    for listed in LISTED:
-        if zlib.crc32(listed.rule.id.encode()) % 4 != part:
-            continue
-        rule, certificate = listed.rule, CERTIFICATES[listed.rule]
+    places = {listed.rule: listed.place for listed in LISTED}
+    for rule in sampled(places, 3):
+        certificate = CERTIFICATES[rule]
         found = list(worst(rule, certificate, checked))
         if any(ratio > SLACK * factor for _, factor, ratio in found):
             # Bounds hold for every order of summation. One order may be exact by luck: the lanes of a processor add
             # x1 to -x1 and x2 to -x2 first.
             found = list(worst(rule, certificate, checked, (run_terms, reference)))
         for name, factor, ratio in found:
-            assert ratio <= SLACK * factor, (listed.place, name, factor, ratio)
+            assert ratio <= SLACK * factor, (places[rule], name, factor, ratio)
             checked += 1
     assert checked > 100
