@@ -44,7 +44,8 @@ def variations(schema: Schema, variation: str) -> Iterator[Signature]:
             if variation == "layout":
                 yield from (_with_axis(schema, lifted, axis) for axis in (-2, -3))
             if variation in ("axes", "rows"):
-                yield from _along_each_axis(schema, lifted, fixed=variation == "rows")
+                for one in _with_lists_of_axes(schema, lifted):
+                    yield from _along_each_axis(schema, one, fixed=variation == "rows")
     if variation == "elementwise":
         yield from _pointwise(schema)
     for name, shape in base.shapes:
@@ -83,7 +84,7 @@ def _pointwise(schema: Schema) -> Iterator[Signature]:
     for rank in (2, 1, 3, 4):
         full = (None,) * rank
         yield replace(schema.open, shapes=tuple((name, full) for name in names))
-        if len(names) > _MAX_BROADCAST or rank in (1, 3):
+        if len(names) > _MAX_BROADCAST or rank == 3:
             continue
         for small in ((), (None,)) if rank == 2 else ((),):
             for some in itertools.chain.from_iterable(itertools.combinations(names, k) for k in range(1, len(names))):
@@ -116,8 +117,8 @@ def _elementwise(schema: Schema) -> Iterator[dict[str, int]]:
 
 
 def _axes(schema: Schema) -> Iterator[dict[str, int]]:
-    """Yield changes of ranks for rules along an axis: as for layout rules, but scalars stay scalars."""
-    yield from (dict.fromkeys((name for name, shape in schema.open.shapes if shape), more) for more in (-1, 1, 2))
+    """Yield changes of ranks for rules along an axis: down to vectors, and scalars stay scalars."""
+    yield from (dict.fromkeys((name for name, shape in schema.open.shapes if shape), more) for more in (-2, -1, 1, 2))
 
 
 def _rows(schema: Schema) -> Iterator[dict[str, int]]:
@@ -143,6 +144,15 @@ def _with_axis(schema: Schema, signature: Signature, axis: int) -> Signature:
     """Return the signature with `axis` as the value of each attribute that is an axis."""
     attrs = tuple((name, axis if schema.kinds[name] == "axis" else value) for name, value in signature.attrs)
     return replace(signature, attrs=attrs)
+
+
+def _with_lists_of_axes(schema: Schema, signature: Signature) -> Iterator[Signature]:
+    """Yield the signature with each usual list of axes, one attribute at a time."""
+    yield signature
+    for name, value in signature.attrs:
+        for axes in ALTERNATIVES["axes"] if schema.kinds[name] == "axes" else ():
+            if axes != value:
+                yield replace(signature, attrs=tuple((n, axes if n == name else v) for n, v in signature.attrs))
 
 
 def _along_each_axis(schema: Schema, signature: Signature, fixed: bool) -> Iterator[Signature]:
