@@ -24,6 +24,7 @@ from superopt.ir.term import Attr, AttrVar, Term, topological, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io import ModelError, new_model, write_model
 from superopt.runtime import CannotRun, RuntimeUnavailable, Target, open_session
+from verify.diagnose.counterexample import distinct_texts
 from verify.verdict import Counterexample
 
 __all__ = [
@@ -102,7 +103,7 @@ def _compared(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], example: 
     except ValueError:  # by the kernel the types differ; in ONNX Runtime they do not
         return Confirmation(SIDES_AGREE, str(list(left.shape)), str(list(right.shape)))
     a, b = float(left[example.index]), float(right[example.index])
-    shown = f"{a:g}", f"{b:g}"
+    shown = distinct_texts(a, b)
     if _differ(a, b):
         return Confirmation(VALUES_DIFFER, *shown)
     if np.isnan(claimed[1]):

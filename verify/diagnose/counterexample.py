@@ -18,7 +18,7 @@ from verify.prove.facts import FindModel
 from verify.prove.specialize import resized
 from verify.verdict import Counterexample
 
-__all__ = ["differ", "find_counterexample"]
+__all__ = ["differ", "distinct_texts", "find_counterexample"]
 
 # (largest size, smallest size, draw at random): left to itself the solver often gives all sizes the same value.
 _TRIES = ((4, 2, False), (4, 1, False), (5, 2, True), (5, 2, True), (4, 1, True), (9, 2, False))
@@ -111,7 +111,7 @@ def differ(
             if distance > worst:
                 nested = {name: _nested(values) for name, values in tensors.items()}
                 worst = distance
-                found = Counterexample(sizes, nested, reals, output, place, *_shown(x, y))
+                found = Counterexample(sizes, nested, reals, output, place, *distinct_texts(x, y))
     return found
 
 
@@ -154,7 +154,7 @@ def _nested(values: dict[tuple[int, ...], float]) -> object:
     return [_nested(group) for group in groups.values()]
 
 
-def _shown(x: float, y: float) -> tuple[str, str]:
+def distinct_texts(x: float, y: float) -> tuple[str, str]:
     """Return both numbers with six digits, or with all if six do not tell them apart."""
     short = f"{x:g}", f"{y:g}"
     return short if short[0] != short[1] else (repr(x), repr(y))
