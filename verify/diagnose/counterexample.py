@@ -155,6 +155,6 @@ def _nested(values: dict[tuple[int, ...], float]) -> object:
 
 
 def distinct_texts(x: float, y: float) -> tuple[str, str]:
-    """Return both numbers with six digits, or with all if six do not tell them apart."""
+    """Return both numbers with six digits, or with all if only those tell them apart."""
     short = f"{x:g}", f"{y:g}"
-    return short if short[0] != short[1] else (repr(x), repr(y))
+    return short if short[0] != short[1] or x == y else (repr(x), repr(y))
