@@ -9,20 +9,14 @@ import pytest
 
 from superopt.generate.derive import DERIVED, CertificateCheck, Deriver, consequence
 from superopt.ir.notation import show_rule
-from superopt.ir.rule import Rule
 from superopt.rulebook.loading import certified_rules, load_rules
 from tests.support.paths import TESTS
+from tests.support.sampling import Sampled
 
 FOLDER = TESTS / "coverage"
 STEPS = 4
-# Least number of rules that follow from the shipped rules in at most STEPS steps.
-LEAST = {
-    "taso_depthwise.true.rules": 24,
-    "taso_excluding.true.rules": 46,
-    "taso_generated.true.rules": 528,
-    "taso_multi.true.rules": 51,
-    "taso_published.true.rules": 179,
-}
+# Rules that do not follow from the shipped rules in at most STEPS steps.
+UNDERIVED = {"taso_generated.true.rules": 2, "taso_multi.true.rules": 1, "taso_published.true.rules": 1}
 
 
 @pytest.fixture(scope="module")
@@ -34,24 +28,19 @@ def deriver() -> Deriver:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(p.name for p in FOLDER.glob("*.true.rules")))
-def test_true_rules_of_others_follow(deriver: Deriver, name: str) -> None:
-    derived = 0
-    for rule in load_rules(FOLDER / name):
+def test_true_rules_of_others_follow(deriver: Deriver, sampled: Sampled, name: str) -> None:
+    underived = []
+    for rule in sampled(load_rules(FOLDER / name), 3):
         deriver.forget()
-        derived += consequence(deriver, rule, rule.signatures, STEPS).outcome == DERIVED
-    assert derived >= LEAST[name]
-
-
-def _false_rules() -> list[Rule]:
-    return [rule for path in sorted(FOLDER.glob("*.false.rules")) for rule in load_rules(path)]
+        if consequence(deriver, rule, rule.signatures, STEPS).outcome != DERIVED:
+            underived.append(show_rule(rule))
+    assert len(underived) <= UNDERIVED.get(name, 0), "\n".join(underived)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rule", _false_rules(), ids=lambda rule: rule.id)
-def test_false_rules_of_others_do_not_follow(deriver: Deriver, rule: Rule) -> None:
-    deriver.forget()
-    assert consequence(deriver, rule, rule.signatures, STEPS).outcome != DERIVED, show_rule(rule)
-
-
-def test_there_are_false_rules() -> None:
-    assert len(_false_rules()) == 23
+def test_false_rules_of_others_do_not_follow(deriver: Deriver, sampled: Sampled) -> None:
+    rules = sampled((rule for path in sorted(FOLDER.glob("*.false.rules")) for rule in load_rules(path)), 3)
+    assert len(rules) > 5
+    for rule in rules:
+        deriver.forget()
+        assert consequence(deriver, rule, rule.signatures, STEPS).outcome != DERIVED, show_rule(rule)
