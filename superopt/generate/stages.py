@@ -53,7 +53,6 @@ __all__ = ["RunConfig", "enumerate_part", "merge_families", "prove_family", "pro
 
 
 _MAX_OPERANDS = 3  # of a rule that merges products
-_POINTWISE = ("elementwise", "pointwise")  # kinds of signatures at which a reversed rule is proven as well
 _CACHED_RULES = 50  # derivations are kept in memory for this many rules
 
 
@@ -204,7 +203,7 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
                 "seconds": time.perf_counter() - start_s,
                 **_certified(ordered.rule, proofs),
             })  # fmt: skip
-            if one.one_way and one.equation.family.variation in _POINTWISE and ordered.rule.reversed().applicable:
+            if one.one_way and ordered.rule.reversed().applicable:
                 start_s = time.perf_counter()
                 converse = replace(ordered, rule=ordered.rule.reversed())
                 proofs = _proofs(config, None, converse, [s for s in proofs if s != converse.base])

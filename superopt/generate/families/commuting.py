@@ -137,9 +137,9 @@ COMMUTING: tuple[Family, ...] = (
         inputs("x", _SHAPE),
         (
             *(use for kind, uses in _movers("*").items() if kind not in ("Pad", "Trilu") for use in uses),
-            *unary("Exp Tanh Relu Abs Neg Sqrt Floor Sigmoid Erf Log"),
-            *_one("Clip", "bound_low", 0.0, bound_high=6.0),
-            *_one("Cast", "to", "double", "int64", "bool"),
+            *unary("Exp Tanh Relu Abs Neg Sqrt Floor Sigmoid Erf Log", slots=("*!Cast",)),
+            *_one("Clip", "bound_low", 0.0, bound_high=6.0, slots=("*!Cast",)),
+            *_one("Cast", "to", "double", "int64", "bool", slots=("x|" + "|".join(_movers("*")),)),
         ),
     ),
     # Added zeros and functions of one number.

@@ -17,6 +17,8 @@ _ACTIVATIONS = "Sigmoid Tanh"
 _ROUNDED = "Floor Ceil Round Sign"
 _COMPARISONS = "Equal Less Greater LessOrEqual GreaterOrEqual"
 _SMALL = "Zeros|Ones|ConstantOfShape"
+_TRUE, _CHOSEN = "c|d|Not|And|Or", "x|y|z|Where|Neg|Abs|Relu|Add|Mul|Max"
+_APPLIED, _COMBINED = "x|y|Neg|Abs|Reciprocal|Sqrt|Exp|Log|Relu", "x|y|Add|Sub|Mul|Div|Max|Min"
 
 
 def _number(value: float) -> Constant:
@@ -41,6 +43,19 @@ _TRUTH = inputs("c d e", _SHAPE, dtype="bool")
 POINTWISE: tuple[Family, ...] = (
     # Arithmetic, roots, exponentials and extrema: signs, quotients, powers.
     _family(_REAL, (*unary(_FUNCTIONS), *binary("Add Sub Mul Div Max Min"))),
+    # Functions of one number before and after functions of two: Log(x) + Log(y) = Log(x y).
+    _family(
+        _REAL[:2],
+        (
+            *unary(_FUNCTIONS, slots=(_COMBINED,)),
+            *binary("Add Sub Mul Div Max Min", slots=(_APPLIED, _APPLIED)),
+        ),
+        runtime=3,
+    ),
+    # Extrema and sums: both distribute.
+    _family(_REAL, binary("Add Max Min"), runtime=3),
+    # Multiples that differ by one.
+    _family(_REAL[:2], binary("Add Sub Mul"), constants=(ones(),)),
     # Functions of one number after each other.
     _family(
         inputs("x", _SHAPE),
@@ -91,7 +106,7 @@ POINTWISE: tuple[Family, ...] = (
         (
             *unary("Not And Or", slots=("c|d",)),
             *binary("And Or", slots=("c|d",)),
-            Use("Where", arities=(3,)),
+            Use("Where", arities=(3,), slots=(_TRUE, _CHOSEN, _CHOSEN)),
             *unary("Neg Abs Relu", slots=("x|y|Where",)),
             *binary("Add Mul Max", slots=("x|y|z|Where",)),
         ),

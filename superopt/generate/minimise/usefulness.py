@@ -16,14 +16,17 @@ __all__ = ["is_usable", "is_weak"]
 def is_weak(equation: GroundEquation) -> bool:
     """Return True if both sides cost the same and the equation is large, or has a variable twice on one side.
 
-    A rule that saves nothing by itself only pays for its cost in a search if it is general and small.
+    A rule that saves nothing by itself only pays for its cost in a search if it is general and small. Laws of numbers
+    may have a variable twice: x + x = 2 x, and x * x is a power of x.
     """
     weights = equation.weights
     if cost(equation.lhs, weights).total != cost(equation.rhs, weights).total:
         return False
     if equation.family.targets and len({live_operations(side, weights) for side in (equation.lhs, equation.rhs)}) > 1:
         return False  # smaller windows of pooling, which `cost` does not count
-    repeated = any(len(leaves) > len(set(leaves)) for leaves in map(occurrences, (equation.lhs, equation.rhs)))
+    repeated = not equation.family.reals and any(
+        len(leaves) > len(set(leaves)) for leaves in map(occurrences, (equation.lhs, equation.rhs))
+    )
     return repeated or equation.size[0] > equation.family.neutral
 
 
