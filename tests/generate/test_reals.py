@@ -8,6 +8,7 @@ from superopt.generate.conjectures.reals import enumerate_reals
 from superopt.generate.derive import normal
 from superopt.generate.grammar import Family, Use, binary, inputs, unary
 from superopt.ir.notation import parse_terms, show_terms
+from superopt.ir.term import Term
 from superopt.ir.types import tensor
 
 _TRUTH, _REAL = inputs("c d", (4, 6), dtype="bool"), inputs("x y", (4, 6))
@@ -31,6 +32,23 @@ def test_signs_of_products_and_undefined_values() -> None:
         "Mul(Abs(x), Abs(x)) = Mul(x, x)"  # three operators
     }
     assert not {"Abs(x) = x", "Relu(x) = x"} & equations
+
+
+def test_each_law_is_found_once_whatever_the_order_of_its_variables() -> None:
+    family = Family("test", inputs("x y z", (4, 6)), binary("Add Max"), 3, reals=True)
+    equations, _ = enumerate_reals(family, 0, 3)
+    assert sum(distributes(e.lhs[0]) for e in equations) == 1
+
+
+def distributes(term: Term) -> bool:
+    """Return True for Max(Add(a, b), Add(a, c)), with any three variables."""
+    operands = [i for i in term.inputs if i is not None]
+    return (
+        term.op == "Max"
+        and [i.op for i in operands] == ["Add", "Add"]
+        and len({v for i in operands for v in i.inputs}) == 3
+        and all(v is not None and v.op == "Var" for i in operands for v in i.inputs)
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,8 +31,9 @@ from superopt.generate.grammar import Family, Use
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.operator import OPERATORS
 from superopt.ir.pattern import Bindings, instantiate
-from superopt.ir.term import CLOSED_FORM, Term, topological, var
+from superopt.ir.term import CLOSED_FORM, Term, map_terms, topological, var
 from superopt.ir.types import FLOAT_DTYPES, TensorType
+from superopt.rulebook.commutative import ordered_operands
 
 __all__ = ["RealEvaluator", "enumerate_reals"]
 
@@ -151,10 +152,11 @@ class _Classes:
 def enumerate_reals(family: Family, seed: int, operators: int) -> tuple[list[GroundEquation], list[LevelCounts]]:
     """Return the equations between each graph of the family and the smallest graph that is equal to it.
 
-    Variables of one role are interchangeable: only graphs in which they first occur in order are compared.
+    Variables of one role are interchangeable: of graphs that differ in their names, only the first is compared.
     """
     classes, levels = _Classes(family, seed), []
     equations: list[GroundEquation] = []
+    renamed: set[Term] = set()  # the least renaming of each compared graph
     for variable in family.variables:
         term = var(variable.name, TensorType(variable.dtype, variable.shape))
         classes.add(_Class(term, 0, "", variable.name))
@@ -169,7 +171,11 @@ def enumerate_reals(family: Family, seed: int, operators: int) -> tuple[list[Gro
         for new in list(_graphs(family, classes.all[:before], level)):
             counts.graphs += 1
             same = classes.add(new)
-            if same is not None and same is not new and same.term is not new.term and _in_order(family, new.term):
+            if same is not None and same is not new and same.term is not new.term:
+                least = _least_renaming(family, new.term)
+                if least in renamed:
+                    continue
+                renamed.add(least)
                 equation = GroundEquation((new.term,), (same.term,), family)
                 if _is_typed_by_variables(equation):
                     counts.pairs += 1
@@ -220,11 +226,22 @@ def _is_typed_by_variables(equation: GroundEquation) -> bool:
     return sides == [equation.lhs, equation.rhs]
 
 
-def _in_order(family: Family, term: Term) -> bool:
-    """Return True if the variables of each role first occur in the order of their names."""
-    found = [str(v.attr("name")) for v in variables((term,))]
+def _least_renaming(family: Family, term: Term) -> Term:
+    """Return the least of the terms that differ from `term` in the names of variables of one role only."""
     roles: dict[str, list[str]] = {}
     for variable in family.variables:
         roles.setdefault(variable.role, []).append(variable.name)
-    used = [[name for name in dict.fromkeys(found) if name in names] for names in roles.values()]
-    return all(some == names[: len(some)] for some, names in zip(used, roles.values(), strict=True))
+    own = [name for names in roles.values() for name in names]
+    orders = itertools.product(*(itertools.permutations(names) for names in roles.values()))
+    return min(_renamed(term, dict(zip(own, itertools.chain(*order), strict=True))) for order in orders)
+
+
+def _renamed(term: Term, names: Mapping[str, str]) -> Term:
+    """Return the term with other names of variables, and commutative operands in one order."""
+
+    def rename(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        if old.op == "Var" and old.type is not None:
+            return var(names[str(old.attr("name"))], old.type)
+        return ordered_operands(old, inputs)
+
+    return map_terms((term,), rename)[0]
