@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 __all__ = [
     "control",
     "onnxoptimizer",
+    "onnxruntime",
+    "onnxruntime_basic",
     "onnxscript",
     "onnxsim",
     "onnxslim",
@@ -76,6 +78,26 @@ def onnxoptimizer() -> Optimizer:
     import onnxoptimizer as package
 
     return _on_protos(package.optimize)
+
+
+def onnxruntime() -> Optimizer:
+    """ONNX Runtime's offline optimizer at level extended: fusions into its own operators (com.microsoft)."""
+    return _offline("EXTENDED")
+
+
+def onnxruntime_basic() -> Optimizer:
+    """ONNX Runtime's offline optimizer at level basic: constant folding and fusions within ONNX."""
+    return _offline("BASIC")
+
+
+def _offline(level: str) -> Optimizer:
+    from superopt.runtime import engine
+
+    def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
+        engine.write_optimized(str(source), str(out), level)
+        return ""
+
+    return run
 
 
 def openvino() -> Optimizer:

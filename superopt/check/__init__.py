@@ -3,4 +3,15 @@
 joining.py       both models as terms over the same leaves; regions that are equal in structure become one term
 equality.py      proves outputs equal: structure first, then the kernel
 certificate.py   the proof as a file, and its replay by the kernel
+interface.py     names, types and sizes of inputs and outputs
+inputs.py        inputs to try; side.py runs a model on them
+rounding.py      differences that roundings do not explain
+witness.py       the search for an input with such a difference; parting.py finds where it begins
+answer.py        the answer as data; regions.py names its tensors
+run.py           `check`: all of these in order
 """
+
+from superopt.check.answer import DIFFERENT, EQUIVALENT, UNKNOWN, Answer
+from superopt.check.run import CheckOptions, check, replay
+
+__all__ = ["DIFFERENT", "EQUIVALENT", "UNKNOWN", "Answer", "CheckOptions", "check", "replay"]

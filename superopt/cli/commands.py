@@ -10,6 +10,7 @@ __all__ = ["main", "versioned"]
 
 _SUMMARIES = {
     "bench": "Compare superopt with other optimizers.",
+    "check": "Prove two models equal, or show where they differ.",
     "generate": "Find and prove rules, and write them to a folder.",
     "harvest": "Cut windows out of models, to find rules for them.",
     "learn": "Find rules for models of your own.",
@@ -64,6 +65,7 @@ def main() -> None:
     \b
     Examples:
       superopt model.onnx -o fast.onnx             make a model faster (short for superopt optimize)
+      superopt check model.onnx fast.onnx          prove two models equal, or show where they differ
       superopt verify                              prove every shipped rule again
       superopt rules                               list the rules
       superopt why model.onnx --node conv1         what blocks the rules at one operator

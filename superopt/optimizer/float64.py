@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,11 +50,12 @@ class Noise:
 
     u is the unit roundoff of its element type. So the difference to the outputs without noise shows how large an error
     the roundings of the model's own operators explain (Monte Carlo arithmetic: Parker, IEEE CiSE 2(4), 2000). Inputs
-    and weights are exact.
+    are exact, and so are weights unless `on_weights`.
     """
 
     rng: np.random.Generator
     factor: float = 1.0
+    on_weights: bool = False
 
     def applied(self, value: Any, type: TensorType | None) -> Any:
         """Return `value` with rounding errors."""
@@ -64,13 +65,13 @@ class Noise:
 
 
 class Float64Model:
-    """A model that is computed in float64.
+    """A model that is computed in float64. With `casts`, conversions to a narrower real type round, without noise.
 
     Raises NoReference if it draws random numbers.
     """
 
-    def __init__(self, model: Model) -> None:
-        self._model = model
+    def __init__(self, model: Model, *, casts: bool = False) -> None:
+        self._model, self._casts = model, casts
         self._order = list(topological(model.outputs))
         self._readers = Counter(i for term in self._order for i in _reads(term))
         self._readers.update(model.outputs)
@@ -78,8 +79,14 @@ class Float64Model:
             if term.op.rpartition("::")[2] in RANDOM and term.op not in OPERATORS:
                 raise NoReference(f"operator {term.op}")
 
-    def run(self, feeds: Feeds, deadline: float, noise: Noise | None = None) -> list[Any]:
-        """Return the outputs: reals in float64, others in their own type.
+    def run(
+        self,
+        feeds: Feeds,
+        deadline: float,
+        noise: Noise | None = None,
+        observe: Callable[[Term, Any], None] | None = None,
+    ) -> list[Any]:
+        """Return the outputs: reals in float64, others in their own type. `observe` receives every term and its value.
 
         `deadline` is a time of `time.process_time`: other work on the machine takes nothing from it. With `noise`,
         every real element that an operator computes is rounded at random. Raises NoReference if time or memory do not
@@ -98,6 +105,8 @@ class Float64Model:
                 except (ArithmeticError, LookupError, TypeError, ValueError):
                     node = _only(term) if term.op == "Out" else term
                     raise NoReference(f"operator {node.op}") from None
+                if observe is not None and term in values:
+                    observe(term, values[term])
                 _check_memory(values)
                 for read in _reads(term):
                     left[read] -= 1
@@ -109,7 +118,10 @@ class Float64Model:
         if term.op == "Var":
             values[term] = _widened(self._fed(term, feeds))
         elif term.op == "Const":
-            values[term] = self._model.weights[str(term.attr("hash"))]  # widened where it is used
+            weight = self._model.weights[str(term.attr("hash"))]  # widened where it is used
+            if noise is not None and noise.on_weights:
+                weight = noise.applied(_widened(weight), term.type)
+            values[term] = weight
         elif term.op == "Out" and _only(term) in values:
             values[term] = values[_only(term)][term.attr("index")]
         elif term.op == "Out":
@@ -117,7 +129,7 @@ class Float64Model:
             values[term] = found if noise is None else noise.applied(found, term.type)
         elif not _has_parts(term):
             found = self._node(term, values, deadline)
-            if noise is None or not _rounds(term):
+            if noise is None or not _rounds(term) or (self._casts and _is_real_cast(term)):
                 values[term] = found
             elif isinstance(found, list):
                 values[term] = [noise.applied(one, type) for one, type in zip(found, term.types, strict=True)]
@@ -133,7 +145,8 @@ class Float64Model:
     def _node(self, term: Term, values: Mapping[Term, Any], deadline: float) -> Any:
         if _defined(term):
             if _is_real_cast(term):
-                return _widened(values[_only(term)])
+                operand = _widened(values[_only(term)])
+                return _widened(operand.astype(numpy_dtype(_dtype(term)))) if self._casts else operand
             made = self._with_sizes(term)
             _check_size(made, values)
             return evaluate([made], {i: values[i] for i in _reads(term)}, {})[0]
@@ -189,6 +202,10 @@ def _widened(value: Any) -> Any:
     if array.dtype.kind == "f" or array.dtype == np.dtype(ml_dtypes.bfloat16):
         return array.astype(np.float64, copy=False)
     return array
+
+
+def _dtype(term: Term) -> str:
+    return "float" if term.type is None else term.type.dtype
 
 
 def _rounds(term: Term) -> bool:

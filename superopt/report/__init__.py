@@ -1,13 +1,14 @@
 """Reports: the verification report (every rule, drawn, with its proofs) and the page for one run of the optimizer.
 
-`collect.py` reads rules and certificates into the data of `data.py`; `page.py` and `run_page.py` render HTML from it;
-`drawing.py` draws one side of a rule with the layout of `drawing_layout.py`; `picture.py` makes a picture of a whole
-rule.
+`collect.py` reads rules and certificates into the data of `data.py`; `page.py`, `run_page.py` and `check_page.py`
+render HTML; `drawing.py` draws one side of a rule with the layout of `drawing_layout.py`; `picture.py` makes a picture
+of a whole rule.
 """
 
+from superopt.report.check_page import render_check
 from superopt.report.collect import ReportError, collect
 from superopt.report.data import SCHEMA_VERSION, Report
 from superopt.report.page import render
 from superopt.report.run_page import render_run
 
-__all__ = ["SCHEMA_VERSION", "Report", "ReportError", "collect", "render", "render_run"]
+__all__ = ["SCHEMA_VERSION", "Report", "ReportError", "collect", "render", "render_check", "render_run"]

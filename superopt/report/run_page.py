@@ -9,7 +9,7 @@ from typing import Any
 from superopt.ir.notation import NotationError, parse_terms
 from superopt.report.page import environment
 
-__all__ = ["render_run"]
+__all__ = ["is_drawable", "render_run"]
 
 
 def render_run(run: Mapping[str, Any]) -> str:
@@ -22,7 +22,7 @@ def render_run(run: Mapping[str, Any]) -> str:
     operators.sort(key=lambda row: -abs(row[2] - row[1]))  # the largest changes first
     made = environment()
     made.filters.update(ms=_ms, ratio=_ratio, small=_small, change=_change)
-    made.globals.update(quotient=_quotient, is_drawable=_is_drawable)
+    made.globals.update(quotient=_quotient, is_drawable=is_drawable)
     return made.get_template("run.html").render(
         run=run,
         name=PurePath(run["model"]).name,
@@ -32,7 +32,7 @@ def render_run(run: Mapping[str, Any]) -> str:
     )
 
 
-def _is_drawable(side: str) -> bool:
+def is_drawable(side: str) -> bool:
     """Return False for a side that is too large to be a tree: `optimize` writes it as a list of assignments."""
     try:
         parse_terms(side)

@@ -33,6 +33,7 @@ __all__ = [
     "run",
     "time_pair",
     "version",
+    "write_optimized",
 ]
 
 CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
@@ -98,6 +99,22 @@ def local_run(loadable: Loadable) -> Callable[[Mapping[str, Any]], list[Any]]:
 def local_session(loadable: Loadable) -> Any:
     """Open a session in this process and return it. Raises CannotRun, RuntimeUnavailable."""
     return _opened(loadable)
+
+
+def write_optimized(model: str, out: str, level: str) -> None:
+    """Write what ONNX Runtime's optimizer makes of a file at the level "BASIC" or "EXTENDED" for CPUs; run nothing.
+
+    Raises CannotRun.
+    """
+    ort = _onnxruntime()
+    options = ort.SessionOptions()
+    options.graph_optimization_level = getattr(ort.GraphOptimizationLevel, f"ORT_ENABLE_{level}")
+    options.optimized_model_filepath = out
+    options.log_severity_level = _SILENT
+    try:
+        ort.InferenceSession(model, options, providers=[CPU])
+    except Exception as error:  # as below
+        raise CannotRun(_reason(error)) from error
 
 
 def time_pair(

@@ -1,0 +1,71 @@
+"""An answer as text."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from superopt.check.answer import Answer, Unproven
+from superopt.runtime import show_shape
+from superopt.wording import counted
+
+__all__ = ["answer_text"]
+
+_MAX_PAIRS = 20  # of corresponding tensors that are listed; JSON and the page have all
+_MAX_UNPROVEN = 8
+
+
+def answer_text(answer: Answer) -> str:
+    """Return the verdict, where the models differ or what was not proven, and the corresponding tensors."""
+    lines = [f"{answer.verdict}: {answer.reason}", f"  A: {answer.left}", f"  B: {answer.right}"]
+    lines += [f"  {line}" for line in answer.interface]
+    lines += _difference(answer)
+    lines += _unproven(answer.unproven)
+    lines += _correspondences(answer)
+    if answer.certificate:
+        lines.append(f"certificate: {answer.certificate}")
+    return "\n".join(lines)
+
+
+def _difference(answer: Answer) -> Iterator[str]:
+    found, parting = answer.difference, answer.parting
+    if found is None:
+        return
+    shapes = ", ".join(f"{name}={show_shape(shape)}" for name, shape in found.shapes.items())
+    yield f"input: {found.inputs}, {shapes}" + (f"; saved to {found.file}" if found.file else "")
+    if parting is not None:
+        after = f" from {', '.join(parting.agreeing)}, which agree" if parting.agreeing else ""
+        yield "the models part at:"
+        yield f"  A: {parting.left} ({parting.left_operator})"
+        yield f"  B: {parting.right} ({parting.right_operator})"
+        yield f"  computed{after}" if after else "  computed from inputs and constants"
+
+
+def _unproven(pairs: Sequence[Unproven]) -> Iterator[str]:
+    if pairs:
+        yield "not proven equal:"
+    for pair in pairs[:_MAX_UNPROVEN]:
+        yield f"  {pair.left} and {pair.right}: {pair.reason}"
+        if pair.left_graph and pair.right_graph:
+            yield f"    A: {pair.left_graph}"
+            yield f"    B: {pair.right_graph}"
+    if len(pairs) > _MAX_UNPROVEN:
+        yield f"  and {len(pairs) - _MAX_UNPROVEN} more (--json, --html)"
+
+
+def _correspondences(answer: Answer) -> Iterator[str]:
+    if not answer.correspondences:
+        return
+    kinds = Counter(one.by for one in answer.correspondences)
+    by = ", ".join(f"{count} {_HOW.get(kind, kind)}" for kind, count in kinds.items())
+    yield f"{counted(len(answer.correspondences), 'pair')} of tensors proven equal: {by}"
+    listed = [one for one in answer.correspondences if one.by != "same"]
+    width = max((len(one.left) for one in listed[:_MAX_PAIRS]), default=0)
+    for one in listed[:_MAX_PAIRS]:
+        error = f", within {one.error:.1e}" if one.error else ""
+        yield f"  {one.left:{width}}  =  {one.right}  ({_HOW.get(one.by, one.by)}{error})"
+    if len(listed) > _MAX_PAIRS:
+        yield f"  and {len(listed) - _MAX_PAIRS} more (--json, --html)"
+
+
+_HOW = {"same": "by structure", "kernel": "by the kernel", "rules": "by rules", "values": "by value"}

@@ -1,0 +1,295 @@
+"""`check`: are two models equal? Interfaces first, then a short search for a difference, a proof, a longer search."""
+
+from __future__ import annotations
+
+import io
+import time
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+from superopt.check.answer import DIFFERENT, EQUIVALENT, Answer, Difference, PartingPair
+from superopt.check.certificate import Certificate
+from superopt.check.equality import Equality, joined, prove_equal
+from superopt.check.interface import input_differences, output_differences, renamed_by_position
+from superopt.check.parting import Parting, find_parting
+from superopt.check.regions import correspondences, name_of, unproven_pairs
+from superopt.check.side import Side
+from superopt.check.witness import Witness, WitnessSearch
+from superopt.files import write_whole
+from superopt.ir.term import Term
+from superopt.onnx_io import Model, ModelError
+from superopt.onnx_io.load import load_proto
+from superopt.optimizer.input_data import InputData
+from superopt.optimizer.source import Source
+from superopt.runtime import Feeds, GivenShape, RuntimeUnavailable, Unfeedable, close_unused
+
+__all__ = ["CheckOptions", "check", "replay"]
+
+# Shares of the time: for a short search before the proof, and for the proof.
+_FIRST_SHARE, _PROOF_SHARE = 0.15, 0.6
+_FIRST_INPUTS = 4
+_PARTING_SECONDS = 30.0  # at most, to find the pair where the models part
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """Options of `check`. Raises ValueError for a value that cannot be used."""
+
+    seconds: float = 60.0
+    """Seconds for proof and search together."""
+
+    seed: int = 0
+    """Seed of the inputs."""
+
+    shapes: Mapping[str, GivenShape] = field(default_factory=dict)
+    """Shapes of dynamic inputs, by name, at which a difference is searched for; the proof is about all sizes."""
+
+    inputs: Sequence[InputData] = ()
+    """Values of inputs for the search: .npz files, or arrays by name."""
+
+    by_position: bool = False
+    """True if inputs and outputs of the models correspond by position, whatever their names."""
+
+    witness: Path | None = None
+    """File to which an input on which the models differ is written; None: it is not."""
+
+    certificate: Path | None = None
+    """File to which the proof is written if the models are equal; None: it is not."""
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise ValueError(f"seconds must be positive, not {self.seconds}")
+        if self.seed < 0:
+            raise ValueError(f"seed must not be negative, not {self.seed}")
+
+
+def check(
+    left: str | Path | onnx.ModelProto,
+    right: str | Path | onnx.ModelProto,
+    options: CheckOptions | None = None,
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> Answer:
+    """Return whether two models compute the same function, for all inputs and all dynamic sizes.
+
+    The answer is Equivalent if the kernel proves it, Different if the interfaces differ or ONNX Runtime confirms an
+    input on which outputs differ by more than roundings, else Unknown. Raises ModelError, InputError, OSError.
+    """
+    return _Check(left, right, options or CheckOptions(), progress or (lambda _: None)).run()
+
+
+def replay(
+    certificate: Path,
+    left: str | Path | onnx.ModelProto,
+    right: str | Path | onnx.ModelProto,
+    *,
+    by_position: bool = False,
+) -> Answer:
+    """Return the answer that a certificate proves: Equivalent if the kernel confirms its steps for these two models.
+
+    Raises ModelError, OSError.
+    """
+    run = _Check(left, right, CheckOptions(by_position=by_position), lambda _: None)
+    return run.replayed(certificate)
+
+
+class _Check:
+    """One run of `check`."""
+
+    def __init__(
+        self,
+        left: str | Path | onnx.ModelProto,
+        right: str | Path | onnx.ModelProto,
+        options: CheckOptions,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._options, self._progress = options, progress
+        self._end = time.monotonic() + options.seconds
+        self._answer = Answer(_label(left), _label(right), seed=options.seed)
+        with self._phase("read"):
+            one = Source(left)
+            other = Source(right)
+            if options.by_position:
+                proto = other.proto if other.path is None else load_proto(other.path)
+                other = Source(renamed_by_position(proto, one.proto))
+        self._left, self._right = Side(one), Side(other)
+        self._search: WitnessSearch | None = None
+        self._models: tuple[Model, Model] | None = None
+
+    def run(self) -> Answer:
+        """Return the answer."""
+        try:
+            if self._interfaces_agree():
+                self._decide()
+        finally:
+            close_unused()
+        return self._answer
+
+    def replayed(self, certificate: Path) -> Answer:
+        """Return the answer that the file `certificate` proves."""
+        proof = Certificate.read(certificate)
+        answer = self._answer
+        if not self._interfaces_agree():
+            return answer
+        answer.reason = f"{certificate} does not prove that these two models are equal"
+        with self._phase("replay"):
+            if self._models is not None and proof.replay(*self._models):
+                answer.verdict, answer.reason = EQUIVALENT, "the certificate was replayed by the kernel"
+                answer.certificate = str(certificate)
+                answer.outputs = dict.fromkeys(self._left.terms.output_names, True)
+        return answer
+
+    def _interfaces_agree(self) -> bool:
+        """Compare interfaces, and read both models as terms over the same leaves."""
+        answer = self._answer
+        with self._phase("read"):
+            self._progress("reading both models")
+            found = input_differences(self._left.source.proto, self._right.source.proto)
+            models = (self._left.terms, self._right.terms)  # unreadable models are no answer
+            if not found:
+                try:
+                    self._models = joined(*models)
+                    found = output_differences(*self._models)
+                except ModelError as error:
+                    answer.notices.append(f"nothing can be proven: {error}")
+        if found:
+            answer.interface, answer.verdict = found, DIFFERENT
+            answer.reason = "the interfaces differ: " + "; ".join(found[:3])
+            if not self._options.by_position and any("has no input" in f or "has no output" in f for f in found):
+                answer.notices.append(
+                    "--by-position compares inputs and outputs by their positions, not by their names"
+                )
+        return not found
+
+    def _decide(self) -> None:
+        same = self._models is not None and self._models[0].outputs == self._models[1].outputs
+        if not same and self._differs(_FIRST_SHARE * self._options.seconds, _FIRST_INPUTS):
+            return
+        if self._models is not None and self._proves(*self._models):
+            return
+        if self._differs(self._end - time.monotonic()):
+            return
+        unproven = [name for name, proven in self._answer.outputs.items() if not proven]
+        shown = ", ".join(unproven[:3]) + (", ..." if len(unproven) > 3 else "")
+        tried = f"{self._answer.tried} inputs show no difference" if self._answer.tried else "no input was tried"
+        what = f"not proven: {shown}" if shown else "nothing was proven"
+        self._answer.reason = f"{what}; {tried}"
+
+    def _proves(self, left: Model, right: Model) -> bool:
+        """Prove the outputs equal; note what was proven and what was not."""
+        answer = self._answer
+        seconds = _PROOF_SHARE * max(self._end - time.monotonic(), 1.0)
+        with self._phase("prove"):
+            self._progress(f"proving: up to {seconds:.0f} s")
+            equality = prove_equal(left, right, seconds=seconds, seed=self._options.seed, progress=self._progress)
+        answer.outputs = dict(zip(left.output_names, equality.outputs, strict=True))
+        answer.correspondences = correspondences(equality, left, right)
+        if all(equality.outputs) and equality.certificate is not None:
+            self._proven(equality)
+            return True
+        answer.unproven = unproven_pairs(equality, left, right)
+        return False
+
+    def _proven(self, equality: Equality) -> None:
+        answer = self._answer
+        answer.verdict = EQUIVALENT
+        answer.reason = "proven for all inputs and all sizes"
+        if answer.error:
+            answer.reason += f", with folded weights within a relative error of {answer.error:.1e}"
+        if self._options.certificate is not None and equality.certificate is not None:
+            equality.certificate.write(self._options.certificate)
+            answer.certificate = str(self._options.certificate)
+
+    def _differs(self, seconds: float, most: int | None = None) -> bool:
+        """Search for an input on which the models differ."""
+        answer = self._answer
+        with self._phase("search"):
+            try:
+                if self._search is None:
+                    self._search = WitnessSearch(
+                        self._left,
+                        self._right,
+                        shapes=self._options.shapes,
+                        inputs=self._options.inputs,
+                        seed=self._options.seed,
+                        progress=self._progress,
+                    )
+                witness = self._search.run(max(seconds, 1.0), most)
+            except (Unfeedable, RuntimeUnavailable) as error:
+                line = f"no input was tried: {error}"
+                answer.notices += [line] if line not in answer.notices else []
+                return False
+            answer.tried = self._search.tried
+            answer.notices += [line for line in self._search.notices if line not in answer.notices]
+            if witness is not None:
+                self._different(witness)
+        return witness is not None
+
+    def _different(self, witness: Witness) -> None:
+        answer, gap = self._answer, witness.gap
+        answer.verdict, answer.reason = DIFFERENT, witness.problem
+        answer.difference = Difference(
+            witness.problem,
+            witness.kind,
+            {name: tuple(array.shape) for name, array in witness.feeds.items()},
+            witness.output,
+            gap.index if gap is not None else (),
+            witness.left,
+            witness.right,
+            gap.relative if gap is not None else None,
+            gap.rounding if gap is not None else None,
+            None if self._options.witness is None else str(self._options.witness),
+        )
+        if self._options.witness is not None:
+            _save(self._options.witness, witness.feeds)
+        names = [value.name for value in self._left.source.proto.graph.output]
+        if witness.exact and witness.output in names:
+            self._progress("finding where the models part")
+            number = names.index(witness.output)
+            parting = find_parting(self._left, self._right, witness.feeds, number, _PARTING_SECONDS)
+            answer.parting = None if parting is None else self._named(parting)
+
+    def _named(self, parting: Parting) -> PartingPair:
+        left, right = self._left.terms, self._right.terms
+        return PartingPair(
+            name_of(left, parting.left),
+            name_of(right, parting.right),
+            _operator(parting.left),
+            _operator(parting.right),
+            [name_of(left, term) for term in parting.agreeing],
+        )
+
+    @contextmanager
+    def _phase(self, name: str) -> Iterator[None]:
+        begun = time.monotonic()
+        try:
+            yield
+        finally:
+            seconds = self._answer.seconds
+            seconds[name] = round(seconds.get(name, 0.0) + time.monotonic() - begun, 3)
+
+
+def _label(model: str | Path | onnx.ModelProto) -> str:
+    return "model in memory" if isinstance(model, onnx.ModelProto) else str(model)
+
+
+def _operator(term: Term) -> str:
+    node = term.inputs[0] if term.op == "Out" else term
+    return term.op if node is None else node.op
+
+
+def _save(path: Path, feeds: Feeds) -> None:
+    """Write inputs as an .npz file, all or nothing, whatever their names. Raises OSError."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in feeds.items():
+            with archive.open(f"{name}.npy", "w") as file:
+                text = array.astype(str) if array.dtype == object else array
+                np.lib.format.write_array(file, text, allow_pickle=False)
+    write_whole(path, buffer.getvalue())

@@ -1,0 +1,97 @@
+"""One of the two models under comparison: its file, its terms, its runs in ONNX Runtime, its evaluations in float64."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from superopt.check.rounding import NOISE
+from superopt.ir.term import Term, topological
+from superopt.onnx_io import Model
+from superopt.optimizer.float64 import Float64Model, Noise
+from superopt.optimizer.source import Source
+from superopt.runtime import CannotRun, Feeds, InputShapes, RanTooLong, Session, Target, open_session
+
+__all__ = ["Side"]
+
+_CPU = Target("cpu", 1)
+
+
+class Side:
+    """A model that is run without ONNX Runtime's optimizations, so that their faults count for neither model.
+
+    A model that does not load so is run with them. `ran` is True once it has run on any input.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source, self.ran = source, False
+        self._session: Session | None = None
+        self._level = "none"
+        self._models: list[tuple[InputShapes, Model]] = []
+
+    @property
+    def terms(self) -> Model:
+        """The model as terms. Raises ModelError."""
+        return self.source.terms
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """Return the outputs in ONNX Runtime. Raises CannotRun."""
+        if self._session is None:
+            self._session = self._opened()
+        try:
+            outputs = self._session.run(feeds)
+        except RanTooLong:
+            raise
+        except CannotRun:
+            if self.ran or self._level == "all":
+                raise
+            # Float16 runs on CPUs only with casts that the optimizer inserts.
+            session = open_session(self.source.runnable, _CPU)
+            outputs = session.run(feeds)
+            self._session, self._level = session, "all"
+        self.ran = True
+        return outputs
+
+    def _opened(self) -> Session:
+        try:
+            return open_session(self.source.runnable, _CPU, level=self._level)
+        except CannotRun:
+            self._level = "all"
+            return open_session(self.source.runnable, _CPU)
+
+    def run_otherwise(self, feeds: Feeds) -> list[Any]:
+        """Return the outputs at the other level of optimization. Raises CannotRun."""
+        return open_session(self.source.runnable, _CPU, level="all" if self._level == "none" else "none").run(feeds)
+
+    def at(self, shapes: InputShapes) -> Model:
+        """Return the terms with the values of symbolic sizes at the given shapes of the inputs."""
+        for known, model in self._models:
+            if known == shapes:
+                return model
+        self._models.append((shapes, self.terms.at_shapes(shapes)))
+        return self._models[-1][1]
+
+    def exact(self, feeds: Feeds, seconds: float, observe: Callable[[Term, Any], None] | None = None) -> list[Any]:
+        """Return the outputs in float64; conversions to narrower types round. Raises NoReference."""
+        return self._float64(feeds).run(feeds, time.process_time() + seconds, observe=observe)
+
+    def simulated(self, feeds: Feeds, seed: Sequence[int], seconds: float) -> list[Any]:
+        """Return the outputs in float64 with simulated roundings. Raises NoReference."""
+        noise = Noise(np.random.default_rng(list(seed)), NOISE, on_weights=True)
+        return self._float64(feeds).run(feeds, time.process_time() + seconds, noise)
+
+    def _float64(self, feeds: Feeds) -> Float64Model:
+        return Float64Model(self.at({name: array.shape for name, array in feeds.items()}), casts=True)
+
+    def tables(self) -> Iterator[int]:
+        """Yield the lengths of the constant tables from which the model gathers."""
+        for term in topological(self.terms.outputs):
+            table = term.inputs[0] if term.inputs else None
+            if term.op.rpartition("::")[2] == "Gather" and table is not None and table.is_constant:
+                shape = None if table.type is None else table.type.concrete()
+                axis = dict(term.attrs).get("axis", 0)
+                if shape and isinstance(axis, int):
+                    yield shape[axis]

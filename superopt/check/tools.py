@@ -1,0 +1,103 @@
+"""Other optimizers' results, checked: a tool runs in a process of its own, then `check` compares its result."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import onnx
+
+from superopt.bench.contestants import PEERS, Contestant
+from superopt.bench.processes import Failed, call
+from superopt.check.answer import DIFFERENT, EQUIVALENT, Answer
+from superopt.check.run import CheckOptions, check
+from superopt.onnx_io import ModelError
+from superopt.onnx_io.load import load_proto
+from superopt.temporary import temporary_folder
+
+__all__ = ["TOOLS", "Checked", "MissingTool", "check_tool", "find_tool"]
+
+_TOOL_SECONDS = 900.0
+_OWN = "superopt.bench.optimizers"
+
+_NAMED = {peer.name: peer for peer in PEERS if peer.kind == "peer"} | {
+    name: Contestant(name, "peer", f"{_OWN}:{name.replace('-', '_')}", ("onnxruntime",))
+    for name in ("onnxruntime", "onnxruntime-basic")
+}
+TOOLS = tuple(_NAMED)  # names of optimizers; onnxruntime is its offline optimizer at level extended
+
+
+class MissingTool(ModelError):
+    """A tool is not installed; the message is one line."""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A model, the answer on a tool's result, and the numbers of nodes before and after.
+
+    `answer` is None if the tool wrote no result, for the reason `failure`.
+    """
+
+    model: str
+    tool: str
+    answer: Answer | None
+    failure: str = ""
+    nodes: tuple[int, int] | None = None
+
+    @property
+    def verdict(self) -> str:
+        """The verdict, or "no result"."""
+        return "no result" if self.answer is None else self.answer.verdict
+
+    @property
+    def order(self) -> int:
+        """0 for Equivalent, 1 for Different, 3 for everything else: the exit code of this row."""
+        return {EQUIVALENT: 0, DIFFERENT: 1}.get(self.verdict, 3)
+
+
+def find_tool(name: str) -> Contestant:
+    """Return an optimizer by its name in TOOLS. Raises MissingTool."""
+    tool = _NAMED[name]
+    if not tool.installed():
+        raise MissingTool(f"{name} is not installed here; pip install {tool.modules[0]}")
+    return tool
+
+
+def check_tool(
+    name: str,
+    model: Path,
+    options: CheckOptions,
+    keep: Path | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Checked:
+    """Run a tool on `model` and check its result. With a folder `keep`, result and witness are written there.
+
+    Raises MissingTool, ModelError (an unreadable model), InputError, OSError.
+    """
+    tool = find_tool(name)
+    load_proto(model)
+    with temporary_folder() as folder:
+        place = folder if keep is None else keep
+        out = place / f"{model.stem}.{name}.onnx"
+        if progress is not None:
+            progress(f"running {name}: {model.name}")
+        try:
+            call(tool.optimizer, (model.absolute(), out.absolute(), {}), _TOOL_SECONDS)
+            if not out.exists():
+                raise Failed("it wrote no file")
+            nodes = _nodes(model), _nodes(out)
+            witness = None if keep is None else keep / f"{model.stem}.{name}.npz"
+            answer = check(model, out, replace(options, witness=witness), progress=progress)
+        except Failed as error:
+            return Checked(str(model), name, None, f"{name} failed: {error}")
+        except ModelError as error:
+            return Checked(str(model), name, None, f"{name} wrote a model that cannot be read: {error}")
+        return Checked(str(model), name, answer, nodes=nodes)
+
+
+def _nodes(path: Path) -> int:
+    try:
+        return len(onnx.load(path, load_external_data=False).graph.node)
+    except Exception as error:  # noqa: BLE001 - whatever protobuf raises for a damaged file
+        raise ModelError(f"{path}: {error}") from None

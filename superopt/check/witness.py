@@ -1,0 +1,282 @@
+"""The search for an input on which two models differ by more than roundings, confirmed in ONNX Runtime."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from superopt.check.inputs import NOT_A_NUMBER, candidate_shapes, inputs_at, token_bounds
+from superopt.check.rounding import Gap, find_gap
+from superopt.check.side import Side
+from superopt.optimizer.float64 import NoReference
+from superopt.optimizer.input_data import InputData, given_shapes, load_inputs
+from superopt.optimizer.input_sizes import InputSizes
+from superopt.optimizer.tolerance import derive_tolerance
+from superopt.runtime import (
+    CannotRun,
+    Feeds,
+    GivenShape,
+    InputShapes,
+    InputSpec,
+    Unfeedable,
+    compare,
+    flat,
+    input_specs,
+    is_float,
+    unit_roundoff,
+)
+
+__all__ = ["Witness", "WitnessSearch"]
+
+_FEW_DRAWS, _MORE_DRAWS = 2, 10  # pairs of evaluations with simulated roundings: to find a gap, and to be sure of it
+_AGREEMENT = 0.25  # of a difference: a run in ONNX Runtime may be that far from float64 to confirm it
+_ROUNDS = 40  # of inputs with other seeds
+_PLAIN_FACTOR = 2.0  # roundings of an element by which runs may differ without a closer look
+
+
+@dataclass(frozen=True)
+class Witness:
+    """An input on which the models differ. `kind` names it, `feeds` are its values by input.
+
+    `problem` is one line. If both models run, `output` is the name of an output and `gap` its element where float64
+    evaluations (or, without `exact`, runs) differ, and `left` and `right` are its values in ONNX Runtime.
+    """
+
+    kind: str
+    feeds: Feeds
+    problem: str
+    output: str = ""
+    gap: Gap | None = None
+    left: Any = None
+    right: Any = None
+    exact: bool = True
+
+
+class WitnessSearch:
+    """Tries inputs until one shows a difference.
+
+    `tried` counts the inputs on which both models ran, `kinds` names them. `notices` are lines for the user. Raises
+    InputError for shapes or values that the left model does not accept, Unfeedable if an input cannot be drawn.
+    """
+
+    def __init__(
+        self,
+        left: Side,
+        right: Side,
+        *,
+        shapes: Mapping[str, GivenShape],
+        inputs: Sequence[InputData],
+        seed: int,
+        progress: Callable[[str], None],
+    ) -> None:
+        self._left, self._right, self._seed, self._progress = left, right, seed, progress
+        self._specs: list[InputSpec] = input_specs(left.source.proto)
+        self._given = [load_inputs(data, self._specs) for data in inputs] or [Feeds()]
+        self._sizes = [InputSizes(self._specs, given_shapes(values, shapes)) for values in self._given]
+        self._deadline = 0.0
+        self._generator = self._inputs()
+        self._bounds: Mapping[str, int] | None = None
+        self._first_problem: CannotRun | None = None
+        self._names = [value.name for value in left.source.proto.graph.output]
+        self.tried = 0
+        self.kinds: dict[str, int] = {}
+        self.notices: list[str] = []
+
+    def run(self, seconds: float, most: int | None = None) -> Witness | None:
+        """Go on with the search for so many seconds, and at most so many inputs; return a witness or None."""
+        self._deadline = time.monotonic() + seconds
+        until = None if most is None else self.tried + most
+        for kind, feeds in self._generator:
+            found = self._at(kind, feeds)
+            if found is not None:
+                return found
+            if self._over() or self.tried == until:
+                return None
+        if not self.tried and self._first_problem is not None:
+            self.notices.append(f"A cannot be run here, so no input was tried: {self._first_problem}")
+        return None
+
+    def _over(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    def _left_s(self) -> float:
+        return max(0.0, self._deadline - time.monotonic())
+
+    def _inputs(self) -> Iterator[tuple[str, Feeds]]:
+        for turn in range(_ROUNDS):
+            for values, sizes in zip(self._given, self._sizes, strict=True):
+                for shapes in candidate_shapes(sizes):
+                    yield from self._inputs_at(shapes, values, self._seed + 1000 * turn)
+            if not self.tried:
+                return
+
+    def _inputs_at(self, shapes: InputShapes, values: Feeds, seed: int) -> Iterator[tuple[str, Feeds]]:
+        def first(candidates: Iterator[Feeds]) -> Feeds | None:
+            return next((feeds for feeds in candidates if self._runs(feeds)), None)
+
+        try:
+            if self._bounds is None:
+                tables = [*self._left.tables(), *self._right.tables()]
+                bounds = token_bounds(self._specs, shapes, tables, self._runs)
+                if self._left.ran:
+                    self._bounds = bounds
+            models = [self._left.at(shapes), self._right.at(shapes)]
+            yield from inputs_at(self._specs, shapes, models, values, self._bounds or {}, seed, first)
+        except Unfeedable as error:  # sizes that are too large to draw
+            if not self.tried and str(error) not in self.notices:
+                self.notices.append(str(error))
+
+    def _runs(self, feeds: Feeds) -> bool:
+        """Return True if the left model runs on `feeds`."""
+        try:
+            self._left.run(feeds)
+        except CannotRun as error:
+            self._first_problem = self._first_problem or error
+            return False
+        return True
+
+    def _at(self, kind: str, feeds: Feeds) -> Witness | None:
+        """Compare both models on one input."""
+        self._progress(f"searching for a difference: input {self.tried + 1}, {self._left_s():.0f} s left")
+        try:
+            ours = flat(self._left.run(feeds))
+        except CannotRun:
+            return None
+        try:
+            theirs = flat(self._right.run(feeds))
+        except CannotRun as error:
+            return self._failure(kind, feeds, error)
+        self.tried += 1
+        self.kinds[kind] = self.kinds.get(kind, 0) + 1
+        shape = self._other_shape(kind, feeds, ours, theirs)
+        if shape is not None:
+            return shape
+        if all(_nearly_same(a, b) for a, b in zip(ours, theirs, strict=True)):
+            return None
+        found = self._difference(kind, feeds, ours, theirs)
+        if found is not None and kind == NOT_A_NUMBER:
+            line = (
+                f"on an input with NaN and infinities the models differ, which says nothing of numbers: {found.problem}"
+            )
+            self.notices += [line] if line not in self.notices else []
+            return None
+        return found
+
+    def _failure(self, kind: str, feeds: Feeds, error: CannotRun) -> Witness | None:
+        if self._right.ran:
+            return Witness(kind, feeds, f"A runs on this input, and B does not: {error}")
+        line = f"B cannot be run here, so no input was tried: {error}"
+        self.notices += [line] if line not in self.notices else []
+        return None
+
+    def _other_shape(self, kind: str, feeds: Feeds, ours: list[Any], theirs: list[Any]) -> Witness | None:
+        if len(ours) != len(theirs):
+            return Witness(kind, feeds, f"A has {len(ours)} outputs on this input, B has {len(theirs)}")
+        for number, (a, b) in enumerate(zip(ours, theirs, strict=True)):
+            if a.shape != b.shape or a.dtype != b.dtype:
+                name = self._name(number)
+                stated = [f"{x.dtype}[{', '.join(map(str, x.shape))}]" for x in (a, b)]
+                return Witness(kind, feeds, f"output {name!r} is {stated[0]} in A and {stated[1]} in B", name)
+        return None
+
+    def _name(self, number: int) -> str:
+        return self._names[number] if number < len(self._names) else str(number)  # parts of a sequence
+
+    def _difference(self, kind: str, feeds: Feeds, ours: list[Any], theirs: list[Any]) -> Witness | None:
+        try:
+            gap = self._gap(feeds, [array.dtype for array in ours])
+        except NoReference as reason:
+            return self._difference_of_runs(kind, feeds, ours, theirs, str(reason))
+        if gap is None or len(gap.index) != ours[gap.output].ndim or not _confirms(gap, ours, theirs):
+            return None
+        a, b = (run[gap.output][gap.index].item() for run in (ours, theirs))
+        name = self._name(gap.output)
+        return Witness(kind, feeds, _problem(name, gap, a, b), name, gap, a, b)
+
+    def _gap(self, feeds: Feeds, types: Sequence[Any]) -> Gap | None:
+        """Return where evaluations in float64 differ beyond roundings, few simulated ones first. Raises NoReference."""
+        exact = self._left.exact(feeds, self._left_s()), self._right.exact(feeds, self._left_s())
+        draws: list[tuple[list[Any], list[Any]]] = []
+        gap: Gap | None = None
+        for count in (_FEW_DRAWS, _MORE_DRAWS):
+            draws += [self._simulated(feeds, len(draws) + k) for k in range(count)]
+            gap = find_gap(*exact, draws, types)
+            if gap is None:
+                return None
+        return gap
+
+    def _simulated(self, feeds: Feeds, number: int) -> tuple[list[Any], list[Any]]:
+        seconds = self._left_s()
+        return (
+            self._left.simulated(feeds, (self._seed, number, 0), seconds),
+            self._right.simulated(feeds, (self._seed, number, 1), seconds),
+        )
+
+    def _difference_of_runs(
+        self, kind: str, feeds: Feeds, ours: list[Any], theirs: list[Any], reason: str
+    ) -> Witness | None:
+        """Compare runs where there is no evaluation in float64: all digits of the upper half must differ, steadily.
+
+        Both models are run at both levels of ONNX Runtime's optimizations, and no output of the one may come near any
+        output of the other.
+        """
+        tolerance = replace(derive_tolerance(self._left.source.proto), own_spread=np.inf)
+        try:
+            runs = [[ours, self._left.run(feeds)], [theirs, self._right.run(feeds)]]
+            for each, side in zip(runs, (self._left, self._right), strict=True):
+                each.append(side.run_otherwise(feeds))
+        except CannotRun:
+            return None
+        for each in runs:
+            if not all(compare(each[0], other, tolerance).ok for other in each[1:]):
+                return None  # it differs from itself as much
+        findings = [compare(a, b, tolerance) for a in runs[0] for b in runs[1]]
+        if any(finding.ok for finding in findings):
+            return None
+        line = f"no evaluation in float64, so runs in ONNX Runtime were compared with each other: {reason}"
+        self.notices += [line] if line not in self.notices else []
+        finding = findings[0]
+        return Witness(kind, feeds, finding.problem or "", self._name(finding.output), exact=False)
+
+
+def _nearly_same(a: Any, b: Any) -> bool:
+    """Return True if no element of two runs differs by more than two roundings: no difference could be confirmed."""
+    if not is_float(a.dtype):
+        return bool(np.array_equal(a, b))
+    with np.errstate(all="ignore"):
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        near = np.abs(x - y) <= _PLAIN_FACTOR * unit_roundoff(a.dtype) * np.abs(x)
+    return bool(np.all(near | (x == y) | (np.isnan(x) & np.isnan(y))))
+
+
+def _confirms(gap: Gap, ours: list[Any], theirs: list[Any]) -> bool:
+    """Return True if runs in ONNX Runtime show the same values as float64 at the element of `gap`."""
+    for run, exact in ((ours, gap.left), (theirs, gap.right)):
+        found = run[gap.output][gap.index].item()
+        if isinstance(found, float) and np.isfinite(exact) and np.isfinite(found):
+            apart = abs(gap.left - gap.right)
+            allowed = _AGREEMENT * apart if np.isfinite(apart) else _AGREEMENT * abs(exact)
+            if abs(found - exact) > allowed:
+                return False
+        elif isinstance(found, float):
+            if not (found == exact or (np.isnan(found) and np.isnan(exact))):
+                return False
+        elif found != exact:
+            return False
+    return True
+
+
+def _problem(name: str, gap: Gap, left: Any, right: Any) -> str:
+    place = f"[{', '.join(map(str, gap.index))}]" if gap.index else ""
+    values = f"output {name!r}{place} is {_shown(left)} in A and {_shown(right)} in B"
+    if not np.isfinite(gap.relative):
+        return values
+    return f"{values}, {gap.relative:.1e} relative, where roundings explain {gap.rounding:.1e}"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.9g}" if isinstance(value, float) else repr(value)

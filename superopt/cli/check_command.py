@@ -1,0 +1,206 @@
+"""`superopt check`: are two models equal, or where do they differ?"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.table import Table
+
+from superopt.check import DIFFERENT, EQUIVALENT, Answer, CheckOptions, check, replay
+from superopt.check.tools import TOOLS, Checked, check_tool, find_tool
+from superopt.cli.options import check_files, shapes
+from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors, results
+from superopt.files import OutputError, check_writable, write_text
+
+__all__ = ["UNDECIDED", "check_command", "exit_code"]
+
+UNDECIDED = 3  # exit code of Unknown
+_DEFAULTS = CheckOptions()
+_File = click.Path(path_type=Path)
+
+
+@click.command("check", context_settings={"help_option_names": ["-h", "--help"]})
+@click.argument("models", metavar="A B | MODEL...", type=_File, nargs=-1, required=True)
+@click.option(
+    "--seconds", type=click.FloatRange(min=0, min_open=True), default=_DEFAULTS.seconds, show_default=True,
+    help="Seconds for proof and search together, for each pair of models.",
+)  # fmt: skip
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True, help="Seed of the inputs."
+)
+@click.option(
+    "--shape", "shapes", metavar="INPUT=1..64x128", multiple=True, callback=shapes,
+    help="Shape of a dynamic input at which to search for a difference. Proofs are about all sizes. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--inputs", metavar="FILE.npz", type=_File, multiple=True,
+    help="Values of inputs at which to search, as numpy.savez writes them. Inputs that the file does not name are drawn"
+    " at random. Repeatable.",
+)  # fmt: skip
+@click.option(
+    "--by-position", is_flag=True,
+    help="Pair inputs and outputs of the models by position; without it, their names must agree.",
+)  # fmt: skip
+@click.option(
+    "--witness", metavar="FILE.npz", type=_File,
+    help="Write an input on which the models differ to this file (without --against: different.npz).",
+)  # fmt: skip
+@click.option("-o", "--out", metavar="FILE", type=_File, help="Write the certificate to this file if they are equal.")
+@click.option(
+    "--certificate", metavar="FILE", type=_File,
+    help="Search nothing: replay this certificate for A and B in the kernel.",
+)  # fmt: skip
+@click.option("--html", metavar="FILE", type=_File, help="Write the answer as an HTML page to this file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@click.option(
+    "--against", metavar="TOOL", type=click.Choice(TOOLS),
+    help=f"Run this optimizer on each MODEL, and check its result: {', '.join(TOOLS)}. It must be installed.",
+)  # fmt: skip
+@click.option("--keep", metavar="FOLDER", type=_File, help="With --against: folder for the results and witnesses.")
+@one_line_errors
+def check_command(
+    models: tuple[Path, ...],
+    witness: Path | None,
+    out: Path | None,
+    certificate: Path | None,
+    html: Path | None,
+    as_json: bool,
+    against: str | None,
+    keep: Path | None,
+    **settings: Any,
+) -> None:
+    """Prove that the models A and B compute the same outputs, or show an input on which they differ.
+
+    Equivalent: the interfaces agree, and the kernel proves each output equal, for all inputs with finite values and all
+    dynamic sizes. Weights that one model has folded are compared by value, within a stated bound if not bit for bit.
+    Different: the interfaces differ, or ONNX Runtime confirms an input on which outputs differ by more than roundings;
+    the input is saved, and the first pair of tensors where the models part is named. Unknown: neither.
+
+    Exit codes: 0 Equivalent, 1 Different, 3 Unknown, 2 a model that cannot be read or wrong usage. With --against: 1 if
+    any result is Different, else 3 if any is not proven.
+
+    \b
+    Examples:
+      superopt check model.onnx fast.onnx
+      superopt check model.onnx fast.onnx -o proof.json --html answer.html
+      superopt check --certificate proof.json model.onnx fast.onnx
+      superopt check legacy.onnx dynamo.onnx --by-position --seconds 300
+      superopt check model.onnx fast.onnx --shape ids=1..8x128 --inputs sample.npz --json
+      superopt check --against onnxsim models/*.onnx --keep results
+    """
+    if against is None:
+        _check_pair(models, CheckOptions(**settings), witness, out, certificate, html, as_json, keep)
+    elif any(option is not None for option in (witness, out, certificate, html)) or settings["by_position"]:
+        raise click.UsageError(
+            "--witness, -o, --certificate, --html and --by-position are for two models, not --against"
+        )
+    else:
+        _check_tool(against, models, CheckOptions(**settings), keep, as_json)
+
+
+def _check_pair(
+    models: tuple[Path, ...],
+    options: CheckOptions,
+    witness: Path | None,
+    out: Path | None,
+    certificate: Path | None,
+    html: Path | None,
+    as_json: bool,
+    keep: Path | None,
+) -> None:
+    if len(models) != 2:
+        raise click.UsageError(f"give two models, A and B, not {len(models)}; or --against TOOL and any number")
+    if keep is not None:
+        raise click.UsageError("--keep is for --against")
+    if certificate is not None and (out is not None or witness is not None):
+        raise click.UsageError("--certificate replays a proof; it does not go with -o or --witness")
+    left, right = models
+    inputs = {"model A": left, "model B": right, "the certificate": certificate}
+    inputs |= {f"the values {path}": Path(str(path)) for path in options.inputs}
+    witness = witness or _default_witness()
+    check_files({"the certificate": out, "the page": html, "the input": None if certificate else witness}, inputs)
+    with ProgressLines() as progress:
+        if certificate is not None:
+            answer = replay(certificate, left, right, by_position=options.by_position)
+        else:
+            options = replace(options, witness=witness, certificate=out)
+            answer = check(left, right, options, progress=progress)
+    if html is not None:
+        from superopt.report import render_check  # only here, as most runs need neither Jinja nor the pages
+
+        write_text(html, render_check(json.loads(answer.to_json())))
+    for notice in answer.notices:
+        errors().print(f"notice: {notice}", markup=False)
+    if as_json:
+        click.echo(answer.to_json())
+    else:
+        results().print(str(answer), markup=False)
+    raise SystemExit(exit_code(answer))
+
+
+def _default_witness() -> Path | None:
+    """Return the usual file for an input, or None if this folder cannot be written to."""
+    path = Path("different.npz")
+    try:
+        check_writable(path)
+    except OutputError:
+        return None
+    return path
+
+
+def exit_code(answer: Answer) -> int:
+    """Return 0 for Equivalent, 1 for Different, 3 for Unknown."""
+    return {EQUIVALENT: 0, DIFFERENT: NEGATIVE}.get(answer.verdict, UNDECIDED)
+
+
+def _check_tool(name: str, models: tuple[Path, ...], options: CheckOptions, keep: Path | None, as_json: bool) -> None:
+    find_tool(name)
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+    rows: list[Checked] = []
+    with ProgressLines() as progress:
+        for number, model in enumerate(models, 1):
+
+            def told(message: str, place: str = f"{number} of {len(models)}, {model.name}") -> None:
+                progress(f"{message} ({place})")
+
+            rows.append(check_tool(name, model, options, keep, told))
+    if as_json:
+        click.echo(json.dumps([_row(row) for row in rows], indent=2))
+    else:
+        _show(rows)
+    codes = {row.order for row in rows}
+    raise SystemExit(NEGATIVE if NEGATIVE in codes else max(codes))
+
+
+def _row(row: Checked) -> dict[str, Any]:
+    answer = None if row.answer is None else json.loads(row.answer.to_json())
+    return {
+        "model": row.model,
+        "tool": row.tool,
+        "verdict": row.verdict,
+        "failure": row.failure,
+        "nodes": row.nodes,
+        "answer": answer,
+    }
+
+
+def _show(rows: list[Checked]) -> None:
+    table = Table(title=rows[0].tool, title_justify="left")
+    for name in ("model", "answer", "nodes", "seconds", "reason"):
+        table.add_column(name, justify="right" if name in ("nodes", "seconds") else "left", overflow="fold")
+    for row in rows:
+        seconds = "" if row.answer is None else f"{sum(row.answer.seconds.values()):.1f}"
+        nodes = "" if row.nodes is None else f"{row.nodes[0]} to {row.nodes[1]}"
+        reason = row.failure if row.answer is None else row.answer.reason
+        table.add_row(Path(row.model).name, row.verdict, nodes, seconds, reason)
+    console = results()
+    console.print(table, markup=False)
+    counts = {
+        verdict: sum(row.verdict == verdict for row in rows) for verdict in dict.fromkeys(r.verdict for r in rows)
+    }
+    console.print(", ".join(f"{count} {verdict}" for verdict, count in counts.items()), markup=False)

@@ -1,0 +1,250 @@
+"""Pairs of models: the same function in other files, single mutations, other interfaces."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from onnx import TensorProto, helper, numpy_helper
+
+from superopt.check import DIFFERENT, EQUIVALENT, Answer, CheckOptions, check, replay
+from superopt.check.tools import check_tool
+from superopt.cli.commands import main
+from superopt.report import render_check
+from tests.support.models import floats, model, weights
+from tests.support.runtime_oracle import session
+
+node = helper.make_node
+_W, _V, _K = weights(8, 8), weights(8, 8, seed=1), weights(4, 3, 3, 3, seed=2)
+
+
+def _network(opset: int = 17) -> onnx.ModelProto:
+    """A small network with a Conv, a Softmax and products."""
+    return model(
+        [
+            node("Conv", ["image", "k"], ["c"], pads=[1, 1, 1, 1]),
+            node("ReduceMean", ["c"], ["p"], axes=[1, 3], keepdims=0),
+            node("MatMul", ["p", "w"], ["m"]),
+            node("Softmax", ["m"], ["s"], axis=-1),
+            node("MatMul", ["x", "v"], ["n"]),
+            node("Sub", ["s", "n"], ["d"]),
+            node("Concat", ["d", "s"], ["y"], axis=1),
+        ],
+        [floats("image", "N", 3, 8, 8), floats("x", "N", 8)],
+        [floats("y", "N", 16)],
+        [("w", _W), ("v", _V), ("k", _K)],
+        opset,
+    )
+
+
+def _checked(left: onnx.ModelProto, right: onnx.ModelProto, seconds: float = 2.0) -> Answer:
+    return check(left, right, CheckOptions(seconds=seconds))
+
+
+def _scaled(name: str, element: tuple[int, ...] | None = None) -> Callable[[onnx.ModelProto], None]:
+    def mutate(proto: onnx.ModelProto) -> None:
+        for tensor in proto.graph.initializer:
+            if tensor.name == name:
+                values = numpy_helper.to_array(tensor).copy()
+                values[element or ...] *= np.float32(1.01)
+                tensor.CopyFrom(numpy_helper.from_array(values, name))
+
+    return mutate
+
+
+def _attribute(op: str, name: str, value: object) -> Callable[[onnx.ModelProto], None]:
+    def mutate(proto: onnx.ModelProto) -> None:
+        for one in proto.graph.node:
+            if one.op_type == op:
+                kept = [a for a in one.attribute if a.name != name]
+                del one.attribute[:]
+                one.attribute.extend([*kept, helper.make_attribute(name, value)])
+
+    return mutate
+
+
+def _swapped(op: str) -> Callable[[onnx.ModelProto], None]:
+    def mutate(proto: onnx.ModelProto) -> None:
+        for one in proto.graph.node:
+            if one.op_type == op:
+                one.input[:] = reversed(one.input)
+
+    return mutate
+
+
+MUTATIONS = {
+    "weight": _scaled("w"),
+    "one weight": _scaled("v", (2, 3)),
+    "one weight of a kernel": _scaled("k", (1, 2, 0, 1)),
+    "axis of a mean": _attribute("ReduceMean", "axes", [1, 2]),
+    "axis of Softmax": _attribute("Softmax", "axis", 0),
+    "pads": _attribute("Conv", "pads", [0, 1, 2, 1]),
+    "operands of Sub": _swapped("Sub"),
+    "operands of Concat": _swapped("Concat"),
+}
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+def test_a_mutation_is_different(name: str) -> None:
+    mutant = _network()
+    MUTATIONS[name](mutant)
+    answer = _checked(_network(), mutant)
+    assert answer.verdict == DIFFERENT, answer.reason
+    assert answer.difference is not None and answer.parting is not None
+
+
+def test_the_pair_where_models_part_is_the_mutated_operator() -> None:
+    mutant = _network()
+    MUTATIONS["one weight"](mutant)
+    parting = _checked(_network(), mutant).parting
+    assert parting is not None
+    assert (parting.left, parting.right, parting.left_operator, parting.agreeing) == ("n", "n", "MatMul", ["x"])
+
+
+def _renamed(proto: onnx.ModelProto) -> onnx.ModelProto:
+    kept = {v.name for v in (*proto.graph.input, *proto.graph.output)}
+    for one in proto.graph.node:
+        for names in (one.input, one.output):
+            names[:] = [n if n in kept else f"t/{n}" for n in names]
+    for tensor in proto.graph.initializer:
+        tensor.name = f"t/{tensor.name}"
+    return proto
+
+
+def _reordered(proto: onnx.ModelProto) -> onnx.ModelProto:
+    nodes = list(proto.graph.node)
+    del proto.graph.node[:]
+    proto.graph.node.extend([nodes[4], *nodes[:4], *nodes[5:]])
+    return proto
+
+
+@pytest.mark.parametrize("other", [_network(), _renamed(_network()), _reordered(_network())])
+def test_the_same_network_in_another_file_is_equivalent(other: onnx.ModelProto) -> None:
+    assert _checked(_network(), other).verdict == EQUIVALENT
+
+
+def test_another_opset_is_not_different() -> None:
+    other = onnx.version_converter.convert_version(_network(), 18)
+    assert _checked(_network(), other).verdict != DIFFERENT
+
+
+def _relu(*shape: int | str, name: str = "x", out: str = "y", dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
+    values = [helper.make_tensor_value_info(n, dtype, list(shape)) for n in (name, out)]
+    return model([node("Relu", [name], [out])], values[:1], values[1:])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        _relu(1, 8),
+        _relu("N", 8, name="z"),
+        _relu("N", 8, out="z"),
+        _relu("N", 8, dtype=TensorProto.FLOAT16),
+        _relu("N"),
+    ],
+)
+def test_other_interfaces_are_different(other: onnx.ModelProto) -> None:
+    answer = _checked(_relu("N", 8), other)
+    assert answer.verdict == DIFFERENT and answer.interface
+
+
+def test_dynamic_sizes_may_have_other_names() -> None:
+    assert _checked(_relu("N", 8), _relu("batch", 8)).verdict == EQUIVALENT
+
+
+def test_a_changed_output_shape_is_different() -> None:
+    flat = model(
+        [node("Reshape", ["x", "s"], ["y"])], [floats("x", "N", 8)], [floats("y", "a", "b")], [("s", _ints(-1, 4))]
+    )
+    same = model(
+        [node("Reshape", ["x", "s"], ["y"])], [floats("x", "N", 8)], [floats("y", "a", "b")], [("s", _ints(-1, 8))]
+    )
+    assert _checked(flat, same).verdict == DIFFERENT
+
+
+def test_a_size_that_is_fixed_inside_is_different() -> None:
+    fixed = model(
+        [node("Reshape", ["x", "s"], ["y"])], [floats("x", "N", 8)], [floats("y", "a", 8)], [("s", _ints(1, 8))]
+    )
+    free = model(
+        [node("Reshape", ["x", "s"], ["y"])], [floats("x", "N", 8)], [floats("y", "a", 8)], [("s", _ints(-1, 8))]
+    )
+    assert _checked(free, fixed).verdict == DIFFERENT
+
+
+def _ints(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def test_names_may_correspond_by_position() -> None:
+    other = _relu("N", 8, name="y", out="x")
+    answer = check(_relu("N", 8), other, CheckOptions(seconds=2, by_position=True))
+    assert answer.verdict == EQUIVALENT
+
+
+def test_rows_of_a_table_are_reached() -> None:
+    def table(values: np.ndarray) -> onnx.ModelProto:
+        ids = helper.make_tensor_value_info("ids", TensorProto.INT64, ["N"])
+        return model([node("Gather", ["t", "ids"], ["y"])], [ids], [floats("y", "N", 4)], [("t", values)])
+
+    values = weights(50, 4)
+    other = values.copy()
+    other[40:] *= 1.01
+    assert _checked(table(values), table(other)).verdict == DIFFERENT
+
+
+def test_the_saved_input_shows_the_difference(tmp_path: Path) -> None:
+    mutant = _network()
+    MUTATIONS["axis of Softmax"](mutant)
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, proto in zip(paths, (_network(), mutant), strict=True):
+        onnx.save(proto, path)
+    page, saved = tmp_path / "page.html", tmp_path / "saved.npz"
+    command = ["check", *map(str, paths), "--seconds", "2", "--json", "--witness", str(saved), "--html", str(page)]
+    found = CliRunner().invoke(main, command)
+    assert found.exit_code == 1, found.output
+    answer = json.loads(found.stdout)
+    with np.load(saved) as file:
+        feeds = {name: file[name] for name in file.files}
+    left, right = (session(proto).run(None, feeds)[0] for proto in (_network(), mutant))
+    index = tuple(answer["difference"]["index"])
+    assert left[index] != right[index]
+    assert "Different" in page.read_text()
+
+
+def test_a_certificate_replays_for_its_models_only(tmp_path: Path) -> None:
+    proof = tmp_path / "proof.json"
+    answer = check(_network(), _renamed(_network()), CheckOptions(seconds=2, certificate=proof))
+    assert answer.certificate == str(proof)
+    assert replay(proof, _network(), _renamed(_network())).verdict == EQUIVALENT
+    mutant = _network()
+    MUTATIONS["operands of Concat"](mutant)
+    assert replay(proof, _network(), mutant).verdict != EQUIVALENT
+
+
+def test_an_unreadable_model_is_one_line(tmp_path: Path) -> None:
+    good, bad = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    onnx.save(_network(), good)
+    bad.write_bytes(b"no model")
+    found = CliRunner().invoke(main, ["check", str(good), str(bad)])
+    assert found.exit_code == 2
+    assert found.stderr.startswith("error: ") and found.stderr.count("\n") == 1
+
+
+def test_the_results_of_a_tool_are_checked(tmp_path: Path) -> None:
+    path = tmp_path / "a.onnx"
+    onnx.save(_network(), path)
+    row = check_tool("onnxruntime-basic", path, CheckOptions(seconds=2))
+    assert row.answer is not None and row.verdict != DIFFERENT and row.nodes is not None
+
+
+def test_the_page_draws_what_was_not_proven() -> None:
+    answer = json.loads(_checked(_relu("N", 8), _relu("N", 8)).to_json())
+    pair = {"left": "a<b", "right": "b", "reason": "not proven", "left_graph": "Relu(x)", "right_graph": "Max(x, w1)"}
+    page = render_check({**answer, "verdict": "Unknown", "unproven": [pair]})
+    assert "a&lt;b" in page and "<svg" in page and "Relu" in page
