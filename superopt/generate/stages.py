@@ -15,7 +15,7 @@ import json
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from superopt.generate.conjectures.equal_pairs import conjectures
 from superopt.generate.conjectures.ground_equation import GroundEquation
@@ -38,8 +38,8 @@ from superopt.generate.prove.used_signatures import UsedSignatures
 from superopt.generate.stage_counts import StageCounts
 from superopt.ir.notation import parse_rule, parse_rules, parse_terms, show_rule
 from superopt.ir.pattern import Bindings, instantiate, pattern_names
-from superopt.ir.rule import Rule, Signature
-from superopt.ir.term import Term, topological, var
+from superopt.ir.rule import Rule, Signature, SignatureValue
+from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
 from superopt.ir.types import tensor
 from superopt.ops.equation import unfold
 from superopt.properties import is_linear_product
@@ -203,15 +203,44 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
                 "seconds": time.perf_counter() - start_s,
                 **_certified(ordered.rule, proofs),
             })  # fmt: skip
-            if one.one_way and ordered.rule.reversed().applicable:
+            converse = _converse(ordered)
+            if one.one_way and converse.rule.applicable:
                 start_s = time.perf_counter()
-                converse = replace(ordered, rule=ordered.rule.reversed())
-                proofs = _proofs(config, None, converse, [s for s in proofs if s != converse.base])
+                known = [attr for attr, _ in converse.base.attrs]
+                wanted = [replace(s, attrs=tuple(a for a in s.attrs if a[0] in known)) for s in proofs]
+                proofs = _proofs(config, None, converse, [s for s in wanted if s != converse.base])
                 if proofs:
                     seconds = time.perf_counter() - start_s
                     fields = {"family": entry["family"], "extended": True, "seconds": seconds}
                     found.append({**fields, **_certified(converse.rule, proofs)})
     return _json({"rules": found})
+
+
+def _converse(schema: Schema) -> Schema:
+    """Return the reversed rule. Attribute variables that its left side does not bind have the instance's values."""
+    rule = schema.rule.reversed()
+    bound = {name.partition("[")[0] for name in pattern_names(rule.lhs)[1]}
+    fixed: dict[str, Attr] = {n: value for n, value in schema.base.attrs if n not in bound and _is_literal(value)}
+
+    def fill(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        attrs: dict[str, Attr] = dict(old.attrs)
+        for name, value in old.attrs:
+            if isinstance(value, AttrVar) and value.name in fixed:
+                attrs[name] = fixed[value.name]
+        return Term.of(old.op, inputs, attrs, old.types)
+
+    lhs, rhs = map_terms(rule.lhs, fill), map_terms(rule.rhs, fill)
+
+    def without(signature: Signature) -> Signature:
+        return replace(signature, attrs=tuple(a for a in signature.attrs if a[0] not in fixed))
+
+    return replace(schema, rule=Rule(lhs, rhs), base=without(schema.base), open=without(schema.open))
+
+
+def _is_literal(value: SignatureValue) -> TypeGuard[Attr]:
+    """Return True if the value has no symbol and no open entry."""
+    entries = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(entry, (int, float, str)) for entry in entries)
 
 
 def _certified(rule: Rule, proofs: Mapping[Signature, Proved]) -> dict[str, Any]:
