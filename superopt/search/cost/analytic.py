@@ -12,6 +12,7 @@ from typing import Protocol
 
 from superopt.ir.term import Term
 from superopt.search.cost.blocked_layout import reordered_bytes
+from superopt.search.cost.concrete import concrete_attrs
 from superopt.search.cost.device import CPU, Device
 from superopt.search.cost.runtime_fusion import CONVOLUTIONS, WITH_EPILOGUE
 from superopt.search.cost.work import bytes_of, elements, traffic, work
@@ -82,9 +83,9 @@ def _kernels(term: Term) -> int:
 
 
 def _with_sizes(term: Term, inputs: Iterable[Term | None], sizes: Mapping[str, int]) -> Term:
-    """Return `term` over `inputs`, with the symbols of its types replaced by `sizes`."""
+    """Return `term` over `inputs`, with the symbols of its types and attributes replaced by `sizes`."""
     types = tuple(None if type is None else type.with_sizes(dict(sizes)) for type in term.types)
-    return Term.of(term.op, inputs, dict(term.attrs), types)
+    return Term.of(term.op, inputs, concrete_attrs(term.attrs, sizes), types)
 
 
 def _utilization_of_groups(term: Term, device: Device) -> float:

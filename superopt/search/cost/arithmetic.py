@@ -175,8 +175,8 @@ class _OperationCount:
         return total
 
     def _largest(self, size: Size) -> int:
-        """Return the value of a polynomial of indices at the largest value of each index."""
-        known: dict[str, Size] = {name: self._sizes.get(name, 1) - 1 for name in symbols_of(size)}
+        """Return the value of a polynomial of indices at the largest value of each index; other symbols count as 1."""
+        known: dict[str, Size] = {name: self._sizes.get(name, 2) - 1 for name in symbols_of(size)}
         value = evaluate(size, known)
         return value if isinstance(value, int) else 0
 

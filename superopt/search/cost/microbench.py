@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from superopt.evaluate import numpy_dtype
-from superopt.ir.dim import Dim, Size, evaluate
+from superopt.ir.dim import Size
 from superopt.ir.infer import make
-from superopt.ir.term import Attr, Term, topological
+from superopt.ir.term import Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import ModelError, write_model
 from superopt.onnx_io.build import new_model
@@ -22,7 +22,6 @@ __all__ = [
     "Unmeasurable",
     "Unrunnable",
     "concrete",
-    "concrete_attrs",
     "random_array",
     "single_element",
     "timed_model",
@@ -49,17 +48,6 @@ def concrete(type: TensorType | None, sizes: Mapping[str, int]) -> TensorType:
     if type is None or shape is None or 0 in shape:
         raise Unmeasurable(f"a value of type {type}")
     return TensorType(type.dtype, shape)
-
-
-def concrete_attrs(attrs: Iterable[tuple[str, Attr]], sizes: Mapping[str, int]) -> dict[str, Attr]:
-    """Return `attrs` with symbols replaced by `sizes`, also inside tuples."""
-
-    def at(value: Attr) -> Attr:
-        if isinstance(value, tuple):
-            return tuple(map(at, value))
-        return evaluate(value, sizes) if isinstance(value, Dim) else value
-
-    return {name: at(value) for name, value in attrs}
 
 
 def random_array(type: TensorType, seed: int) -> Array:

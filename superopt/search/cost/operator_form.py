@@ -6,7 +6,8 @@ from collections.abc import Mapping
 
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.term import Term, repr_attrs, var
-from superopt.search.cost.microbench import Unmeasurable, concrete, concrete_attrs
+from superopt.search.cost.concrete import concrete_attrs
+from superopt.search.cost.microbench import Unmeasurable, concrete
 from superopt.search.cost.runtime_fusion import is_filled, matrices_of_stack, simplest_form
 
 __all__ = ["describe", "isolated", "lookup_key"]
