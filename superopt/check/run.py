@@ -33,8 +33,12 @@ __all__ = ["CheckOptions", "check", "replay"]
 
 # Shares of the time: for a short search before the proof, and for the proof.
 _FIRST_SHARE, _PROOF_SHARE = 0.15, 0.6
+_REFERENCE_SHARE = 0.3  # for one evaluation in float64, at most
 _FIRST_INPUTS = 4
 _PARTING_SECONDS = 30.0  # at most, to find the pair where the models part
+
+
+CheckedModel = str | Path | onnx.ModelProto | Source
 
 
 @dataclass(frozen=True)
@@ -70,8 +74,8 @@ class CheckOptions:
 
 
 def check(
-    left: str | Path | onnx.ModelProto,
-    right: str | Path | onnx.ModelProto,
+    left: CheckedModel,
+    right: CheckedModel,
     options: CheckOptions | None = None,
     *,
     progress: Callable[[str], None] | None = None,
@@ -86,8 +90,8 @@ def check(
 
 def replay(
     certificate: Path,
-    left: str | Path | onnx.ModelProto,
-    right: str | Path | onnx.ModelProto,
+    left: CheckedModel,
+    right: CheckedModel,
     *,
     by_position: bool = False,
 ) -> Answer:
@@ -104,8 +108,8 @@ class _Check:
 
     def __init__(
         self,
-        left: str | Path | onnx.ModelProto,
-        right: str | Path | onnx.ModelProto,
+        left: CheckedModel,
+        right: CheckedModel,
         options: CheckOptions,
         progress: Callable[[str], None],
     ) -> None:
@@ -113,8 +117,7 @@ class _Check:
         self._end = time.monotonic() + options.seconds
         self._answer = Answer(_label(left), _label(right), seed=options.seed)
         with self._phase("read"):
-            one = Source(left)
-            other = Source(right)
+            one, other = (model if isinstance(model, Source) else Source(model) for model in (left, right))
             if options.by_position:
                 proto = other.proto if other.path is None else load_proto(other.path)
                 other = Source(renamed_by_position(proto, one.proto))
@@ -218,6 +221,7 @@ class _Check:
                         shapes=self._options.shapes,
                         inputs=self._options.inputs,
                         seed=self._options.seed,
+                        reference_s=_REFERENCE_SHARE * self._options.seconds,
                         progress=self._progress,
                     )
                 witness = self._search.run(max(seconds, 1.0), most)
@@ -275,7 +279,9 @@ class _Check:
             seconds[name] = round(seconds.get(name, 0.0) + time.monotonic() - begun, 3)
 
 
-def _label(model: str | Path | onnx.ModelProto) -> str:
+def _label(model: CheckedModel) -> str:
+    if isinstance(model, Source):
+        return model.name or "model in memory"
     return "model in memory" if isinstance(model, onnx.ModelProto) else str(model)
 
 

@@ -33,6 +33,11 @@ class Side:
         self._models: list[tuple[InputShapes, Model]] = []
 
     @property
+    def is_open(self) -> bool:
+        """True if ONNX Runtime has loaded the model."""
+        return self._session is not None
+
+    @property
     def terms(self) -> Model:
         """The model as terms. Raises ModelError."""
         return self.source.terms

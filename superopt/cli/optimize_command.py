@@ -10,6 +10,7 @@ import click
 
 from superopt.cli.options import STREAMS, device, shapes
 from superopt.cli.run_report import run_report_option, write_run_report
+from superopt.cli.second_proof import SecondProof
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
 from superopt.cli.worker import supervision
 from superopt.files import check_distinct
@@ -125,9 +126,16 @@ _File = click.Path(path_type=Path)
     help="Convert the model to this version of ONNX's operator set first; the result is compared with the original.",
 )  # fmt: skip
 @click.option("--external-data", is_flag=True, help="Write weights to a second file beside OUT, whatever their size.")
+@click.option(
+    "--check", "checked", is_flag=True,
+    help="Prove the result equal to the original a second time, without the derivation (superopt check), before it is"
+    " written. If they differ, nothing is written, and the exit code is 1.",
+)  # fmt: skip
 @run_report_option
 @one_line_errors
-def optimize_command(model: Path, out: Path | None, as_json: bool, report: Path | None, **settings: Any) -> None:
+def optimize_command(
+    model: Path, out: Path | None, as_json: bool, report: Path | None, checked: bool, **settings: Any
+) -> None:
     """Make MODEL faster with proven rules and write it to OUT, or to MODEL itself with --in-place.
 
     The result is written only if its derivation replays in the kernel, its outputs agree with the original's on
@@ -142,7 +150,7 @@ def optimize_command(model: Path, out: Path | None, as_json: bool, report: Path 
     \b
     Examples:
       optimize model.onnx -o fast.onnx
-      optimize model.onnx -o fast.onnx --quick
+      optimize model.onnx -o fast.onnx --quick --check
       optimize model.onnx --in-place
       optimize model.onnx -o fast.onnx --ep cuda --budget 300
       optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128 --threads 4
@@ -163,18 +171,27 @@ def optimize_command(model: Path, out: Path | None, as_json: bool, report: Path 
         raise click.UsageError(str(error)) from error
     check_distinct({"the result": out, "the trace": settings["trace"], "the report": report}, STREAMS)
     with ProgressLines() as progress:
-        result = _supervised(model, out, options, report, progress)
+        second = SecondProof(options, progress) if checked else None
+        result = _supervised(model, out, options, report, progress, second)
     if report is not None:
         write_run_report(report, result)
-    _print_result(result, as_json)
+    _print_result(result, as_json, second)
 
 
 def _supervised(
-    model: Path, out: Path, options: Options, report: Path | None, progress: Callable[[str], None]
+    model: Path,
+    out: Path,
+    options: Options,
+    report: Path | None,
+    progress: Callable[[str], None],
+    second: SecondProof | None,
 ) -> Result:
     """Optimize in this process if another one supervises it; it may also have been started to finish a stopped run."""
     supervisor = supervision()
+    confirm = second or (lambda *_: None)
     if supervisor is None:
+        if second is not None:
+            return optimize_here(model, out, options, report=report, progress=progress, confirm=confirm)
         return optimize(model, out, options, report=report, progress=progress)
     if supervisor.finish:
         return finish(model, out, options, supervisor.folder, supervisor.finish)
@@ -186,14 +203,23 @@ def _supervised(
 
     supervisor.limit(options.timeout)
     return optimize_here(
-        model, out, options, report=report, progress=progress, validated=validated, writing=supervisor.writing
+        model,
+        out,
+        options,
+        report=report,
+        progress=progress,
+        validated=validated,
+        confirm=confirm,
+        writing=supervisor.writing,
     )
 
 
-def _print_result(result: Result, as_json: bool) -> None:
+def _print_result(result: Result, as_json: bool, second: SecondProof | None) -> None:
     for notice in result.notices:
         errors().print(f"notice: {notice}", markup=False)
     if as_json:
-        click.echo(result.to_json())
+        click.echo(result.to_json() if second is None else second.added_to(result))
     else:
         results().print(str(result), markup=False)
+        if second is not None and result.changed:
+            results().print(second.line(), markup=False)

@@ -86,18 +86,22 @@ def optimize_here(
     finder: Finder = search_model,
     timer: Timer | None = None,
     validated: Callable[[Outcome | None], None] = lambda _: None,
+    confirm: Callable[[Source, Result], None] = lambda *_: None,
     writing: Callable[[], AbstractContextManager[None]] = nullcontext,
 ) -> Result:
     """Do the same as `optimize` in this process, whose end nothing enforces.
 
-    `validated` receives the best outcome so far each time that it changes (`run`). The result is put in place in a
-    context `writing()`.
+    `validated` receives the best outcome so far each time that it changes (`run`). `confirm` receives the original and
+    a changed result before it is written; if it raises, nothing is. The result is put in place in a context
+    `writing()`.
     """
     files = _files(model, out, options, report)
     given = _at_target_opset(model, files, options)
     source, outcome = run(given, files, options, progress=progress, finder=finder, timer=timer, validated=validated)
     if given is not model:
         _tell_conversion(outcome.result, model, options)
+    if outcome.result.changed:
+        confirm(source, outcome.result)
     with writing():
         outcome.write(source, files[RESULT], _path(options.trace), external_data=options.external_data)
     return outcome.result

@@ -16,7 +16,7 @@ from superopt.check import DIFFERENT, EQUIVALENT, Answer, CheckOptions, check, r
 from superopt.check.tools import check_tool
 from superopt.cli.commands import main
 from superopt.report import render_check
-from tests.support.models import floats, model, weights
+from tests.support.models import floats, lora, model, weights
 from tests.support.runtime_oracle import session
 
 node = helper.make_node
@@ -248,3 +248,34 @@ def test_the_page_draws_what_was_not_proven() -> None:
     pair = {"left": "a<b", "right": "b", "reason": "not proven", "left_graph": "Relu(x)", "right_graph": "Max(x, w1)"}
     page = render_check({**answer, "verdict": "Unknown", "unproven": [pair]})
     assert "a&lt;b" in page and "<svg" in page and "Relu" in page
+
+
+def test_a_model_that_loads_and_does_not_run_is_different() -> None:
+    wrong = model(
+        [node("Shape", ["x"], ["n"]), node("Sub", ["n", "one"], ["m"]), node("Reshape", ["x", "m"], ["y"])],
+        [floats("x", "N", 8)],
+        [floats("y", "N", 8)],
+        [("one", _ints(0, 1))],
+    )
+    assert _checked(_relu("N", 8), wrong).verdict == DIFFERENT
+
+
+def test_optimize_proves_its_result_again(tmp_path: Path) -> None:
+    path, out = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    onnx.save(_network(), path)
+    found = CliRunner().invoke(main, ["optimize", str(path), "-o", str(out), "--quick", "--check", "--json"])
+    assert found.exit_code == 0, found.output
+    answer = json.loads(found.stdout)
+    assert out.exists() and (not answer["changed"] or answer["check"]["verdict"] != DIFFERENT)
+
+
+def test_optimize_writes_nothing_that_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def differs(*_: object, **__: object) -> Answer:
+        return Answer("a", "b", DIFFERENT, "for this test")
+
+    monkeypatch.setattr("superopt.cli.second_proof.check", differs)
+    path, out = tmp_path / "a.onnx", tmp_path / "b.onnx"
+    onnx.save(lora(), path)
+    found = CliRunner().invoke(main, ["optimize", str(path), "-o", str(out), "--quick", "--check"])
+    assert found.exit_code == 1 and not out.exists()
+    assert "differs from the original" in found.stderr
