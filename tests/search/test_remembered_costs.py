@@ -18,8 +18,9 @@ from superopt.runtime import Target, Timing
 from superopt.search import AnalyticCost, Gain, MeasuredCost, ModelTimer, Untimed
 from superopt.search.cost import measurement_key as machine
 from superopt.search.cost import region_timer as timer
+from superopt.search.cost.concrete import concrete_attrs
 from superopt.search.cost.measurement_key import hardware
-from superopt.search.cost.microbench import Unmeasurable, concrete_attrs
+from superopt.search.cost.microbench import Unmeasurable
 from superopt.search.cost.operator_form import describe, isolated
 from superopt.search.cost.operator_timer import OperatorTimer
 from superopt.store import ResultStore
