@@ -1,7 +1,12 @@
 """Equivalence of two models, whoever wrote them.
 
 joining.py       both models as terms over the same leaves; regions that are equal in structure become one term
-equality.py      proves outputs equal: structure first, then the kernel
+equality.py      proves outputs equal, by sweeping
+values.py        proposes tensors that may be equal, by their values on random inputs
+cones.py         two tensors as an equation over the nearest tensors below that both models have
+roots.py         literals that stand for square roots
+constants.py     equality of constants by value, with bounds of rounding errors
+sweep.py         replaces tensors of one model by equal ones of the other, inputs first
 certificate.py   the proof as a file, and its replay by the kernel
 interface.py     names, types and sizes of inputs and outputs
 inputs.py        inputs to try; side.py runs a model on them

@@ -7,10 +7,12 @@ input has gets a name of its own: two models may use one name for different size
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, TypeAlias
 
+import numpy as np
 import onnx
 from onnx import numpy_helper
 
@@ -18,14 +20,14 @@ from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, remake
 from superopt.ir.operator import IllTyped
 from superopt.ir.term import CLOSED_FORM, Attr, Term, Types, repr_attrs, topological
-from superopt.ir.types import TensorType
+from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model, ModelError
-from superopt.onnx_io.attributes import unpack
+from superopt.onnx_io.attributes import pack, unpack
 from superopt.onnx_io.opaque import RANDOM
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
 
-__all__ = ["StructureKey", "joined", "structure_key"]
+__all__ = ["Meanings", "StructureKey", "joined"]
 
 StructureKey: TypeAlias = tuple[object, ...]
 
@@ -53,16 +55,6 @@ def joined(left: Model, right: Model) -> tuple[Model, Model]:
     )
 
 
-def structure_key(term: Term, inputs: tuple[Term | None, ...], meaning: object = None) -> StructureKey:
-    """Return a key that equal operators on equal operands share. It leaves out types and the number of a node.
-
-    `meaning` distinguishes operators without a definition that have one name and mean different things.
-    """
-    attrs = [(name, value) for name, value in term.attrs if name != "node"]
-    types = term.types if term.op == "Const" or term.op in CLOSED_FORM else len(term.types)
-    return term.op, inputs, repr_attrs(attrs), types, meaning
-
-
 def _placed_over(
     model: Model,
     inputs: Mapping[str, Term],
@@ -75,19 +67,19 @@ def _placed_over(
 
     `first_node` is added to the numbers of nodes that draw random numbers.
     """
-    meaning = _Meanings(model)
+    meaning = Meanings(model)
     new: dict[Term, Term] = {}
     for term in topological((*model.outputs, *model.names, *model.inputs)):
         if term.op == "Var" and _name(term) in inputs:
             new[term] = inputs[_name(term)]
             continue
         operands = tuple(None if i is None else new[i] for i in term.inputs)
-        made = _renamed(term, operands, sizes)
+        made = _written_out(_renamed(term, operands, sizes), weights)
         if meaning.is_random(term):
             number = int(str(made.attr("node"))) + first_node
             new[term] = Term.of(made.op, made.inputs, {**dict(made.attrs), "node": number}, made.types)
         else:
-            new[term] = known.setdefault(structure_key(made, operands, meaning.of(term)), made)
+            new[term] = known.setdefault(meaning.key(made, operands), made)
     return replace(
         model,
         outputs=tuple(new[term] for term in model.outputs),
@@ -119,6 +111,19 @@ def _renamed(term: Term, operands: tuple[Term | None, ...], sizes: Mapping[str, 
         return remake(term, operands)
     except IllTyped:  # the files state types that contradict one another
         return Term.of(term.op, operands, dict(term.attrs), term.types)
+
+
+def _written_out(term: Term, weights: Mapping[str, Any]) -> Term:
+    """Return a constant of one real number with its value as an attribute, so that proofs may use it."""
+    type = term.type
+    shape = None if type is None else type.concrete()
+    if term.op != "Const" or type is None or shape is None or type.dtype not in FLOAT_DTYPES or math.prod(shape) != 1:
+        return term
+    value = float(np.asarray(weights[str(term.attr("hash"))]).astype(np.float64).reshape(()))
+    if not math.isfinite(value) or (value == 0 and math.copysign(1, value) < 0):
+        return term
+    attrs: dict[str, Attr] = {"shape": shape, "value": value}
+    return Term.of("ConstantOfShape", (), attrs, (type,))
 
 
 def _moved(table: Mapping[Term, Any], new: Mapping[Term, Term]) -> dict[Term, Any]:
@@ -195,7 +200,7 @@ def _name(term: Term) -> str:
 # Operators without a definition.
 
 
-class _Meanings:
+class Meanings:
     """What decides the meaning of a model's operators without a definition, besides their names and attributes."""
 
     def __init__(self, model: Model) -> None:
@@ -207,7 +212,22 @@ class _Meanings:
             digest.update(function.SerializeToString(deterministic=True))
         self._file = (tuple(sorted(self._domains.items())), digest.hexdigest())
 
-    def of(self, term: Term) -> object:
+    def key(self, term: Term, inputs: tuple[Term | None, ...]) -> StructureKey:
+        """Return a key that equal operators on equal operands share. It leaves out types and the number of a node."""
+        types = term.types if term.op == "Const" or term.op in CLOSED_FORM else len(term.types)
+        return term.op, inputs, repr_attrs(self._attributes(term)), types, self._version(term)
+
+    def _attributes(self, term: Term) -> list[tuple[str, Attr]]:
+        """Return the attributes that matter: without the number of the node, and without ONNX's defaults."""
+        domain, _, op = term.op.rpartition("::")
+        defaults: dict[str, Attr] = {}
+        schema = schema_of(op, self._opset) if term.op not in OPERATORS and domain in DEFAULT_DOMAINS else None
+        if schema is not None:
+            given = [one.default_value for one in schema.attributes.values() if one.default_value.name]
+            defaults = dict(map(pack, given))
+        return [(name, value) for name, value in term.attrs if name != "node" and defaults.get(name) != value]
+
+    def _version(self, term: Term) -> object:
         """Return the version of the operator; the versions of all operators and all functions if it may use them."""
         if term.op in OPERATORS or term.op in CLOSED_FORM or term.op in ("Const", "Out", "Var"):
             return None

@@ -1,0 +1,133 @@
+"""Cones: the operators between two tensors and the nearest tensors below that both models have, as an equation.
+
+The tensors at the cut become variables, weights too, and so do free sizes. So equal cones of several layers are one
+equation, which is proven once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+from superopt.ir.dim import Dim, Size, evaluate, symbol
+from superopt.ir.infer import OPERATORS, make
+from superopt.ir.pattern import Bindings, pattern_names
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import CLOSED_FORM, Attr, Term, var
+from superopt.ir.types import FLOAT_DTYPES
+from verify.propose.signatures import literal_signatures
+
+__all__ = ["cones", "signatures"]
+
+_MAX_OPERATORS = 60  # in both sides of a cone
+_LEVELS = 3
+
+
+def cones(left: Term, right: Term, shared: Set[Term]) -> Iterator[Rule]:
+    """Yield equations between `left` and `right`, the one with the nearest cut first.
+
+    `shared` are the terms that both models have; the terms of `right` below them are terms of the left model.
+    """
+    seen: set[Rule] = set()
+    for stop in (True, False):  # first, `left` itself may be a variable, if `right` reads it
+        if stop and left not in shared and left.op != "Var":
+            continue
+        opened: set[Term] = set()
+        for _ in range(_LEVELS):
+            cut = _Cut(left, right, shared, opened, stop)
+            while cut.one_sided and cut.count <= _MAX_OPERATORS:
+                opened |= cut.one_sided
+                cut = _Cut(left, right, shared, opened, stop)
+            if cut.count > _MAX_OPERATORS:
+                break
+            if stop and left not in cut.leaves[1]:
+                break
+            rule = _equation(left, right, cut)
+            if rule is not None and rule not in seen:
+                seen.add(rule)
+                yield rule
+            further = {leaf for side in cut.leaves for leaf in side if _can_open(leaf) and not leaf.is_constant}
+            if not further:
+                break
+            opened |= further
+
+
+class _Cut:
+    """The leaves of two cones, given the terms that are opened; `one_sided` are those that could be opened further."""
+
+    def __init__(self, left: Term, right: Term, shared: Set[Term], opened: Set[Term], stop: bool) -> None:
+        self.leaves: list[dict[Term, None]] = [{}, {}]
+        self.inside: set[Term] = set()
+        for root, leaves in zip((left, right), self.leaves, strict=True):
+            stack, seen = [root], set()
+            while stack:
+                term = stack.pop()
+                if term in seen:
+                    continue
+                seen.add(term)
+                is_root = term is right or (term is left and not stop)
+                closed = (term in shared or term.is_constant or (stop and term is left)) and term not in opened
+                if term.op in CLOSED_FORM:
+                    continue
+                if not _can_open(term) or (closed and not is_root):
+                    leaves[term] = None
+                    continue
+                self.inside.add(term)
+                stack += [i for i in term.inputs[::-1] if i is not None]
+        self.count = len(self.inside)
+        ours, theirs = map(set, self.leaves)
+        self.one_sided = {leaf for leaf in ours ^ theirs if _can_open(leaf)}
+
+
+def _can_open(term: Term) -> bool:
+    node = term.inputs[0] if term.op == "Out" else term
+    return node is not None and bool(node.inputs) and node.op in OPERATORS
+
+
+def _equation(left: Term, right: Term, cut: _Cut) -> Rule | None:
+    leaves = dict.fromkeys((*cut.leaves[0], *cut.leaves[1]))
+    new: dict[Term, Term] = {leaf: var(f"x{k}") for k, leaf in enumerate(leaves)}
+    sizes: dict[str, Size] = {}
+    for leaf, variable in new.items():
+        if leaf.type is None or leaf.type.shape is None:
+            return None
+        for axis, size in enumerate(leaf.type.shape):
+            if isinstance(size, Dim) and size == symbol(str(size)):
+                sizes.setdefault(str(size), symbol(f"{variable.attr('name')}.shape[{axis}]"))
+
+    def lifted(value: Attr) -> Attr:
+        if isinstance(value, tuple):
+            return tuple(map(lifted, value))
+        if isinstance(value, Dim):
+            for name in sorted(value.symbols):
+                sizes.setdefault(name, symbol(f"n{len(sizes)}"))
+            return evaluate(value, sizes)
+        return value
+
+    stack = [right, left]
+    while stack:
+        term = stack[-1]
+        missing = [i for i in term.inputs[::-1] if i is not None and i not in new] if term not in new else []
+        stack += missing
+        if not missing:
+            stack.pop()
+            if term not in new:
+                inputs = tuple(None if i is None else new[i] for i in term.inputs)
+                new[term] = make(term.op, inputs, {name: lifted(value) for name, value in term.attrs})
+    return Rule((new[left],), (new[right],))
+
+
+def signatures(rule: Rule, bindings: Bindings) -> Iterator[Signature]:
+    """Yield the signatures at which to prove an equation, the most general first; the last has all known sizes."""
+    open_attrs = pattern_names((*rule.lhs, *rule.rhs))[1]
+    plain = Bindings(bindings.terms, {k: v for k, v in bindings.attrs.items() if k not in open_attrs})
+    symbolic = tuple((name, None) for name in sorted(open_attrs))
+    found = [Signature(one.shapes, (*one.attrs, *symbolic), one.dtypes) for one in literal_signatures(rule, plain)]
+    shapes: list[tuple[str, tuple[int | None, ...]]] = []
+    dtypes: list[tuple[str, str]] = []
+    for name, term in sorted(bindings.terms.items()):
+        assert term.type is not None and term.type.shape is not None
+        shapes.append((name, tuple(size if isinstance(size, int) else None for size in term.type.shape)))
+        if term.type.dtype not in FLOAT_DTYPES:
+            dtypes.append((name, term.type.dtype))
+    literal = Signature(tuple(shapes), symbolic, tuple(dtypes))
+    yield from dict.fromkeys((*found[1:], literal) if len(found) > 1 else (*found, literal))

@@ -1,0 +1,177 @@
+"""Equality of constants by their values.
+
+A constant that one model computes from weights, and that the other has in its file, was folded by a tool. The tool has
+rounded after each operation, in an order of its own. So both are computed in float64, with a bound of the rounding
+errors that any order may have: the first-order bound E of Higham, Accuracy and Stability of Numerical Algorithms,
+chapter 3, in units of the roundoff. Without a rounded operation the constants must agree bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
+from superopt.evaluate.indices import Array
+from superopt.ir.term import CLOSED_FORM, Term, topological
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.properties import moves
+from superopt.runtime import unit_roundoff
+
+__all__ = ["Constants"]
+
+_SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
+_MAX_ELEMENTS = 1 << 27
+_MAX_ERROR = 2.0**-7  # relative to the largest element; a larger bound would say nothing
+
+
+class Constants:
+    """Values and error bounds of constant terms. `weights` has the arrays of Const terms by hash."""
+
+    def __init__(self, weights: Mapping[str, Array]) -> None:
+        self._weights = weights
+        self._known: dict[Term, tuple[Array, Array | None] | None] = {}
+        self._digests: dict[Term, str | None] = {}
+
+    def difference(self, left: Term, right: Term) -> float | None:
+        """Return a bound of the relative error by which two constants differ, or None if they are not equal.
+
+        The bound is 0 if they are equal bit for bit, and relative to the largest element. None if a value cannot be
+        computed.
+        """
+        if left.type is None or right.type is None or left.type != right.type or left.type.concrete() is None:
+            return None
+        exact = self.digest(left)
+        if exact is not None and exact == self.digest(right):
+            return 0.0
+        if left.type.dtype not in FLOAT_DTYPES:
+            return None
+        ours, theirs = self._bounded(left), self._bounded(right)
+        if ours is None or theirs is None:
+            return None
+        (a, one), (b, other) = ours, theirs
+        if not (np.isfinite(a).all() and np.isfinite(b).all()) or not a.size:
+            return None
+        roundoff = unit_roundoff(numpy_dtype(left.type.dtype))
+        bound = _SECOND_ORDER * roundoff * (one + other + np.abs(a) + np.abs(b))
+        if not one.any() and not other.any():  # nothing was rounded: they must agree bit for bit
+            return None
+        largest = float(max(np.abs(a).max(), np.abs(b).max()))
+        if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= _MAX_ERROR * largest:
+            return None
+        return float(bound.max()) / largest
+
+    def digest(self, term: Term) -> str | None:
+        """Return a hash of the value of a constant without rounded operations, or None."""
+        if term not in self._digests:
+            self._digests[term] = self._hashed(term)
+        return self._digests[term]
+
+    def _hashed(self, term: Term) -> str | None:
+        if term.type is None or not self._is_small(term) or not all(map(_is_exact, topological((term,)))):
+            return None
+        if term.op == "Const":
+            array = np.asarray(self._weights[str(term.attr("hash"))])
+        else:
+            try:
+                array = evaluate([term], {}, self._weights)[0].astype(numpy_dtype(term.type.dtype))
+            except (ArithmeticError, LookupError, TypeError, ValueError):
+                return None
+        digest = hashlib.blake2b(f"{term.type.dtype} {array.shape}|".encode(), digest_size=16)
+        digest.update(repr(array.tolist()).encode() if array.dtype == object else np.ascontiguousarray(array).tobytes())
+        return digest.hexdigest()
+
+    def _is_small(self, term: Term) -> bool:
+        types = [type for part in topological((term,)) for type in part.types if type is not None]
+        return all(math.prod(type.concrete() or (_MAX_ELEMENTS + 1,)) <= _MAX_ELEMENTS for type in types)
+
+    def _bounded(self, term: Term) -> tuple[Array, Array] | None:
+        """Return the value of a constant and its error bound in units of the roundoff."""
+        if not self._is_small(term):
+            return None
+        for part in topological((term,)):
+            if part not in self._known:
+                self._known[part] = self._computed(part)
+        found = self._known[term]
+        for part in [p for p in self._known if p is not term and p.inputs]:
+            del self._known[part]
+        return None if found is None or found[1] is None else (found[0], found[1])
+
+    def _computed(self, term: Term) -> tuple[Array, Array | None] | None:
+        if term.type is None or not can_evaluate(term):
+            return None
+        values: dict[Term, Array] = {}
+        errors: dict[Term, Array | None] = {}
+        for operand in term.inputs:
+            if operand is not None:
+                known = self._known[operand]
+                if known is None:
+                    return None
+                values[operand], errors[operand] = known
+        try:
+            with np.errstate(all="ignore"):
+                value = evaluate([term], values, self._weights)[0]
+                if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub":
+                    return None
+                return value, self._error(term, value, values, errors)
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            return None
+
+    def _error(
+        self, term: Term, value: Array, values: Mapping[Term, Array], errors: Mapping[Term, Array | None]
+    ) -> Array | None:
+        if term.op == "Const" or term.op in CLOSED_FORM or value.dtype.kind != "f":
+            exact = all(error is not None and not error.any() for error in errors.values())
+            return np.zeros(value.shape) if exact else None
+        operands = [i for i in term.inputs if i is not None]
+        if any(errors[i] is None for i in operands):
+            return None
+
+        def again(new: Mapping[Term, Array]) -> Array:
+            found: Array = evaluate([term], {**values, **new}, self._weights)[0]
+            return found
+
+        if moves(term.op) or term.op == "Out":
+            return again({i: error for i in operands if (error := errors[i]) is not None and _is_real(i)})
+        xs = [np.abs(values[i]) for i in operands]
+        es = [error for i in operands if (error := errors[i]) is not None]
+        if term.op in _PRODUCTS and len(operands) == 2 and len(set(operands)) == 2:
+            a, b = operands
+            count = values[a].shape[-1] if values[a].ndim else 1
+            product = again({a: xs[0], b: xs[1]})
+            total: Array = again({a: es[0], b: xs[1]}) + again({a: xs[0], b: es[1]}) + count * product
+            return total
+        rule = _ERRORS.get(term.op)
+        bound: Array | None = None if rule is None or len(xs) < len(term.inputs) else rule(xs, es, np.abs(value))
+        return bound
+
+
+def _is_real(term: Term) -> bool:
+    return term.type is not None and term.type.dtype in FLOAT_DTYPES
+
+
+def _is_exact(term: Term) -> bool:
+    """Return True if an operator rounds nothing: it moves elements, or computes with no real numbers."""
+    if term.op in ("Const", "Out") or term.op in CLOSED_FORM or moves(term.op):
+        return True
+    types: Iterable[Any] = [type for part in (term, *term.inputs) if part is not None for type in part.types]
+    return all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)
+
+
+_Bound = Callable[[list[Array], list[Array], Array], Array]
+_PRODUCTS = frozenset({"MatMul"})
+# The error of a result y from the absolute values x and the errors e of operands.
+_ERRORS: Mapping[str, _Bound] = {
+    "Add": lambda x, e, y: e[0] + e[1] + y,
+    "Sub": lambda x, e, y: e[0] + e[1] + y,
+    "Mul": lambda x, e, y: x[0] * e[1] + e[0] * x[1] + y,
+    "Div": lambda x, e, y: e[0] / x[1] + x[0] * e[1] / x[1] ** 2 + y,
+    "Neg": lambda x, e, y: e[0],
+    "Abs": lambda x, e, y: e[0],
+    "Reciprocal": lambda x, e, y: e[0] / x[0] ** 2 + y,
+    "Sqrt": lambda x, e, y: e[0] / (2 * np.sqrt(x[0])) + y,
+}

@@ -1,0 +1,123 @@
+"""Sweeping: the tensors of the right model, inputs first, are replaced by equal tensors of the left model.
+
+What was replaced is the same term from then on, so the next proof begins there (Kuehlmann and Krohm, DAC 1997;
+Mishchenko et al., FRAIGs, 2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from superopt.check.joining import Meanings, StructureKey
+from superopt.check.roots import with_roots
+from superopt.ir.infer import remake
+from superopt.ir.operator import IllTyped
+from superopt.ir.pattern import match
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Term, topological
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.onnx_io import Model
+from superopt.ops.logic import keeps_numbers
+from verify.proof_book import Book
+
+__all__ = ["Claim", "Sweep", "holds", "merged_casts"]
+
+_CASTS = frozenset({"Cast", "ai.onnx::Cast"})  # one with a definition, and one without
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`left` equals `right` by an equation that the kernel proves at a signature.
+
+    `right` is a term over tensors of the left model. With `roots`, the equation is proven for the square roots that
+    its literals stand for (see `with_roots`).
+    """
+
+    left: Term
+    right: Term
+    rule: Rule
+    signature: Signature
+    roots: bool = False
+
+
+def holds(claim: Claim, book: Book) -> bool:
+    """Return True if the claim's equation is proven in `book`, where its conditions hold, and is about its terms."""
+    left, right = claim.left.type, claim.right.type
+    if left is None or right is None or left.dtype != right.dtype:
+        return False
+    bindings = match((*claim.rule.lhs, *claim.rule.rhs), (claim.left, claim.right))
+    if bindings is None:
+        return False
+    rule = with_roots(claim.rule, bindings.dtype() or "float") if claim.roots else claim.rule
+    return book.allows(rule, claim.signature, bindings)
+
+
+class Sweep:
+    """The images of the right model's terms over the left model.
+
+    `shared` has the terms of the left model that are images.
+    """
+
+    def __init__(self, left: Model, right: Model) -> None:
+        self._right = right
+        self._meaning = Meanings(right)
+        self.left = frozenset(topological(left.outputs))
+        self.image: dict[Term, Term] = {}
+        self.shared: set[Term] = set()
+        self._known: dict[StructureKey, Term] = {}
+        meaning = Meanings(left)
+        for term in topological(left.outputs):
+            if not meaning.is_random(term):
+                self._known.setdefault(meaning.key(term, term.inputs), term)
+
+    def run(self, decide: Callable[[Term, Term], Term | None]) -> Iterator[tuple[Term, Term]]:
+        """Yield each term of the right model with its image.
+
+        `decide` gets a term and its image by structure, unless that is a term of the left model. It returns a term of
+        the left model that is equal, or None.
+        """
+        for term in topological(self._right.outputs):
+            image = self._structural(term)
+            if image not in self.left:
+                found = decide(term, image)
+                image = image if found is None else found
+            self.image[term] = image
+            if image in self.left:
+                self.shared.add(image)
+            yield term, image
+
+    def _structural(self, term: Term) -> Term:
+        if term in self.left:
+            return term
+        inputs = tuple(None if i is None else self.image[i] for i in term.inputs)
+        if inputs == term.inputs:
+            made = term
+        else:
+            try:
+                made = remake(term, inputs)
+            except IllTyped:  # the files state types that contradict one another
+                made = Term.of(term.op, inputs, dict(term.attrs), term.types)
+        if self._meaning.is_random(term):
+            return made
+        return self._known.setdefault(self._meaning.key(made, inputs), made)
+
+
+def merged_casts(outputs: tuple[Term, ...]) -> frozenset[tuple[str, ...]]:
+    """Return the element types of each Cast of a Cast that loses numbers.
+
+    ONNX Runtime drops the first of two Casts in a row, even one that rounds or wraps. So models of which only one has
+    such a pair may differ there, although they are equal by the specification.
+    """
+
+    def dtype(term: Term | None) -> str:
+        return "" if term is None or term.type is None else term.type.dtype
+
+    found: set[tuple[str, ...]] = set()
+    for term in topological(outputs):
+        inner = term.inputs[0] if term.op in _CASTS else None
+        if inner is not None and inner.op in _CASTS:
+            types = dtype(inner.inputs[0]), dtype(inner), dtype(term)
+            if not keeps_numbers(*types[:2]) and not FLOAT_DTYPES.isdisjoint(types):
+                found.add(types)
+    return frozenset(found)

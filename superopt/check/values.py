@@ -1,0 +1,150 @@
+"""Proposals: tensors of two models that have equal values on random inputs. Proposals prove nothing."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from superopt.ir.dim import Dim
+from superopt.ir.term import Term, topological
+from superopt.onnx_io import Model
+from superopt.optimizer.float64 import Float64Model, NoReference
+from superopt.runtime import InputSpec, Unfeedable
+from superopt.runtime.feeds import Feeds, feed_candidates
+
+__all__ = ["Proposals"]
+
+# Sizes to try for the free sizes of inputs: different ones first, then such that models accept more often.
+_SIZES = ((3, 5, 7, 9, 11, 13), (8,), (16,), (32,), (64,), (224,))
+_SAMPLES = 48
+_TOLERANCE = {"float16": 3e-2, "bfloat16": 1e-1}
+_USUAL_TOLERANCE = 1e-4  # of an element: weights that one model folded were rounded
+_MOST = 4  # candidates of one tensor
+
+
+@dataclass(frozen=True)
+class _Summary:
+    """The type of a value, and some of its elements with its norm."""
+
+    kind: tuple[object, ...]
+    numbers: Any
+
+
+class Proposals:
+    """The tensors of the left model that may equal a tensor of the right model, by their values on random inputs."""
+
+    def __init__(self, left: Model, right: Model, seed: int, seconds: float) -> None:
+        both = replace(left, outputs=(*left.outputs, *right.outputs))
+        self._summaries: dict[Term, _Summary] = _observed(both, seed, seconds)
+        self._order = {term: k for k, term in enumerate(topological(left.outputs))}
+        self._alike: dict[tuple[object, ...], tuple[list[Term], Any]] = {}
+        groups: dict[tuple[object, ...], list[Term]] = {}
+        for term in self._order:
+            summary = self._summaries.get(term)
+            if summary is not None:
+                groups.setdefault(summary.kind, []).append(term)
+        for kind, terms in groups.items():
+            self._alike[kind] = terms, np.stack([self._summaries[term].numbers for term in terms])
+
+    def __contains__(self, term: Term) -> bool:
+        return term in self._summaries
+
+    def of(self, term: Term) -> list[Term]:
+        """Return terms of the left model with the values of `term`, a term of the right model, nearest first."""
+        summary = self._summaries.get(term)
+        if summary is None or summary.kind not in self._alike:
+            return []
+        terms, numbers = self._alike[summary.kind]
+        with np.errstate(all="ignore"):
+            gaps = np.abs(numbers - summary.numbers)
+            gaps[numbers == summary.numbers] = 0  # infinities
+            gaps[np.isnan(numbers) & np.isnan(summary.numbers)] = 0
+            # Not relative to the largest element: masks add numbers near the largest float.
+            sizes = np.abs(summary.numbers)
+            sizes = np.maximum(sizes, np.median(sizes[np.isfinite(sizes)])) if np.isfinite(sizes).any() else sizes
+            gaps = np.where(gaps == 0, 0, gaps / sizes)
+            worst = np.where(np.isnan(gaps), np.inf, gaps).max(axis=1)
+        limit = _TOLERANCE.get(str(summary.kind[0]), _USUAL_TOLERANCE)
+        near = [k for k in range(len(terms)) if worst[k] <= limit]
+        near.sort(key=lambda k: (round(float(worst[k]) / limit, 3), -self._order[terms[k]]))
+        return [terms[k] for k in near[:_MOST]]
+
+
+def _observed(model: Model, seed: int, seconds: float) -> dict[Term, _Summary]:
+    """Return the summaries of the terms that could be computed, at the sizes where most could be."""
+    deadline = time.process_time() + seconds
+    best: dict[Term, _Summary] = {}
+    count = sum(1 for _ in topological(model.outputs))
+    for sizes in _sizes(model):
+        for feeds, again in _feeds(model, sizes, seed):
+            found = _summaries(replace(model, sizes=dict(sizes)), feeds, again, deadline)
+            if len(found) > len(best):
+                best = found
+            if len(best) >= 0.98 * count or time.process_time() > deadline:
+                return best
+    return best
+
+
+def _sizes(model: Model) -> Iterator[Mapping[str, int]]:
+    names = dict.fromkeys(
+        str(size) for term in model.inputs if term.type for size in term.type.shape or () if isinstance(size, Dim)
+    )
+    for choice in _SIZES:
+        yield {name: choice[k % len(choice)] for k, name in enumerate(names)}
+        if not names:
+            return
+
+
+def _feeds(model: Model, sizes: Mapping[str, int], seed: int) -> Iterator[tuple[Feeds, Feeds]]:
+    """Yield two draws of the inputs for each way to draw integers."""
+    specs, shapes = [], {}
+    for term in model.inputs:
+        shape = None if term.type is None else term.type.with_sizes(dict(sizes)).concrete()
+        if term.type is None or shape is None:
+            return
+        name = str(term.attr("name"))
+        specs.append(InputSpec(name, TensorProto.DataType.Value(term.type.dtype.upper()), shape))
+        shapes[name] = shape
+    try:
+        yield from zip(*(feed_candidates(specs, shapes, seed, index) for index in (0, 1)), strict=True)
+    except Unfeedable:
+        return
+
+
+def _summaries(model: Model, feeds: Feeds, again: Feeds, deadline: float) -> dict[Term, _Summary]:
+    parts: list[dict[Term, _Summary]] = []
+    for one in (feeds, again):
+        found: dict[Term, _Summary] = {}
+
+        def observe(term: Term, value: Any, found: dict[Term, _Summary] = found) -> None:
+            summary = None if term.is_constant else _summary(term, value)
+            if summary is not None:
+                found[term] = summary
+
+        with contextlib.suppress(NoReference):
+            Float64Model(model).run(one, deadline, observe=observe)
+        parts.append(found)
+    first, second = parts
+    return {
+        term: _Summary(one.kind, np.concatenate((one.numbers, second[term].numbers)))
+        for term, one in first.items()
+        if term in second and second[term].kind == one.kind
+    }
+
+
+def _summary(term: Term, value: Any) -> _Summary | None:
+    if not isinstance(value, np.ndarray) or value.dtype.kind not in "fiub" or not value.size:
+        return None
+    flat = value.reshape(-1)
+    places = np.random.default_rng(flat.size).integers(0, flat.size, _SAMPLES)
+    numbers = flat[places].astype(np.float64)
+    with np.errstate(all="ignore"):
+        norm = float(np.sqrt(np.mean(np.square(flat, dtype=np.float64))))
+    dtype = term.type.dtype if term.type is not None else value.dtype.kind
+    return _Summary((dtype, value.shape), np.append(numbers, norm))

@@ -1,0 +1,155 @@
+"""Proofs that two models are equal, and that none is found for models that are not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from superopt.check.certificate import Certificate
+from superopt.check.equality import Equality, joined, prove_equal
+from superopt.onnx_io import Model, read_simplified
+from tests.support.models import model, weights
+
+node = helper.make_node
+N, C, H = "n", 4, 6
+W, V = weights(C, C), weights(C, C, seed=1)
+B, S = weights(C, seed=2), weights(C, seed=3)
+K = weights(C, C, 3, 3)
+IMAGE = (N, C, H, H)
+
+
+def _graph(
+    *nodes: onnx.NodeProto, shape: tuple[int | str, ...] = (N, C), dtype: int = TensorProto.FLOAT, **values: Any
+) -> Model:
+    inputs = [helper.make_tensor_value_info(name, dtype, list(shape)) for name in ("x", "z")]
+    output = helper.make_tensor_value_info("y", TensorProto.UNDEFINED, None)
+    output.type.tensor_type.elem_type = dtype
+    return read_simplified(model(nodes, inputs, [output], list(values.items())))
+
+
+def _checked(left: Model, right: Model) -> tuple[Equality, Model, Model]:
+    left, right = joined(left, right)
+    return prove_equal(left, right, seconds=20), left, right
+
+
+def _bias_in_gemm() -> tuple[Model, Model]:
+    return (
+        _graph(node("MatMul", ["x", "w"], ["h"]), node("Add", ["h", "b"], ["y"]), w=W, b=B),
+        _graph(node("Gemm", ["x", "w", "b"], ["y"]), w=W, b=B),
+    )
+
+
+def _transposed_weight() -> tuple[Model, Model]:
+    return (
+        _graph(node("MatMul", ["x", "w"], ["y"]), w=W),
+        _graph(node("Transpose", ["w"], ["t"], perm=[1, 0]), node("MatMul", ["x", "t"], ["y"]), w=W.T.copy()),
+    )
+
+
+def _gelu() -> tuple[Model, Model]:
+    two = np.array(2**0.5, np.float32)
+    parts = [node("Div", ["x", "r"], ["d"]), node("Erf", ["d"], ["e"]), node("Add", ["e", "one"], ["f"])]
+    parts += [node("Mul", ["x", "f"], ["g"]), node("Mul", ["g", "half"], ["y"])]
+    fused = onnx.helper.make_node("Gelu", ["x"], ["y"], domain="com.microsoft")
+    return _graph(*parts, r=two, one=np.float32(1), half=np.float32(0.5)), _graph(fused)
+
+
+def _two_layers() -> tuple[Model, Model]:
+    """The second proof begins where the first one ended."""
+    left = [node("MatMul", ["x", "w"], ["a"]), node("Add", ["a", "b"], ["c"]), node("Tanh", ["c"], ["d"])]
+    left += [node("MatMul", ["d", "v"], ["e"]), node("Add", ["s", "e"], ["y"])]
+    right = [node("Gemm", ["x", "w", "b"], ["c"]), node("Tanh", ["c"], ["d"]), node("Gemm", ["d", "v", "s"], ["y"])]
+    return _graph(*left, w=W, v=V, b=B, s=S), _graph(*right, w=W, v=V, b=B, s=S)
+
+
+EQUAL = [_bias_in_gemm, _transposed_weight, _gelu, _two_layers]
+
+
+@pytest.mark.parametrize("pair", EQUAL, ids=lambda pair: pair.__name__)
+def test_equal_models_are_proven_and_the_proof_replays(pair: Any, tmp_path: Path) -> None:
+    found, left, right = _checked(*pair())
+    assert found.outputs == (True,) and found.certificate is not None
+    found.certificate.write(tmp_path / "proof.json")
+    assert Certificate.read(tmp_path / "proof.json").replay(left, right)
+    assert {match.by for match in found.matches} - {"same"}
+
+
+def test_a_certificate_proves_nothing_else(tmp_path: Path) -> None:
+    found, left, right = _checked(*_two_layers())
+    assert found.certificate is not None and len(found.certificate.claims) == 2
+    for k in range(2):
+        fewer = replace(found.certificate, claims=found.certificate.claims[k : k + 1])
+        assert not fewer.replay(left, right)
+    first, second = found.certificate.claims
+    wrong = replace(found.certificate, claims=((first[0], first[1], "x0 = Neg(x0)", *first[3:]), second))
+    assert not wrong.replay(left, right)
+    other, another = joined(_two_layers()[0], _bias_in_gemm()[1])
+    assert not found.certificate.replay(other, another)
+
+
+def _pads(before: list[int], kind: str, **attrs: Any) -> list[onnx.NodeProto]:
+    return [node("Pad", ["x", "p"], ["h"]), node(kind, ["h"], ["y"], kernel_shape=[3, 3], **attrs)]
+
+
+P = np.array([0, 0, 1, 1, 0, 0, 1, 1], np.int64)
+
+
+def _false_pairs() -> dict[str, tuple[Model, Model]]:
+    """The false rewrites of other optimizers, and single mutations."""
+    changed = W.copy()
+    changed[1, 2] *= 1.01
+    image = {"shape": IMAGE}
+    return {
+        "pad into MaxPool": (
+            _graph(*_pads([1], "MaxPool"), p=P, **image),
+            _graph(node("MaxPool", ["x"], ["y"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]), **image),
+        ),
+        "integer division": (
+            _graph(
+                node("Div", ["one", "x"], ["h"]), node("Mul", ["h", "z"], ["y"]), one=np.array(1, np.int32), dtype=6
+            ),
+            _graph(node("Div", ["z", "x"], ["y"]), dtype=6),
+        ),
+        "AveragePool's pads": (
+            _graph(*_pads([1], "AveragePool", pads=[1, 1, 1, 1]), p=P, **image),
+            _graph(node("AveragePool", ["x"], ["y"], kernel_shape=[3, 3], pads=[2, 2, 2, 2]), **image),
+        ),
+        "disjoint Clips": (
+            _graph(
+                node("Clip", ["x", "a", "b"], ["h"]), node("Relu", ["h"], ["y"]), a=np.float32(-2), b=np.float32(-1)
+            ),
+            _graph(node("Clip", ["x", "a", "b"], ["y"]), a=np.float32(0), b=np.float32(-1)),
+        ),
+        "scale along W": (
+            _graph(node("Conv", ["x", "k"], ["h"]), node("Mul", ["h", "s"], ["y"]), k=K, s=S, shape=(N, C, H, H)),
+            _graph(node("Conv", ["x", "k"], ["y"]), k=K * S[:, None, None, None], shape=(N, C, H, H)),
+        ),
+        "Casts": (
+            _graph(
+                node("Cast", ["x"], ["h"], to=6), node("Cast", ["h"], ["b"], to=9), node("Cast", ["b"], ["y"], to=1)
+            ),
+            _graph(node("Cast", ["x"], ["b"], to=9), node("Cast", ["b"], ["y"], to=1)),
+        ),
+        "a weight": (
+            _graph(node("MatMul", ["x", "w"], ["y"]), w=W),
+            _graph(node("MatMul", ["x", "w"], ["y"]), w=changed),
+        ),
+        "operands": (_graph(node("Sub", ["x", "z"], ["y"])), _graph(node("Sub", ["z", "x"], ["y"]))),
+        "an axis": (_graph(node("Softmax", ["x"], ["y"], axis=0)), _graph(node("Softmax", ["x"], ["y"], axis=1))),
+        "a transposition": (
+            _graph(node("MatMul", ["x", "w"], ["y"]), w=W),
+            _graph(node("Gemm", ["x", "w"], ["y"], transB=1), w=W),
+        ),
+    }
+
+
+@pytest.mark.parametrize("name", _false_pairs())
+def test_different_models_are_not_proven(name: str) -> None:
+    found, _, _ = _checked(*_false_pairs()[name])
+    assert found.outputs == (False,) and found.certificate is None
