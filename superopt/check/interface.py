@@ -9,6 +9,7 @@ import onnx
 from superopt.ir.dim import Size, evaluate, symbols_of
 from superopt.ir.types import TensorType
 from superopt.onnx_io import Model
+from superopt.onnx_io.inference import tensor_type
 from superopt.onnx_io.subgraphs import subgraphs
 from superopt.runtime import InputSpec, Unfeedable, input_specs
 
@@ -64,19 +65,49 @@ def stated_shape(spec: InputSpec) -> str:
 def output_differences(left: Model, right: Model) -> list[str]:
     """Return a line for each output whose element type, rank or sizes differ; both models are over the same inputs.
 
-    A size that depends on values, or that inference does not know, differs from none.
+    A size that depends on values, or that inference does not know, differs from none. Neither may what B states about
+    an output contradict A's type, unless A states the same.
     """
     free = {name for term in left.inputs for type in term.types for name in _symbols(type)}
     found: list[str] = []
+    stated = [{v.name: tensor_type(v.type) for v in model.skeleton.graph.output} for model in (left, right)]
     for name, ours, theirs in zip(left.output_names, left.outputs, right.outputs, strict=True):
         a, b = ours.type, theirs.type
         if a is None or b is None:
+            continue
+        said, claim = (one.get(name) for one in stated)
+        if claim is not None and claim != said and not _holds(claim, a, said, free):
+            found.append(f"output {name!r} is {_typed(said or a)} in A, and B states {_typed(claim)}")
             continue
         if a.dtype != b.dtype:
             found.append(f"output {name!r} is {a.dtype} in A and {b.dtype} in B")
         elif a.shape is not None and b.shape is not None and not _may_agree(a.shape, b.shape, free):
             found.append(f"output {name!r} has shape {_shown(a.shape)} in A and {_shown(b.shape)} in B")
     return found
+
+
+def _holds(claim: TensorType, actual: TensorType, said: TensorType | None, free: set[str]) -> bool:
+    """Return False if the numbers in `claim`, a stated type, contradict the `actual` type, or else what A `said`."""
+    if claim.dtype != actual.dtype:
+        return False
+    if claim.shape is None or actual.shape is None:
+        return True
+    if len(claim.shape) != len(actual.shape):
+        return False
+    same_rank = said is not None and said.shape is not None and len(said.shape) == len(claim.shape)
+    others = said.shape if said is not None and said.shape is not None and same_rank else (None,) * len(claim.shape)
+    for size, known, other in zip(claim.shape, actual.shape, others, strict=True):
+        if not isinstance(size, int) or size == -1 or size == other:
+            continue
+        is_known = set(symbols_of(known)) <= free
+        if (is_known and size != known) or (not is_known and isinstance(other, int) and other != -1):
+            return False
+    return True
+
+
+def _typed(type: TensorType) -> str:
+    sizes = "of unknown rank" if type.shape is None else " x ".join("?" if n == -1 else str(n) for n in type.shape)
+    return f"{type.dtype} {sizes or 'scalar'}"
 
 
 def _symbols(type: TensorType | None) -> Iterable[str]:

@@ -114,14 +114,13 @@ class _Check:
         progress: Callable[[str], None],
     ) -> None:
         self._options, self._progress = options, progress
-        self._end = time.monotonic() + options.seconds
         self._answer = Answer(_label(left), _label(right), seed=options.seed)
         with self._phase("read"):
             one, other = (model if isinstance(model, Source) else Source(model) for model in (left, right))
             if options.by_position:
                 proto = other.proto if other.path is None else load_proto(other.path)
                 other = Source(renamed_by_position(proto, one.proto))
-        self._left, self._right = Side(one), Side(other)
+        self._left, self._right, self._end = Side(one), Side(other), 0.0
         self._search: WitnessSearch | None = None
         self._models: tuple[Model, Model] | None = None
 
@@ -129,6 +128,8 @@ class _Check:
         """Return the answer."""
         try:
             if self._interfaces_agree():
+                self._prepare_search()
+                self._end = time.monotonic() + self._options.seconds
                 self._decide()
         finally:
             close_unused()
@@ -160,7 +161,7 @@ class _Check:
                     self._models = joined(*models)
                     found = output_differences(*self._models)
                 except ModelError as error:
-                    answer.notices.append(f"nothing can be proven: {error}")
+                    self._note(f"nothing can be proven: {error}")
         if found:
             answer.interface, answer.verdict = found, DIFFERENT
             answer.reason = "the interfaces differ: " + "; ".join(found[:3])
@@ -170,9 +171,29 @@ class _Check:
                 )
         return not found
 
+    def _prepare_search(self) -> None:
+        """Check the given shapes and values, whether a search will need them or not. Raises InputError."""
+        options = self._options
+        try:
+            self._search = WitnessSearch(
+                self._left,
+                self._right,
+                shapes=options.shapes,
+                inputs=options.inputs,
+                seed=options.seed,
+                reference_s=_REFERENCE_SHARE * options.seconds,
+                progress=self._progress,
+            )
+        except Unfeedable as error:
+            self._note(f"no input can be tried: {error}")
+
+    def _note(self, line: str) -> None:
+        if line not in self._answer.notices:
+            self._answer.notices.append(line)
+
     def _decide(self) -> None:
         same = self._models is not None and self._models[0].outputs == self._models[1].outputs
-        if not same and self._differs(_FIRST_SHARE * self._options.seconds, _FIRST_INPUTS):
+        if not same and self._differs(_FIRST_SHARE * self._options.seconds, brief=True):
             return
         if self._models is not None and self._proves(*self._models):
             return
@@ -187,7 +208,7 @@ class _Check:
     def _proves(self, left: Model, right: Model) -> bool:
         """Prove the outputs equal; note what was proven and what was not."""
         answer = self._answer
-        seconds = _PROOF_SHARE * max(self._end - time.monotonic(), 1.0)
+        seconds = _PROOF_SHARE * self._options.seconds
         with self._phase("prove"):
             self._progress(f"proving: up to {seconds:.0f} s")
             equality = prove_equal(left, right, seconds=seconds, seed=self._options.seed, progress=self._progress)
@@ -209,28 +230,24 @@ class _Check:
             equality.certificate.write(self._options.certificate)
             answer.certificate = str(self._options.certificate)
 
-    def _differs(self, seconds: float, most: int | None = None) -> bool:
-        """Search for an input on which the models differ."""
+    def _differs(self, seconds: float, brief: bool = False) -> bool:
+        """Search for an input on which the models differ; if `brief`, among a few."""
         answer = self._answer
         with self._phase("search"):
+            if self._search is None:
+                return False
             try:
-                if self._search is None:
-                    self._search = WitnessSearch(
-                        self._left,
-                        self._right,
-                        shapes=self._options.shapes,
-                        inputs=self._options.inputs,
-                        seed=self._options.seed,
-                        reference_s=_REFERENCE_SHARE * self._options.seconds,
-                        progress=self._progress,
-                    )
-                witness = self._search.run(max(seconds, 1.0), most)
+                if brief:
+                    witness = self._search.glance(max(seconds, 1.0), _FIRST_INPUTS)
+                    self._search.pause()
+                else:
+                    witness = self._search.run(max(seconds, 1.0))
             except (Unfeedable, RuntimeUnavailable) as error:
-                line = f"no input was tried: {error}"
-                answer.notices += [line] if line not in answer.notices else []
+                self._note(f"no input was tried: {error}")
                 return False
             answer.tried = self._search.tried
-            answer.notices += [line for line in self._search.notices if line not in answer.notices]
+            for line in self._search.notices:
+                self._note(line)
             if witness is not None:
                 self._different(witness)
         return witness is not None

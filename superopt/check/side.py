@@ -34,7 +34,7 @@ class Side:
 
     @property
     def is_open(self) -> bool:
-        """True if ONNX Runtime has loaded the model."""
+        """True if ONNX Runtime has the model loaded."""
         return self._session is not None
 
     @property
@@ -66,6 +66,10 @@ class Side:
         except CannotRun:
             self._level = "all"
             return open_session(self.source.runnable, _CPU)
+
+    def close(self) -> None:
+        """Let the session go; the next run opens it again."""
+        self._session = None
 
     def run_otherwise(self, feeds: Feeds) -> list[Any]:
         """Return the outputs at the other level of optimization. Raises CannotRun."""

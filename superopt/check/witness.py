@@ -23,7 +23,9 @@ from superopt.runtime import (
     InputShapes,
     InputSpec,
     Unfeedable,
+    close_unused,
     compare,
+    feed_candidates,
     flat,
     input_specs,
     is_float,
@@ -34,7 +36,10 @@ __all__ = ["Witness", "WitnessSearch"]
 
 _DRAWS = (0, 2, 4)  # pairs of evaluations with simulated roundings: first none, in the end enough to be sure of a gap
 _AGREEMENT = 0.25  # of a difference: a run in ONNX Runtime may be that far from float64 to confirm it
+_LARGE = 1e3  # times what single roundings explain: a difference that is worth time after the end of the search
 _REFUSED = "[ONNXRuntimeError]"  # in the message of a run that an operator refused
+# In the message about a model whose types contradict each other, which no runtime can run.
+_INVALID = ("[ShapeInferenceError]", "[TypeInferenceError]", "INVALID_GRAPH")
 _ROUNDS = 40  # of inputs with other seeds
 _PLAIN_FACTOR = 2.0  # roundings of an element by which runs may differ without a closer look
 
@@ -81,6 +86,8 @@ class WitnessSearch:
         self._sizes = [InputSizes(self._specs, given_shapes(values, shapes)) for values in self._given]
         self._reference_s, self._deadline = reference_s, 0.0
         self._generator = self._inputs()
+        self._deferred: list[tuple[str, Feeds, list[Any], list[Any]]] = []
+        self._half = replace(derive_tolerance(left.source.proto), own_spread=np.inf)  # half of the digits
         self._bounds: Mapping[str, int] | None = None
         self._first_problem: CannotRun | None = None
         self._names = [value.name for value in left.source.proto.graph.output]
@@ -88,15 +95,33 @@ class WitnessSearch:
         self.kinds: dict[str, int] = {}
         self.notices: list[str] = []
 
-    def run(self, seconds: float, most: int | None = None) -> Witness | None:
-        """Go on with the search for so many seconds, and at most so many inputs; return a witness or None."""
+    def glance(self, seconds: float, most: int) -> Witness | None:
+        """Try a few inputs first: differences in the lower half of the digits, which take time, are left to `run`."""
         self._deadline = time.monotonic() + seconds
-        until = None if most is None else self.tried + most
+        for kind, feeds in self._generator:
+            found = self._at(kind, feeds, brief=True)
+            if found is not None or self._over() or self.tried >= most:
+                return found
+        return None
+
+    def pause(self) -> None:
+        """Free the memory of both models' sessions; they are opened again when they are used."""
+        self._left.close()
+        self._right.close()
+        close_unused()
+
+    def run(self, seconds: float) -> Witness | None:
+        """Go on with the search for so many seconds; return a witness or None."""
+        self._deadline = time.monotonic() + seconds
+        while self._deferred and not self._over():
+            found = self._compared(*self._deferred.pop(0))
+            if found is not None:
+                return found
         for kind, feeds in self._generator:
             found = self._at(kind, feeds)
             if found is not None:
                 return found
-            if self._over() or self.tried == until:
+            if self._over():
                 return None
         if not self.tried and self._first_problem is not None:
             self.notices.append(f"A cannot be run here, so no input was tried: {self._first_problem}")
@@ -121,13 +146,16 @@ class WitnessSearch:
             return next((feeds for feeds in candidates if self._runs(feeds)), None)
 
         try:
-            if self._bounds is None:
+            if self._bounds is None:  # it takes many runs, so one input comes first
+                drawn = ({**feeds, **values} for feeds in feed_candidates(self._specs, shapes, seed, 0))
+                accepted = first(drawn)
+                if accepted is None:
+                    return
+                yield "random", accepted
                 tables = [*self._left.tables(), *self._right.tables()]
-                bounds = token_bounds(self._specs, shapes, tables, self._runs)
-                if self._left.ran:
-                    self._bounds = bounds
+                self._bounds = token_bounds(self._specs, shapes, tables, self._runs)
             models = [self._left.at(shapes), self._right.at(shapes)]
-            yield from inputs_at(self._specs, shapes, models, values, self._bounds or {}, seed, first)
+            yield from inputs_at(self._specs, shapes, models, values, self._bounds, seed, first)
         except Unfeedable as error:  # sizes that are too large to draw
             if not self.tried and str(error) not in self.notices:
                 self.notices.append(str(error))
@@ -141,8 +169,8 @@ class WitnessSearch:
             return False
         return True
 
-    def _at(self, kind: str, feeds: Feeds) -> Witness | None:
-        """Compare both models on one input."""
+    def _at(self, kind: str, feeds: Feeds, brief: bool = False) -> Witness | None:
+        """Run both models on one input and compare them; if `brief`, defer a comparison that takes time."""
         self._progress(f"searching for a difference: input {self.tried + 1}, {self._left_s():.0f} s left")
         try:
             ours = flat(self._left.run(feeds))
@@ -159,6 +187,12 @@ class WitnessSearch:
             return shape
         if all(_nearly_same(a, b) for a, b in zip(ours, theirs, strict=True)):
             return None
+        if brief and compare(ours, theirs, self._half).ok:
+            self._deferred.append((kind, feeds, ours, theirs))
+            return None
+        return self._compared(kind, feeds, ours, theirs)
+
+    def _compared(self, kind: str, feeds: Feeds, ours: list[Any], theirs: list[Any]) -> Witness | None:
         found = self._difference(kind, feeds, ours, theirs)
         if found is not None and kind == NOT_A_NUMBER:
             line = (
@@ -171,6 +205,8 @@ class WitnessSearch:
     def _failure(self, kind: str, feeds: Feeds, error: CannotRun) -> Witness | None:
         if self._right.is_open and _REFUSED in str(error):  # no lack of memory or time, no crash
             return Witness(kind, feeds, f"A runs on this input, and B does not: {error}")
+        if any(mark in str(error) for mark in _INVALID):
+            return Witness(kind, feeds, f"A runs, and B is no valid model: {error}")
         line = f"B cannot be run here, so no input was tried: {error}"
         self.notices += [line] if line not in self.notices else []
         return None
@@ -205,6 +241,8 @@ class WitnessSearch:
         draws: list[tuple[list[Any], list[Any]]] = []
         gap: Gap | None = None
         for count in _DRAWS:
+            if count and self._over() and gap is not None and gap.excess < _LARGE:
+                return None  # not decided: a few roundings may explain it
             draws += [self._simulated(feeds, len(draws) + k) for k in range(count)]
             gap = find_gap(*exact, draws, types)
             if gap is None:
@@ -225,7 +263,6 @@ class WitnessSearch:
         Both models are run at both levels of ONNX Runtime's optimizations, and no output of the one may come near any
         output of the other.
         """
-        tolerance = replace(derive_tolerance(self._left.source.proto), own_spread=np.inf)
         try:
             runs = [[ours, self._left.run(feeds)], [theirs, self._right.run(feeds)]]
             for each, side in zip(runs, (self._left, self._right), strict=True):
@@ -233,9 +270,9 @@ class WitnessSearch:
         except CannotRun:
             return None
         for each in runs:
-            if not all(compare(each[0], other, tolerance).ok for other in each[1:]):
+            if not all(compare(each[0], other, self._half).ok for other in each[1:]):
                 return None  # it differs from itself as much
-        findings = [compare(a, b, tolerance) for a in runs[0] for b in runs[1]]
+        findings = [compare(a, b, self._half) for a in runs[0] for b in runs[1]]
         if any(finding.ok for finding in findings):
             return None
         line = f"no evaluation in float64, so runs in ONNX Runtime were compared with each other: {reason}"

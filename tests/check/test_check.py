@@ -279,3 +279,27 @@ def test_optimize_writes_nothing_that_differs(tmp_path: Path, monkeypatch: pytes
     found = CliRunner().invoke(main, ["optimize", str(path), "-o", str(out), "--quick", "--check"])
     assert found.exit_code == 1 and not out.exists()
     assert "differs from the original" in found.stderr
+
+
+def test_a_stated_output_shape_must_be_right() -> None:
+    wrong = _relu("N", 8)
+    wrong.graph.output[0].type.tensor_type.shape.dim[0].dim_value = 2
+    assert _checked(_relu("N", 8), wrong).verdict == DIFFERENT
+    vague = _relu("N", 8)
+    vague.graph.output[0].type.tensor_type.ClearField("shape")
+    assert _checked(_relu("N", 8), vague).verdict == EQUIVALENT
+    assert _checked(vague, _relu("N", 8)).verdict == EQUIVALENT
+
+
+def test_a_model_whose_types_contradict_is_different() -> None:
+    wrong = _network()
+    _swapped("MatMul")(wrong)
+    assert _checked(_network(), wrong).verdict == DIFFERENT
+
+
+@pytest.mark.parametrize("option", [["--shape", "x=3x9"], ["--shape", "z=3x8"]])
+def test_shapes_that_do_not_fit_are_one_line(option: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "a.onnx"
+    onnx.save(_relu("N", 8), path)
+    found = CliRunner().invoke(main, ["check", str(path), str(path), *option])
+    assert found.exit_code == 2 and found.stderr.startswith("error: ")
