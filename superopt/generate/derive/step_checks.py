@@ -21,9 +21,10 @@ class FingerprintCheck:
     """A step is valid if both sides have the same value on the sample of an `Evaluator`.
 
     The rules hold in general, but the sizes of a step may violate their guards. A variable for a size that a
-    Reshape writes stands for neither 0 nor -1, which mean something else. Steps to operators without a kernel raise
-    KeyError. `one_way` has ids of rules that are never applied from left to right: if a proof assumes that the left
-    side is defined, the reversed rule is not proven.
+    Reshape writes stands for neither 0 nor -1, which mean something else. A step to what the evaluator has no values
+    for, such as a Cast of real numbers to integers among residues, is not valid. `one_way` has ids of rules that are
+    never applied from left to right: if a proof assumes that the left side is defined, the reversed rule is not
+    proven.
     """
 
     def __init__(self, evaluator: Evaluator) -> None:
@@ -34,7 +35,10 @@ class FingerprintCheck:
     def __call__(self, rule: Rule, bindings: Bindings, old: Term, new: Term) -> bool:
         if rule.id in self.one_way or any(bindings.attrs.get(name) in (0, -1) for name in _written_sizes(rule)):
             return False
-        return all(self._key(a) == self._key(b) for a, b in zip(outputs(old), outputs(new), strict=True))
+        try:
+            return all(self._key(a) == self._key(b) for a, b in zip(outputs(old), outputs(new), strict=True))
+        except KeyError:
+            return False
 
     def forget(self) -> None:
         """Free memory."""
