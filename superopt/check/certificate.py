@@ -8,22 +8,28 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from superopt.check.constants import Constants
+from superopt.check.folding import Folding, folding_holds
 from superopt.check.sweep import Claim, Sweep, holds, merged_casts
+from superopt.ir.infer import IllTyped
+from superopt.ir.infer import replace as replace_terms
 from superopt.ir.notation import NotationError, parse_rule, parse_signature, show_rule, show_signature
+from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term
+from superopt.ir.term import Term, topological
+from superopt.ir.trace import Step
 from superopt.onnx_io import Model, ModelError
 from verify.proof_book import ProofBook
 
 __all__ = ["Certificate", "certified"]
 
 _SCHEMA = 1
+FoldingText: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -32,12 +38,15 @@ class Certificate:
 
     `models` has the digests of both models' outputs as terms. `claims` has, for the digest of a right tensor over left
     tensors, the digest of the left tensor, the equation, the signature, and if literals stand for roots. `folded` has
-    pairs of digests of constants, the right one first, with the bound of their relative difference.
+    pairs of digests of constants, the right one first, with the bound of their relative difference. `foldings` has
+    the digests of the right and the left tensor, the steps (rule, signature, digests of roots), the pairs of constants,
+    and the last equation with its signature, if there is one.
     """
 
     models: tuple[str, str]
     claims: tuple[tuple[str, str, str, str, bool], ...] = ()
     folded: tuple[tuple[str, str, float], ...] = ()
+    foldings: tuple[FoldingText, ...] = ()
 
     def write(self, path: str | Path) -> None:
         """Write the certificate as JSON. Raises OSError."""
@@ -50,6 +59,7 @@ class Certificate:
             "equations": rules,
             "claims": claims,
             "folded_constants": self.folded,
+            "foldings": self.foldings,
         }
         Path(path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
@@ -64,7 +74,8 @@ class Certificate:
             rules = list(map(str, content["equations"]))
             claims = tuple((str(a), str(b), rules[int(k)], str(s), bool(r)) for a, b, k, s, r in content["claims"])
             folded = tuple((str(a), str(b), float(error)) for a, b, error in content["folded_constants"])
-            return Certificate((one, other), claims, folded)
+            foldings = tuple(map(_tuples, content["foldings"]))
+            return Certificate((one, other), claims, folded, foldings)
         except OSError as error:
             raise ModelError(f"{path}: {error.strerror or error}") from None
         except ModelError:
@@ -78,22 +89,24 @@ class Certificate:
         ours = {term.digest: term for term in sweep.left}
         claims = {claim[0]: claim[1:] for claim in self.claims}
         folded = {right_one: (left_one, error) for right_one, left_one, error in self.folded}
+        foldings = {folding[0]: folding for folding in self.foldings}
 
         def decide(_: Term, image: Term) -> Term | None:
             if image.is_constant and image.digest in folded:
                 name, stated = folded[image.digest]
                 found = constants.difference(ours[name], image) if name in ours else None
                 return ours[name] if found is not None and found <= stated else None
-            if image.digest not in claims:
-                return None
-            name, equation, signature, roots = claims[image.digest]
-            if name not in ours:
-                return None
             try:
-                claim = Claim(ours[name], image, _rule(equation), parse_signature(signature), roots)
-            except NotationError:
+                if image.digest in foldings:
+                    folding = _folding(foldings[image.digest], ours, image)
+                    return folding.left if folding_holds(folding, book, constants) else None
+                if image.digest in claims:
+                    name, equation, signature, roots = claims[image.digest]
+                    claim = Claim(ours[name], image, _rule(equation), parse_signature(signature), roots)
+                    return claim.left if holds(claim, book) else None
+            except (NotationError, IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
                 return None
-            return ours[name] if holds(claim, book) else None
+            return None
 
         for _ in sweep.run(decide):
             pass
@@ -103,14 +116,61 @@ class Certificate:
 
 
 def certified(
-    left: Model, right: Model, claims: Iterable[Claim], folded: Iterable[tuple[Term, Term, float]]
+    left: Model,
+    right: Model,
+    claims: Iterable[Claim],
+    foldings: Iterable[Folding],
+    folded: Iterable[tuple[Term, Term, float]],
 ) -> Certificate:
     """Return the certificate of a finished proof."""
     return Certificate(
         (_digest(left), _digest(right)),
-        tuple((c.right.digest, c.left.digest, show_rule(c.rule), show_signature(c.signature), c.roots) for c in claims),
+        tuple((c.right.digest, c.left.digest, *_shown(c)) for c in claims),
         tuple((one.digest, other.digest, error) for other, one, error in folded),
+        tuple(map(_folding_text, foldings)),
     )
+
+
+def _shown(claim: Claim) -> tuple[str, str, bool]:
+    return show_rule(claim.rule), show_signature(claim.signature), claim.roots
+
+
+def _folding_text(folding: Folding) -> FoldingText:
+    steps = tuple(
+        (show_rule(Rule(s.rule.lhs, s.rule.rhs)), show_signature(s.signature), tuple(root.digest for root in s.roots))
+        for s in folding.steps
+    )
+    pairs = tuple((ours.digest, theirs.digest, error) for ours, theirs, error in folding.constants)
+    last = () if folding.last is None else _shown(folding.last)
+    return folding.right.digest, folding.left.digest, steps, pairs, last
+
+
+def _folding(text: FoldingText, ours: Mapping[str, Term], image: Term) -> Folding:
+    """Return the folding of `image` by its text: the steps are carried out. Raises LookupError and others."""
+    _, name, shown, shown_pairs, shown_last = text
+    left = state = ours[name]
+    steps: list[Step] = []
+    for equation, signature, places in shown:
+        here = {term.digest: term for term in topological((state,))}
+        step = Step(_rule(equation), parse_signature(signature), tuple(here[place] for place in places))
+        bindings = match(step.rule.lhs, step.roots)
+        if bindings is None:
+            raise LookupError("a step does not match")
+        results = instantiate(step.rule.rhs, bindings, bindings.dtype() or "float")
+        (state,) = replace_terms((state,), dict(zip(step.roots, results, strict=True)))
+        steps.append(step)
+    here = {term.digest: term for term in topological((state, image))}
+    pairs = tuple((here[a], here[b], float(error)) for a, b, error in shown_pairs)
+    last = None
+    if shown_last:
+        (right,) = replace_terms((image,), {a: b for a, b, _ in pairs})
+        equation, signature, roots = shown_last
+        last = Claim(state, right, _rule(equation), parse_signature(signature), bool(roots))
+    return Folding(left, image, tuple(steps), state, pairs, last)
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
 def _rule(text: str) -> Rule:

@@ -7,6 +7,7 @@ equation, which is proven once.
 from __future__ import annotations
 
 from collections.abc import Iterator, Set
+from dataclasses import dataclass
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol
 from superopt.ir.infer import OPERATORS, make
@@ -16,16 +17,25 @@ from superopt.ir.term import CLOSED_FORM, Attr, Term, var
 from superopt.ir.types import FLOAT_DTYPES
 from verify.propose.signatures import literal_signatures
 
-__all__ = ["cones", "signatures"]
+__all__ = ["Cone", "cones", "signatures"]
 
 _MAX_OPERATORS = 60  # in both sides of a cone
 _LEVELS = 3
 
 
-def cones(left: Term, right: Term, shared: Set[Term]) -> Iterator[Rule]:
-    """Yield equations between `left` and `right`, the one with the nearest cut first.
+@dataclass(frozen=True)
+class Cone:
+    """An equation between two cones, and the terms at the cut: those of `own` are constants of the right cone only."""
 
-    `shared` are the terms that both models have; the terms of `right` below them are terms of the left model.
+    rule: Rule
+    leaves: frozenset[Term]
+    own: frozenset[Term]
+
+
+def cones(left: Term, right: Term, shared: Set[Term], left_terms: Set[Term]) -> Iterator[Cone]:
+    """Yield cones of `left` and `right`, the one with the nearest cut first.
+
+    `shared` are the terms that both models have, `left_terms` those of the left model.
     """
     seen: set[Rule] = set()
     for stop in (True, False):  # first, `left` itself may be a variable, if `right` reads it
@@ -44,7 +54,9 @@ def cones(left: Term, right: Term, shared: Set[Term]) -> Iterator[Rule]:
             rule = _equation(left, right, cut)
             if rule is not None and rule not in seen:
                 seen.add(rule)
-                yield rule
+                leaves = {leaf for side in cut.leaves for leaf in side if not leaf.is_constant}
+                own = {leaf for leaf in cut.leaves[1] if leaf.is_constant and leaf not in left_terms}
+                yield Cone(rule, frozenset(leaves), frozenset(own))
             further = {leaf for side in cut.leaves for leaf in side if _can_open(leaf) and not leaf.is_constant}
             if not further:
                 break

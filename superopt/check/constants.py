@@ -17,10 +17,11 @@ import numpy as np
 
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
 from superopt.evaluate.indices import Array
-from superopt.ir.term import CLOSED_FORM, Term, topological
+from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES
-from superopt.properties import moves
+from superopt.properties import is_linear_product, moves
 from superopt.runtime import unit_roundoff
+from verify.prove.roundings import roundings
 
 __all__ = ["Constants"]
 
@@ -130,21 +131,31 @@ class Constants:
         operands = [i for i in term.inputs if i is not None]
         if any(errors[i] is None for i in operands):
             return None
+        if term.op == "Out":
+            return None
+        names = [None if i is None else var(f"x{k}", i.type) for k, i in enumerate(term.inputs)]
+        here = [name for name in names if name is not None]
+        placed = Term.of(term.op, names, dict(term.attrs), term.types)
 
-        def again(new: Mapping[Term, Array]) -> Array:
-            found: Array = evaluate([term], {**values, **new}, self._weights)[0]
+        def again(*new: Array) -> Array:
+            """Return the operator's result on other operands."""
+            found: Array = evaluate([placed], dict(zip(here, new, strict=True)), {})[0]
             return found
 
-        if moves(term.op) or term.op == "Out":
-            return again({i: error for i in operands if (error := errors[i]) is not None and _is_real(i)})
         xs = [np.abs(values[i]) for i in operands]
         es = [error for i in operands if (error := errors[i]) is not None]
-        if term.op in _PRODUCTS and len(operands) == 2 and len(set(operands)) == 2:
-            a, b = operands
-            count = values[a].shape[-1] if values[a].ndim else 1
-            product = again({a: xs[0], b: xs[1]})
-            total: Array = again({a: es[0], b: xs[1]}) + again({a: xs[0], b: es[1]}) + count * product
-            return total
+        if moves(term.op):
+            return again(*(e if _is_real(i) else values[i] for i, e in zip(operands, es, strict=True)))
+        if is_linear_product(term.op) and all(value >= 0 for _, value in term.attrs if isinstance(value, float)):
+            # A sum of products: of the absolute values, the sum bounds each partial sum.
+            count, whole = roundings((term,)), again(*xs)
+            carried = again(*(x + e for x, e in zip(xs, es, strict=True))) - whole
+            return np.asarray(carried + count * whole) if isinstance(count, int) else None
+        if term.op == "BatchNormalization" and not (es[1].any() or es[4].any()):
+            # (x - m) s / sqrt(v + e) + o in any order: up to eight roundings of |x| + |m| times the factor, plus |o|.
+            variance = values[operands[4]]
+            carried = again(es[0], xs[1], es[2], -es[3], variance)
+            return np.asarray(carried + 8 * again(xs[0], xs[1], xs[2], -xs[3], variance))
         rule = _ERRORS.get(term.op)
         bound: Array | None = None if rule is None or len(xs) < len(term.inputs) else rule(xs, es, np.abs(value))
         return bound
@@ -163,7 +174,6 @@ def _is_exact(term: Term) -> bool:
 
 
 _Bound = Callable[[list[Array], list[Array], Array], Array]
-_PRODUCTS = frozenset({"MatMul"})
 # The error of a result y from the absolute values x and the errors e of operands.
 _ERRORS: Mapping[str, _Bound] = {
     "Add": lambda x, e, y: e[0] + e[1] + y,

@@ -3,25 +3,26 @@
 First, regions that are equal in structure are one term (`joining.py`). Then the right model's tensors are replaced by
 equal ones of the left model, inputs first (`sweep.py`). Random inputs propose which tensors are equal (`values.py`).
 The kernel proves each proposal as an equation over the nearest tensors below that both models have (`cones.py`).
-Constants that one model folded are compared by value (`constants.py`).
+Constants that one model folded are compared by value (`constants.py`), after rules have led to them (`folding.py`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
 
 from superopt.check.certificate import Certificate, certified
 from superopt.check.cones import cones, signatures
 from superopt.check.constants import Constants
+from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.joining import joined
 from superopt.check.roots import with_roots
 from superopt.check.sweep import Claim, Sweep, holds, merged_casts
 from superopt.check.values import Proposals
 from superopt.evaluate import numpy_dtype
 from superopt.ir.pattern import Bindings, match
-from superopt.ir.rule import Rule
+from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
 from superopt.optimizer.proof_effort import GivenUp, within_effort
@@ -31,6 +32,7 @@ from verify.proof_book import ProofBook
 __all__ = ["Equality", "Match", "joined", "prove_equal"]
 
 _VALUES_SHARE = 0.3  # of the time, for evaluating both models
+_FOLDING_SECONDS = 5.0  # for finding the rules that fold the weights of one cone
 _MAX_CALLS = 2_000_000  # of one proof, see `within_effort`
 
 
@@ -90,6 +92,8 @@ class _Proof:
         self.by: dict[Term, tuple[str, float]] = {}
         self.claims: list[Claim] = []
         self.folded: list[tuple[Term, Term, float]] = []
+        self.foldings: list[Folding] = []
+        self.rewriting = Rewriting(self.constants, self._signature, self._closed)
         self.unproven: list[tuple[Term, Term, str]] = []
 
     def run(self) -> Equality:
@@ -106,7 +110,9 @@ class _Proof:
             reason = "ONNX Runtime would merge other Casts"
             self.unproven += [(a, b, reason) for a, b in zip(self.left.outputs, self.right.outputs, strict=True)]
             outputs = (False,) * len(outputs)
-        certificate = certified(self.left, self.right, self.claims, self.folded) if all(outputs) else None
+        certificate = (
+            certified(self.left, self.right, self.claims, self.foldings, self.folded) if all(outputs) else None
+        )
         return Equality(tuple(matches), tuple(self.unproven), outputs, certificate)
 
     def decide(self, term: Term, image: Term) -> Term | None:
@@ -122,10 +128,14 @@ class _Proof:
             if time.monotonic() > self.deadline:
                 reason = "the time is over"
                 break
-            claim, reason = self._proven(candidate, image)
-            if claim is not None:
-                self.claims.append(claim)
-                self.by[term] = "kernel", _roundoff(candidate) if claim.roots else 0.0
+            found, reason = self._proven(candidate, image, self.sweep.shared, self.sweep.left)
+            if isinstance(found, Claim):
+                self.claims.append(found)
+                self.by[term] = "kernel", _roundoff(candidate) if found.roots else 0.0
+            elif found is not None:
+                self.foldings.append(found)
+                self.by[term] = "rules", found.error
+            if found is not None:
                 return candidate
         if candidates:
             self.unproven.append((candidates[0], term, reason))
@@ -143,32 +153,58 @@ class _Proof:
 
     def _constants_like(self, image: Term) -> list[Term]:
         """Return the left model's constants of this type, bare weights first."""
-        found = [t for t in self.sweep.left if t.is_constant and t.type == image.type and t.op != image.op]
+        found = [t for t in self.sweep.left if t.is_constant and t.type == image.type]
+        found = [t for t in found if t.op != "Const" or image.op != "Const"]
         return sorted(found, key=lambda t: (bool(t.inputs), t.digest))
 
-    def _proven(self, left: Term, right: Term) -> tuple[Claim | None, str]:
-        """Return a claim that the kernel proves, or None and the reason why there is none."""
+    def _proven(
+        self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term]
+    ) -> tuple[Claim | Folding | None, str]:
+        """Return a proof that the terms are equal, or None and the reason why there is none."""
         reason = "no cone with known operators"
-        for rule in cones(left, right, self.sweep.shared):
-            bindings = match((*rule.lhs, *rule.rhs), (left, right))
-            if bindings is None:
-                reason = "the cone is not an instance of its equation"
+        for cone in cones(left, right, shared, left_terms):
+            if time.monotonic() > self.deadline:
+                return None, "the time is over"
+            if cone.own:  # a weight of the right model alone stands for a number, never for any number
+                until = min(self.deadline, time.monotonic() + _FOLDING_SECONDS)
+                folding = self.rewriting.find(left, right, cone.leaves, cone.own, until)
+                if folding is not None and folding_holds(folding, self.book, self.constants):
+                    return folding, ""
+                reason = "no rules lead to the weights of the second model"
                 continue
-            types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
-            if (rule, types) in self.failed:
-                continue
-            for claim in _claims(left, right, rule, bindings):
-                try:
-                    if within_effort(holds, claim, self.book, max_calls=_MAX_CALLS):
-                        return claim, ""
-                    reason = "the kernel does not prove it"
-                except GivenUp:
-                    reason = "the proof takes too long"
-                    break
-                if time.monotonic() > self.deadline:
-                    return None, "the time is over"
-            self.failed.add((rule, types))
+            claim, reason = self._in_kernel(left, right, cone.rule)
+            if claim is not None:
+                return claim, ""
         return None, reason
+
+    def _in_kernel(self, left: Term, right: Term, rule: Rule) -> tuple[Claim | None, str]:
+        bindings = match((*rule.lhs, *rule.rhs), (left, right))
+        if bindings is None:
+            return None, "the cone is not an instance of its equation"
+        types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
+        if (rule, types) in self.failed:
+            return None, "the kernel does not prove it"
+        reason = "the kernel does not prove it"
+        for claim in _claims(left, right, rule, bindings):
+            try:
+                if within_effort(holds, claim, self.book, max_calls=_MAX_CALLS):
+                    return claim, ""
+            except GivenUp:
+                reason = "the proof takes too long"
+                break
+        self.failed.add((rule, types))
+        return None, reason
+
+    def _closed(self, left: Term, right: Term) -> Claim | None:
+        """Return a claim about two cones over variables and equal constants."""
+        found, _ = self._proven(left, right, frozenset(), frozenset(topological((left, right))))
+        return found if isinstance(found, Claim) else None
+
+    def _signature(self, rule: Rule, bindings: Bindings) -> Signature | None:
+        try:
+            return within_effort(self.book.check, rule, bindings, max_calls=_MAX_CALLS)
+        except GivenUp:
+            return None
 
 
 def _claims(left: Term, right: Term, rule: Rule, bindings: Bindings) -> Iterator[Claim]:

@@ -68,7 +68,20 @@ def _two_layers() -> tuple[Model, Model]:
     return _graph(*left, w=W, v=V, b=B, s=S), _graph(*right, w=W, v=V, b=B, s=S)
 
 
-EQUAL = [_bias_in_gemm, _transposed_weight, _gelu, _two_layers]
+def _folded(factor: float = 1.0) -> tuple[Model, Model]:
+    """BatchNormalization in the weights of a Conv, in float32 as tools do it."""
+    o, m, v = (np.abs(weights(C, seed=seed)) + np.float32(0.5) for seed in (5, 6, 7))
+    scale = S / np.sqrt(v + np.float32(1e-5))
+    kernel, bias = K * scale[:, None, None, None], o - m * scale
+    kernel[1, 1, 1, 1] *= np.float32(factor)
+    bn = node("BatchNormalization", ["h", "s", "o", "m", "v"], ["y"])
+    return (
+        _graph(node("Conv", ["x", "k"], ["h"]), bn, shape=IMAGE, k=K, s=S, o=o, m=m, v=v),
+        _graph(node("Conv", ["x", "k", "b"], ["y"]), shape=IMAGE, k=kernel, b=bias),
+    )
+
+
+EQUAL = [_bias_in_gemm, _transposed_weight, _gelu, _two_layers, _folded]
 
 
 @pytest.mark.parametrize("pair", EQUAL, ids=lambda pair: pair.__name__)
@@ -153,3 +166,12 @@ def _false_pairs() -> dict[str, tuple[Model, Model]]:
 def test_different_models_are_not_proven(name: str) -> None:
     found, _, _ = _checked(*_false_pairs()[name])
     assert found.outputs == (False,) and found.certificate is None
+
+
+def test_folded_weights_agree_within_their_roundings_only() -> None:
+    found, _, _ = _checked(*_folded())
+    errors = [match.error for match in found.matches if match.by == "rules"]
+    assert len(errors) == 1 and 0 < errors[0] < 1e-6
+    for factor in (1 + 2e-6, 1.01, -1.0):
+        found, _, _ = _checked(*_folded(factor))
+        assert found.outputs == (False,)

@@ -1,0 +1,177 @@
+"""Weights that one model folded: shipped rules rewrite the left cone until its constants are those of the right one.
+
+BatchNormalization(Conv(x, w), s, o, m, v) and Conv(x, w', b') have no equation over variables: w' and b' are numbers. A
+rule turns the first into Conv(x, f(w, s, v), g(s, o, m, v)). Then f and g are compared with w' and b' by value.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass
+from functools import cached_property
+
+from superopt.check.constants import Constants
+from superopt.check.sweep import Claim, holds
+from superopt.ir.infer import IllTyped, replace
+from superopt.ir.pattern import Bindings
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Term, topological, var
+from superopt.ir.trace import Rewrite, Step
+from superopt.rulebook.loading import load_rules
+from superopt.search.match.graph_index import GraphIndex, run_time_terms
+from superopt.search.match.matcher import Matcher
+from superopt.search.match.rule_index import RuleIndex
+from verify.proof_book import Book
+from verify.replay import ReplayError, replay_rewrite
+
+__all__ = ["Folding", "Rewriting", "folding_holds"]
+
+_STEPS = 3
+_BEAM = 16  # graphs of one depth that are rewritten further
+_MOST_STATES = 400
+
+
+@dataclass(frozen=True)
+class Folding:
+    """`left` equals `right`: `steps` rewrite it to `after`, and this equals `right` with other constants.
+
+    `constants` has a constant of `right`, the constant of `after` that is equal within a bound, and the bound. With
+    these constants, `right` is `after` itself if `last` is None, or equal by the equation of `last`.
+    """
+
+    left: Term
+    right: Term
+    steps: tuple[Step, ...]
+    after: Term
+    constants: tuple[tuple[Term, Term, float], ...]
+    last: Claim | None
+
+    @property
+    def error(self) -> float:
+        """The largest bound of the relative error of a constant."""
+        return max((bound for _, _, bound in self.constants), default=0.0)
+
+
+def folding_holds(folding: Folding, book: Book, constants: Constants) -> bool:
+    """Return True if the kernel proves each step, and the constants agree within the stated bounds."""
+    try:
+        replay_rewrite(Rewrite((folding.left,), folding.steps, (folding.after,)), book)
+    except ReplayError:
+        return False
+    for ours, theirs, bound in folding.constants:
+        found = constants.difference(theirs, ours) if ours.is_constant and theirs.is_constant else None
+        if found is None or found > bound:
+            return False
+    (right,) = replace((folding.right,), {ours: theirs for ours, theirs, _ in folding.constants})
+    if folding.last is None:
+        return right is folding.after
+    last = folding.last
+    return last.left is folding.after and last.right is right and holds(last, book)
+
+
+class Rewriting:
+    """Searches for foldings. `check` returns a signature at which a rule may be applied, `close` a claim."""
+
+    def __init__(
+        self,
+        constants: Constants,
+        check: Callable[[Rule, Bindings], Signature | None],
+        close: Callable[[Term, Term], Claim | None],
+    ) -> None:
+        self._constants, self._check, self._close = constants, check, close
+        self._compared: dict[tuple[Term, Term], float | None] = {}
+
+    @cached_property
+    def _matcher(self) -> Matcher:
+        return Matcher(RuleIndex(load_rules()))
+
+    def find(self, left: Term, right: Term, leaves: Set[Term], own: Set[Term], deadline: float) -> Folding | None:
+        """Return a folding of two cones over `leaves`, or None. `own` are the constants that only `right` has."""
+        names = {leaf: var(f"x{k}", leaf.type) for k, leaf in enumerate(sorted(leaves, key=lambda t: t.digest))}
+        back = {name: leaf for leaf, name in names.items()}
+        try:
+            start, goal = replace((left, right), names)
+        except IllTyped:
+            return None
+        for state, path in self._reached(start, goal, deadline):
+            pairs = self._paired(state, own)
+            if pairs is None:
+                continue
+            (wanted,) = replace((goal,), {ours: theirs for ours, theirs, _ in pairs})
+            last = None if wanted is state else self._close(state, wanted)
+            steps = self._proven(path) if wanted is state or last is not None else None
+            if steps is not None:
+                return _over(Folding(start, goal, steps, state, pairs, last), left, right, back)
+        return None
+
+    def _reached(
+        self, start: Term, goal: Term, deadline: float
+    ) -> Iterator[tuple[Term, tuple[tuple[Rule, Bindings, tuple[Term, ...]], ...]]]:
+        """Yield graphs that rules make of `start`, with their steps; those with operators like `goal`'s first."""
+        wanted = Counter(term.op for term in run_time_terms((goal,)))
+
+        def distance(term: Term) -> int:
+            found = Counter(one.op for one in run_time_terms((term,)))
+            return sum(((found - wanted) + (wanted - found)).values())
+
+        layer: list[tuple[Term, tuple[tuple[Rule, Bindings, tuple[Term, ...]], ...]]] = [(start, ())]
+        seen = {start}
+        yield start, ()
+        for _ in range(_STEPS):
+            reached = []
+            for state, path in layer:
+                for found in self._matcher.matches(GraphIndex((state,))):
+                    if time.monotonic() > deadline or len(seen) > _MOST_STATES:
+                        break
+                    try:
+                        (new,) = replace((state,), dict(zip(found.roots, found.results, strict=True)))
+                    except IllTyped:
+                        continue
+                    if new not in seen:
+                        seen.add(new)
+                        reached.append((new, (*path, (found.compiled.rule, found.bindings, found.roots))))
+            reached.sort(key=lambda item: distance(item[0]))
+            yield from reached
+            layer = reached[:_BEAM]
+
+    def _paired(self, state: Term, own: Set[Term]) -> tuple[tuple[Term, Term, float], ...] | None:
+        """Return an equal constant of `state` for each constant that only the right model has, or None."""
+        ours = [term for term in topological((state,)) if term.is_constant]
+        found: list[tuple[Term, Term, float]] = []
+        for theirs in sorted(own, key=lambda term: term.digest):
+            for one in reversed(ours):
+                if one.type != theirs.type:
+                    continue
+                if (one, theirs) not in self._compared:
+                    self._compared[one, theirs] = self._constants.difference(one, theirs)
+                error = self._compared[one, theirs]
+                if error is not None:
+                    found.append((theirs, one, error))
+                    break
+            else:
+                return None
+        return tuple(found)
+
+    def _proven(self, path: tuple[tuple[Rule, Bindings, tuple[Term, ...]], ...]) -> tuple[Step, ...] | None:
+        steps: list[Step] = []
+        for rule, bindings, roots in path:
+            signature = self._check(rule, bindings)
+            if signature is None:
+                return None
+            steps.append(Step(rule, signature, roots))
+        return tuple(steps)
+
+
+def _over(folding: Folding, left: Term, right: Term, leaves: dict[Term, Term]) -> Folding:
+    """Return the folding with the models' terms for its leaves."""
+
+    def placed(term: Term) -> Term:
+        return replace((term,), leaves)[0]
+
+    steps = tuple(Step(s.rule, s.signature, tuple(map(placed, s.roots))) for s in folding.steps)
+    last = folding.last
+    if last is not None:
+        last = Claim(placed(last.left), placed(last.right), last.rule, last.signature, last.roots)
+    return Folding(left, right, steps, placed(folding.after), folding.constants, last)
