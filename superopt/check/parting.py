@@ -16,6 +16,7 @@ from superopt.runtime import Feeds, is_float
 
 __all__ = ["Parting", "find_parting"]
 
+_SHARE = 0.01  # of the difference of outputs, at most that of tensors that agree
 _TOLERANCE = 1e-6  # of a tensor's norm, between sketches of equal tensors; weights that were folded have roundings
 
 
@@ -51,8 +52,13 @@ class _Sketches:
         self.by_term[term] = (key, float(np.linalg.norm(flat)), float(flat @ signs), float(flat[::-1] @ signs))
 
 
-def find_parting(left: Side, right: Side, feeds: Feeds, output: int, seconds: float) -> Parting | None:
-    """Return where the models part on `feeds`, before output number `output`; None without a float64 evaluation."""
+def find_parting(
+    left: Side, right: Side, feeds: Feeds, output: int, difference: float, seconds: float
+) -> Parting | None:
+    """Return where the models part on `feeds`, before output number `output`; None without a float64 evaluation.
+
+    `difference` is the relative difference of the outputs.
+    """
     sketches = _Sketches(), _Sketches()
     try:
         for side, sketch in zip((left, right), sketches, strict=True):
@@ -60,7 +66,7 @@ def find_parting(left: Side, right: Side, feeds: Feeds, output: int, seconds: fl
     except NoReference:
         return None
     ours, theirs = (sketch.by_term for sketch in sketches)
-    agreeing = _equal_tensors(ours, theirs)
+    agreeing = _equal_tensors(ours, theirs, min(_TOLERANCE, _SHARE * difference))
     back = {b: a for a, b in agreeing.items()}
     ends = left.terms.outputs[output], right.terms.outputs[output]
     if ends[0] not in ours or ends[1] not in theirs or ends[0] in agreeing:
@@ -78,7 +84,9 @@ def find_parting(left: Side, right: Side, feeds: Feeds, output: int, seconds: fl
     return Parting(*ends, tuple(borders))
 
 
-def _equal_tensors(ours: dict[Term, tuple[Any, ...]], theirs: dict[Term, tuple[Any, ...]]) -> dict[Term, Term]:
+def _equal_tensors(
+    ours: dict[Term, tuple[Any, ...]], theirs: dict[Term, tuple[Any, ...]], tolerance: float
+) -> dict[Term, Term]:
     """Return, for tensors of the left model, the first tensor of the right model with the same values."""
     by_kind: dict[Any, list[Term]] = defaultdict(list)
     for term, sketch in theirs.items():
@@ -87,7 +95,7 @@ def _equal_tensors(ours: dict[Term, tuple[Any, ...]], theirs: dict[Term, tuple[A
     for term, (kind, *numbers) in ours.items():
         for other in by_kind[kind]:
             _, *others = theirs[other]
-            allowed = _TOLERANCE * max(numbers[0], others[0])
+            allowed = tolerance * max(numbers[0], others[0])
             if all(abs(a - b) <= allowed for a, b in zip(numbers, others, strict=True)):
                 found[term] = other
                 break

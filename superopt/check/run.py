@@ -272,8 +272,8 @@ class _Check:
         names = [value.name for value in self._left.source.proto.graph.output]
         if witness.exact and witness.output in names:
             self._progress("finding where the models part")
-            number = names.index(witness.output)
-            parting = find_parting(self._left, self._right, witness.feeds, number, _PARTING_SECONDS)
+            number, relative = names.index(witness.output), gap.relative if gap is not None else 1.0
+            parting = find_parting(self._left, self._right, witness.feeds, number, relative, _PARTING_SECONDS)
             answer.parting = None if parting is None else self._named(parting)
 
     def _named(self, parting: Parting) -> PartingPair:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -87,13 +88,18 @@ class Side:
         """Return the outputs in float64; conversions to narrower types round. Raises NoReference."""
         return self._float64(feeds).run(feeds, time.process_time() + seconds, observe=observe)
 
-    def simulated(self, feeds: Feeds, seed: Sequence[int], seconds: float) -> list[Any]:
-        """Return the outputs in float64 with simulated roundings. Raises NoReference."""
-        noise = Noise(np.random.default_rng(list(seed)), NOISE, on_weights=True)
+    def simulated(self, feeds: Feeds, seed: Sequence[int], seconds: float, on_weights: bool) -> list[Any]:
+        """Return the outputs in float64 with simulated roundings, also `on_weights`. Raises NoReference."""
+        noise = Noise(np.random.default_rng(list(seed)), NOISE, on_weights)
         return self._float64(feeds).run(feeds, time.process_time() + seconds, noise)
 
     def _float64(self, feeds: Feeds) -> Float64Model:
         return Float64Model(self.at({name: array.shape for name, array in feeds.items()}), casts=True)
+
+    @cached_property
+    def weights(self) -> frozenset[str]:
+        """The hashes of the model's constants."""
+        return frozenset(str(term.attr("hash")) for term in topological(self.terms.outputs) if term.op == "Const")
 
     def tables(self) -> Iterator[int]:
         """Yield the lengths of the constant tables from which the model gathers."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from superopt.check.inputs import NOT_A_NUMBER, candidate_shapes, inputs_at, token_bounds
-from superopt.check.rounding import Gap, find_gap
+from superopt.check.rounding import Gap, element, find_gap
 from superopt.check.side import Side
 from superopt.optimizer.float64 import NoReference
 from superopt.optimizer.input_data import InputData, given_shapes, load_inputs
@@ -231,7 +231,7 @@ class WitnessSearch:
             return self._difference_of_runs(kind, feeds, ours, theirs, str(reason))
         if gap is None or len(gap.index) != ours[gap.output].ndim or not _confirms(gap, ours, theirs):
             return None
-        a, b = (run[gap.output][gap.index].item() for run in (ours, theirs))
+        a, b = (element(run[gap.output], gap.index) for run in (ours, theirs))
         name = self._name(gap.output)
         return Witness(kind, feeds, _problem(name, gap, a, b), name, gap, a, b)
 
@@ -250,10 +250,12 @@ class WitnessSearch:
         return gap
 
     def _simulated(self, feeds: Feeds, number: int) -> tuple[list[Any], list[Any]]:
-        return (
-            self._left.simulated(feeds, (self._seed, number, 0), self._reference_s),
-            self._right.simulated(feeds, (self._seed, number, 1), self._reference_s),
+        other_weights = self._left.weights != self._right.weights
+        ours, theirs = (
+            side.simulated(feeds, (self._seed, number, k), self._reference_s, other_weights)
+            for k, side in enumerate((self._left, self._right))
         )
+        return ours, theirs
 
     def _difference_of_runs(
         self, kind: str, feeds: Feeds, ours: list[Any], theirs: list[Any], reason: str
@@ -294,7 +296,7 @@ def _nearly_same(a: Any, b: Any) -> bool:
 def _confirms(gap: Gap, ours: list[Any], theirs: list[Any]) -> bool:
     """Return True if runs in ONNX Runtime show the same values as float64 at the element of `gap`."""
     for run, exact in ((ours, gap.left), (theirs, gap.right)):
-        found = run[gap.output][gap.index].item()
+        found = element(run[gap.output], gap.index)
         if isinstance(found, float) and np.isfinite(exact) and np.isfinite(found):
             apart = abs(gap.left - gap.right)
             allowed = _AGREEMENT * apart if np.isfinite(apart) else _AGREEMENT * abs(exact)

@@ -303,3 +303,55 @@ def test_shapes_that_do_not_fit_are_one_line(option: list[str], tmp_path: Path) 
     onnx.save(_relu("N", 8), path)
     found = CliRunner().invoke(main, ["check", str(path), str(path), *option])
     assert found.exit_code == 2 and found.stderr.startswith("error: ")
+
+
+def _pointwise(op: str, value: object, dtype: int = TensorProto.FLOAT, to: int = 0) -> onnx.ModelProto:
+    out = to or dtype
+    nodes = [node(op, ["x", "w"], ["z" if to else "y"]), *([node("Cast", ["z"], ["y"], to=to)] if to else [])]
+    values = [helper.make_tensor_value_info(name, kind, ["N", 8]) for name, kind in (("x", dtype), ("y", out))]
+    constant = np.array(value, helper.tensor_dtype_to_np_dtype(dtype))
+    return model(nodes, values[:1], values[1:], [("w", constant)])
+
+
+def test_boundaries_of_comparisons_are_reached() -> None:
+    greater, equal = (_pointwise(op, 0.37, to=TensorProto.FLOAT) for op in ("Greater", "GreaterOrEqual"))
+    assert _checked(greater, equal).verdict == DIFFERENT
+
+
+def test_strings_differ() -> None:
+    one, other = (
+        model(
+            [node("Concat", ["x", "w"], ["y"], axis=0)],
+            [helper.make_tensor_value_info("x", TensorProto.STRING, ["N"])],
+            [helper.make_tensor_value_info("y", TensorProto.STRING, ["M"])],
+            [("w", np.array([word], object))],
+        )
+        for word in ("a", "b")
+    )
+    assert _checked(one, one).verdict == EQUIVALENT
+    assert _checked(one, other).verdict == DIFFERENT
+
+
+@pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE])
+def test_roundings_are_no_difference(dtype: int) -> None:
+    divided = _pointwise("Div", 3, dtype)
+    assert _checked(divided, _pointwise("Mul", 1 / 3, dtype)).verdict != DIFFERENT
+    factor = 1.03 if dtype == TensorProto.FLOAT16 else 1.01
+    assert _checked(divided, _pointwise("Mul", factor / 3, dtype)).verdict == DIFFERENT
+
+
+def test_a_cancellation_that_rounds_more_is_no_difference() -> None:
+    mean = np.full(8, 1000, np.float32)
+    before = model(
+        [node("Sub", ["x", "m"], ["c"]), node("MatMul", ["c", "w"], ["y"])],
+        [floats("x", "N", 8)],
+        [floats("y", "N", 8)],
+        [("m", mean), ("w", _W)],
+    )
+    after = model(
+        [node("MatMul", ["x", "w"], ["c"]), node("Sub", ["c", "k"], ["y"])],
+        [floats("x", "N", 8)],
+        [floats("y", "N", 8)],
+        [("k", mean @ _W), ("w", _W)],
+    )
+    assert _checked(before, after).verdict != DIFFERENT
