@@ -2,7 +2,7 @@
 
 Both models are evaluated in float64, where equal functions give equal numbers. Roundings that one model makes and the
 other does not, such as those of weights that were folded before, are simulated: further evaluations multiply every
-result, and every weight if the models have different ones, by 1 + 2 u N(0, 1), for the unit roundoff u of its type. An
+result, and every weight that the other model does not have, by 1 + 2 u N(0, 1), for the unit roundoff u of its type. An
 output is different if in some group of its elements (the whole output, or a slice along an axis)
 
     size(left - right)  >  4 (largest over evaluations of size(simulated - exact)  +  u size(exact))

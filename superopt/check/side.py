@@ -88,9 +88,12 @@ class Side:
         """Return the outputs in float64; conversions to narrower types round. Raises NoReference."""
         return self._float64(feeds).run(feeds, time.process_time() + seconds, observe=observe)
 
-    def simulated(self, feeds: Feeds, seed: Sequence[int], seconds: float, on_weights: bool) -> list[Any]:
-        """Return the outputs in float64 with simulated roundings, also `on_weights`. Raises NoReference."""
-        noise = Noise(np.random.default_rng(list(seed)), NOISE, on_weights)
+    def simulated(self, feeds: Feeds, seed: Sequence[int], seconds: float, other: Side) -> list[Any]:
+        """Return the outputs in float64 with simulated roundings, also of weights that are not the `other` model's.
+
+        Raises NoReference.
+        """
+        noise = Noise(np.random.default_rng(list(seed)), NOISE, self.weights - other.weights)
         return self._float64(feeds).run(feeds, time.process_time() + seconds, noise)
 
     def _float64(self, feeds: Feeds) -> Float64Model:

@@ -36,7 +36,7 @@ class MissingTool(ModelError):
 class Checked:
     """A model, the answer on a tool's result, and the numbers of nodes before and after.
 
-    `answer` is None if the tool wrote no result, for the reason `failure`.
+    `answer` is None if the model is unreadable or the tool wrote no result, for the reason `failure`.
     """
 
     model: str
@@ -44,16 +44,19 @@ class Checked:
     answer: Answer | None
     failure: str = ""
     nodes: tuple[int, int] | None = None
+    is_readable: bool = True
 
     @property
     def verdict(self) -> str:
-        """The verdict, or "no result"."""
-        return "no result" if self.answer is None else self.answer.verdict
+        """The verdict, "no result" or "unreadable"."""
+        if self.answer is None:
+            return "no result" if self.is_readable else "unreadable"
+        return self.answer.verdict
 
     @property
     def order(self) -> int:
-        """0 for Equivalent, 1 for Different, 3 for everything else: the exit code of this row."""
-        return {EQUIVALENT: 0, DIFFERENT: 1}.get(self.verdict, 3)
+        """The exit code of this row: 0 for Equivalent, 1 for Different, 2 for an unreadable model, else 3."""
+        return {EQUIVALENT: 0, DIFFERENT: 1, "unreadable": 2}.get(self.verdict, 3)
 
 
 def find_tool(name: str) -> Contestant:
@@ -73,10 +76,13 @@ def check_tool(
 ) -> Checked:
     """Run a tool on `model` and check its result. With a folder `keep`, result and witness are written there.
 
-    Raises MissingTool, ModelError (an unreadable model), InputError, OSError.
+    Raises MissingTool, InputError, OSError.
     """
     tool = find_tool(name)
-    load_proto(model)
+    try:
+        load_proto(model)
+    except ModelError as error:
+        return Checked(str(model), name, None, str(error), is_readable=False)
     with temporary_folder() as folder:
         place = folder if keep is None else keep
         out = place / f"{model.stem}.{name}.onnx"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,7 @@ def check_command(
     the input is saved, and the first pair of tensors where the models part is named. Unknown: neither.
 
     Exit codes: 0 Equivalent, 1 Different, 3 Unknown, 2 a model that cannot be read or wrong usage. With --against: 1 if
-    any result is Different, else 3 if any is not proven.
+    any result is Different, else 3 if any is not proven, else 2 if a model cannot be read.
 
     \b
     Examples:
@@ -160,6 +161,9 @@ def exit_code(answer: Answer) -> int:
 def _check_tool(name: str, models: tuple[Path, ...], options: CheckOptions, keep: Path | None, as_json: bool) -> None:
     find_tool(name)
     if keep is not None:
+        twice = [stem for stem, count in Counter(model.stem for model in models).items() if count > 1]
+        if twice:
+            raise click.UsageError(f"two models are called {twice[0]}; --keep would write both results to one file")
         keep.mkdir(parents=True, exist_ok=True)
     rows: list[Checked] = []
     with ProgressLines() as progress:

@@ -50,12 +50,12 @@ class Noise:
 
     u is the unit roundoff of its element type. So the difference to the outputs without noise shows how large an error
     the roundings of the model's own operators explain (Monte Carlo arithmetic: Parker, IEEE CiSE 2(4), 2000). Inputs
-    are exact, and so are weights unless `on_weights`.
+    are exact, and so are weights whose hashes are not in `on_weights`.
     """
 
     rng: np.random.Generator
     factor: float = 1.0
-    on_weights: bool = False
+    on_weights: frozenset[str] = frozenset()
 
     def applied(self, value: Any, type: TensorType | None) -> Any:
         """Return `value` with rounding errors."""
@@ -119,7 +119,7 @@ class Float64Model:
             values[term] = _widened(self._fed(term, feeds))
         elif term.op == "Const":
             weight = self._model.weights[str(term.attr("hash"))]  # widened where it is used
-            if noise is not None and noise.on_weights:
+            if noise is not None and term.attr("hash") in noise.on_weights:
                 weight = noise.applied(_widened(weight), term.type)
             values[term] = weight
         elif term.op == "Out" and _only(term) in values:

@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
 
-from superopt.check import DIFFERENT, EQUIVALENT, Answer, CheckOptions, check, replay
+from superopt.bench.contestants import Contestant
+from superopt.check import DIFFERENT, EQUIVALENT, UNKNOWN, Answer, CheckOptions, check, replay
 from superopt.check.tools import check_tool
 from superopt.cli.commands import main
 from superopt.report import render_check
@@ -355,3 +356,21 @@ def test_a_cancellation_that_rounds_more_is_no_difference() -> None:
         [("k", mean @ _W), ("w", _W)],
     )
     assert _checked(before, after).verdict != DIFFERENT
+
+
+def test_a_missing_tool_and_an_unreadable_model_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bad = tmp_path / "bad.onnx"
+    bad.write_bytes(b"no model")
+    found = CliRunner().invoke(main, ["check", "--against", "onnxruntime", str(bad), "--json"])
+    assert found.exit_code == 2 and json.loads(found.stdout)[0]["verdict"] == "unreadable"
+    monkeypatch.setattr(Contestant, "installed", lambda self: False)
+    found = CliRunner().invoke(main, ["check", "--against", "onnxslim", str(bad)])
+    assert found.exit_code == 2 and found.stderr == "error: onnxslim is not installed here; pip install onnxslim\n"
+
+
+def test_an_operator_that_is_not_known_here_is_no_difference() -> None:
+    other = _relu("N", 8)
+    other.graph.node[0].domain, other.graph.node[0].op_type = "my.domain", "Mystery"
+    other.opset_import.append(helper.make_opsetid("my.domain", 1))
+    answer = _checked(_relu("N", 8), other)
+    assert answer.verdict == UNKNOWN and answer.notices
