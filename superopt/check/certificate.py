@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 from superopt.check.constants import Constants
 from superopt.check.folding import Folding, folding_holds
 from superopt.check.sweep import Claim, Sweep, holds, merged_casts
-from superopt.ir.infer import IllTyped
+from superopt.ir.infer import OPERATORS, IllTyped, make
 from superopt.ir.infer import replace as replace_terms
 from superopt.ir.notation import NotationError, parse_rule, parse_signature, show_rule, show_signature
 from superopt.ir.pattern import instantiate, match
@@ -30,6 +30,7 @@ __all__ = ["Certificate", "certified"]
 
 _SCHEMA = 1
 FoldingText: TypeAlias = tuple[Any, ...]
+Expression: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,14 @@ class Certificate:
 
     `models` has the digests of both models' outputs as terms. `claims` has, for the digest of a right tensor over left
     tensors, the digest of the left tensor, the equation, the signature, and if literals stand for roots. `folded` has
-    pairs of digests of constants, the right one first, with the bound of their relative difference. `foldings` has
-    the digests of the right and the left tensor, the steps (rule, signature, digests of roots), the pairs of constants,
-    and the last equation with its signature, if there is one.
+    the digest of a constant of the right model, the expression over left constants that is equal to it, and the bound
+    of their relative difference. `foldings` has the digests of the right and the left tensor, the steps (rule,
+    signature, digests of roots), the pairs of constants, and the last equation with its signature, if there is one.
     """
 
     models: tuple[str, str]
     claims: tuple[tuple[str, str, str, str, bool], ...] = ()
-    folded: tuple[tuple[str, str, float], ...] = ()
+    folded: tuple[tuple[str, Expression, float], ...] = ()
     foldings: tuple[FoldingText, ...] = ()
 
     def write(self, path: str | Path) -> None:
@@ -73,7 +74,7 @@ class Certificate:
             one, other = map(str, content["models"])
             rules = list(map(str, content["equations"]))
             claims = tuple((str(a), str(b), rules[int(k)], str(s), bool(r)) for a, b, k, s, r in content["claims"])
-            folded = tuple((str(a), str(b), float(error)) for a, b, error in content["folded_constants"])
+            folded = tuple((str(a), _tuples(b), float(error)) for a, b, error in content["folded_constants"])
             foldings = tuple(map(_tuples, content["foldings"]))
             return Certificate((one, other), claims, folded, foldings)
         except OSError as error:
@@ -93,9 +94,13 @@ class Certificate:
 
         def decide(_: Term, image: Term) -> Term | None:
             if image.is_constant and image.digest in folded:
-                name, stated = folded[image.digest]
-                found = constants.difference(ours[name], image) if name in ours else None
-                return ours[name] if found is not None and found <= stated else None
+                expression, stated = folded[image.digest]
+                try:
+                    theirs = _built(expression, ours)
+                except (IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
+                    return None
+                found = constants.difference(theirs, image)
+                return theirs if found is not None and found <= stated else None
             try:
                 if image.digest in foldings:
                     folding = _folding(foldings[image.digest], ours, image)
@@ -123,12 +128,31 @@ def certified(
     folded: Iterable[tuple[Term, Term, float]],
 ) -> Certificate:
     """Return the certificate of a finished proof."""
+    present = set(topological(left.outputs))
     return Certificate(
         (_digest(left), _digest(right)),
         tuple((c.right.digest, c.left.digest, *_shown(c)) for c in claims),
-        tuple((one.digest, other.digest, error) for other, one, error in folded),
+        tuple((one.digest, _expression(other, present), error) for other, one, error in folded),
         tuple(map(_folding_text, foldings)),
     )
+
+
+def _expression(term: Term, present: Set[Term]) -> Expression:
+    """Return a constant by its digest if it is `present`, else by operator, attributes and operands."""
+    if term in present:
+        return (term.digest,)
+    operands = tuple(_expression(operand, present) for operand in term.inputs if operand is not None)
+    return term.op, tuple(term.attrs), operands
+
+
+def _built(expression: Expression, ours: Mapping[str, Term]) -> Term:
+    """Return the constant of an expression. Raises LookupError and others."""
+    if len(expression) == 1:
+        return ours[expression[0]]
+    op, attrs, operands = expression
+    if op not in OPERATORS:
+        raise LookupError(f"no operator {op}")
+    return make(op, tuple(_built(operand, ours) for operand in operands), dict(attrs))
 
 
 def _shown(claim: Claim) -> tuple[str, str, bool]:

@@ -148,7 +148,7 @@ class Constants:
             return again(*(e if _is_real(i) else values[i] for i, e in zip(operands, es, strict=True)))
         if is_linear_product(term.op) and all(value >= 0 for _, value in term.attrs if isinstance(value, float)):
             # A sum of products: of the absolute values, the sum bounds each partial sum.
-            count, whole = roundings((term,)), again(*xs)
+            count, whole = roundings((placed,)), again(*xs)
             carried = again(*(x + e for x, e in zip(xs, es, strict=True))) - whole
             return np.asarray(carried + count * whole) if isinstance(count, int) else None
         if term.op == "BatchNormalization" and not (es[1].any() or es[4].any()):

@@ -17,6 +17,7 @@ from superopt.check.cones import cones, signatures
 from superopt.check.constants import Constants
 from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.joining import joined
+from superopt.check.layouts import Layouts
 from superopt.check.roots import with_roots
 from superopt.check.sweep import Claim, Sweep, holds, merged_casts
 from superopt.check.values import Proposals
@@ -87,6 +88,7 @@ class _Proof:
         self.book = ProofBook()
         self.sweep = Sweep(left, right)
         self.constants = Constants(left.weights)
+        self.layouts = Layouts((t for t in self.sweep.left if t.is_constant), left.weights)
         self.values: Proposals | None = None
         self.failed: set[tuple[Rule, tuple[object, ...]]] = set()
         self.by: dict[Term, tuple[str, float]] = {}
@@ -148,6 +150,10 @@ class _Proof:
             if error is not None:
                 self.folded.append((candidate, image, error))
                 self.by[term] = "values", error
+                return candidate
+        for candidate in self.layouts.expressions(image):
+            if self.constants.difference(candidate, image) == 0.0:
+                self.folded.append((candidate, image, 0.0))
                 return candidate
         return None
 

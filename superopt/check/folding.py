@@ -28,8 +28,8 @@ from verify.replay import ReplayError, replay_rewrite
 
 __all__ = ["Folding", "Rewriting", "folding_holds"]
 
-_STEPS = 3
-_BEAM = 16  # graphs of one depth that are rewritten further
+_STEPS = 5
+_BEAM = 8  # graphs of one depth that are rewritten further
 _MOST_STATES = 400
 
 

@@ -1,0 +1,81 @@
+"""Constants of one model that hold constants of the other in another layout: transposed, reshaped, or side by side."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from superopt.evaluate.indices import Array
+from superopt.ir.infer import make
+from superopt.ir.term import Term
+
+__all__ = ["Layouts"]
+
+_MAX_RANK = 4  # of a transposed constant
+
+
+class Layouts:
+    """Bare constants of one model, indexed by content, to express other constants by them."""
+
+    def __init__(self, constants: Iterable[Term], weights: Mapping[str, Array]) -> None:
+        self._weights = weights
+        self._whole: dict[tuple[object, ...], Term] = {}  # by element type and the content of the flat array
+        self._first: dict[tuple[object, ...], list[Term]] = {}  # by element type, axis, other sizes, and first slice
+        for term in sorted((t for t in constants if t.op == "Const"), key=lambda t: t.digest):
+            array = self._array(term)
+            if array is None or term.type is None or not array.size:
+                continue
+            self._whole.setdefault((term.type.dtype, _hash(array)), term)
+            for axis in range(array.ndim):
+                self._first.setdefault(_key(term.type.dtype, array, axis), []).append(term)
+
+    def expressions(self, wanted: Term) -> Iterator[Term]:
+        """Yield terms over the indexed constants that have the value of the bare constant `wanted`."""
+        array = self._array(wanted)
+        if array is None or wanted.type is None or array.size < 2:
+            return
+        dtype = wanted.type.dtype
+        for perm in itertools.permutations(range(array.ndim)) if array.ndim <= _MAX_RANK else ():
+            source = self._whole.get((dtype, _hash(array.transpose(perm))))
+            if source is not None and source is not wanted:
+                shape = tuple(array.shape[axis] for axis in perm)
+                found = make("Reshape", (source,), {"shape": shape, "allowzero": 0})
+                found = source if source.type is not None and source.type.shape == shape else found
+                back = tuple(perm.index(axis) for axis in range(array.ndim))
+                yield found if back == tuple(sorted(back)) else make("Transpose", (found,), {"perm": back})
+        for axis in range(array.ndim):
+            parts = self._parts(dtype, array, axis)
+            if parts:
+                yield make("Concat", parts, {"axis": axis - array.ndim})
+
+    def _parts(self, dtype: str, array: Array, axis: int) -> list[Term]:
+        """Return the constants that lie in `array` one after the other along `axis`; [] if they do not fill it."""
+        parts: list[Term] = []
+        rest = np.moveaxis(array, axis, 0)
+        while len(rest):
+            for term in self._first.get(_key(dtype, np.moveaxis(rest, 0, axis), axis), ()):
+                one = np.moveaxis(self._weights[str(term.attr("hash"))], axis, 0)
+                if len(one) <= len(rest) and one.tobytes() == rest[: len(one)].tobytes():
+                    parts.append(term)
+                    rest = rest[len(one) :]
+                    break
+            else:
+                return []
+        return parts if len(parts) > 1 else []
+
+    def _array(self, term: Term) -> Array | None:
+        array = self._weights.get(str(term.attr("hash"))) if term.op == "Const" else None
+        return None if array is None or array.dtype == object else np.asarray(array)
+
+
+def _key(dtype: str, array: Array, axis: int) -> tuple[object, ...]:
+    others = array.shape[:axis] + array.shape[axis + 1 :]
+    return dtype, axis, others, _hash(np.take(array, [0], axis))
+
+
+def _hash(array: Any) -> str:
+    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
