@@ -74,7 +74,7 @@ def _placed_over(
             new[term] = inputs[_name(term)]
             continue
         operands = tuple(None if i is None else new[i] for i in term.inputs)
-        made = _written_out(_renamed(term, operands, sizes), weights)
+        made = _written_out(_renamed(_as_proven(term, model, min(first_node, 1)), operands, sizes), weights)
         if meaning.is_random(term):
             number = int(str(made.attr("node"))) + first_node
             new[term] = Term.of(made.op, made.inputs, {**dict(made.attrs), "node": number}, made.types)
@@ -92,6 +92,24 @@ def _placed_over(
         listed_weights={name: new.get(term, term) for name, term in model.listed_weights.items()},
         proven_shapes={new[t]: shape for t, shape in model.proven_shapes.items() if t in new and not sizes},
     )
+
+
+def _as_proven(term: Term, model: Model, side: int) -> Term:
+    """Return `term` with the sizes in its types that follow from the inputs' types, and new free sizes for the others.
+
+    A file may state outdated sizes of tensors inside, and runtimes ignore them. So no proof may depend on them.
+    """
+    if term.is_constant or term.op in ("Var", "Out"):
+        return term
+    types: list[TensorType | None] = []
+    for k, type in enumerate(term.types):
+        if type is not None and type.shape is not None:
+            proven = model.proven_shapes.get(term if len(term.types) == 1 else term.out(k), ())
+            if len(proven) != len(type.shape):
+                proven = tuple(symbol(f"unproven_{side}_{term.digest}_{k}_{d}") for d in range(len(type.shape)))
+            type = TensorType(type.dtype, proven)
+        types.append(type)
+    return term if tuple(types) == term.types else Term.of(term.op, term.inputs, dict(term.attrs), tuple(types))
 
 
 def _renamed(term: Term, operands: tuple[Term | None, ...], sizes: Mapping[str, Size]) -> Term:
@@ -184,7 +202,7 @@ def _symbols(model: Model) -> frozenset[str]:
 
     terms = topological((*model.outputs, *model.names, *model.inputs))
     found = [of((*term.types, *(value for _, value in term.attrs))) for term in terms]
-    return frozenset(model.sizes).union(*found)
+    return frozenset(model.sizes).union(*found, *map(of, model.proven_shapes.values()))
 
 
 def _unused(name: str, taken: frozenset[str]) -> str:

@@ -80,13 +80,12 @@ def _observed(model: Model, seed: int, seconds: float) -> dict[Term, _Summary]:
     """Return the summaries of the terms that could be computed, at the sizes where most could be."""
     deadline = time.process_time() + seconds
     best: dict[Term, _Summary] = {}
-    count = sum(1 for _ in topological(model.outputs))
     for sizes in _sizes(model):
         for feeds, again in _feeds(model, sizes, seed):
-            found = _summaries(replace(model, sizes=dict(sizes)), feeds, again, deadline)
+            found, is_complete = _summaries(replace(model, sizes=dict(sizes)), feeds, again, deadline)
             if len(found) > len(best):
                 best = found
-            if len(best) >= 0.98 * count or time.process_time() > deadline:
+            if is_complete or time.process_time() > deadline:
                 return best
     return best
 
@@ -117,8 +116,10 @@ def _feeds(model: Model, sizes: Mapping[str, int], seed: int) -> Iterator[tuple[
         return
 
 
-def _summaries(model: Model, feeds: Feeds, again: Feeds, deadline: float) -> dict[Term, _Summary]:
+def _summaries(model: Model, feeds: Feeds, again: Feeds, deadline: float) -> tuple[dict[Term, _Summary], bool]:
+    """Return the summaries over two draws, and if all outputs could be computed."""
     parts: list[dict[Term, _Summary]] = []
+    complete = 0
     for one in (feeds, again):
         found: dict[Term, _Summary] = {}
 
@@ -129,13 +130,15 @@ def _summaries(model: Model, feeds: Feeds, again: Feeds, deadline: float) -> dic
 
         with contextlib.suppress(NoReference):
             Float64Model(model).run(one, deadline, observe=observe)
+            complete += 1
         parts.append(found)
     first, second = parts
-    return {
+    both = {
         term: _Summary(one.kind, np.concatenate((one.numbers, second[term].numbers)))
         for term, one in first.items()
         if term in second and second[term].kind == one.kind
     }
+    return both, complete == len(parts)
 
 
 def _summary(term: Term, value: Any) -> _Summary | None:

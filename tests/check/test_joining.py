@@ -110,3 +110,25 @@ def test_another_input_name_is_an_error() -> None:
     )
     with pytest.raises(ModelError, match="only the first model has an input 'x'"):
         joined(_relu_of_product(), other)
+
+
+@pytest.mark.parametrize("stated", [4, "n"])
+def test_no_proof_depends_on_sizes_that_a_file_only_states(stated: int | str) -> None:
+    """Compress keeps any number of rows. The file says as many as x has, so a Slice of that many would do nothing."""
+
+    def read(*nodes: onnx.NodeProto) -> Model:
+        nodes = (
+            helper.make_node("Compress", ["x", "c"], ["u"], axis=0),
+            helper.make_node("Shape", ["x"], ["t"]),
+            *nodes,
+        )
+        values = [("s", np.array([0])), ("one", np.array([1]))]
+        proto = model(nodes, [floats("x", stated, 4)], [floats("y", stated, 4)], values)
+        proto.graph.input.append(helper.make_tensor_value_info("c", TensorProto.BOOL, ["m"]))
+        proto.graph.value_info.append(floats("u", stated, 4))
+        return read_simplified(proto)
+
+    left = read(helper.make_node("Relu", ["u"], ["y"]))
+    size = [helper.make_node("Slice", ["t", "s", "one"], ["e"]), helper.make_node("Slice", ["u", "s", "e"], ["v"])]
+    right = read(*size, helper.make_node("Relu", ["v"], ["y"]))
+    assert prove_equal(*joined(left, right), seconds=10).outputs == (False,)
