@@ -43,7 +43,7 @@ def _network(opset: int = 17) -> onnx.ModelProto:
     )
 
 
-def _checked(left: onnx.ModelProto, right: onnx.ModelProto, seconds: float = 2.0) -> Answer:
+def _checked(left: onnx.ModelProto, right: onnx.ModelProto, seconds: float = 20.0) -> Answer:
     return check(left, right, CheckOptions(seconds=seconds))
 
 
@@ -131,7 +131,7 @@ def test_the_same_network_in_another_file_is_equivalent(other: onnx.ModelProto) 
 
 def test_another_opset_is_not_different() -> None:
     other = onnx.version_converter.convert_version(_network(), 18)
-    assert _checked(_network(), other).verdict != DIFFERENT
+    assert _checked(_network(), other, 1).verdict != DIFFERENT
 
 
 def _relu(*shape: int | str, name: str = "x", out: str = "y", dtype: int = TensorProto.FLOAT) -> onnx.ModelProto:
@@ -206,7 +206,7 @@ def test_the_saved_input_shows_the_difference(tmp_path: Path) -> None:
     for path, proto in zip(paths, (_network(), mutant), strict=True):
         onnx.save(proto, path)
     page, saved = tmp_path / "page.html", tmp_path / "saved.npz"
-    command = ["check", *map(str, paths), "--seconds", "2", "--json", "--witness", str(saved), "--html", str(page)]
+    command = ["check", *map(str, paths), "--seconds", "20", "--json", "--witness", str(saved), "--html", str(page)]
     found = CliRunner().invoke(main, command)
     assert found.exit_code == 1, found.output
     answer = json.loads(found.stdout)
@@ -336,7 +336,7 @@ def test_strings_differ() -> None:
 @pytest.mark.parametrize("dtype", [TensorProto.FLOAT16, TensorProto.FLOAT, TensorProto.DOUBLE])
 def test_roundings_are_no_difference(dtype: int) -> None:
     divided = _pointwise("Div", 3, dtype)
-    assert _checked(divided, _pointwise("Mul", 1 / 3, dtype)).verdict != DIFFERENT
+    assert _checked(divided, _pointwise("Mul", 1 / 3, dtype), 1).verdict != DIFFERENT
     factor = 1.03 if dtype == TensorProto.FLOAT16 else 1.01
     assert _checked(divided, _pointwise("Mul", factor / 3, dtype)).verdict == DIFFERENT
 
@@ -355,7 +355,7 @@ def test_a_cancellation_that_rounds_more_is_no_difference() -> None:
         [floats("y", "N", 8)],
         [("k", mean @ _W), ("w", _W)],
     )
-    assert _checked(before, after).verdict != DIFFERENT
+    assert _checked(before, after, 1).verdict != DIFFERENT
 
 
 def test_a_missing_tool_and_an_unreadable_model_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
