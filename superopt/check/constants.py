@@ -25,6 +25,7 @@ from verify.prove.roundings import roundings
 
 __all__ = ["Constants"]
 
+_GATHER = "ai.onnx::Gather"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
 _MAX_ELEMENTS = 1 << 27
 _MAX_ERROR = 2.0**-7  # relative to the largest element; a larger bound would say nothing
@@ -79,16 +80,29 @@ class Constants:
             array = np.asarray(self._weights[str(term.attr("hash"))])
         else:
             try:
-                array = evaluate([term], {}, self._weights)[0].astype(numpy_dtype(term.type.dtype))
+                array = self._moved(term).astype(numpy_dtype(term.type.dtype))
             except (ArithmeticError, LookupError, TypeError, ValueError):
                 return None
         digest = hashlib.blake2b(f"{term.type.dtype} {array.shape}|".encode(), digest_size=16)
         digest.update(repr(array.tolist()).encode() if array.dtype == object else np.ascontiguousarray(array).tobytes())
         return digest.hexdigest()
 
+    def _moved(self, term: Term) -> Array:
+        """Return the value of a constant without rounded operations. Raises LookupError and others."""
+        rows: dict[Term, Array] = {}
+        for part in topological((term,)):
+            if part.op == _GATHER:  # by computed indices; evaluation knows no such Gather
+                table, places = evaluate([i for i in part.inputs if i is not None], rows, self._weights)
+                axis = dict(part.attrs).get("axis", 0)
+                assert isinstance(axis, int)
+                rows[part] = np.take(table, places, axis)
+        found: Array = evaluate([term], rows, self._weights)[0]
+        return found
+
     def _is_small(self, term: Term) -> bool:
         types = [type for part in topological((term,)) for type in part.types if type is not None]
-        return all(math.prod(type.concrete() or (_MAX_ELEMENTS + 1,)) <= _MAX_ELEMENTS for type in types)
+        shapes = [type.concrete() for type in types]
+        return all(shape is not None and math.prod(shape) <= _MAX_ELEMENTS for shape in shapes)
 
     def _bounded(self, term: Term) -> tuple[Array, Array] | None:
         """Return the value of a constant and its error bound in units of the roundoff."""
@@ -167,7 +181,7 @@ def _is_real(term: Term) -> bool:
 
 def _is_exact(term: Term) -> bool:
     """Return True if an operator rounds nothing: it moves elements, or computes with no real numbers."""
-    if term.op in ("Const", "Out") or term.op in CLOSED_FORM or moves(term.op):
+    if term.op in ("Const", "Out", _GATHER) or term.op in CLOSED_FORM or moves(term.op):
         return True
     types: Iterable[Any] = [type for part in (term, *term.inputs) if part is not None for type in part.types]
     return all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)

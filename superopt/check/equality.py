@@ -32,7 +32,7 @@ from verify.proof_book import ProofBook
 
 __all__ = ["Equality", "Match", "joined", "prove_equal"]
 
-_VALUES_SHARE = 0.3  # of the time, for evaluating both models
+_VALUES_SHARE = 0.5  # of the time, for evaluating both models
 _FOLDING_SECONDS = 5.0  # for finding the rules that fold the weights of one cone
 _MAX_CALLS = 2_000_000  # of one proof, see `within_effort`
 

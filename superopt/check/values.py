@@ -133,6 +133,8 @@ def _summaries(model: Model, feeds: Feeds, again: Feeds, deadline: float) -> tup
             complete += 1
         parts.append(found)
     first, second = parts
+    if len(second) < len(first):  # the time did not suffice for both
+        return first, False
     both = {
         term: _Summary(one.kind, np.concatenate((one.numbers, second[term].numbers)))
         for term, one in first.items()
