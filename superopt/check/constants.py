@@ -25,7 +25,7 @@ from verify.prove.roundings import roundings
 
 __all__ = ["Constants"]
 
-_GATHER = "ai.onnx::Gather"
+_GATHER, _ELEMENTS = "ai.onnx::Gather", "GatherElements"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
 _MAX_ELEMENTS = 1 << 27
 _MAX_ERROR = 2.0**-7  # relative to the largest element; a larger bound would say nothing
@@ -91,11 +91,16 @@ class Constants:
         """Return the value of a constant without rounded operations. Raises LookupError and others."""
         rows: dict[Term, Array] = {}
         for part in topological((term,)):
-            if part.op == _GATHER:  # by computed indices; evaluation knows no such Gather
+            if part.op in (_GATHER, _ELEMENTS):  # by computed indices; evaluation knows neither
                 table, places = evaluate([i for i in part.inputs if i is not None], rows, self._weights)
                 axis = dict(part.attrs).get("axis", 0)
                 assert isinstance(axis, int)
-                rows[part] = np.take(table, places, axis)
+                if part.op == _GATHER:
+                    rows[part] = np.take(table, places, axis)
+                else:
+                    own = axis % table.ndim
+                    inside = tuple(slice(None if d == own else size) for d, size in enumerate(places.shape))
+                    rows[part] = np.take_along_axis(table[inside], places, own)
         found: Array = evaluate([term], rows, self._weights)[0]
         return found
 
@@ -181,7 +186,7 @@ def _is_real(term: Term) -> bool:
 
 def _is_exact(term: Term) -> bool:
     """Return True if an operator rounds nothing: it moves elements, or computes with no real numbers."""
-    if term.op in ("Const", "Out", _GATHER) or term.op in CLOSED_FORM or moves(term.op):
+    if term.op in ("Const", "Out", _GATHER, _ELEMENTS) or term.op in CLOSED_FORM or moves(term.op):
         return True
     types: Iterable[Any] = [type for part in (term, *term.inputs) if part is not None for type in part.types]
     return all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)

@@ -194,3 +194,16 @@ def test_folded_weights_agree_within_their_roundings_only() -> None:
     for factor in (1 + 2e-6, 1.01, -1.0):
         found, _, _ = _checked(*_folded(factor))
         assert found.outputs == (False,)
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_constants_that_a_gather_moves_are_compared_as_onnx_defines_it(axis: int) -> None:
+    """GatherElements reads a part of the table where its indices have fewer rows."""
+    table, places = weights(3, 4), np.array([[2, 0], [1, 2]])
+    gather = node("GatherElements", ["t", "i"], ["g"], axis=axis)
+    rows, columns = np.indices(places.shape)
+    moved = table[places, columns] if axis == 0 else table[rows, places]
+    for value, is_equal in ((moved, True), (moved[::-1].copy(), False)):
+        left = _graph(gather, node("Add", ["x", "g"], ["y"]), shape=(2, 2), t=table, i=places)
+        right = _graph(node("Add", ["x", "g"], ["y"]), shape=(2, 2), g=value)
+        assert _checked(left, right)[0].outputs == (is_equal,)
