@@ -78,6 +78,12 @@ def token_bounds(
     return found
 
 
+def _large(dtype: np.dtype[Any]) -> Array:
+    """Return integers near the ends and the halves of the type's range: their sums and multiples wrap around."""
+    least, most = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+    return np.array(sorted({least + 1, least // 2 - 1 if least else 1, most // 2 + 1, most - 1, most}), dtype)
+
+
 def inputs_at(
     specs: Sequence[InputSpec],
     shapes: InputShapes,
@@ -123,6 +129,7 @@ def inputs_at(
         yield "positive integers", changed(whole, lambda x, rng: rng.integers(1, 10, x.shape))
         yield "small integers", changed(whole, lambda x, rng: rng.choice([-7, -3, -2, -1, 1, 2, 5, 9], x.shape))
         yield "zeros", changed(whole, lambda x, rng: np.zeros(x.shape))
+        yield "large integers", changed(whole, lambda x, rng: rng.choice(_large(x.dtype), x.shape))
     if real:
         for scale in _SCALES:
             scaled = {name: (base[name].astype(np.float64) * scale).astype(base[name].dtype) for name in real}

@@ -224,7 +224,7 @@ class _Check:
         answer = self._answer
         answer.verdict = EQUIVALENT
         same = self._models is not None and self._models[0].outputs == self._models[1].outputs
-        answer.reason = "one structure" if same else "proven for all inputs with finite values and all sizes"
+        answer.reason = "one structure" if same else "the same real numbers, proven for all inputs and all sizes"
         if answer.error:
             answer.reason += f", with folded weights within a relative error of {answer.error:.1e}"
         if self._options.certificate is not None and equality.certificate is not None:

@@ -76,8 +76,9 @@ def check_command(
 ) -> None:
     """Prove that the models A and B compute the same outputs, or show an input on which they differ.
 
-    Equivalent: the interfaces agree, and the kernel proves each output equal, for all inputs with finite values and all
-    dynamic sizes. Weights that one model has folded are compared by value, within a stated bound if not bit for bit.
+    Equivalent: the interfaces agree, and the kernel proves that each output is the same real number wherever A's is
+    defined, for all inputs and all dynamic sizes. Rounding and overflow are no part of the proof. Weights that one
+    model has folded are compared by value, within a stated bound if not bit for bit.
     Different: the interfaces differ, or ONNX Runtime confirms an input on which outputs differ by more than roundings;
     the input is saved, and the first pair of tensors where the models part is named. Unknown: neither.
 

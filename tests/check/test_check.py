@@ -199,6 +199,18 @@ def test_rows_of_a_table_are_reached() -> None:
     assert _checked(table(values), table(other)).verdict == DIFFERENT
 
 
+def test_integers_that_wrap_are_reached() -> None:
+    """2 x / 2 is x, unless 2 x is beyond the largest integer."""
+    same = _relu(4, dtype=TensorProto.INT32)
+    halved = _relu(4, dtype=TensorProto.INT32)
+    relu = halved.graph.node[0]
+    relu.output[0] = "r"
+    halved.graph.initializer.append(numpy_helper.from_array(np.array(2, np.int32), "two"))
+    halved.graph.node.append(helper.make_node("Mul", ["r", "two"], ["doubled"]))
+    halved.graph.node.append(helper.make_node("Div", ["doubled", "two"], ["y"]))
+    assert _checked(same, halved).verdict == DIFFERENT
+
+
 def test_the_saved_input_shows_the_difference(tmp_path: Path) -> None:
     mutant = _network()
     MUTATIONS["axis of Softmax"](mutant)
