@@ -234,7 +234,9 @@ def _converse(schema: Schema) -> Schema:
     def without(signature: Signature) -> Signature:
         return replace(signature, attrs=tuple(a for a in signature.attrs if a[0] not in fixed))
 
-    return replace(schema, rule=Rule(lhs, rhs), base=without(schema.base), open=without(schema.open))
+    # A literal may be written in several ways; the rule is the one that its line in the file is read as.
+    read = parse_rule(show_rule(Rule(lhs, rhs)))
+    return replace(schema, rule=read, base=without(schema.base), open=without(schema.open))
 
 
 def _is_literal(value: SignatureValue) -> TypeGuard[Attr]:
