@@ -402,3 +402,13 @@ def test_most_published_rules_of_others_follow_from_shipped_rules(shipped: Deriv
         shipped.forget()
     assert NO_INSTANCE not in outcomes
     assert outcomes.count(DERIVED) > len(outcomes) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["grappler", "textbook", "xla"])
+def test_most_laws_of_other_compilers_follow_from_shipped_rules(shipped: Deriver, sampled: Sampled, name: str) -> None:
+    outcomes = []
+    for rule in sampled(load_rules(FOREIGN / f"{name}.true.rules"), 8):
+        outcomes.append(consequence(shipped, rule, rule.signatures).outcome)
+        shipped.forget()
+    assert outcomes.count(DERIVED) >= 0.55 * len(outcomes)
