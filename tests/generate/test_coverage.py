@@ -39,8 +39,8 @@ def test_true_rules_of_others_follow(deriver: Deriver, sampled: Sampled, name: s
 
 @pytest.mark.slow
 def test_false_rules_of_others_do_not_follow(deriver: Deriver, sampled: Sampled) -> None:
-    rules = sampled((rule for path in sorted(FOLDER.glob("*.false.rules")) for rule in load_rules(path)), 3)
-    assert len(rules) > 5
+    rules = sampled((rule for path in sorted(FOLDER.glob("*.false.rules")) for rule in load_rules(path)), 6)
+    assert rules
     for rule in rules:
         deriver.forget()
         assert consequence(deriver, rule, rule.signatures, STEPS).outcome != DERIVED, show_rule(rule)

@@ -22,7 +22,8 @@ CERTIFIED, CERTIFICATES = certified_rules(None)
 SHIFT = [
     listed.rule
     for listed in CERTIFIED
-    if {"Softmax", "Constant"} <= {term.op for term in topological((*listed.rule.lhs, *listed.rule.rhs))}
+    if "Softmax" in {term.op for term in topological(listed.rule.lhs)}
+    and "Constant" in {term.op for term in topological(listed.rule.rhs)}
 ]
 BEFORE = "MatMul(Softmax[axis=-1](Add(x, m)), v)"
 TYPES = {"x": tensor(3, 4, 4), "m": tensor(3, 4, 4), "v": tensor(3, 4, 2)}
