@@ -219,7 +219,7 @@ def _name(term: Term) -> str:
 
 
 class Meanings:
-    """What decides the meaning of a model's operators without a definition, besides their names and attributes."""
+    """Facts of a model that decide the meaning of operators without a definition, besides names and attributes."""
 
     def __init__(self, model: Model) -> None:
         self._opset = model.opset

@@ -1,4 +1,4 @@
-"""Whether the outputs of two models differ by more than their roundings, judged by evaluations in float64.
+"""Decides in float64 if the outputs of two models differ by more than their roundings.
 
 Both models are evaluated in float64, where equal functions give equal numbers. Roundings that one model makes and the
 other does not, such as those of weights that were folded before, are simulated: further evaluations multiply every
@@ -52,7 +52,7 @@ class Gap:
 
     @property
     def excess(self) -> float:
-        """How many times larger the difference is than what roundings explain."""
+        """The difference as a multiple of what roundings explain."""
         return self.relative / self.rounding if self.rounding else math.inf
 
 

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import onnx
-
 from superopt.bench.contestants import PEERS, Contestant
 from superopt.bench.processes import Failed, call
 from superopt.check.answer import DIFFERENT, EQUIVALENT, Answer
 from superopt.check.run import CheckOptions, check
 from superopt.onnx_io import ModelError
-from superopt.onnx_io.load import load_proto
+from superopt.onnx_io.load import load_proto, parse_proto, read_bytes
 from superopt.temporary import temporary_folder
 
 __all__ = ["TOOLS", "Checked", "MissingTool", "check_tool", "find_tool"]
@@ -103,7 +101,4 @@ def check_tool(
 
 
 def _nodes(path: Path) -> int:
-    try:
-        return len(onnx.load(path, load_external_data=False).graph.node)
-    except Exception as error:  # noqa: BLE001 - whatever protobuf raises for a damaged file
-        raise ModelError(f"{path}: {error}") from None
+    return len(parse_proto(read_bytes(path), str(path)).graph.node)

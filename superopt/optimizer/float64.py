@@ -19,10 +19,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
-from superopt.ir.dim import Dim
-from superopt.ir.dim import evaluate as size_value
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
+from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model
 from superopt.onnx_io.attributes import unpack
@@ -32,6 +30,7 @@ from superopt.onnx_io.subgraphs import subgraphs
 from superopt.optimizer.numpy_kernels import NUMPY_KERNELS
 from superopt.properties import is_conversion, moves
 from superopt.runtime import CannotRun, Feeds, RanTooLong, Target, in_child, open_session, unit_roundoff
+from superopt.search.cost.concrete import concrete_attrs
 
 __all__ = ["Float64Model", "NoReference", "Noise"]
 
@@ -157,7 +156,7 @@ class Float64Model:
         """Return `term` with numbers for the symbols in its attributes."""
         if can_evaluate(term):
             return term
-        attrs = {name: _numeric(value, self._model.sizes) for name, value in term.attrs}
+        attrs = concrete_attrs(term.attrs, self._model.sizes)
         types = tuple(None if type is None else self._model.concrete(type) for type in term.types)
         return Term.of(term.op, term.inputs, attrs, types)
 
@@ -217,12 +216,6 @@ def _rounds(term: Term) -> bool:
 
 def _roundoff(type: TensorType | None) -> float:
     return unit_roundoff(numpy_dtype(type.dtype if type is not None else "float"))
-
-
-def _numeric(value: Attr, sizes: Mapping[str, int]) -> Attr:
-    if isinstance(value, tuple):
-        return tuple(_numeric(one, sizes) for one in value)
-    return size_value(value, sizes) if isinstance(value, Dim) else value
 
 
 def _check_memory(values: Mapping[Term, Any]) -> None:
