@@ -42,10 +42,14 @@ class Contestant:
 
     def version(self) -> str | None:
         """Return the version of its distribution, or None if it has none."""
-        try:
-            return metadata.version(self.modules[0]) if self.modules else None
-        except metadata.PackageNotFoundError:
+        if not self.modules:
             return None
+        module = self.modules[0]
+        try:
+            return metadata.version(module)
+        except metadata.PackageNotFoundError:  # a distribution of another name, such as onnxruntime-gpu
+            names = metadata.packages_distributions().get(module)
+            return metadata.version(names[0]) if names else None
 
 
 ALWAYS = (

@@ -4,7 +4,7 @@ joining.py       both models as terms over the same leaves; regions that are equ
 equality.py      proves outputs equal, by sweeping
 values.py        proposes tensors that may be equal, by their values on random inputs
 cones.py         two tensors as an equation over the nearest tensors below that both models have
-roots.py         literals that stand for square roots
+literals.py      literals that stand for fractions, roots and products
 constants.py     equality of constants by value, with bounds of rounding errors
 layouts.py       constants that hold others transposed, reshaped or side by side
 folding.py       rewrites by rules until the constants are those that the other model has

@@ -28,7 +28,7 @@ from verify.proof_book import ProofBook
 
 __all__ = ["Certificate", "certified"]
 
-_SCHEMA = 1
+_SCHEMA = 2
 FoldingText: TypeAlias = tuple[Any, ...]
 Expression: TypeAlias = tuple[Any, ...]
 
@@ -38,14 +38,14 @@ class Certificate:
     """A proof that the outputs of two models are equal.
 
     `models` has the digests of both models' outputs as terms. `claims` has, for the digest of a right tensor over left
-    tensors, the digest of the left tensor, the equation, the signature, and if literals stand for roots. `folded` has
+    tensors, the digest of the left tensor, the equation, the signature, and the reading of its literals. `folded` has
     the digest of a constant of the right model, the expression over left constants that is equal to it, and the bound
     of their relative difference. `foldings` has the digests of the right and the left tensor, the steps (rule,
     signature, digests of roots), the pairs of constants, and the last equation with its signature, if there is one.
     """
 
     models: tuple[str, str]
-    claims: tuple[tuple[str, str, str, str, bool], ...] = ()
+    claims: tuple[tuple[str, str, str, str, int], ...] = ()
     folded: tuple[tuple[str, Expression, float], ...] = ()
     foldings: tuple[FoldingText, ...] = ()
 
@@ -73,7 +73,7 @@ class Certificate:
                 raise ModelError(f"{path}: a certificate of another version; check the models again")
             one, other = map(str, content["models"])
             rules = list(map(str, content["equations"]))
-            claims = tuple((str(a), str(b), rules[int(k)], str(s), bool(r)) for a, b, k, s, r in content["claims"])
+            claims = tuple((str(a), str(b), rules[int(k)], str(s), int(r)) for a, b, k, s, r in content["claims"])
             folded = tuple((str(a), _tuples(b), float(error)) for a, b, error in content["folded_constants"])
             foldings = tuple(map(_tuples, content["foldings"]))
             return Certificate((one, other), claims, folded, foldings)
@@ -106,8 +106,8 @@ class Certificate:
                     folding = _folding(foldings[image.digest], ours, image)
                     return folding.left if folding_holds(folding, book, constants) else None
                 if image.digest in claims:
-                    name, equation, signature, roots = claims[image.digest]
-                    claim = Claim(ours[name], image, _rule(equation), parse_signature(signature), roots)
+                    name, equation, signature, reading = claims[image.digest]
+                    claim = Claim(ours[name], image, _rule(equation), parse_signature(signature), reading)
                     return claim.left if holds(claim, book) else None
             except (NotationError, IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
                 return None
@@ -155,8 +155,8 @@ def _built(expression: Expression, ours: Mapping[str, Term]) -> Term:
     return make(op, tuple(_built(operand, ours) for operand in operands), dict(attrs))
 
 
-def _shown(claim: Claim) -> tuple[str, str, bool]:
-    return show_rule(claim.rule), show_signature(claim.signature), claim.roots
+def _shown(claim: Claim) -> tuple[str, str, int]:
+    return show_rule(claim.rule), show_signature(claim.signature), claim.reading
 
 
 def _folding_text(folding: Folding) -> FoldingText:
@@ -188,8 +188,8 @@ def _folding(text: FoldingText, ours: Mapping[str, Term], image: Term) -> Foldin
     last = None
     if shown_last:
         (right,) = replace_terms((image,), {a: b for a, b, _ in pairs})
-        equation, signature, roots = shown_last
-        last = Claim(state, right, _rule(equation), parse_signature(signature), bool(roots))
+        equation, signature, reading = shown_last
+        last = Claim(state, right, _rule(equation), parse_signature(signature), int(reading))
     return Folding(left, image, tuple(steps), state, pairs, last)
 
 

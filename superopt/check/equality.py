@@ -18,23 +18,22 @@ from superopt.check.constants import Constants
 from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.joining import joined
 from superopt.check.layouts import Layouts
-from superopt.check.roots import with_roots
+from superopt.check.literals import readings
 from superopt.check.sweep import Claim, Sweep, holds, merged_casts
 from superopt.check.values import Proposals
-from superopt.evaluate import numpy_dtype
 from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
 from superopt.optimizer.proof_effort import GivenUp, within_effort
-from superopt.runtime import unit_roundoff
 from verify.proof_book import ProofBook
 
 __all__ = ["Equality", "Match", "joined", "prove_equal"]
 
 _VALUES_SHARE = 0.5  # of the time, for evaluating both models
-_FOLDING_SECONDS = 5.0  # for finding the rules that fold the weights of one cone
 _MAX_CALLS = 2_000_000  # of one proof, see `within_effort`
+_FIRST_EFFORT = 1 / 10  # of `_MAX_CALLS`
+_PAIR_SHARE = 1 / 4  # of the time that is left: a pair that cannot be proven leaves time for the others
 
 
 @dataclass(frozen=True)
@@ -85,6 +84,7 @@ class _Proof:
         self.left, self.right, self.progress = left, right, progress
         self.seconds, self.seed = seconds, seed
         self.deadline = time.monotonic() + seconds
+        self.pause = 0.0  # of CPU time, when the next pair has its turn: a busy machine does not change what is found
         self.book = ProofBook()
         self.sweep = Sweep(left, right)
         self.constants = Constants(left.weights)
@@ -124,16 +124,19 @@ class _Proof:
         if self.values is None:
             self.progress("evaluating both models on random inputs")
             self.values = Proposals(self.left, self.right, self.seed, self.seconds * _VALUES_SHARE)
+            # On a busy machine the evaluation takes longer; proofs get their share all the same.
+            self.deadline = max(self.deadline, time.monotonic() + self.seconds * (1 - _VALUES_SHARE))
         reason = ""
         candidates = self.values.of(term)
+        self.pause = time.process_time() + _PAIR_SHARE * (self.deadline - time.monotonic())
         for candidate in candidates:
-            if time.monotonic() > self.deadline:
-                reason = "the time is over"
+            if self._is_over():
+                reason = reason or "the time is over"
                 break
             found, reason = self._proven(candidate, image, self.sweep.shared, self.sweep.left)
             if isinstance(found, Claim):
                 self.claims.append(found)
-                self.by[term] = "kernel", _roundoff(candidate) if found.roots else 0.0
+                self.by[term] = "kernel", found.read().error
             elif found is not None:
                 self.foldings.append(found)
                 self.by[term] = "rules", found.error
@@ -164,16 +167,18 @@ class _Proof:
         return sorted(found, key=lambda t: (bool(t.inputs), t.digest))
 
     def _proven(
-        self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term]
+        self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term], patient: bool = False
     ) -> tuple[Claim | Folding | None, str]:
         """Return a proof that the terms are equal, or None and the reason why there is none."""
         reason = "no cone with known operators"
         for cone in cones(left, right, shared, left_terms):
-            if time.monotonic() > self.deadline:
-                return None, "the time is over"
+            if self._is_over(patient):
+                return None, reason if time.monotonic() < self.deadline else "the time is over"
             if cone.own:  # a weight of the right model alone stands for a number, never for any number
-                until = min(self.deadline, time.monotonic() + _FOLDING_SECONDS)
-                folding = self.rewriting.find(left, right, cone.leaves, cone.own, until)
+                begun = time.process_time()
+                self.rewriting.load()
+                self.pause += time.process_time() - begun
+                folding = self.rewriting.find(left, right, cone.leaves, cone.own, self.deadline)
                 if folding is not None and folding_holds(folding, self.book, self.constants):
                     return folding, ""
                 reason = "no rules lead to the weights of the second model"
@@ -191,19 +196,26 @@ class _Proof:
         if (rule, types) in self.failed:
             return None, "the kernel does not prove it"
         reason = "the kernel does not prove it"
-        for claim in _claims(left, right, rule, bindings):
-            try:
-                if within_effort(holds, claim, self.book, max_calls=_MAX_CALLS):
-                    return claim, ""
-            except GivenUp:
-                reason = "the proof takes too long"
-                break
+        claims = list(_claims(left, right, rule, bindings))
+        for share in (_FIRST_EFFORT, 1.0):  # one reading may have a short proof, another none that is short
+            for claim in claims:
+                try:
+                    if within_effort(holds, claim, self.book, max_calls=int(share * _MAX_CALLS)):
+                        return claim, ""
+                except GivenUp:
+                    reason = "the proof takes too long"
+                    if share == 1.0:
+                        break
         self.failed.add((rule, types))
         return None, reason
 
+    def _is_over(self, patient: bool = False) -> bool:
+        """Return True if the time is over: all of it, or unless `patient`, that of this pair."""
+        return time.monotonic() > self.deadline or (not patient and time.process_time() > self.pause)
+
     def _closed(self, left: Term, right: Term) -> Claim | None:
         """Return a claim about two cones over variables and equal constants."""
-        found, _ = self._proven(left, right, frozenset(), frozenset(topological((left, right))))
+        found, _ = self._proven(left, right, frozenset(), frozenset(topological((left, right))), patient=True)
         return found if isinstance(found, Claim) else None
 
     def _signature(self, rule: Rule, bindings: Bindings) -> Signature | None:
@@ -214,12 +226,8 @@ class _Proof:
 
 
 def _claims(left: Term, right: Term, rule: Rule, bindings: Bindings) -> Iterator[Claim]:
-    """Yield the claims to try: with the literals as they are, then with the roots that they stand for."""
+    """Yield the claims to try: with the literals as they stand, then for what they may stand for."""
     found = list(signatures(rule, bindings))
     yield from (Claim(left, right, rule, signature) for signature in found)
-    if with_roots(rule, bindings.dtype() or "float") != rule:
-        yield from (Claim(left, right, rule, signature, roots=True) for signature in found)
-
-
-def _roundoff(term: Term) -> float:
-    return unit_roundoff(numpy_dtype("float" if term.type is None else term.type.dtype))
+    for reading in range(len(readings(rule, bindings.dtype() or "float"))):
+        yield from (Claim(left, right, rule, signature, reading + 1) for signature in found)

@@ -17,7 +17,7 @@ from superopt.check.sweep import Claim, holds
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
-from superopt.ir.term import Term, topological, var
+from superopt.ir.term import Term, repr_attrs, topological, var
 from superopt.ir.trace import Rewrite, Step
 from superopt.rulebook.loading import load_rules
 from superopt.search.match.graph_index import GraphIndex, run_time_terms
@@ -28,9 +28,11 @@ from verify.replay import ReplayError, replay_rewrite
 
 __all__ = ["Folding", "Rewriting", "folding_holds"]
 
-_STEPS = 5
+_STEPS = 20
 _BEAM = 8  # graphs of one depth that are rewritten further
-_MOST_STATES = 400
+_PATIENCE = 5  # steps without a graph nearer to the goal than all before
+_MOST_STATES = 4000
+_SECONDS = 5.0  # of CPU time for one cone: a busy machine does not change what is found
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,15 @@ class Rewriting:
     def _matcher(self) -> Matcher:
         return Matcher(RuleIndex(load_rules()))
 
+    def load(self) -> None:
+        """Read the rules, unless they are read."""
+        _ = self._matcher
+
     def find(self, left: Term, right: Term, leaves: Set[Term], own: Set[Term], deadline: float) -> Folding | None:
-        """Return a folding of two cones over `leaves`, or None. `own` are the constants that only `right` has."""
+        """Return a folding of two cones over `leaves`, or None. `own` are the constants that only `right` has.
+
+        The search ends at `deadline`, a time of `time.monotonic`, or when it has used its CPU time.
+        """
         names = {leaf: var(f"x{k}", leaf.type) for k, leaf in enumerate(sorted(leaves, key=lambda t: t.digest))}
         back = {name: leaf for leaf, name in names.items()}
         try:
@@ -109,21 +118,27 @@ class Rewriting:
     def _reached(
         self, start: Term, goal: Term, deadline: float
     ) -> Iterator[tuple[Term, tuple[tuple[Rule, Bindings, tuple[Term, ...]], ...]]]:
-        """Yield graphs that rules make of `start`, with their steps; those with operators like `goal`'s first."""
-        wanted = Counter(term.op for term in run_time_terms((goal,)))
+        """Yield graphs that rules make of `start`, with their steps; those with operators like `goal`'s first.
+
+        A Conv with the goal's pads and kernel is nearer to it than any Conv, and this nearer than another operator.
+        """
+        wanted = _operators(goal)
 
         def distance(term: Term) -> int:
-            found = Counter(one.op for one in run_time_terms((term,)))
+            found = _operators(term)
             return sum(((found - wanted) + (wanted - found)).values())
 
+        matcher = self._matcher  # its rules are read once, which is not part of the search
+        end = time.process_time() + _SECONDS
         layer: list[tuple[Term, tuple[tuple[Rule, Bindings, tuple[Term, ...]], ...]]] = [(start, ())]
         seen = {start}
         yield start, ()
+        nearest, since = distance(start), 0
         for _ in range(_STEPS):
             reached = []
             for state, path in layer:
-                for found in self._matcher.matches(GraphIndex((state,))):
-                    if time.monotonic() > deadline or len(seen) > _MOST_STATES:
+                for found in matcher.matches(GraphIndex((state,))):
+                    if time.monotonic() > deadline or time.process_time() > end or len(seen) > _MOST_STATES:
                         break
                     try:
                         (new,) = replace((state,), dict(zip(found.roots, found.results, strict=True)))
@@ -135,6 +150,10 @@ class Rewriting:
             reached.sort(key=lambda item: distance(item[0]))
             yield from reached
             layer = reached[:_BEAM]
+            best = min((distance(state) for state, _ in layer), default=nearest)
+            nearest, since = (best, 0) if best < nearest else (nearest, since + 1)
+            if since == _PATIENCE:
+                return
 
     def _paired(self, state: Term, own: Set[Term]) -> tuple[tuple[Term, Term, float], ...] | None:
         """Return an equal constant of `state` for each constant that only the right model has, or None."""
@@ -164,6 +183,16 @@ class Rewriting:
         return tuple(steps)
 
 
+def _operators(term: Term) -> Counter[tuple[object, ...]]:
+    """Return the operators that run, once by name and once with their attributes and the types of their constants."""
+    found: Counter[tuple[object, ...]] = Counter()
+    for one in run_time_terms((term,)):
+        found[one.op,] += 1
+        types = tuple(i.type for i in one.inputs if i is not None and i.is_constant)
+        found[one.op, repr_attrs(one.attrs), types] += 1
+    return found
+
+
 def _over(folding: Folding, left: Term, right: Term, leaves: dict[Term, Term]) -> Folding:
     """Return the folding with the models' terms for its leaves."""
 
@@ -173,5 +202,5 @@ def _over(folding: Folding, left: Term, right: Term, leaves: dict[Term, Term]) -
     steps = tuple(Step(s.rule, s.signature, tuple(map(placed, s.roots))) for s in folding.steps)
     last = folding.last
     if last is not None:
-        last = Claim(placed(last.left), placed(last.right), last.rule, last.signature, last.roots)
+        last = Claim(placed(last.left), placed(last.right), last.rule, last.signature, last.reading)
     return Folding(left, right, steps, placed(folding.after), folding.constants, last)

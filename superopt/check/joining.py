@@ -16,6 +16,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from superopt.evaluate import numpy_dtype
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, remake
 from superopt.ir.operator import IllTyped
@@ -135,9 +136,15 @@ def _written_out(term: Term, weights: Mapping[str, Any]) -> Term:
     """Return a constant of one real number with its value as an attribute, so that proofs may use it."""
     type = term.type
     shape = None if type is None else type.concrete()
-    if term.op != "Const" or type is None or shape is None or type.dtype not in FLOAT_DTYPES or math.prod(shape) != 1:
+    if type is None or shape is None or type.dtype not in FLOAT_DTYPES or math.prod(shape) != 1:
         return term
-    value = float(np.asarray(weights[str(term.attr("hash"))]).astype(np.float64).reshape(()))
+    source = term.inputs[0] if term.op == "Cast" else term
+    if source is None or source.op != "Const":
+        return term
+    array = np.asarray(weights[str(source.attr("hash"))]).reshape(())
+    value = float(array.astype(np.float64))
+    if source is not term and (array.dtype.kind not in "iub" or float(array.astype(numpy_dtype(type.dtype))) != array):
+        return term  # the conversion rounds
     if not math.isfinite(value) or (value == 0 and math.copysign(1, value) < 0):
         return term
     attrs: dict[str, Attr] = {"shape": shape, "value": value}

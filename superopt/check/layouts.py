@@ -24,14 +24,16 @@ class Layouts:
     def __init__(self, constants: Iterable[Term], weights: Mapping[str, Array]) -> None:
         self._weights = weights
         self._whole: dict[tuple[object, ...], Term] = {}  # by element type and the content of the flat array
-        self._first: dict[tuple[object, ...], list[Term]] = {}  # by element type, axis, other sizes, and first slice
+        # Transposed constants, with the permutations, by element type, axis, other sizes, and first slice.
+        self._first: dict[tuple[object, ...], list[tuple[Term, tuple[int, ...]]]] = {}
         for term in sorted((t for t in constants if t.op == "Const"), key=lambda t: t.digest):
             array = self._array(term)
             if array is None or term.type is None or not array.size:
                 continue
             self._whole.setdefault((term.type.dtype, _hash(array)), term)
-            for axis in range(array.ndim):
-                self._first.setdefault(_key(term.type.dtype, array, axis), []).append(term)
+            for perm, axis in itertools.product(_permutations(array.ndim), range(array.ndim)):
+                key = _key(term.type.dtype, array.transpose(perm), axis)
+                self._first.setdefault(key, []).append((term, perm))
 
     def expressions(self, wanted: Term) -> Iterator[Term]:
         """Yield terms over the indexed constants that have the value of the bare constant `wanted`."""
@@ -39,28 +41,30 @@ class Layouts:
         if array is None or wanted.type is None or array.size < 2:
             return
         dtype = wanted.type.dtype
-        for perm in itertools.permutations(range(array.ndim)) if array.ndim <= _MAX_RANK else ():
+        for perm in _permutations(array.ndim):
             source = self._whole.get((dtype, _hash(array.transpose(perm))))
             if source is not None and source is not wanted:
                 shape = tuple(array.shape[axis] for axis in perm)
                 found = make("Reshape", (source,), {"shape": shape, "allowzero": 0})
                 found = source if source.type is not None and source.type.shape == shape else found
-                back = tuple(perm.index(axis) for axis in range(array.ndim))
-                yield found if back == tuple(sorted(back)) else make("Transpose", (found,), {"perm": back})
+                yield _transposed(found, tuple(perm.index(axis) for axis in range(array.ndim)))
         for axis in range(array.ndim):
             parts = self._parts(dtype, array, axis)
             if parts:
                 yield make("Concat", parts, {"axis": axis - array.ndim})
 
     def _parts(self, dtype: str, array: Array, axis: int) -> list[Term]:
-        """Return the constants that lie in `array` one after the other along `axis`; [] if they do not fill it."""
+        """Return the constants, transposed as they need it, that lie in `array` one after the other along `axis`.
+
+        The list is empty if they do not fill it.
+        """
         parts: list[Term] = []
         rest = np.moveaxis(array, axis, 0)
         while len(rest):
-            for term in self._first.get(_key(dtype, np.moveaxis(rest, 0, axis), axis), ()):
-                one = np.moveaxis(self._weights[str(term.attr("hash"))], axis, 0)
+            for term, perm in self._first.get(_key(dtype, np.moveaxis(rest, 0, axis), axis), ()):
+                one = np.moveaxis(np.transpose(self._weights[str(term.attr("hash"))], perm), axis, 0)
                 if len(one) <= len(rest) and one.tobytes() == rest[: len(one)].tobytes():
-                    parts.append(term)
+                    parts.append(_transposed(term, perm))
                     rest = rest[len(one) :]
                     break
             else:
@@ -70,6 +74,15 @@ class Layouts:
     def _array(self, term: Term) -> Array | None:
         array = self._weights.get(str(term.attr("hash"))) if term.op == "Const" else None
         return None if array is None or array.dtype == object else np.asarray(array)
+
+
+def _permutations(rank: int) -> Iterator[tuple[int, ...]]:
+    """Yield the permutations to try, the identity first."""
+    yield from itertools.permutations(range(rank)) if rank <= _MAX_RANK else (tuple(range(rank)),)
+
+
+def _transposed(term: Term, perm: tuple[int, ...]) -> Term:
+    return term if perm == tuple(sorted(perm)) else make("Transpose", (term,), {"perm": perm})
 
 
 def _key(dtype: str, array: Array, axis: int) -> tuple[object, ...]:

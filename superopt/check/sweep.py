@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from superopt.check.joining import Meanings, StructureKey
-from superopt.check.roots import with_roots
+from superopt.check.literals import Reading, readings
 from superopt.ir.infer import remake
 from superopt.ir.operator import IllTyped
 from superopt.ir.pattern import match
@@ -30,15 +30,22 @@ _CASTS = frozenset({"Cast", "ai.onnx::Cast"})  # one with a definition, and one 
 class Claim:
     """`left` equals `right` by an equation that the kernel proves at a signature.
 
-    `right` is a term over tensors of the left model. With `roots`, the equation is proven for the square roots that
-    its literals stand for (see `with_roots`).
+    `right` is a term over tensors of the left model. `reading` is the number of the reading of the equation's literals
+    for which it is proven (see `readings`); 0 is the equation as it stands.
     """
 
     left: Term
     right: Term
     rule: Rule
     signature: Signature
-    roots: bool = False
+    reading: int = 0
+
+    def read(self) -> Reading:
+        """Return the equation as it is read. Raises IndexError if there is no such reading."""
+        if not self.reading:
+            return Reading(self.rule, 0.0)
+        bindings = match((*self.rule.lhs, *self.rule.rhs), (self.left, self.right))
+        return readings(self.rule, "float" if bindings is None else bindings.dtype() or "float")[self.reading - 1]
 
 
 def holds(claim: Claim, book: Book) -> bool:
@@ -49,8 +56,7 @@ def holds(claim: Claim, book: Book) -> bool:
     bindings = match((*claim.rule.lhs, *claim.rule.rhs), (claim.left, claim.right))
     if bindings is None:
         return False
-    rule = with_roots(claim.rule, bindings.dtype() or "float") if claim.roots else claim.rule
-    return book.allows(rule, claim.signature, bindings)
+    return book.allows(claim.read().rule, claim.signature, bindings)
 
 
 class Sweep:

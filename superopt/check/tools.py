@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from superopt.bench.contestants import PEERS, Contestant
@@ -32,13 +33,14 @@ class MissingTool(ModelError):
 
 @dataclass(frozen=True)
 class Checked:
-    """A model, the answer on a tool's result, and the numbers of nodes before and after.
+    """A model, the answer on the result of a tool of this version, and the numbers of nodes before and after.
 
     `answer` is None if the model is unreadable or the tool wrote no result, for the reason `failure`.
     """
 
     model: str
     tool: str
+    version: str | None
     answer: Answer | None
     failure: str = ""
     nodes: tuple[int, int] | None = None
@@ -77,10 +79,11 @@ def check_tool(
     Raises MissingTool, InputError, OSError.
     """
     tool = find_tool(name)
+    row = partial(Checked, str(model), name, tool.version())
     try:
         load_proto(model)
     except ModelError as error:
-        return Checked(str(model), name, None, str(error), is_readable=False)
+        return row(None, str(error), is_readable=False)
     with temporary_folder() as folder:
         place = folder if keep is None else keep
         out = place / f"{model.stem}.{name}.onnx"
@@ -94,10 +97,10 @@ def check_tool(
             witness = None if keep is None else keep / f"{model.stem}.{name}.npz"
             answer = check(model, out, replace(options, witness=witness), progress=progress)
         except Failed as error:
-            return Checked(str(model), name, None, f"{name} failed: {error}")
+            return row(None, f"{name} failed: {error}")
         except ModelError as error:
-            return Checked(str(model), name, None, f"{name} wrote a model that cannot be read: {error}")
-        return Checked(str(model), name, answer, nodes=nodes)
+            return row(None, f"{name} wrote a model that cannot be read: {error}")
+        return row(answer, nodes=nodes)
 
 
 def _nodes(path: Path) -> int:

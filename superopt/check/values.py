@@ -25,6 +25,7 @@ _SIZES = ((3, 5, 7, 9, 11, 13), (8,), (16,), (32,), (64,), (224,))
 _SAMPLES = 48
 _TOLERANCE = {"float16": 3e-2, "bfloat16": 1e-1}
 _USUAL_TOLERANCE = 1e-4  # of an element: weights that one model folded were rounded
+_NEAREST_TOLERANCE = 5e-2  # of the nearest tensor alone: roundings of folded weights grow with the depth
 _MOST = 4  # candidates of one tensor
 
 
@@ -72,6 +73,8 @@ class Proposals:
             worst = np.where(np.isnan(gaps), np.inf, gaps).max(axis=1)
         limit = _TOLERANCE.get(str(summary.kind[0]), _USUAL_TOLERANCE)
         near = [k for k in range(len(terms)) if worst[k] <= limit]
+        if not near and worst.min() <= _NEAREST_TOLERANCE:
+            near = [int(worst.argmin())]
         near.sort(key=lambda k: (round(float(worst[k]) / limit, 3), -self._order[terms[k]]))
         return [terms[k] for k in near[:_MOST]]
 

@@ -187,6 +187,7 @@ def _row(row: Checked) -> dict[str, Any]:
     return {
         "model": row.model,
         "tool": row.tool,
+        "version": row.version,
         "verdict": row.verdict,
         "failure": row.failure,
         "nodes": row.nodes,
@@ -195,7 +196,7 @@ def _row(row: Checked) -> dict[str, Any]:
 
 
 def _show(rows: list[Checked]) -> None:
-    table = Table(title=rows[0].tool, title_justify="left")
+    table = Table(title=" ".join(filter(None, (rows[0].tool, rows[0].version))), title_justify="left")
     for name in ("model", "answer", "nodes", "seconds", "reason"):
         table.add_column(name, justify="right" if name in ("nodes", "seconds") else "left", overflow="fold")
     for row in rows:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from click.testing import CliRunner
 from onnx import TensorProto, helper, numpy_helper
@@ -254,6 +255,7 @@ def test_the_results_of_a_tool_are_checked(tmp_path: Path) -> None:
     onnx.save(_network(), path)
     row = check_tool("onnxruntime-basic", path, CheckOptions(seconds=2))
     assert row.answer is not None and row.verdict != DIFFERENT and row.nodes is not None
+    assert row.version == onnxruntime.__version__
 
 
 def test_the_page_draws_what_was_not_proven() -> None:

@@ -13,6 +13,7 @@ from onnx import TensorProto, helper
 
 from superopt.check.certificate import Certificate
 from superopt.check.equality import Equality, joined, prove_equal
+from superopt.check.values import Proposals
 from superopt.onnx_io import Model, read_simplified
 from tests.support.models import model, weights
 
@@ -60,6 +61,19 @@ def _gelu() -> tuple[Model, Model]:
     return _graph(*parts, r=two, one=np.float32(1), half=np.float32(0.5)), _graph(fused)
 
 
+def _third(factor: float = 1 / 3) -> tuple[Model, Model]:
+    return (
+        _graph(node("Div", ["x", "c"], ["y"]), c=np.float32(3)),
+        _graph(node("Mul", ["x", "c"], ["y"]), c=np.float32(factor)),
+    )
+
+
+def _hard_swish(alpha: float = 1 / 6) -> tuple[Model, Model]:
+    """The function body of HardSwish, with 1/6 as an attribute in float32."""
+    parts = [node("HardSigmoid", ["x"], ["s"], alpha=alpha, beta=0.5), node("Mul", ["x", "s"], ["y"])]
+    return _graph(node("HardSwish", ["x"], ["y"])), _graph(*parts)
+
+
 def _two_layers() -> tuple[Model, Model]:
     """The second proof begins where the first one ended."""
     left = [node("MatMul", ["x", "w"], ["a"]), node("Add", ["a", "b"], ["c"]), node("Tanh", ["c"], ["d"])]
@@ -99,7 +113,44 @@ def _side_by_side() -> tuple[Model, Model]:
     )
 
 
-EQUAL = [_bias_in_gemm, _transposed_weight, _gelu, _two_layers, _folded, _lora, _side_by_side]
+def _transposed_side_by_side() -> tuple[Model, Model]:
+    """Two Gemms with transposed weights as one Gemm of both weights."""
+    left = [node("Gemm", ["x", "w", "b"], ["a"], transB=1), node("Gemm", ["x", "v", "s"], ["c"], transB=1)]
+    right = [node("Gemm", ["x", "u", "t"], ["h"]), node("Split", ["h"], ["a", "c"], axis=-1, num_outputs=2)]
+    joint = np.concatenate((W.T, V.T), axis=1), np.concatenate((B, S))
+    return (
+        _graph(*left, node("Mul", ["a", "c"], ["y"]), w=W, v=V, b=B, s=S),
+        _graph(*right, node("Mul", ["a", "c"], ["y"]), u=joint[0], t=joint[1]),
+    )
+
+
+def _branches() -> tuple[Model, Model]:
+    """A block of RepVGG: convolutions of 3x3 and 1x1, with BatchNormalization, as one (Ding et al., 2021)."""
+    small, double = weights(C, C, 1, 1, seed=4), np.float64
+    stats = [np.abs(weights(C, seed=seed)) + np.float32(0.5) for seed in range(5, 13)]
+    names = "omvspqru"
+    normal = [node("BatchNormalization", ["a", *"somv"], ["c"]), node("BatchNormalization", ["b", *"rpqu"], ["d"])]
+    convs = [node("Conv", ["x", "w"], ["a"], pads=[1] * 4), node("Conv", ["x", "k"], ["b"])]
+    given = dict(zip(names, stats, strict=True))
+    kernel, bias = np.zeros(K.shape), np.zeros(C)
+    for weight, (scale, offset, mean, variance) in ((K, "somv"), (np.pad(small, [(0, 0)] * 2 + [(1, 1)] * 2), "rpqu")):
+        factor = given[scale].astype(double) / np.sqrt(given[variance].astype(double) + 1e-5)
+        kernel += weight * factor[:, None, None, None]
+        bias += given[offset] - given[mean] * factor
+    folded = {"w": kernel.astype(np.float32), "b": bias.astype(np.float32)}
+    left = _graph(*convs, *normal, node("Add", ["c", "d"], ["y"]), shape=IMAGE, w=K, k=small, **given)
+    return left, _graph(node("Conv", ["x", "w", "b"], ["y"], pads=[1] * 4), shape=IMAGE, **folded)
+
+
+def _normed_weight() -> tuple[Model, Model]:
+    """A weight that is divided by its norm (Salimans and Kingma, 2016)."""
+    norm = [node("ReduceL2", ["w"], ["n"], axes=[0]), node("Div", ["w", "n"], ["d"]), node("MatMul", ["x", "d"], ["y"])]
+    ratio = W / np.sqrt((W * W).sum(axis=0, keepdims=True))
+    return _graph(*norm, w=W), _graph(node("MatMul", ["x", "d"], ["y"]), d=ratio)
+
+
+EQUAL = [_bias_in_gemm, _transposed_weight, _gelu, _third, _hard_swish, _two_layers, _folded, _lora, _side_by_side]
+EQUAL += [_transposed_side_by_side, _branches, _normed_weight]
 
 
 @pytest.mark.parametrize("pair", EQUAL, ids=lambda pair: pair.__name__)
@@ -172,6 +223,8 @@ def _false_pairs() -> dict[str, tuple[Model, Model]]:
             _graph(node("MatMul", ["x", "w"], ["y"]), w=W),
             _graph(node("MatMul", ["x", "w"], ["y"]), w=changed),
         ),
+        "a fraction, the next number": _third(float(np.nextafter(np.float32(1 / 3), np.float32(1)))),
+        "an attribute, the next number": _hard_swish(float(np.nextafter(np.float32(1 / 6), np.float32(1)))),
         "operands": (_graph(node("Sub", ["x", "z"], ["y"])), _graph(node("Sub", ["z", "x"], ["y"]))),
         "an axis": (_graph(node("Softmax", ["x"], ["y"], axis=0)), _graph(node("Softmax", ["x"], ["y"], axis=1))),
         "a transposition": (
@@ -196,6 +249,23 @@ def test_folded_weights_agree_within_their_roundings_only() -> None:
         assert found.outputs == (False,)
 
 
+def test_weights_that_both_models_folded_may_differ_by_a_few_roundings() -> None:
+    """Two exporters fold BatchNormalization, and neither file says from what."""
+
+    def gemm(weight: np.ndarray[Any, Any]) -> Model:
+        return _graph(node("MatMul", ["x", "w"], ["y"]), w=weight)
+
+    near = np.nextafter(W, np.float32(2))
+    found, left, right = _checked(gemm(W), gemm(near))
+    assert found.outputs == (True,) and found.certificate is not None
+    apart = float(np.abs(near.astype(float) - W).max() / np.abs(near).max())
+    assert [match.error for match in found.matches if match.by == "rules"] == [pytest.approx(apart)]
+    assert found.certificate.replay(left, right)
+    far = W.copy()
+    far[1, 2] += np.float32(1e-6) * np.abs(W).max()
+    assert _checked(gemm(W), gemm(far))[0].outputs == (False,)
+
+
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_constants_that_a_gather_moves_are_compared_as_onnx_defines_it(axis: int) -> None:
     """GatherElements reads a part of the table where its indices have fewer rows."""
@@ -207,3 +277,12 @@ def test_constants_that_a_gather_moves_are_compared_as_onnx_defines_it(axis: int
         left = _graph(gather, node("Add", ["x", "g"], ["y"]), shape=(2, 2), t=table, i=places)
         right = _graph(node("Add", ["x", "g"], ["y"]), shape=(2, 2), g=value)
         assert _checked(left, right)[0].outputs == (is_equal,)
+
+
+@pytest.mark.parametrize(("factor", "count"), [(1 + 1e-3, 1), (1.5, 0)])
+def test_the_nearest_tensor_is_proposed_where_roundings_have_grown(factor: float, count: int) -> None:
+    left, right = joined(
+        _graph(node("MatMul", ["x", "w"], ["y"]), w=W),
+        _graph(node("MatMul", ["x", "w"], ["y"]), w=(W * factor).astype(np.float32)),
+    )
+    assert len(Proposals(left, right, 0, 10.0).of(right.outputs[0])) == count
