@@ -289,6 +289,27 @@ def test_a_scalar_where_it_is_one(node: str, expected: str) -> None:
         assert shown(read(parsed(body, 14))) == expected.replace("{n}", value)
 
 
+@pytest.mark.parametrize(
+    ("node", "expected"),
+    [
+        ("Gather<axis = 1>(x, rows)", "Reshape allowzero=0 shape=(2, 3, 1)"),
+        ("Gather<axis = 0>(x, all)", "Reshape allowzero=0 shape=(1, 2, 1, 3)"),
+        ("Gather<axis = 0>(x, other)", "ai.onnx::Gather axis=0"),
+        ("GatherND(x, cells)", "Reshape allowzero=0 shape=(2, 3)"),
+        ("GatherND(x, all)", "Reshape allowzero=0 shape=(1, 2, 3)"),
+        ("GatherND(x, other)", "GatherND "),
+        ("GatherND<batch_dims = 1>(x, own)", "GatherND batch_dims=1"),
+    ],
+)
+def test_indices_of_every_place_in_order(node: str, expected: str) -> None:
+    weights = (
+        "int64[3, 1] rows = {0, -2, 2}, int64[2, 3, 2] cells = {0, 0, 0, -2, 0, 2, 1, 0, 1, 1, -1, -1}, "
+        "int64[1, 2, 1] all = {0, 1}, int64[1, 2, 1] other = {1, 0}, int64[2, 1] own = {0, 1}"
+    )
+    body = f"g (float[2, 3] x) => (float[] y) <{weights}> {{ y = {node} }}"
+    assert shown(read(parsed(body, 13))) == expected
+
+
 def test_sizes_that_do_not_fit_are_left_to_the_runtime() -> None:
     model = parsed("g (float[2, 3] x) => (float[] y) { y = MatMul(x, x) }", 13)
     assert read_model(model).outputs[0].op == "ai.onnx::MatMul"

@@ -17,7 +17,7 @@ from superopt.onnx_io.schemas import DEFAULT_DOMAINS, is_extension
 __all__ = ["Canonical", "NodeView", "import_node"]
 
 # Operators that the registry has under another name.
-_ALIASES = {"Upsample": "Resize", "com.microsoft::Gelu": "Gelu"}
+_ALIASES = {"GatherND": "Gather", "Upsample": "Resize", "com.microsoft::Gelu": "Gelu"}
 
 
 def import_node(view: NodeView) -> Canonical | None:

@@ -16,7 +16,17 @@ from superopt.ir.term import Attr
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.importers.constants import constant_of_shape, integer_range
 from superopt.onnx_io.importers.derived import check_rest, import_derived
-from superopt.onnx_io.importers.layout import flatten, gather, pad, reshape, slice_of, split, squeeze, unsqueeze
+from superopt.onnx_io.importers.layout import (
+    flatten,
+    gather,
+    gather_nd,
+    pad,
+    reshape,
+    slice_of,
+    split,
+    squeeze,
+    unsqueeze,
+)
 from superopt.onnx_io.importers.resize import resize, upsample
 from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable, negative
 from superopt.ops.logic import CASTABLE
@@ -186,6 +196,7 @@ IMPORTERS: Mapping[str, Importer] = {
     "DequantizeLinear": _quantization,
     "Flatten": flatten,
     "Gather": gather,
+    "GatherND": gather_nd,
     "LogSoftmax": _softmax,
     "com.microsoft::MultiHeadAttention": _multi_head_attention,
     "OneHot": _one_hot,

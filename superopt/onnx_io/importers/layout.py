@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from superopt.ir.term import Attr
 from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable, distinct, negative
 
-__all__ = ["flatten", "gather", "pad", "reshape", "slice_of", "split", "squeeze", "unsqueeze"]
+__all__ = ["flatten", "gather", "gather_nd", "pad", "reshape", "slice_of", "split", "squeeze", "unsqueeze"]
 
 _MAX_INDICES = 1024  # of a Gather; attributes are for small lists, and longer ones are data
 
@@ -146,13 +150,52 @@ def reshape(view: NodeView) -> dict[str, Attr]:
     return {"allowzero": int(zero), "shape": shape}
 
 
-def gather(view: NodeView) -> dict[str, Attr]:
-    """Read constant indices, if they are few, as a number or a list, counted from the front if the size is known."""
+def gather(view: NodeView) -> Mapping[str, Attr] | Canonical:
+    """Read constant indices, if they are few, as a number or a list, counted from the front if the size is known.
+
+    A table of indices has no such form, but a Reshape does the same if it selects every place once, in order.
+    """
     (axis,), shape = negative([view.integer("axis", 0)], view.rank), view.shape(0)
-    indices, term = view.list_input(1, (0, 1)), view.inputs[1] if len(view.inputs) > 1 else None
-    if indices is None or len(indices) > _MAX_INDICES or term is None or term.type is None or shape is None:
+    term = view.inputs[1] if len(view.inputs) > 1 else None
+    if term is None or term.type is None or shape is None:
+        raise Unreadable("indices")
+    if term.type.rank is not None and term.type.rank > 1:
+        return _in_order(view, axis % len(shape), np.expand_dims(_places(view), -1))
+    indices = view.list_input(1, (0, 1))
+    if indices is None or len(indices) > _MAX_INDICES:
         raise Unreadable("indices")
     size = shape[axis]
     if isinstance(size, int):
         indices = tuple(place + size if place < 0 else place for place in indices)
     return {"axis": axis, "indices": indices[0] if term.type.rank == 0 else indices}
+
+
+def gather_nd(view: NodeView) -> Canonical:
+    """Read constant indices that select every place of the first axes once, in order, as a Reshape."""
+    if view.integer("batch_dims", 0):
+        raise Unreadable("batch_dims")
+    return _in_order(view, 0, _places(view))
+
+
+def _places(view: NodeView) -> Any:
+    indices = view.array_input(1)
+    if indices is None or indices.dtype.kind not in "iu" or not indices.ndim:
+        raise Unreadable("indices")
+    return indices.astype(np.int64)
+
+
+def _in_order(view: NodeView, first: int, places: Any) -> Canonical:
+    """Return the Reshape for `places`, whose last axis has one index for each axis of the operand from `first` on."""
+    *outer, count = places.shape
+    shape = view.shape(0) or ()
+    sizes = [size for size in shape if isinstance(size, int) and size > 0]
+    last = first + count
+    if len(sizes) < len(shape) or not 0 < count <= len(shape) - first:
+        raise Unreadable("shape")
+    chosen, found = sizes[first:last], places.reshape(-1, count)
+    if len(found) != math.prod(chosen):
+        raise Unreadable("indices")
+    every = np.stack(np.unravel_index(np.arange(len(found)), chosen), -1)
+    if not ((found == every) | (found == every - chosen)).all():
+        raise Unreadable("indices")
+    return Canonical("Reshape", view.inputs[:1], {"allowzero": 0, "shape": (*sizes[:first], *outer, *sizes[last:])})

@@ -24,7 +24,7 @@ from tests.support.runtime_oracle import round_trip, session
 from verify.diagnose.numeric import Numeric
 
 WEIGHTS = (
-    "int64 i = {-1}, int64[1] i1 = {1}, int64[2] pair = {1, -1}, int32[2] short = {0, 1}, int64[1, 2] table = {0, 1}, "
+    "int64 i = {-1}, int64[1] i1 = {1}, int64[2] pair = {1, -1}, int32[2] short = {0, 1}, int64[1, 2] table = {1, 0}, "
     "float[4] s22 = {1, 1, 2, 2}, float[4] s23 = {1, 1, 2, 3}, float[4] s11 = {1, 1, 1, 1}, "
     "float[4] s2222 = {2, 2, 2, 2}, float[4] half = {1, 1, 0.5, 2}, float[4] long = {1, 1, 2, 0.5}, "
     "float[4] third = {1, 1, 2.3333333, 1}, int64[4] thin = {1, 2, 6, 1}, int64[4] fifths = {1, 2, 5, 5}, "
