@@ -21,14 +21,11 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import onnx
-from fuzzing.judge import Judge, NotRun
-from fuzzing.values import Array, draw
+from fuzzing.feeds import accepted_feeds
+from fuzzing.judge import Judge
 
 _COMMAND = [sys.executable, "-c", "from superopt.cli import main; main()", "optimize"]
-_SIZES = (1, 2, 32, 224)  # of dynamic axes, until the model runs
-_BOUNDS = (2, 1, 8)  # of integers, which are most often indices or masks
 
 
 @dataclass(frozen=True)
@@ -66,33 +63,11 @@ def check(path: Path, options: list[str], limit_s: float) -> Outcome:
 
 def compare(before: Path, after: Path) -> str:
     """Return where the outputs of two files differ, on the first inputs that the original accepts; "" if nowhere."""
-    original, problem = onnx.load(before), "cannot be compared here: "
-    for size in _SIZES:
-        for bound in _BOUNDS:
-            try:
-                judge = Judge(original, [feeds(original, size, bound)])
-            except NotRun as error:
-                problem = f"cannot be compared here: {error}"
-                continue
-            return judge.problem(onnx.load(after)) or ""
-    return problem
-
-
-def feeds(model: onnx.ModelProto, size: int, bound: int) -> dict[str, Array]:
-    """Return random inputs with dynamic axes of this size and integers below `bound`."""
-    rng, found = np.random.default_rng(0), {}
-    weights = {tensor.name for tensor in model.graph.initializer}
-    for value in model.graph.input:
-        if value.name not in weights:
-            tensor = value.type.tensor_type
-            dims = enumerate(tensor.shape.dim)
-            shape = [d.dim_value if d.HasField("dim_value") else size if k else 1 for k, d in dims]
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-            if dtype.kind in "iu":
-                found[value.name] = np.asarray(rng.integers(0, bound, shape)).astype(dtype)
-            else:
-                found[value.name] = draw(rng, dtype.name, tuple(shape), "plain")
-    return found
+    original = onnx.load(before)
+    feeds = next(accepted_feeds(original), None)
+    if feeds is None:
+        return "cannot be compared here: ONNX Runtime refuses all inputs that were tried"
+    return Judge(original, [feeds]).problem(onnx.load(after)) or ""
 
 
 def backend_models() -> list[Path]:

@@ -1,7 +1,8 @@
-"""Attack `superopt` with random graphs, or its reader with damaged files. Failures become cases.
+"""Attack `superopt` with random graphs, damaged files, and mutated models. Failures become cases.
 
 python scripts/fuzz.py graphs --time 3600 --out found/     random graphs: written back, rewritten, optimized
 python scripts/fuzz.py reader --count 20000 --out found/   damaged files: read, or one clear line
+python scripts/fuzz.py mutants MODEL... --count 500        optimized models with one mutation: what does `check` say?
 python scripts/fuzz.py replay tests/fuzz/cases             repeat the cases of a folder
 
 A graph is a function of its number alone, so `--seed` and `--count` repeat a run. Exit code 1 if anything was found.
@@ -24,15 +25,17 @@ from pathlib import Path
 from fuzzing.attacks import ATTACKS, Log
 from fuzzing.cases import kind_of, outcome, replay, write_case
 from fuzzing.growth import random_model
+from fuzzing.mutants import check_mutant
 from fuzzing.reading import base_models, damage_and_read, damaged
 from fuzzing.workers import Ended, results
 
 
 @dataclass
 class Found:
-    """Findings of one task: (attack, what is wrong, where the case is), and its log."""
+    """Findings of one task: (attack, what is wrong, where the case is), a note and its log."""
 
     problems: list[tuple[str, str, str]] = field(default_factory=list)
+    note: str = ""  # a line to be printed, though nothing is wrong
     log: Log = field(default_factory=Log)
 
 
@@ -55,6 +58,14 @@ def attack_reader(seed: int, models: list[bytes], whole_every: int) -> Found:
     """Damage a file and read it."""
     problem = damage_and_read(models, seed, whole_every)
     return Found([("reader", problem, "")] if problem else [])
+
+
+def attack_check(seed: int, models: list[Path], folder: Path, seconds: float, out: Path | None) -> Found:
+    """Check a mutated model."""
+    said, line, problem = check_mutant(seed, models, folder, seconds, out)
+    found = Found([("check", problem, str(out or ""))] if problem else [], line)
+    found.log.counts[said] += 1
+    return found
 
 
 class Progress:
@@ -80,6 +91,8 @@ class Progress:
             self.kinds[f"{attack}: {kind_of(problem)}"] += 1
             print(f"{task} {attack}: {problem}{f' ({path})' if path else ''}", flush=True)
         if isinstance(result, Found):
+            if result.note:
+                print(f"{task} {result.note}", flush=True)
             self.log.rules.update(result.log.rules)
             self.log.counts.update(result.log.counts)
         now = time.monotonic()
@@ -123,6 +136,10 @@ def main() -> None:
                 attack_graph, attacks=names, optimize_every=arguments.optimize_every, out=arguments.out,
                 shrink_s=arguments.shrink,
             )  # fmt: skip
+        elif arguments.command == "mutants":
+            work = partial(
+                attack_check, models=arguments.models, folder=Path(cache), seconds=arguments.seconds, out=arguments.out
+            )
         else:
             models = base_models(arguments.models)
             work = partial(attack_reader, models=models, whole_every=arguments.whole_every)
@@ -138,8 +155,8 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    graphs, reader, again = (commands.add_parser(name) for name in ("graphs", "reader", "replay"))
-    for command, limit in ((graphs, 300.0), (reader, 10.0)):
+    graphs, reader, mutants, again = (commands.add_parser(name) for name in ("graphs", "reader", "mutants", "replay"))
+    for command, limit in ((graphs, 300.0), (reader, 10.0), (mutants, 300.0)):
         command.add_argument("--seed", type=int, default=0, help="number of the first graph or file")
         command.add_argument("--count", type=int, help="how many")
         command.add_argument("--time", type=float, help="seconds after which no new one is begun")
@@ -153,6 +170,8 @@ def _arguments() -> argparse.Namespace:
         "--whole-every", type=int, default=10, help="files of which one is given to `optimize` (0: none)"
     )
     reader.add_argument("models", type=Path, nargs="*", help="folders with more small models to damage")
+    mutants.add_argument("--seconds", type=float, default=20.0, help="seconds of one check")
+    mutants.add_argument("models", type=Path, nargs="+", help="models to optimize, mutate and check")
     again.add_argument("folder", type=Path)
     return parser.parse_args()
 

@@ -13,6 +13,8 @@
     damage.py      model files with flipped, lost and exchanged parts
     reading.py     what is done with a damaged file
     instances.py   instances of rules and of wrong rules as pairs of models
+    mutations.py   single mutations of a model
+    mutants.py     what `superopt check` says of a mutated model
     rule_check.py  both sides run and compared
     workers.py     work in child processes, so that a crash, a hang or a flood of memory is a finding
 

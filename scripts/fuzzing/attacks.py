@@ -37,7 +37,7 @@ from verify.verdict import NUMERICS
 from .feeds import Subject
 from .judge import Judge
 
-__all__ = ["ATTACKS", "Attack", "Log", "numerics_of"]
+__all__ = ["ATTACKS", "Attack", "Log", "accept", "matcher_for", "numerics_of", "proofs", "rewritten"]
 
 _STEPS = 12
 _TRIED_MATCHES = 8  # in each step
@@ -115,10 +115,10 @@ def stepped(rule_id: str) -> Attack:
         model, judge = _read(subject), _judge(subject, numerics == NUMERICS[0])
         if judge.problem(write_model(model, exact=numerics == NUMERICS[0]), ("none",)) is not None:
             return None
-        for match in _matcher(model.opset).matches(GraphIndex(model.outputs)):
-            if match.compiled.rule_id == rule_id and _book(numerics).check(match.compiled.rule, match.bindings):
+        for match in matcher_for(model.opset).matches(GraphIndex(model.outputs)):
+            if match.compiled.rule_id == rule_id and proofs(numerics).check(match.compiled.rule, match.bindings):
                 try:
-                    proto = write_model(_replaced(model, match), exact=numerics == NUMERICS[0])
+                    proto = write_model(rewritten(model, match), exact=numerics == NUMERICS[0])
                 except ModelError:
                     continue
                 problem = judge.problem(proto, ("none",))
@@ -135,7 +135,7 @@ def optimized(subject: Subject, log: Log) -> str | None:
     judge = _judge(subject, numerics == NUMERICS[0])
     result = optimize(
         subject.model, ep="cpu", cost="analytic", budget=0.3, samples=1, numerics=numerics, shapes=subject.shapes(),
-        timer=_accept,
+        timer=accept,
     )  # fmt: skip
     log.counts["optimized"] += result.changed
     assert result.proto is not None
@@ -145,7 +145,8 @@ def optimized(subject: Subject, log: Log) -> str | None:
 ATTACKS: dict[str, Attack] = {"written": written, "walked": walked, "optimized": optimized}
 
 
-def _accept(*_: object) -> Timing:
+def accept(*_: object) -> Timing:
+    """Stand for the measurement of two models: the candidate is faster, whatever it is."""
     return Timing(1.1, 1.0, 1.1, 1.1, 1.1, 1.1, 1.0, 1, "cpu")
 
 
@@ -163,17 +164,17 @@ def _read(subject: Subject) -> Model:
 
 
 def _walk(model: Model, rng: random.Random, numerics: str, log: Log) -> Iterator[_State]:
-    matcher = _matcher(model.opset)
+    matcher = matcher_for(model.opset)
     for _ in range(_STEPS):
         matches = list(matcher.matches(GraphIndex(model.outputs)))
         rng.shuffle(matches)
         matches.sort(key=lambda match: min(log.rules[match.compiled.rule_id], 20))  # rules that were hardly used first
         for match in matches[:_TRIED_MATCHES]:
-            if not _book(numerics).check(match.compiled.rule, match.bindings):
+            if not proofs(numerics).check(match.compiled.rule, match.bindings):
                 log.counts["not proven"] += 1
                 continue
             try:
-                changed = _replaced(model, match)
+                changed = rewritten(model, match)
                 proto = write_model(changed, exact=numerics == NUMERICS[0])
             except ModelError:
                 log.counts["not written"] += 1
@@ -188,7 +189,8 @@ def _walk(model: Model, rng: random.Random, numerics: str, log: Log) -> Iterator
             return
 
 
-def _replaced(model: Model, match: Match) -> Model:
+def rewritten(model: Model, match: Match) -> Model:
+    """Return the model after the rewrite. Raises IllTyped."""
     replaced = dict(zip(match.roots, match.results, strict=True))
     return model.with_outputs(replace(model.outputs, replaced), replaced)
 
@@ -203,7 +205,8 @@ def _matchers() -> dict[int, Matcher]:
     return {}
 
 
-def _matcher(opset: int) -> Matcher:
+def matcher_for(opset: int) -> Matcher:
+    """Return the matcher of the shipped rules that this opset can express."""
     if opset not in _matchers():
         _matchers()[opset] = Matcher(RuleIndex(_rules(), lambda op: has_operator(op, opset)))
     matcher = _matchers()[opset]
@@ -212,6 +215,6 @@ def _matcher(opset: int) -> Matcher:
 
 
 @cache
-def _book(numerics: str) -> Book:
+def proofs(numerics: str) -> Book:
     """Return the book that `optimize` uses: it bounds the effort of a proof."""
     return ProofCache(ResultStore(), certified_rules(None)[1], numerics)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import onnx
 
+from .judge import NotRun, run
 from .values import Array, draw
 
-__all__ = ["Subject", "feeds_for"]
+__all__ = ["Subject", "accepted_feeds", "feeds_for"]
+
+_SIZES = (1, 2, 32, 224)  # of dynamic axes, until the model runs
+_BOUNDS = (2, 1, 8)  # of integers, which are most often indices or masks
 
 
 def feeds_for(model: onnx.ModelProto, seed: int, profile: str, sizes: dict[str, int]) -> dict[str, Array]:
@@ -22,6 +27,35 @@ def feeds_for(model: onnx.ModelProto, seed: int, profile: str, sizes: dict[str, 
         dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
         rng = np.random.default_rng([seed, zlib.crc32(value.name.encode())])
         found[value.name] = draw(rng, dtype, shape, profile)
+    return found
+
+
+def accepted_feeds(model: onnx.ModelProto) -> Iterator[dict[str, Array]]:
+    """Yield random inputs of several sizes on which the model runs."""
+    for size in _SIZES:
+        for bound in _BOUNDS:
+            feeds = _feeds_below(model, size, bound)
+            try:
+                run(model, feeds)
+            except NotRun:
+                continue
+            yield feeds
+
+
+def _feeds_below(model: onnx.ModelProto, size: int, bound: int) -> dict[str, Array]:
+    """Return random inputs with dynamic axes of this size and integers below `bound`."""
+    rng, found = np.random.default_rng(0), {}
+    weights = {tensor.name for tensor in model.graph.initializer}
+    for value in model.graph.input:
+        if value.name not in weights:
+            tensor = value.type.tensor_type
+            dims = enumerate(tensor.shape.dim)
+            shape = [d.dim_value if d.HasField("dim_value") else size if k else 1 for k, d in dims]
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+            if dtype.kind in "iu":
+                found[value.name] = np.asarray(rng.integers(0, bound, shape)).astype(dtype)
+            else:
+                found[value.name] = draw(rng, dtype.name, tuple(shape), "plain")
     return found
 
 
