@@ -8,15 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from superopt.ir.dim import symbol
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType, tensor
-from superopt.runtime import Target, Timing
+from superopt.runtime import Target, TimedModel, Timing
 from superopt.search import AnalyticCost, Gain, MeasuredCost, ModelTimer, Untimed
 from superopt.search.cost import measurement_key as machine
+from superopt.search.cost import operator_timer
 from superopt.search.cost import region_timer as timer
 from superopt.search.cost.concrete import concrete_attrs
 from superopt.search.cost.measurement_key import hardware
@@ -30,6 +32,28 @@ CPU = Target("cpu", 1)
 
 def relu(size: int) -> Term:
     return make("Relu", (var("x", tensor(size, 64)),))
+
+
+def test_operators_with_the_same_operands_share_the_time_without_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    timed: list[frozenset[str]] = []
+
+    def sample_times(model: TimedModel, *_: object) -> list[tuple[float, float]]:
+        assert isinstance(model.model, onnx.ModelProto)
+        timed.append(frozenset(node.op_type for node in model.model.graph.node) & {"Relu", "Tanh"})
+        return [(3e-3 if timed[-1] else 1e-3, 1.0)]
+
+    monkeypatch.setattr(operator_timer, "sample_times", sample_times)
+    monkeypatch.setattr(operator_timer, "reference_time", lambda _: 1.0)
+    store = ResultStore(tmp_path / "store.sqlite")
+    timer = OperatorTimer(CPU, 17, store, AnalyticCost())
+    relu_64, tanh_64, relu_32 = (
+        make(op, (var("x0", tensor(n, 64)),)) for op, n in (("Relu", 64), ("Tanh", 64), ("Relu", 32))
+    )
+    seconds = [timer.seconds(alone) for alone in (relu_64, tanh_64, relu_32)]
+    assert seconds == pytest.approx([2e-3 / 12] * 3)
+    assert timed == [frozenset(ops) for ops in ({"Relu"}, (), {"Tanh"}, {"Relu"}, ())]
 
 
 def test_the_key_tells_conditions_apart(monkeypatch: pytest.MonkeyPatch) -> None:

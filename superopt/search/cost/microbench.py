@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -58,15 +59,19 @@ def random_array(type: TensorType, seed: int) -> Array:
     """
     shape = type.concrete()
     assert shape is not None
-    rng = np.random.default_rng([seed, *shape])
-    dtype = numpy_dtype(type.dtype)
     if type.dtype in FLOAT_DTYPES:
-        fan = math.prod(shape[1:]) if len(shape) > 1 else 1
-        drawn = (rng.random(min(math.prod(shape), _MAX_DRAWN)) + 0.5) / math.sqrt(max(1, fan))
-        return np.resize(drawn.astype(dtype), shape)
+        return np.resize(_drawn(shape, type.dtype, seed), shape)
     if type.dtype == "string":
         raise Unmeasurable("strings")
-    return np.zeros(shape, dtype)
+    return np.zeros(shape, numpy_dtype(type.dtype))
+
+
+@functools.lru_cache(maxsize=4)  # a model has many operands of one type
+def _drawn(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
+    """Return the first values of a random array of floats."""
+    fan = math.prod(shape[1:]) if len(shape) > 1 else 1
+    drawn = np.random.default_rng([seed, *shape]).random(min(math.prod(shape), _MAX_DRAWN))
+    return ((drawn + 0.5) / math.sqrt(max(1, fan))).astype(numpy_dtype(dtype))
 
 
 def single_element(value: Term) -> Term:

@@ -48,6 +48,7 @@ class OperatorTimer:
 
     def __init__(self, target: Target, opset: int, store: ResultStore, estimate: CostModel) -> None:
         self.target, self.opset, self.store, self.estimate = target, opset, store, estimate
+        self._seconds_without: dict[tuple[Term, ...], float] = {}  # of models that only read operands
 
     def seconds(self, alone: Term) -> float:
         """Return the seconds of an isolated operator. Raises Unmeasurable."""
@@ -84,9 +85,15 @@ class OperatorTimer:
             node = make(alone.op, (None if i is None else inputs[i] for i in alone.inputs), dict(alone.attrs))
             values = [node.out(k) for k in range(len(node.types))] if len(node.types) > 1 else [node]
             outputs += map(single_element, values)
-        whole, empty = self._seconds_of_model(outputs, weights), self._seconds_of_model(rest, {})
+        whole, empty = self._seconds_of_model(outputs, weights), self._seconds_of_rest(tuple(rest))
         sinks = len(outputs) - len(rest)
         return (whole - empty - (sinks * self._sink_seconds if sinks else 0.0)) / copies
+
+    def _seconds_of_rest(self, rest: tuple[Term, ...]) -> float:
+        """Return the seconds of a model without the operators. Operators with operands of the same types share it."""
+        if rest not in self._seconds_without:
+            self._seconds_without[rest] = self._seconds_of_model(rest, {})
+        return self._seconds_without[rest]
 
     def _operand(self, name: str, type: TensorType) -> Term:
         """Return a value of this type that is computed in each run: an input, or on CUDA an expanded one."""
