@@ -1,26 +1,37 @@
-"""Rules of other systems: true ones follow from the shipped rules, and false ones do not.
+"""Consequences of the shipped rules: the rules themselves and true rules of other systems, but no false ones.
 
-The lists in `tests/coverage` are TASO's (the heads of the files name the sources and contents).
+The lists in `tests/coverage` are TASO's, those in `tests/prover/foreign` of several systems; the heads of the files
+name the sources and contents.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from superopt.generate.derive import DERIVED, CertificateCheck, Deriver, consequence
+from superopt.generate.derive import DERIVED, NO_INSTANCE, CertificateCheck, Deriver, consequence
 from superopt.ir.notation import show_rule
 from superopt.rulebook.loading import certified_rules, load_rules
+from tests.support.derivations import check_derivation
 from tests.support.paths import TESTS
 from tests.support.sampling import Sampled
 
 FOLDER = TESTS / "coverage"
+FOREIGN = TESTS / "prover" / "foreign"
 STEPS = 4
 # Rules that do not follow from the shipped rules in at most STEPS steps.
 UNDERIVED = {"taso_generated.true.rules": 2, "taso_multi.true.rules": 1, "taso_published.true.rules": 1}
 
 
 @pytest.fixture(scope="module")
-def deriver() -> Deriver:
+def shipped() -> Deriver:
+    listed, certificates = certified_rules()
+    rules = [one.rule for one in listed]
+    return Deriver(rules, CertificateCheck(rules, certificates))
+
+
+@pytest.fixture(scope="module")
+def proving() -> Deriver:
+    """Also proves rules at signatures that have no certificate."""
     listed, certificates = certified_rules()
     rules = [one.rule for one in listed]
     return Deriver(rules, CertificateCheck(rules, certificates, anew=True))
@@ -28,19 +39,59 @@ def deriver() -> Deriver:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(p.name for p in FOLDER.glob("*.true.rules")))
-def test_true_rules_of_others_follow(deriver: Deriver, sampled: Sampled, name: str) -> None:
+def test_true_rules_of_others_follow(proving: Deriver, sampled: Sampled, name: str) -> None:
     underived = []
-    for rule in sampled(load_rules(FOLDER / name), 3):
-        deriver.forget()
-        if consequence(deriver, rule, rule.signatures, STEPS).outcome != DERIVED:
+    for rule in sampled(load_rules(FOLDER / name), 6):
+        proving.forget()
+        if consequence(proving, rule, rule.signatures, STEPS).outcome != DERIVED:
             underived.append(show_rule(rule))
     assert len(underived) <= UNDERIVED.get(name, 0), "\n".join(underived)
 
 
 @pytest.mark.slow
-def test_false_rules_of_others_do_not_follow(deriver: Deriver, sampled: Sampled) -> None:
-    rules = sampled((rule for path in sorted(FOLDER.glob("*.false.rules")) for rule in load_rules(path)), 6)
+def test_false_rules_of_others_do_not_follow(proving: Deriver, sampled: Sampled) -> None:
+    rules = sampled((rule for path in sorted(FOLDER.glob("*.false.rules")) for rule in load_rules(path)), 10)
     assert rules
     for rule in rules:
-        deriver.forget()
-        assert consequence(deriver, rule, rule.signatures, STEPS).outcome != DERIVED, show_rule(rule)
+        proving.forget()
+        assert consequence(proving, rule, rule.signatures, STEPS).outcome != DERIVED, show_rule(rule)
+
+
+def test_shipped_rules_follow_from_themselves(shipped: Deriver, sampled: Sampled) -> None:
+    _, certificates = certified_rules()
+    for rule in sampled(load_rules(), 4):
+        at, proved = certificates[rule].proofs[0]
+        assert consequence(shipped, rule, [at], 1, {at: proved.conditions}).outcome == DERIVED, rule.id
+        shipped.forget()
+
+
+@pytest.mark.parametrize("name", ["tensat", "taso"])
+def test_nothing_false_follows_from_shipped_rules(shipped: Deriver, sampled: Sampled, name: str) -> None:
+    for rule in sampled(load_rules(FOREIGN / f"{name}.false.rules"), 3):
+        found = consequence(shipped, rule, rule.signatures)
+        assert all(derivation.steps is None for derivation in found.derivations), rule.id
+        assert found.outcome != DERIVED
+        shipped.forget()
+
+
+def test_most_published_rules_of_others_follow_from_shipped_rules(shipped: Deriver) -> None:
+    outcomes = []
+    for rule in load_rules(FOREIGN / "tensat.true.rules"):
+        found = consequence(shipped, rule, rule.signatures)
+        for derivation in found.derivations:
+            if derivation.steps is not None:
+                check_derivation(derivation.instance.lhs, derivation.instance.rhs, derivation.steps)
+        outcomes.append(found.outcome)
+        shipped.forget()
+    assert NO_INSTANCE not in outcomes
+    assert outcomes.count(DERIVED) > len(outcomes) / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["grappler", "textbook", "xla"])
+def test_most_laws_of_other_compilers_follow_from_shipped_rules(shipped: Deriver, sampled: Sampled, name: str) -> None:
+    outcomes = []
+    for rule in sampled(load_rules(FOREIGN / f"{name}.true.rules"), 8):
+        outcomes.append(consequence(shipped, rule, rule.signatures).outcome)
+        shipped.forget()
+    assert outcomes.count(DERIVED) >= 0.55 * len(outcomes)

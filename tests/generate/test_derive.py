@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import pytest
 
@@ -16,7 +14,6 @@ from superopt.generate.derive import (
     NOT_DERIVED,
     CertificateCheck,
     Consequence,
-    DerivationStep,
     Deriver,
     FingerprintCheck,
     consequence,
@@ -26,20 +23,13 @@ from superopt.generate.derive import (
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.grammar import Family, Variable
 from superopt.generate.minimise.minimiser import Minimiser
-from superopt.ir.infer import IllTyped, replace
 from superopt.ir.notation import parse_rule, parse_terms, show_terms
-from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.types import TensorType, tensor
-from superopt.rulebook.commutative import operand_orders
-from superopt.rulebook.loading import certified_rules, load_rules
-from tests.support.paths import TESTS
-from tests.support.sampling import Sampled
+from tests.support.derivations import check_derivation
 from verify.certificates import Certificate
 from verify.diagnose.decide import certify
-
-FOREIGN = TESTS / "prover" / "foreign"
 
 ASSOCIATIVE = "MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_]"
 TWICE = "Transpose[perm=p](Transpose[perm=p](a)) = a @ a[_,_] p=[1,0]"
@@ -73,40 +63,9 @@ def few() -> Deriver:
     return deriver(*RULES)
 
 
-@pytest.fixture(scope="module")
-def shipped() -> Deriver:
-    listed, certificates = certified_rules()
-    rules = [one.rule for one in listed]
-    return Deriver(rules, CertificateCheck(rules, certificates))
-
-
 def sides(text: str, types: Mapping[str, TensorType] = SQUARE) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     left, right = text.split(" = ")
     return parse_terms(left, types), parse_terms(right, types)
-
-
-def check(lhs: tuple[Term, ...], rhs: tuple[Term, ...], steps: Iterable[DerivationStep]) -> None:
-    """Assert that every step is an instance of its rule, in its direction, and leads from one graph to the next."""
-    here = normal(lhs)
-    for step in steps:
-        left, right = (step.old, step.new) if step.forward else (step.new, step.old)
-        assert is_instance(step.rule, left, right) or is_instance(step.rule.reversed(), right, left)
-        forth, back = dict(zip(step.old, step.new, strict=True)), dict(zip(step.new, step.old, strict=True))
-        assert normal(replace(here, forth)) == step.after or normal(replace(step.after, back)) == here
-        here = step.after
-    assert here == normal(rhs)
-
-
-def is_instance(rule: Rule, left: tuple[Term, ...], right: tuple[Term, ...]) -> bool:
-    for variant in operand_orders(rule) if rule.applicable else ():
-        for order in itertools.permutations(range(len(left))):
-            bindings = match([variant.lhs[k] for k in order], left)
-            if bindings is not None:
-                with contextlib.suppress(IllTyped):
-                    made = instantiate([variant.rhs[k] for k in order], bindings, bindings.dtype() or "float")
-                    if normal(made) == right:
-                        return True
-    return False
 
 
 @pytest.mark.parametrize(
@@ -130,7 +89,7 @@ def test_derived(few: Deriver, equation: str, steps: int) -> None:
     lhs, rhs = sides(equation)
     found = few.derive(lhs, rhs)
     assert found is not None
-    check(lhs, rhs, found)
+    check_derivation(lhs, rhs, found)
     assert len(found) == steps
     assert few.derive(lhs, rhs, steps) is not None
     if steps:
@@ -211,19 +170,19 @@ def test_rules_of_several_outputs(few: Deriver) -> None:
         lhs, rhs = sides(text, types)
         found = few.derive(lhs, rhs)
         assert found is not None and len(found) == 1
-        check(lhs, rhs, found)
+        check_derivation(lhs, rhs, found)
     assert few.derive(*sides(f"MatMul(a, b) = {forth}.0", types)) is None
     lhs, rhs = sides(f"(MatMul(a, {T}({T}(b))), MatMul(a, c)) = ({forth}.0, {forth}.1)", types)
     found = few.derive(lhs, rhs)
     assert found is not None and len(found) == 2
-    check(lhs, rhs, found)
+    check_derivation(lhs, rhs, found)
 
 
 def test_steps_of_several_outputs_are_counted_together(few: Deriver) -> None:
     lhs, rhs = sides(f"({T}({T}(a)), MatMul(MatMul(a, b), c)) = (a, MatMul(a, MatMul(b, c)))")
     found = few.derive(lhs, rhs, 2)
     assert found is not None and len(found) == 2
-    check(lhs, rhs, found)
+    check_derivation(lhs, rhs, found)
     assert few.derive(lhs, rhs, 1) is None
 
 
@@ -372,43 +331,3 @@ def test_a_rule_follows_at_all_its_signatures_or_not(few: Deriver) -> None:
     assert "no derivation of at most 1 steps at a[_,_] b[_,_] c[_,_] d[_,_] with a.shape[" in short.reason
     assert ask(law + " | a[_,_,_] b[_,_,_] c[_,_,_] d[_,_,_]").outcome == NOT_DERIVED
     assert ask("Concat[axis=-1](x, y) = Concat[axis=-2](x, y) @ x[_,_] y[_,_]").outcome == NO_INSTANCE
-
-
-def test_shipped_rules_follow_from_themselves(shipped: Deriver, sampled: Sampled) -> None:
-    _, certificates = certified_rules()
-    for rule in sampled(load_rules(), 4):
-        at, proved = certificates[rule].proofs[0]
-        assert consequence(shipped, rule, [at], 1, {at: proved.conditions}).outcome == DERIVED, rule.id
-        shipped.forget()
-
-
-@pytest.mark.parametrize("name", ["tensat", "taso"])
-def test_nothing_false_follows_from_shipped_rules(shipped: Deriver, sampled: Sampled, name: str) -> None:
-    for rule in sampled(load_rules(FOREIGN / f"{name}.false.rules"), 3):
-        found = consequence(shipped, rule, rule.signatures)
-        assert all(derivation.steps is None for derivation in found.derivations), rule.id
-        assert found.outcome != DERIVED
-        shipped.forget()
-
-
-def test_most_published_rules_of_others_follow_from_shipped_rules(shipped: Deriver) -> None:
-    outcomes = []
-    for rule in load_rules(FOREIGN / "tensat.true.rules"):
-        found = consequence(shipped, rule, rule.signatures)
-        for derivation in found.derivations:
-            if derivation.steps is not None:
-                check(derivation.instance.lhs, derivation.instance.rhs, derivation.steps)
-        outcomes.append(found.outcome)
-        shipped.forget()
-    assert NO_INSTANCE not in outcomes
-    assert outcomes.count(DERIVED) > len(outcomes) / 2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["grappler", "textbook", "xla"])
-def test_most_laws_of_other_compilers_follow_from_shipped_rules(shipped: Deriver, sampled: Sampled, name: str) -> None:
-    outcomes = []
-    for rule in sampled(load_rules(FOREIGN / f"{name}.true.rules"), 8):
-        outcomes.append(consequence(shipped, rule, rule.signatures).outcome)
-        shipped.forget()
-    assert outcomes.count(DERIVED) >= 0.55 * len(outcomes)

@@ -9,16 +9,19 @@ from superopt.ir.term import Attr, Term
 
 __all__ = ["canonical"]
 
+_AXES = frozenset({"axis", "axes"})
 _FROM_FRONT = frozenset({"Flatten"})  # its axis is a number of axes
 
 
 def canonical(term: Term) -> Term:
     """Return the term with canonical attributes; the term itself if its sizes are not known."""
     attrs = dict(term.attrs)
+    if term.op in _FROM_FRONT or not (_AXES & attrs.keys()):
+        return term
     operand = term.inputs[0] if term.inputs else None
     sizes = None if term.type is None else term.type.concrete()
     own = None if operand is None or operand.type is None else operand.type.concrete()
-    if sizes is None or own is None or term.op in _FROM_FRONT:
+    if sizes is None or own is None:
         return term
     if term.op == "Slice":
         attrs |= _bounds(attrs, own)

@@ -52,8 +52,10 @@ _FUNCTIONS: Mapping[str, Callable[..., Fraction | None]] = {
 
 def folded(term: Term) -> Term:
     """Return the constant that a term of known sizes equals, or the term. Its inputs are folded already."""
+    if not (term.op == "ConstantOfShape" or term.inputs) or any(i is None or i.op not in _LEAVES for i in term.inputs):
+        return term
     type, sizes = term.type, None if term.type is None else term.type.concrete()
-    if type is None or sizes is None or not (term.op == "ConstantOfShape" or term.inputs):
+    if type is None or sizes is None:
         return term
     number = _number(term, type)
     if number is None:

@@ -93,6 +93,7 @@ class Neighbours:
         self._matched: dict[Term, int] = {}  # number of fitting variants already matched against a term
         self._near: dict[Term, dict[RewriteEdge, Term]] = {}  # steps of a term, in the order found; only appended to
         self._lifted: dict[Term, dict[Term, int]] = {}  # number of steps already lifted from each operand of a term
+        self._forms: dict[Term, Term] = {}  # normal forms of terms; of a normal form, itself
         self._fresh: dict[Term, int] = {}  # number of rules when a term's steps were last updated
 
     def add(self, rule: Rule) -> int:
@@ -124,7 +125,7 @@ class Neighbours:
 
     def forget(self) -> None:
         """Free memory; steps are found again when they are needed."""
-        for table in (self._matched, self._near, self._lifted, self._fresh):
+        for table in (self._matched, self._near, self._lifted, self._forms, self._fresh):
             table.clear()
 
     def _find(self, term: Term) -> None:
@@ -145,7 +146,24 @@ class Neighbours:
         """Return `term` after a step in its operands. Types do not change."""
         near = self._near
         inputs = tuple(i if i is None or i not in near else near[i].get(edge, i) for i in term.inputs)
-        return _normal(term, inputs)
+        new = _normal(term, inputs)
+        self._forms[new] = new
+        return new
+
+    def _form(self, term: Term) -> Term:
+        """Return the normal form of `term`. What it contains of terms in normal form is not looked at again."""
+        forms, stack = self._forms, [term]
+        while stack:
+            top = stack[-1]
+            missing = [i for i in top.inputs if i is not None and i not in forms] if top not in forms else []
+            if missing:
+                stack += missing
+                continue
+            stack.pop()
+            if top not in forms:
+                new = forms[top] = _normal(top, tuple(None if i is None else forms[i] for i in top.inputs))
+                forms[new] = new
+        return forms[term]
 
     def _here(self, term: Term) -> Iterator[RewriteEdge]:
         """Yield steps at the root that were not found before."""
@@ -172,7 +190,7 @@ class Neighbours:
         if bindings is None or dtype is None:
             return None
         try:
-            (new,) = normal(instantiate((variant.rhs,), bindings, dtype))
+            new = self._form(instantiate((variant.rhs,), bindings, dtype)[0])
         except IllTyped:  # the right side does not exist at these sizes
             return None
         if new is place or any(a.types != b.types for a, b in zip(outputs(new), outputs(place), strict=True)):
