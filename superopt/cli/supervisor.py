@@ -59,10 +59,10 @@ def _supervise(program: str, arguments: Sequence[str]) -> int:
             stopped_by = worker.wait(begun)
             if stopped_by is not None:
                 worker.stop(_SECONDS_TO_STOP if stopped_by else 0.0)
-        if worker.code == 0 or (worker.code > 0 and stopped_by is None):
+        if worker.code == 0 or (worker.code > 0 and worker.code != STOPPED and stopped_by is None):
             return worker.code
         if stopped_by is None:
-            reason = f"the process was ended by {_name(-worker.code)}"
+            reason = f"the process was ended by {_name(-worker.code if worker.code < 0 else signal.SIGTERM)}"
         elif stopped_by == 0:
             reason = f"the time limit of {worker.limit_s:g} s has passed (--timeout)"
         else:

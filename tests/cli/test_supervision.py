@@ -118,14 +118,15 @@ def test_the_time_limit_ends_an_endless_run(tmp_path: Path, long: list[str | Pat
     assert (tmp_path / "out.onnx").read_bytes() == (tmp_path / "endless.onnx").read_bytes()
 
 
-def test_the_worker_is_killed(tmp_path: Path, long: list[str | Path]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_the_worker_is_ended(tmp_path: Path, long: list[str | Path], number: signal.Signals) -> None:
     run = Run(tmp_path, *long)
     run.until(lambda: run.running("child_main"))
     worker = next(pid for pid in run.others() if b"cli.worker" in Path(f"/proc/{pid}/cmdline").read_bytes())
-    os.kill(worker, signal.SIGKILL)
+    os.kill(worker, number)
     code, stdout, stderr = run.end()
     assert (code, stdout) == (2, "")
-    assert stderr.splitlines()[-1] == "error: the process was ended by SIGKILL; nothing was written"
+    assert stderr.splitlines()[-1] == f"error: the process was ended by {number.name}; nothing was written"
 
 
 def test_the_program_is_killed(tmp_path: Path, long: list[str | Path]) -> None:
