@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -45,8 +46,12 @@ class LineProblem:
         return [f"{before}{cut}{after}", " " * (len(before) + column - start) + "^"]
 
 
+@functools.lru_cache(1 << 14)
 def parsed(line: str) -> Rule | LineProblem:
-    """Return the rule that stands on a line, or the first problem in it."""
+    """Return the rule that stands on a line, or the first problem in it.
+
+    Lines are remembered: a process that optimizes several models reads the same rules for each of them.
+    """
     try:
         rule = parse_rule(line)
     except NotationError as error:
