@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from superopt.gc_tuning import rare_collections
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Trace
@@ -28,7 +29,6 @@ from superopt.search.region import Region, canonical, operators_in_order
 from superopt.search.strategy.cuts import cut_into_regions
 from superopt.search.strategy.denormal_rules import apply_denormal_rules, may_apply_denormal_rules, with_measured_price
 from superopt.search.strategy.effort_budget import EffortBudget
-from superopt.search.strategy.gc_tuning import rare_collections
 from superopt.search.strategy.horizontal_fusion import compatible_regions, sibling_regions
 from superopt.search.strategy.recurrent_layers import RecurrentLayers
 from superopt.search.strategy.region_tasks import RegionPool, RegionTask
