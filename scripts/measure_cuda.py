@@ -68,7 +68,7 @@ class OutOfTime(BaseException):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure: the files, the target, the end of the budget (`time.monotonic()`), and the JSON file."""
+    """The task: the files, the target, the end of the budget (`time.monotonic()`), and the JSON file."""
 
     models: Sequence[Path]
     target: Target

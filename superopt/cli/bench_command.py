@@ -13,7 +13,7 @@ from rich.table import Table
 from superopt.bench.chart import draw
 from superopt.bench.contest import BenchmarkSettings
 from superopt.bench.contestants import PEERS, UnknownPeer, choose
-from superopt.bench.result import Benchmark, Contest, Row, Speed
+from superopt.bench.result import Benchmark, Contest, EngineSpeed, Row
 from superopt.bench.run import bench
 from superopt.cli.options import check_files, fixed_shapes
 from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
@@ -201,7 +201,7 @@ def _facts(row: Row) -> tuple[str, str, str, str]:
     )
 
 
-def _speed(speed: Speed | None, row: Row) -> tuple[str, str]:
+def _speed(speed: EngineSpeed | None, row: Row) -> tuple[str, str]:
     if speed is None:
         return "", ""
     reach = max(speed.high_ms - speed.ms, speed.ms - speed.low_ms)

@@ -13,9 +13,9 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from superopt.harvest.canonical import CONVOLUTIONS
 from superopt.harvest.pieces import Piece, mapped
 from superopt.harvest.solving import solve
+from superopt.harvest.window_form import CONVOLUTIONS
 from superopt.ir.dim import Dim, NoValue, Size, Sizes, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.operator import Need

@@ -1,4 +1,4 @@
-"""What depends on the execution provider, on the CPU and, where there is one, on a GPU (`scripts/measure_cuda.py`)."""
+"""Parts that depend on the execution provider, on the CPU and, where there is one, on a GPU."""
 
 from __future__ import annotations
 
