@@ -28,7 +28,7 @@ class Ended(Exception):
 def results(work: Work, tasks: Iterator[int], jobs: int, limit_s: float) -> Iterator[tuple[int, Any]]:
     """Yield (task, result of `work`) as they come; the result is an `Ended` for a task that did not return.
 
-    A task may take `limit_s` seconds of CPU time, and 10 times as many in all: a busy machine is no hang. `work` runs
+    A task may take `limit_s` seconds of CPU time, and 50 times as many in all: a busy machine is no hang. `work` runs
     in forks of this process, one after the other in the same fork as long as nothing goes wrong.
     """
     children: dict[Connection, _Child] = {}
@@ -85,9 +85,9 @@ class _Child:
         return self.task is not None
 
     def hangs(self, limit_s: float) -> bool:
-        """Return True if the task has taken more than `limit_s` seconds of CPU time, or 10 times as many in all."""
+        """Return True if the task has taken more than `limit_s` seconds of CPU time, or 50 times as many in all."""
         spent = time.monotonic() - self.since
-        return spent > limit_s and (spent > 10 * limit_s or self._cpu_time() - self._cpu_s > limit_s)
+        return spent > limit_s and (spent > 50 * limit_s or self._cpu_time() - self._cpu_s > limit_s)
 
     def _cpu_time(self) -> float:
         """Return the seconds of CPU time of the process and of those of its children that have ended."""
