@@ -64,9 +64,13 @@ class Constants:
         bound = _SECOND_ORDER * roundoff * (one + other + np.abs(a) + np.abs(b))
         largest = float(max(np.abs(a).max(), np.abs(b).max()))
         if not one.any() and not other.any():  # nothing that we see was rounded
-            apart = float(np.abs(a - b).max())
             both_bare = left.op == right.op == "Const" and a.size > 1
-            return apart / largest if both_bare and apart <= _UNSEEN * roundoff * largest else None
+            # A fold in another order rounds most elements otherwise. If most are the same, the others must be near one
+            # by one, not only relative to the largest.
+            own = np.maximum(np.abs(a), np.abs(b)) if 2 * np.count_nonzero(a != b) < a.size else largest
+            if not both_bare or not (np.abs(a - b) <= _UNSEEN * roundoff * own).all():
+                return None
+            return float(np.abs(a - b).max()) / largest
         if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= _MAX_ERROR * largest:
             return None
         return float(bound.max()) / largest
