@@ -179,8 +179,9 @@ def optimize_command(
     with ProgressLines() as progress:
         second = SecondProof(options, progress) if checked else None
         result = _supervised(model, out, options, report, progress, second)
-    if report is not None:
-        write_run_report(report, result)
+        if report is not None:
+            progress("writing the report")
+            write_run_report(report, model, result, options)
     _print_result(result, as_json, second)
 
 

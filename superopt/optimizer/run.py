@@ -208,7 +208,7 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         cost_source=found.cost_source,
         latency=selection.latency,
         difference=selection.difference,
-        rules=rule_uses(selection.traces, selection.graphs),
+        rules=rule_uses(selection.traces, selection.graphs, proto),
         attempts=rule_attempts(found.attempts, context.rules) if options.explain else [],
         proof=replay_summary(selection.traces) if changed else None,
         error_factor=_error_factor(context, selection) if changed else None,

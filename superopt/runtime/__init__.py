@@ -21,6 +21,7 @@ from superopt.runtime.compare import (
 )
 from superopt.runtime.feeds import Feeds, feed_candidates, with_specials
 from superopt.runtime.measure import TimedModel, reference_time, sample_times, time_over_inputs, time_pair
+from superopt.runtime.profile import profile
 from superopt.runtime.sessions import (
     EXECUTION_PROVIDERS,
     LARGE_BYTES,
@@ -89,6 +90,7 @@ __all__ = [
     "loadable",
     "open_session",
     "parse_shape",
+    "profile",
     "reference_time",
     "resolve_target",
     "sample_times",

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from superopt.runtime.loadable import OPENVINO, Loadable, OpenModel, Runtime
+from superopt.runtime.loadable import OPENVINO, Loadable, NodeTime, OpenModel, Runtime
 from superopt.runtime.timing import Runs, Timing, time_models
 
-__all__ = ["LostSession", "close_sessions", "local_run", "open_session", "run", "time_pair", "version"]
+__all__ = ["LostSession", "close_sessions", "local_run", "open_session", "profile", "run", "time_pair", "version"]
 
 
 class LostSession(LookupError):
@@ -76,6 +76,11 @@ def time_pair(
         until_decided=until_decided,
         apart=apart,
     )
+
+
+def profile(loadable: Loadable, feeds: Mapping[str, Any], runs: int) -> list[NodeTime]:
+    """Return the operators that the runtime runs, each with its least time of `runs` runs. Raises CannotRun."""
+    return _runtime(loadable.provider).profile(loadable, feeds, runs)
 
 
 def version(provider: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
-__all__ = ["CPU", "CUDA", "OPENVINO", "TENSORRT", "Loadable", "OpenModel", "Runtime"]
+__all__ = ["CPU", "CUDA", "OPENVINO", "TENSORRT", "Loadable", "NodeTime", "OpenModel", "Runtime"]
 
 # Values of `Loadable.provider`: ONNX Runtime's names of its execution providers, and OpenVINO.
 CPU, CUDA, TENSORRT = "CPUExecutionProvider", "CUDAExecutionProvider", "TensorrtExecutionProvider"
@@ -30,6 +30,14 @@ class Loadable:
     rooted: bool = False
 
 
+class NodeTime(NamedTuple):
+    """An operator as a runtime runs it: the node's name, its type, and the seconds of one run."""
+
+    name: str
+    operator: str
+    seconds: float
+
+
 class OpenModel(Protocol):
     """A model that a runtime has opened, with the names of its inputs and outputs."""
 
@@ -49,6 +57,10 @@ class Runtime(Protocol):
 
     def open_model(self, loadable: Loadable) -> OpenModel:
         """Open a model on exactly the requested provider. Raises CannotRun, RuntimeUnavailable."""
+        ...
+
+    def profile(self, loadable: Loadable, feeds: Mapping[str, Any], runs: int) -> list[NodeTime]:
+        """Return the operators that run, each with its least time of `runs` runs. Raises CannotRun."""
         ...
 
     def version(self) -> str:

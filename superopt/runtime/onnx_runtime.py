@@ -8,18 +8,21 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from superopt.files import ROOT
 from superopt.runtime.child_main import lift_memory_limit
 from superopt.runtime.installed import check_found, check_usable, with_advice
-from superopt.runtime.loadable import CPU, CUDA, TENSORRT, Loadable
+from superopt.runtime.loadable import CPU, CUDA, TENSORRT, Loadable, NodeTime
 from superopt.runtime.target import CannotRun, RuntimeUnavailable, reason
+from superopt.temporary import temporary_folder
 
-__all__ = ["available_providers", "local_session", "open_model", "version", "write_optimized"]
+__all__ = ["available_providers", "local_session", "open_model", "profile", "version", "write_optimized"]
 
 _LEVELS = {"all": "ORT_ENABLE_ALL", "none": "ORT_DISABLE_ALL"}
 _SILENT = 4  # ONNX Runtime's log severity "fatal": failures are raised, and must not be logged as well
@@ -54,6 +57,21 @@ def open_model(loadable: Loadable) -> _Session:
 def local_session(loadable: Loadable) -> Any:
     """Open a session in this process and return ONNX Runtime's own object. Raises CannotRun, RuntimeUnavailable."""
     return open_model(loadable).session
+
+
+def profile(loadable: Loadable, feeds: Mapping[str, Any], runs: int) -> list[NodeTime]:
+    """Return the operators that run, each with its least time of `runs` runs. Raises CannotRun."""
+    with temporary_folder() as folder:
+        model = _opened_at(loadable, profile_prefix=str(folder / "profile"))
+        for _ in range(runs):
+            model.run(feeds)
+        events = json.loads(Path(model.session.end_profiling()).read_text(encoding="utf-8"))
+    least: dict[str, NodeTime] = {}
+    for event in events:
+        if event.get("cat") == "Node" and event["name"].endswith("_kernel_time"):
+            node = NodeTime(event["name"].removesuffix("_kernel_time"), event["args"]["op_name"], event["dur"] * 1e-6)
+            least[node.name] = min(node, least.get(node.name, node), key=lambda one: one.seconds)
+    return list(least.values())
 
 
 def write_optimized(model: str, out: str, level: str) -> None:
@@ -95,7 +113,7 @@ def _onnxruntime() -> ModuleType:
     return module
 
 
-def _opened_at(loadable: Loadable) -> _Session:
+def _opened_at(loadable: Loadable, profile_prefix: str = "") -> _Session:
     """Open a session on exactly the requested provider: ONNX Runtime falls back to the CPU silently."""
     ort, wanted = _onnxruntime(), loadable.provider
     options = ort.SessionOptions()
@@ -103,6 +121,8 @@ def _opened_at(loadable: Loadable) -> _Session:
     options.intra_op_num_threads = loadable.threads
     options.inter_op_num_threads = 1
     options.log_severity_level = _SILENT
+    if profile_prefix:
+        options.enable_profiling, options.profile_file_prefix = True, profile_prefix
     # Idle threads of one session must not occupy the cores while another session is timed.
     options.add_session_config_entry("session.force_spinning_stop", "1")
     if loadable.rooted:
