@@ -61,6 +61,11 @@ class Contest:
     notices: list[str] = field(default_factory=list)
     problem: str | None = None
 
+    def fastest(self, clock: str) -> Row | None:
+        """Return the row with the shortest time by `clock`, the control apart; None if nothing was timed."""
+        rows = [row for row in self.rows if clock in row.speeds and row.kind != "control"]
+        return min(rows, key=lambda row: row.speeds[clock].ms, default=None)
+
 
 @dataclass(frozen=True)
 class Benchmark:

@@ -108,9 +108,10 @@ def bench_command(
 ) -> None:
     """Compare superopt with other optimizers on each MODEL, and measure all results in one run.
 
-    ONNX Runtime runs every result with all its optimizations on (OpenVINO runs its own), in turns and in fresh
-    sessions. A ratio compares with the original in ONNX Runtime alone; above 1 is faster. "saved again" is the
-    original, read and written: its ratio shows the noise. A result with different outputs is not timed.
+    ONNX Runtime runs every result with all its optimizations on, in turns and in fresh sessions. OpenVINO runs the
+    original ("openvino") and what superopt makes for it ("superopt+openvino"). A ratio compares with the original in
+    ONNX Runtime alone; above 1 is faster. "saved again" is the original, read and written: its ratio shows the noise. A
+    result with different outputs is not timed.
 
     Exit code 1: a result of superopt is wrong, failed, or surely slower than 0.98. Exit code 2: an option or a model
     cannot be used. Files that are not models are refused before any measurement; models that do not run are reported
@@ -182,6 +183,11 @@ def _show(console: Console, contest: Contest, options: BenchmarkSettings, markdo
         for row in contest.rows:
             if row.note:
                 console.print(f"{row.contestant}: {row.note}", markup=False)
+    for clock, (title, _) in options.clocks.items():
+        fastest = contest.fastest(clock)
+        if fastest is not None:
+            ratio = fastest.speeds[clock].ratio
+            console.print(f"fastest by {title}: {fastest.contestant}, {ratio:.3f} times as fast", markup=False)
     if contest.problem is not None:
         console.print(f"{contest.model}: {contest.problem}", markup=False)
 

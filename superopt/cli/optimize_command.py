@@ -19,7 +19,7 @@ from superopt.onnx_io.schemas import FIRST_OPSET
 from superopt.optimizer import COST_SOURCES, DOMAINS, Options, Result, optimize
 from superopt.optimizer.api import finish, optimize_here
 from superopt.optimizer.outcome import Checkpoint, Outcome
-from superopt.runtime import EXECUTION_PROVIDERS
+from superopt.runtime import EXECUTION_PROVIDERS, RUNTIMES
 from superopt.search import EFFORTS, shipped_devices
 from verify.stability.classes import LEVELS
 
@@ -36,6 +36,11 @@ _File = click.Path(path_type=Path)
 @click.option(
     "--ep", type=click.Choice(EXECUTION_PROVIDERS), default=_DEFAULTS.ep, show_default=True,
     help="Execution provider to optimize for; auto is CUDA if it works, else the CPU.",
+)  # fmt: skip
+@click.option(
+    "--target", type=click.Choice(RUNTIMES), default=_DEFAULTS.target, show_default=True,
+    help="Runtime to optimize for, and to measure in. openvino runs on the CPU (pip install"
+    " 'superopt[openvino]'): costs are analytic, and rewrites introduce operators of ONNX itself only.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
@@ -88,7 +93,7 @@ _File = click.Path(path_type=Path)
 )  # fmt: skip
 @click.option(
     "--threads", type=click.IntRange(min=0), default=_DEFAULTS.threads, show_default=True,
-    help="Threads of ONNX Runtime while measuring; 0 is its own choice.",
+    help="Threads of the runtime while measuring; 0 is its own choice.",
 )  # fmt: skip
 @click.option(
     "--cost", type=click.Choice(COST_SOURCES), default=_DEFAULTS.cost, show_default=True,
@@ -154,6 +159,7 @@ def optimize_command(
       optimize model.onnx --in-place
       optimize model.onnx -o fast.onnx --ep cuda --budget 300
       optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128 --threads 4
+      optimize model.onnx -o fast.onnx --target openvino
       optimize model.onnx -o fast.onnx --inputs sample1.npz --inputs sample2.npz
       optimize model.onnx -o fast.onnx --numerics exact
       optimize model.onnx -o fast.onnx --domains onnx --target-opset 17 --external-data
@@ -173,8 +179,9 @@ def optimize_command(
     with ProgressLines() as progress:
         second = SecondProof(options, progress) if checked else None
         result = _supervised(model, out, options, report, progress, second)
-    if report is not None:
-        write_run_report(report, result)
+        if report is not None:
+            progress("writing the report")
+            write_run_report(report, model, result, options)
     _print_result(result, as_json, second)
 
 

@@ -110,7 +110,7 @@ class CandidateCheck:
             try:
                 self._run(result.proto, result)
             except CannotRun as error:
-                raise _Refused(f"ONNX Runtime does not run it: {error}") from None
+                raise _Refused(f"{self.context.target.runtime} does not run it: {error}") from None
         except _Refused as refused:
             result.problem, result.unwritable = str(refused), refused.unwritable
             result.is_foldable = not isinstance(refused, _TooLongToFold)
@@ -195,7 +195,7 @@ class CandidateCheck:
             except TooSlow as slow:
                 result.problem, result.latency = str(slow), slow.latency
             except CannotRun as error:
-                result.problem = f"ONNX Runtime does not run it: {error}"
+                result.problem = f"{self.context.target.runtime} does not run it: {error}"
 
     def _is_smaller(self, proto: onnx.ModelProto) -> bool:
         return _node_count(proto) < _node_count(self.context.source.proto)

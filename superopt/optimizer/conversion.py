@@ -41,7 +41,7 @@ def converted(source: Source, options: Options) -> onnx.ModelProto:
     if inline_bytes(written) > INLINE_LIMIT:
         raise ModelError(f"the model is too large to be converted to opset {wanted}: its weights exceed 2 GB")
     try:
-        target = resolve_target(options.ep, options.threads)
+        target = resolve_target(options.ep, options.threads, options.target)
         validator = Validator(source, target, options, thorough=False)
         with runnable_form(written) as runnable:
             comparison, _ = validator.compare(runnable)

@@ -29,7 +29,16 @@ from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import subgraphs
 from superopt.optimizer.numpy_kernels import NUMPY_KERNELS
 from superopt.properties import is_conversion, moves
-from superopt.runtime import CannotRun, Feeds, RanTooLong, Target, in_child, open_session, unit_roundoff
+from superopt.runtime import (
+    CannotRun,
+    Feeds,
+    RanTooLong,
+    RuntimeUnavailable,
+    Target,
+    in_child,
+    open_session,
+    unit_roundoff,
+)
 from superopt.search.cost.concrete import concrete_attrs
 
 __all__ = ["Float64Model", "NoReference", "Noise"]
@@ -276,7 +285,7 @@ def _run_node(node: onnx.NodeProto, feeds: Feeds, opset: int, seconds: float) ->
     """Run a model of one node, in ONNX Runtime or else in onnx.reference. Raises NoReference."""
     try:
         return open_session(_one_node(node, feeds, opset), Target("cpu", 1)).run(feeds)
-    except CannotRun:
+    except (CannotRun, RuntimeUnavailable):  # another runtime may be installed alone
         pass
     model = _one_node(node, feeds, opset)
     try:

@@ -115,7 +115,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         request.progress(f"searching: pass {at.pass_number}, {regions}, cost {at.cost_ratio:.3f} of before")
 
     model, target, options = request.model, request.target, request.options
-    device = request.device or device_of(target.provider)
+    device = request.device or device_of(target.device)
     devices = _all_devices(device) if options.quick else [device]
     costs: list[AnalyticCost] | list[MeasuredCost]
     costs = analytic = [AnalyticCost(one, target.threads, sizes) for one in devices for sizes in request.all_sizes]

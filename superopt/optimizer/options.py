@@ -10,7 +10,7 @@ from pathlib import Path
 from superopt.onnx_io.opset import NEWEST_OPSET
 from superopt.onnx_io.schemas import FIRST_OPSET
 from superopt.optimizer.input_data import InputData
-from superopt.runtime import EXECUTION_PROVIDERS, GivenShape, check_given
+from superopt.runtime import EXECUTION_PROVIDERS, RUNTIMES, GivenShape, check_given
 from superopt.search import EFFORTS, Device, find_device
 from verify.stability.classes import LEVELS
 
@@ -27,8 +27,12 @@ class Options:
     ep: str = "auto"
     """Execution provider to optimize for: "cpu", "cuda", or "auto": CUDA if it works, else the CPU."""
 
+    target: str = "onnxruntime"
+    """Runtime to optimize for, and to measure in: "onnxruntime", or "openvino" on the CPU. For OpenVINO costs are
+    analytic, and rewrites introduce operators of ONNX itself only (as with `domains="onnx"`)."""
+
     threads: int = 1
-    """Threads of ONNX Runtime while measuring; 0 is ONNX Runtime's own choice."""
+    """Threads of the runtime while measuring; 0 is its own choice."""
 
     shapes: Mapping[str, GivenShape] = field(default_factory=dict)
     """Shapes of dynamic inputs, by name, at which the model is measured: `{"x": ((1, 64), 128)}` for sizes from 1 to 64
@@ -123,6 +127,7 @@ class Options:
     def __post_init__(self) -> None:
         for field_name, choices in (
             ("ep", EXECUTION_PROVIDERS),
+            ("target", RUNTIMES),
             ("numerics", LEVELS),
             ("cost", COST_SOURCES),
             ("domains", DOMAINS),
@@ -142,8 +147,15 @@ class Options:
             raise ValueError(f"timeout must be a positive number of seconds, not {self.timeout}")
         for name, shape in self.shapes.items():
             check_given(name, shape)
+        if self.target == "openvino" and self.ep == "cuda":
+            raise ValueError("OpenVINO runs on the CPU: ep must be auto or cpu")
         if self.target_absent and (self.cost != "analytic" or self.device is None):
             raise ValueError("target_absent needs analytic costs (cost='analytic') and a device")
+
+    @property
+    def provider(self) -> str:
+        """The provider of the target as far as it is asked for: `ep`, or "openvino"."""
+        return self.ep if self.target == "onnxruntime" else self.target
 
     @property
     def is_timed(self) -> bool:
@@ -154,11 +166,14 @@ class Options:
         """Return the options with a budget and measurements that leave time for all phases within `timeout`."""
         if self.quick:
             return replace(self, cost="analytic", budget=_QUICK_BUDGET_SECONDS, samples=1, domains="onnx")
+        options = self
+        if self.target == "openvino":  # its operators are not timed one by one; it has no functions of ONNX Runtime
+            options = replace(self, cost="analytic", domains="onnx")
         if self.timeout is None:
-            return self
-        searches = _SEARCH_SHARES[self.cost]
+            return options
+        searches = _SEARCH_SHARES[options.cost]
         return replace(
-            self,
+            options,
             budget=min(self.budget, searches * self.timeout),
             measure_s=min(self.measure_s, _MEASUREMENT_SHARE * self.timeout),
         )
@@ -180,6 +195,7 @@ _SEARCH_SHARES = {"measured": 0.08, "analytic": 0.3}
 _MEASUREMENT_SHARE = 0.03
 _CHOICES = {
     "ep": "execution provider",
+    "target": "runtime",
     "numerics": "class of numerics",
     "cost": "source of costs",
     "domains": "choice of domains",

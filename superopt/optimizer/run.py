@@ -62,7 +62,7 @@ def run(
     phases = Phases(progress)
     start_child()
     options = options.paced()
-    target, device = resolve_target(options.ep, options.threads), options.load_device()
+    target, device = resolve_target(options.ep, options.threads, options.target), options.load_device()
     with phases("read", "reading the model"):
         source = Source(model)
         check_inputs_stay(outputs, source)
@@ -102,9 +102,10 @@ def _improve(
     except (CannotRun, Unfeedable) as error:
         is_loaded = loads(source, target)
         help_ = advice(error, is_loaded=is_loaded)
-        if context.options.cost != "analytic":
-            without = f"{help_}; --cost analytic optimizes it by proven rules without running it"
-            return Selection(f"the original cannot be run here, so nothing can be measured: {error}{without}")
+        if context.options.cost != "analytic" or not target.has_levels:
+            if target.has_levels:
+                help_ += "; --cost analytic optimizes it by proven rules without running it"
+            return Selection(f"the original cannot be run here, so nothing can be measured: {error}{help_}")
         shapes = assumed_shapes(source, context.options)
         consequence = "so outputs are not compared and nothing is timed"
         notices.append(f"the original cannot be run here, {consequence}: {error}{help_}")
@@ -207,14 +208,14 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         cost_source=found.cost_source,
         latency=selection.latency,
         difference=selection.difference,
-        rules=rule_uses(selection.traces, selection.graphs),
+        rules=rule_uses(selection.traces, selection.graphs, proto),
         attempts=rule_attempts(found.attempts, context.rules) if options.explain else [],
         proof=replay_summary(selection.traces) if changed else None,
         error_factor=_error_factor(context, selection) if changed else None,
         refused=selection.refused,
         notices=notices,
         seconds={name: round(value, 3) for name, value in context.phases.seconds.items()},
-        versions=versions(),
+        versions=versions(context.target.provider),
         proto=proto,
     )
 

@@ -89,7 +89,7 @@ class Validator:
         given = [load_inputs(data, specs) for data in options.inputs] or [Feeds()]
         sizes = [InputSizes(specs, given_shapes(values, options.shapes)) for values in given]
         self._fixed = {name for values in given for name in values}
-        self._original = OriginalSessions(source, target, plain=plain)
+        self._original = OriginalSessions(source, target, plain=plain and target.has_levels)
 
         def draw(shapes: InputShapes, values: Feeds, index: int = 0) -> tuple[Feeds, list[Any]]:
             drawn = feed_candidates(specs, shapes, self._seed, index)

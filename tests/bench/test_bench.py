@@ -203,7 +203,7 @@ def test_in_each_heat_all_are_made_anew_and_in_turns() -> None:
 def test_choosing_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Contestant, "installed", lambda self: {*self.modules} <= {"onnxsim", "openvino"})
     chosen, absent = choose(None, "cpu")
-    assert [one.name for one in chosen] == ["saved again", "superopt", "onnxsim", "openvino"]
+    assert [one.name for one in chosen] == ["saved again", "superopt", "onnxsim", "openvino", "superopt+openvino"]
     assert absent == dict.fromkeys(("onnxslim", "onnxscript", "onnxoptimizer"), "not installed")
     chosen, absent = choose(["openvino", "onnxslim"], "cuda")
     assert chosen == list(ALWAYS)

@@ -65,7 +65,7 @@ class MeasuredCost:
     ) -> None:
         self.target, self.sizes, self.budget_s, self.run = target, dict(sizes or {}), budget_s, run
         self._present = {_kernel(term) for term in present}
-        self.fallback = fallback or AnalyticCost(device_of(target.provider), target.threads, self.sizes)
+        self.fallback = fallback or AnalyticCost(device_of(target.device), target.threads, self.sizes)
         self.store = store or ResultStore()
         self.counts = _SourceCounts()
         self.spent_s = 0.0
