@@ -44,7 +44,7 @@ def slower(original: Source, candidate: Source, feeds: Feeds, budget_s: float) -
 
 def run_optimize(source: Any, out: Path | None, rules: Path, **options: Any) -> Result:
     # Costs are the analytic ones: what is found must not depend on what else this machine does.
-    given = {"ep": "cpu", "rules": rules, "budget": 5.0, "timer": faster, "cost": "analytic"}
+    given = {"ep": "cpu", "rules": rules, "budget": 60.0, "timer": faster, "cost": "analytic"}
     return optimize(source, out, **{**given, **options})
 
 
