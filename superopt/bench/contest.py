@@ -102,7 +102,7 @@ def contest(
     except (CannotRun, Unfeedable) as error:
         return Contest(label, problem=f"the original cannot be run here: {error}")
     settings = {"ep": options.target.provider, "threads": options.target.threads, "seed": options.seed}
-    settings |= {"shapes": shapes, "measure_s": options.measure_s, **options.ours}
+    settings |= {"shapes": shapes, **options.ours}
     targets = [target for _, target in options.clocks.values()]
     entrants = [_Entrant(Row(BASELINE, "baseline", operators=_operators(model)), BASELINE, model)]
     for contestant in contestants:

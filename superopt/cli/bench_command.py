@@ -18,6 +18,7 @@ from superopt.bench.run import bench
 from superopt.cli.options import check_files, fixed_shapes
 from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
 from superopt.files import write_text
+from superopt.optimizer import Options
 from superopt.runtime import resolve_target
 
 __all__ = ["bench_command"]
@@ -62,9 +63,9 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option(
     "--budget",
     type=click.FloatRange(min=0),
-    default=60.0,
+    default=Options().budget_s,
     show_default=True,
-    help="Seconds for superopt's search on each model.",
+    help="Seconds of wall time for superopt on each model.",
 )
 @click.option("--rules", type=_File, help="File or folder of certified rules for superopt instead of the shipped ones.")
 @click.option(
