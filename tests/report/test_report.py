@@ -365,7 +365,7 @@ def test_page_on_a_run_that_kept_the_original() -> None:
     assert "<svg" not in page
 
 
-def test_optimize_writes_the_page(tmp_path: Path, lora_rules: Path) -> None:
+def test_optimize_writes_the_page(tmp_path: Path, lora_rules: Path, short_measurements: None) -> None:
     onnx.save(lora(batch=256, size=128, rank=128), tmp_path / "model.onnx")
     out = tmp_path / "run.html"
     arguments = ["optimize", tmp_path / "model.onnx", "-o", tmp_path / "fast.onnx", "--rules", lora_rules]

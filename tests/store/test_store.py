@@ -157,7 +157,7 @@ def test_a_file_of_another_format_is_emptied(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_run_closes_its_store_and_says_that_results_are_not_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lora_rules: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lora_rules: Path, short_measurements: None
 ) -> None:
     opened: list[ResultStore] = []
     initialise = ResultStore.__init__
