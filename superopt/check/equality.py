@@ -91,8 +91,7 @@ class _Proof:
         self.pause = 0.0  # of CPU time, when the next pair has its turn: a busy machine does not change what is found
         self.book = ProofBook()
         self.sweep = Sweep(left, right)
-        self.names = {name: term for term, name in _names(left).items()}
-        self.names_right = _names(right)
+        self.named = _paired_by_name(left, right)
         self.constants = Constants(left.weights)
         self.layouts = Layouts((t for t in self.sweep.left if t.is_constant), left.weights)
         self.use_values = False
@@ -175,7 +174,7 @@ class _Proof:
 
     def _candidates(self, term: Term, image: Term) -> list[Term]:
         """Return terms of the left model that may equal `term`: by its name, in a second sweep by its values."""
-        same = self.names.get(self.names_right.get(term, ""))
+        same = self.named.get(term)
         named = [] if same is None or same.is_constant or _dtype(same) != _dtype(term) else [same]
         if not self.use_values:
             return [] if self._is_above_failures(image) else named
@@ -273,6 +272,22 @@ class _Proof:
 
 def _dtype(term: Term) -> str:
     return "" if term.type is None else term.type.dtype
+
+
+def _paired_by_name(left: Model, right: Model) -> dict[Term, Term]:
+    """Return the tensor of the left model that has the name of each of the right model, as far as there is one.
+
+    Operands of a pair with the same operator are a pair, unless names say otherwise: tools give new tensors new names.
+    """
+    ours = {name: term for term, name in _names(left).items()}
+    found = {term: ours[name] for term, name in _names(right).items() if name in ours}
+    for term in reversed(list(topological(right.outputs))):
+        other = found.get(term)
+        if other is not None and other.op == term.op:
+            for theirs, operand in zip(other.inputs, term.inputs, strict=False):
+                if theirs is not None and operand is not None:
+                    found.setdefault(operand, theirs)
+    return found
 
 
 def _names(model: Model) -> dict[Term, str]:
