@@ -24,6 +24,7 @@ from .mutations import MUTATIONS
 
 __all__ = ["Mutant", "check_mutant", "mutant_of"]
 
+_OF_WEIGHTS = {"element", "tensor"}  # kinds of mutations that are a difference, however faint, where weights matter
 _TRIES = 20  # of each kind, until the result is a model that runs
 
 
@@ -100,6 +101,8 @@ def _judged(
     if answer.verdict == EQUIVALENT and seen is not None:
         return EQUIVALENT, f"called Equivalent, and {seen}"
     if answer.verdict == DIFFERENT and seen is None:
+        if answer.difference is not None and answer.difference.is_faint and mutant.kind in _OF_WEIGHTS:
+            return f"{DIFFERENT}, below the roundings of one run", None
         return f"{DIFFERENT}, which the judge does not see", None
     return answer.verdict, None
 

@@ -60,7 +60,8 @@ class Difference:
     `inputs` says what kind of input it is, `shapes` are its shapes, `file` is where it was saved (None: nowhere). The
     models differ in `output` at `index`, where they give `left` and `right`; these are None, and `output` may be empty,
     if B does not run on the input or gives another shape. `relative` is the difference relative to the largest element
-    around, `rounding` what roundings explain of it (None: values that are not finite or not real).
+    around, `rounding` what roundings explain of it (None: values that are not finite or not real). With `is_faint`,
+    single values differ by roundings too, and only all elements of two runs together show the difference.
     """
 
     problem: str
@@ -73,6 +74,7 @@ class Difference:
     relative: float | None = None
     rounding: float | None = None
     file: str | None = None
+    is_faint: bool = False
 
 
 @dataclass(frozen=True)

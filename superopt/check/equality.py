@@ -36,6 +36,7 @@ _VALUES_SHARE = 0.5  # of the time, for evaluating both models
 _MAX_CALLS = 2_000_000  # of one proof, see `within_effort`
 _FIRST_EFFORT = 1 / 10  # of `_MAX_CALLS`
 _Instance: TypeAlias = tuple[Signature, int]  # where an equation is proven: the signature, the reading of literals
+_MAX_FAILURES = 3  # below a tensor, among those that were tried by their names
 _PAIR_SHARE = 1 / 4  # of the time that is left: a pair that cannot be proven leaves time for the others
 
 
@@ -90,11 +91,11 @@ class _Proof:
         self.pause = 0.0  # of CPU time, when the next pair has its turn: a busy machine does not change what is found
         self.book = ProofBook()
         self.sweep = Sweep(left, right)
-        self.names = {name: term for term, name in _names(left).items()}
-        self.names_right = _names(right)
+        self.named = _paired_by_name(left, right)
         self.constants = Constants(left.weights)
         self.layouts = Layouts((t for t in self.sweep.left if t.is_constant), left.weights)
         self.use_values = False
+        self.not_named: set[Term] = set()  # images that are not proven equal to the tensor of their name
         self.values: Proposals | None = None
         self.failed: set[tuple[Rule, tuple[object, ...]]] = set()
         self.proven: dict[Rule, _Instance] = {}  # where an equation was proven last: equal layers need one proof
@@ -140,7 +141,7 @@ class _Proof:
         if image.is_constant:
             return self._constant(term, image)
         reason = ""
-        candidates = self._candidates(term)
+        candidates = self._candidates(term, image)
         self.pause = time.process_time() + _PAIR_SHARE * (self.deadline - time.monotonic())
         for candidate in candidates:
             if self._is_over():
@@ -156,15 +157,27 @@ class _Proof:
             if found is not None:
                 return candidate
         if candidates:
+            self.not_named.add(image)
             self.unproven.append((candidates[0], term, reason))
         return None
 
-    def _candidates(self, term: Term) -> list[Term]:
-        """Return terms of the left model that may equal `term`: by its name, in a second sweep also by its values."""
-        same = self.names.get(self.names_right.get(term, ""))
+    def _is_above_failures(self, image: Term) -> bool:
+        """Return True if several images below this one were not proven: then a proof is not to be expected."""
+        found, seen, stack = 0, {image}, [image]
+        while stack and found < _MAX_FAILURES:
+            term = stack.pop()
+            found += term in self.not_named
+            new = {i for i in term.inputs if i is not None and i not in self.sweep.left} - seen
+            seen |= new
+            stack += new
+        return found >= _MAX_FAILURES
+
+    def _candidates(self, term: Term, image: Term) -> list[Term]:
+        """Return terms of the left model that may equal `term`: by its name, in a second sweep by its values."""
+        same = self.named.get(term)
         named = [] if same is None or same.is_constant or _dtype(same) != _dtype(term) else [same]
         if not self.use_values:
-            return named
+            return [] if self._is_above_failures(image) else named
         if self.values is None:
             self.progress("evaluating both models on random inputs")
             self.values = Proposals(self.left, self.right, self.seed, self.seconds * _VALUES_SHARE)
@@ -224,10 +237,7 @@ class _Proof:
         reason = "the kernel does not prove it"
         claims = {(claim.signature, claim.reading): claim for claim in _claims(left, right, rule, bindings)}
         order = sorted(claims, key=lambda instance: instance != self.proven.get(rule))
-        # A name alone is worth a short proof only.
-        for share in (
-            (_FIRST_EFFORT, 1.0) if self.use_values else (_FIRST_EFFORT,)
-        ):  # one reading may have a short proof, another none that is short
+        for share in (_FIRST_EFFORT, 1.0):  # one reading may have a short proof, another none that is short
             for instance in order:
                 if self.given_up.get((rule, instance), 0.0) >= share:
                     reason = "the proof takes too long"
@@ -241,8 +251,7 @@ class _Proof:
                     reason = "the proof takes too long"
                     if share == 1.0:
                         break
-        if self.use_values:
-            self.failed.add((rule, types))
+        self.failed.add((rule, types))
         return None, reason
 
     def _is_over(self, patient: bool = False) -> bool:
@@ -263,6 +272,22 @@ class _Proof:
 
 def _dtype(term: Term) -> str:
     return "" if term.type is None else term.type.dtype
+
+
+def _paired_by_name(left: Model, right: Model) -> dict[Term, Term]:
+    """Return the tensor of the left model that has the name of each of the right model, as far as there is one.
+
+    Operands of a pair with the same operator are a pair, unless names say otherwise: tools give new tensors new names.
+    """
+    ours = {name: term for term, name in _names(left).items()}
+    found = {term: ours[name] for term, name in _names(right).items() if name in ours}
+    for term in reversed(list(topological(right.outputs))):
+        other = found.get(term)
+        if other is not None and other.op == term.op:
+            for theirs, operand in zip(other.inputs, term.inputs, strict=False):
+                if theirs is not None and operand is not None:
+                    found.setdefault(operand, theirs)
+    return found
 
 
 def _names(model: Model) -> dict[Term, str]:

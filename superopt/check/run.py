@@ -269,6 +269,7 @@ class _Check:
             gap.relative if gap is not None else None,
             gap.rounding if gap is not None else None,
             None if self._options.witness is None else str(self._options.witness),
+            witness.is_faint,
         )
         if self._options.witness is not None:
             _save(self._options.witness, witness.feeds)

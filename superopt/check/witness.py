@@ -50,7 +50,8 @@ class Witness:
     """An input on which the models differ. `kind` names it, `feeds` are its values by input.
 
     `problem` is one line. If both models run, `output` is the name of an output and `gap` its element where float64
-    evaluations (or, without `exact`, runs) differ, and `left` and `right` are its values in ONNX Runtime.
+    evaluations (or, without `exact`, runs) differ, and `left` and `right` are its values in ONNX Runtime. `is_faint`
+    says that these values differ by roundings too, and that all elements of the runs together show the difference.
     """
 
     kind: str
@@ -61,6 +62,7 @@ class Witness:
     left: Any = None
     right: Any = None
     exact: bool = True
+    is_faint: bool = False
 
 
 class WitnessSearch:
@@ -240,7 +242,8 @@ class WitnessSearch:
         assert found is not None
         a, b = (element(run[found.output], found.index) for run in (ours, theirs))
         name = self._name(found.output)
-        return Witness(kind, feeds, _problem(name, found, a, b, faint is not None), name, found, a, b)
+        problem = _problem(name, found, a, b, faint is not None)
+        return Witness(kind, feeds, problem, name, found, a, b, is_faint=faint is not None)
 
     def _exact(self, feeds: Feeds) -> tuple[list[Any], list[Any]]:
         """Return the outputs of both models in float64. Raises NoReference."""
