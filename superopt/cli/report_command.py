@@ -10,9 +10,11 @@ import click
 from superopt.cli.options import check_files
 from superopt.cli.terminal import ProgressLines, one_line_errors
 from superopt.files import write_text
+from superopt.folders import check_folder, write_files
 from superopt.ir.rule import Rule
 from superopt.report import ReportError, collect, render
 from superopt.rulebook.loading import RulesError, beside, certified_rules, rule_files
+from superopt.temporary import temporary_folder
 
 __all__ = ["report_command"]
 
@@ -26,16 +28,17 @@ _File = click.Path(path_type=Path)
     type=_File,
     default=Path("report.html"),
     show_default=True,
-    help="HTML page to write.",
+    help="HTML page to write, the index.",
 )
 @click.option("--json", "json_out", type=_File, help="Also write the data as JSON to this file.")
 @click.option("--rules", type=_File, help="File or folder of rules to report instead of the shipped ones.")
 @one_line_errors
 def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None:
-    """Write the verification report: every rule drawn, with its proofs, as one HTML page without external resources.
+    """Write the verification report: every rule drawn, with its proofs, as HTML pages without external resources.
 
-    The rules must be certified. The page shows the certificates, refused candidates and stage counts in the files
-    beside the rules; it proves nothing itself (see `superopt verify`).
+    OUT is an index, with a page for each file of rules in a folder beside it, whose name is OUT's and ends in _rules.
+    The rules must be certified. The pages show the certificates, refused candidates and stage counts in the files
+    beside the rules; they prove nothing themselves (see `superopt verify`).
 
     \b
     Examples:
@@ -55,9 +58,14 @@ def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None
         except ReportError as error:
             raise RulesError(str(error)) from error
         progress("drawing")
-        write_text(out, render(report))
+        folder = out.with_name(f"{out.stem}_rules")
+        pages = render(report, out.name, folder.name)
+        check_folder(folder, set(pages.details))
+        with temporary_folder() as scratch:
+            write_files(folder, {name: text.encode() for name, text in pages.details.items()}, set(), scratch)
+        write_text(out, pages.front)
         if json_out is not None:
             write_text(json_out, report.to_json())
-    written = f"{out} and {json_out}" if json_out else str(out)
+    written = ", ".join(map(str, filter(None, (out, folder, json_out))))
     classes = ", ".join(f"{count} {name}" for name, count in report.classes.items())
     click.echo(f"written: {written}; {len(report.rules)} certified rules ({classes})")

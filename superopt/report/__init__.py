@@ -8,7 +8,7 @@ of a whole rule.
 from superopt.report.check_page import render_check
 from superopt.report.collect import ReportError, collect
 from superopt.report.data import SCHEMA_VERSION, Report
-from superopt.report.page import render
+from superopt.report.page import Pages, render
 from superopt.report.run_page import render_run
 
-__all__ = ["SCHEMA_VERSION", "Report", "ReportError", "collect", "render", "render_check", "render_run"]
+__all__ = ["SCHEMA_VERSION", "Pages", "Report", "ReportError", "collect", "render", "render_check", "render_run"]

@@ -1,6 +1,11 @@
-"""Rendering of the report as one self-contained HTML page: style, script and drawings are inside."""
+"""Rendering of the verification report: an index that opens at once, and a page for each family of rules.
+
+Each page is self-contained: style, script and drawings are inside.
+"""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -8,7 +13,9 @@ from superopt.ir.notation import parse_terms
 from superopt.report.data import Report, RuleEntry
 from superopt.report.drawing import Drawing, draw
 
-__all__ = ["environment", "render"]
+__all__ = ["REFUSED", "Pages", "environment", "render"]
+
+REFUSED = "refused.html"  # beside the pages of families
 
 _STAGES = {
     "graphs": "graphs enumerated",
@@ -35,12 +42,31 @@ _KINDS = {
 }
 
 
-def render(report: Report) -> str:
-    """Return the page. It works without JavaScript, which only searches and filters."""
+class Pages(NamedTuple):
+    """The report: the text of its index, and of the pages that the index links to, by the names of their files."""
+
+    front: str
+    details: dict[str, str]
+
+
+def render(report: Report, index: str = "report.html", folder: str = "report_rules") -> Pages:
+    """Return the pages. They work without JavaScript, which only searches and filters.
+
+    `index` is the name of the index's file, `folder` that of the folder beside it for the other pages.
+    """
     made = environment()
     made.globals.update(ranks=_ranks, legend=_legend, kinds=_KINDS)
     made.filters.update(seconds=_seconds)
-    return made.get_template("report.html").render(report=report, stages=_STAGES)
+    family = made.get_template("family.html")
+    details = {
+        f"{total.family}.html": family.render(
+            index=index, total=total, rules=[rule for rule in report.rules if rule.family == total.family]
+        )
+        for total in report.totals
+    }
+    if report.candidates:
+        details[REFUSED] = made.get_template("refused.html").render(index=index, report=report)
+    return Pages(made.get_template("report.html").render(report=report, stages=_STAGES, folder=folder), details)
 
 
 def environment() -> Environment:

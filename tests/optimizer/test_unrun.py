@@ -58,7 +58,7 @@ def test_with_analytic_costs_it_is_optimized_and_says_what_was_not_checked(make:
 @pytest.mark.parametrize(
     ("make", "help_"),
     [
-        (custom, "another --ep may have its operators; --cost analytic"),
+        (custom, "another --ep or --target may have its operators; --cost analytic"),
         (of_sequence, "--cost analytic"),
         (multiple_of_four, "--inputs FILE.npz gives values that it takes, --shape other sizes"),
     ],

@@ -24,11 +24,12 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.optimizer.equations import show_sides
 from superopt.optimizer.result import Difference, Latency, LatencyAtSize, Refusal, ReplaySummary, Result, RuleUse
-from superopt.report import SCHEMA_VERSION, Report, ReportError, collect, render, render_run
+from superopt.report import SCHEMA_VERSION, Pages, Report, ReportError, collect, render, render_run
 from superopt.report.data import CASES, SLOW_CASES
 from superopt.report.drawing import draw
 from superopt.report.drawing_layout import Box, Edge, lay_out
 from superopt.report.interval import draw_interval
+from superopt.report.page import REFUSED
 from superopt.rulebook.loading import beside, certified_rules, load_rules, rule_files, shipped_rules
 from tests.support.certified import certified
 from tests.support.models import lora
@@ -49,8 +50,14 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="module")
-def page(report: Report) -> str:
+def pages(report: Report) -> Pages:
     return render(report)
+
+
+def whole(report: Report) -> str:
+    """All pages of a report, one after the other."""
+    pages = render(report)
+    return "".join((pages.front, *pages.details.values()))
 
 
 class Reader(HTMLParser):
@@ -89,38 +96,52 @@ class Reader(HTMLParser):
             self.text.append(data)
 
 
-@pytest.fixture(scope="module")
-def reader(page: str) -> Reader:
+def read(page: str) -> Reader:
     found = Reader()
     found.feed(page)
     found.close()
     return found
 
 
-def test_page_is_well_formed(reader: Reader) -> None:
-    assert reader.open == []
-    assert len(reader.ids) == len(set(reader.ids))
-    assert {target.removeprefix("#") for target in reader.targets} <= set(reader.ids)
+def test_pages_are_well_formed_and_load_nothing(pages: Pages) -> None:
+    """Links lead to files of the report and to places in them."""
+    readers = {"../report.html": read(pages.front)}
+    readers |= {f"report_rules/{name}": read(page) for name, page in pages.details.items()}
+    for name, reader in readers.items():
+        assert reader.open == []
+        assert len(reader.ids) == len(set(reader.ids))
+        assert [load for load in reader.loads if load != "data:,"] == []
+        for target in reader.targets:
+            file, _, place = target.partition("#")
+            assert not place or place in readers[file or name].ids
+            assert not file or file in readers
+    for page in (pages.front, *pages.details.values()):
+        assert not re.search(r"https?://|@import|url\(|@font-face", page)
+    assert pages.front.count("<script") == 1
 
 
-def test_page_loads_nothing(page: str, reader: Reader) -> None:
-    assert [load for load in reader.loads if load != "data:,"] == []
-    assert not re.search(r"https?://|@import|url\(|@font-face", page)
-    assert page.count("<script") == 1
-
-
-def test_every_rule_is_there(page: str, reader: Reader, report: Report) -> None:
+def test_every_rule_is_there(pages: Pages, report: Report) -> None:
     rules = load_rules()
-    assert {rule.id for rule in rules} == {entry.id for entry in report.rules} <= set(reader.ids)
-    assert page.count("<svg") == 1 + 2 * (len(report.rules) + len(report.candidates))
-    text = " ".join("".join(reader.text).split())
+    ids = {name: read(page).ids for name, page in pages.details.items()}
+    assert {rule.id for rule in rules} == {entry.id for entry in report.rules}
+    details = "".join(pages.details.values())
+    assert details.count("<svg") == 2 * (len(report.rules) + len(report.candidates))
+    front, text = (" ".join("".join(read(page).text).split()) for page in (pages.front, details))
     for entry in report.rules:
-        assert f"{entry.left} = {entry.right}" in text
+        assert entry.id in ids[f"{entry.family}.html"]
+        assert f"{entry.left} = {entry.right}" in text and f"{entry.left} = {entry.right}" in front
         for proof in entry.proofs:
             assert proof.signature in text
 
 
-def test_every_rule_says_what_its_proof_is(page: str, report: Report) -> None:
+def test_the_index_is_small(pages: Pages) -> None:
+    """It opens at once: everything that is drawn is on other pages."""
+    assert pages.front.count("<svg") == 1
+    assert len(pages.front) < sum(map(len, pages.details.values())) / 10
+
+
+def test_every_rule_says_what_its_proof_is(pages: Pages, report: Report) -> None:
+    page = "".join(pages.details.values())
     assert all(entry.kernel == rule_kernel_hash(parse_rule(entry.equation)) for entry in report.rules)
     assert report.classes == {name: sum(entry.numerics == name for entry in report.rules) for name in NUMERICS}
     assert sum(report.classes.values()) == len(report.rules)
@@ -137,7 +158,8 @@ def test_every_rule_says_what_its_proof_is(page: str, report: Report) -> None:
     }
 
 
-def test_refused_candidates_come_with_their_counterexample(page: str, report: Report) -> None:
+def test_refused_candidates_come_with_their_counterexample(pages: Pages, report: Report) -> None:
+    page = pages.details[REFUSED]
     refused = [line for line in (shipped_rules() / "refused.jsonl").read_text().splitlines() if line]
     assert len(report.candidates) == len(refused)
     for candidate in report.candidates:
@@ -199,7 +221,7 @@ def test_long_edges_pass_beside_the_boxes() -> None:
 def test_texts_are_escaped(report: Report) -> None:
     rule = parse_rule("Relu(x) = Relu(x) @ x[_]")
     certificate = Certificate.of(rule, [(rule.signatures[0], Proved((), (), 1, "exact"))])
-    shown = render(collect({"<script>": [(1, rule)]}, {rule: certificate}, Path("nowhere").joinpath))
+    shown = whole(collect({"<script>": [(1, rule)]}, {rule: certificate}, Path("nowhere").joinpath))
     assert "<script>" not in shown.split("<script>\n//")[0]
 
 
@@ -221,12 +243,12 @@ def test_numerics_bounds_and_times_are_shown(tmp_path: Path) -> None:
         None,
         None,
     )
-    page = render(report)
+    page = whole(report)
     for expected in ("(x.shape[0] + 3)·u·Σ|summands|", "where the left side is defined", entry.text, entry.certificate):
         assert expected in page
     assert "weaker ones" not in page
     (tmp_path / "times.json").write_text(json.dumps({entry.id: 0.25}))
-    assert "0.25 s" in render(entry_of(Proved((), (), 1, "exact"), tmp_path))
+    assert "0.25 s" in whole(entry_of(Proved((), (), 1, "exact"), tmp_path))
 
 
 @pytest.mark.parametrize(("weakest", "text"), [(True, "no weaker ones would do"), (False, "weaker ones might do")])
@@ -236,7 +258,7 @@ def test_weakest_guards_are_shown_where_known(tmp_path: Path, weakest: bool, tex
     (entry,) = report.rules
     known = replace(entry, proofs=(replace(entry.proofs[0], weakest=weakest),))
     assert known.weakest is weakest
-    assert text in render(replace(report, rules=(known,)))
+    assert text in whole(replace(report, rules=(known,)))
 
 
 def test_what_onnx_runtime_said_is_shown(tmp_path: Path) -> None:
@@ -250,15 +272,15 @@ def test_what_onnx_runtime_said_is_shown(tmp_path: Path) -> None:
         "confirmation": {"outcome": "the values differ", "left": "-0", "right": "-1", "reason": ""},
     }
     (tmp_path / "refused.jsonl").write_text(json.dumps(refused) + "\n")
-    page = render(collect({}, {}, tmp_path.joinpath))
+    page = whole(collect({}, {}, tmp_path.joinpath))
     assert "<dt>ONNX Runtime</dt>" in page and "left <b>-0</b>" in page
 
 
-def test_what_is_said_of_the_tests_is_so(report: Report, page: str) -> None:
+def test_what_is_said_of_the_tests_is_so(report: Report, pages: Pages) -> None:
     tests = (TESTS / "ops" / "test_semantics.py").read_text(encoding="utf-8")
     assert f"range({CASES})" in tests and f"range({CASES}, {CASES + SLOW_CASES})" in tests
     assert report.tested.operators == len(OPERATORS)
-    assert f"{len(OPERATORS) * CASES:,} in all" in page
+    assert f"{len(OPERATORS) * CASES:,} in all" in pages.front
 
 
 @pytest.mark.parametrize("name", ["refused.jsonl", "summary.json", "times.json"])
@@ -273,12 +295,15 @@ def test_command_writes_page_and_json(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["report", "-o", str(out), "--json", str(data)])
     assert done.exit_code == 0, done.output
     assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
+    details = {path.name: path.read_bytes() for path in (tmp_path / "report_rules").iterdir()}
+    assert {f"{file.stem}.html" for file in rule_files()} == details.keys() - {REFUSED}
     content = json.loads(data.read_text(encoding="utf-8"))
     assert content["schema_version"] == SCHEMA_VERSION
     assert {entry["id"] for entry in content["rules"]} == {rule.id for rule in load_rules()}
-    again = tmp_path / "again.html"
-    assert CliRunner().invoke(main, ["report", "-o", str(again)]).exit_code == 0
-    assert again.read_bytes() == out.read_bytes()
+    written = out.read_bytes()
+    assert CliRunner().invoke(main, ["report", "-o", str(out)]).exit_code == 0
+    assert out.read_bytes() == written
+    assert {path.name: path.read_bytes() for path in (tmp_path / "report_rules").iterdir()} == details
 
 
 def test_command_takes_a_file_of_ones_own(tmp_path: Path) -> None:
