@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from superopt import store
 from superopt.ir.rule import Rule
 from superopt.optimizer import run
+from superopt.optimizer.pace import Pace
 from superopt.optimizer.speed_check import SpeedCheck
 from superopt.runtime import RuntimeUnavailable, resolve_target
 from tests.support.certified import certified
@@ -89,8 +90,8 @@ def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Measurements take a tenth of the usual time: for tests of what is said of a result that is twice as fast."""
-    shorter = lambda validator, timers, seconds: SpeedCheck(validator, timers, seconds / 10)  # noqa: E731
+    """Measurements take half a second: for tests of what is said of a result that is twice as fast."""
+    shorter = lambda validator, timers, _: SpeedCheck(validator, timers, Pace(0.5))  # noqa: E731
     monkeypatch.setattr(run, "SpeedCheck", shorter)
 
 

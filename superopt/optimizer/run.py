@@ -188,14 +188,15 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         )
     if changed and options.quick:
         notices.append("not timed: only the cost models of all known devices say that the result is faster")
-    if selection.latency is not None and selection.latency.high > _NOISY * selection.latency.low:
+    latency = selection.latency
+    if latency is not None and latency.low <= 1 <= latency.high and latency.high > _NOISY * latency.low:
         notices.append(
-            "timings varied much here, as on a busy machine: the interval of the ratio is wide, and a repeated run"
+            "timings varied much here, as on a busy machine, so they do not tell which model is faster; a repeated run"
             " measures again"
         )
-    elif changed and selection.latency is not None and selection.latency.few_pairs is not None:
+    elif changed and latency is not None and latency.few_pairs is not None:
         notices.append(
-            f"there was time to measure the result in {selection.latency.few_pairs} pairs of sessions only, fewer than"
+            f"there was time to measure the result in {latency.few_pairs} pairs of sessions only, fewer than"
             " usual: the interval of its ratio is wider"
         )
     return Result(
@@ -212,7 +213,7 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         cost_before_ms=_milliseconds(found.cost_before),
         cost_after_ms=_milliseconds(found.cost_after),
         cost_source=found.cost_source,
-        latency=selection.latency,
+        latency=latency,
         difference=selection.difference,
         rules=rule_uses(selection.traces, selection.graphs, proto),
         attempts=rule_attempts(found.attempts, context.rules) if options.explain else [],

@@ -27,7 +27,7 @@ def arguments(tmp_path: Path, lora_rules: Path, short_measurements: None) -> lis
     """`optimize` of a model that the rules halve in cost, quick."""
     onnx.save(lora(batch=256, size=128, rank=128), tmp_path / "model.onnx")
     files = [tmp_path / "model.onnx", "-o", tmp_path / "fast.onnx", "--rules", lora_rules]
-    return ["optimize", *files, "--ep", "cpu", "--budget", "2"]
+    return ["optimize", *files, "--ep", "cpu", "--threads", "1", "--budget", "2"]
 
 
 def test_table(arguments: list[str | Path], tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def test_models_of_operators_for_cuda_run_on_the_cpu(monkeypatch: pytest.MonkeyP
 def test_a_model_is_optimized(provider: str, cost: str, tmp_path: Path, lora_rules: Path) -> None:
     model = tmp_path / "lora.onnx"
     onnx.save(lora(), model)
-    options = {"ep": provider, "rules": lora_rules, "cost": cost, "budget": 1.0}
+    options = {"ep": provider, "rules": lora_rules, "cost": cost, "budget": 1.0, "threads": 1}
     result = optimize(model, tmp_path / "fast.onnx", **options)
     assert result.provider == provider
     assert (tmp_path / "fast.onnx").exists()

@@ -126,8 +126,12 @@ def test_the_command_takes_them(lora_rules: Path, tmp_path: Path) -> None:
         assert runner.invoke(main, [*command, *wrong]).exit_code == 2
 
 
-@pytest.mark.parametrize(("cost", "kept"), [("measured", True), ("analytic", False)])
-def test_algorithms_are_chosen_by_measurement_only(monkeypatch: pytest.MonkeyPatch, cost: str, kept: bool) -> None:
+@pytest.mark.parametrize(
+    ("cost", "effort", "kept"), [("measured", 2, True), ("measured", 1, False), ("analytic", 2, False)]
+)
+def test_algorithms_are_chosen_by_measurement_only(
+    monkeypatch: pytest.MonkeyPatch, cost: str, effort: int, kept: bool
+) -> None:
     """Fewer multiplications promise by arithmetic what kernels need not keep."""
     searched: list[Rule] = []
 
@@ -136,6 +140,6 @@ def test_algorithms_are_chosen_by_measurement_only(monkeypatch: pytest.MonkeyPat
         return search(outputs, (), *others, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(model_search, "search", listen)
-    optimize(lora(), ep="cpu", cost=cost, budget=1.0, timer=faster)
+    optimize(lora(), ep="cpu", cost=cost, effort=effort, budget=1.0, timer=faster)
     assert searched
     assert any(t.op == "Constant" for rule in searched for t in topological(rule.rhs)) == kept

@@ -64,6 +64,7 @@ def test_kinds_of_kernels() -> None:
         "Conv grouped": conv(8, 4, 3, 3),
         "Conv grouped in blocks": conv(4, 8, 3, 3),
         "Conv depthwise of a line": conv(32, 1, 3),
+        "Conv of a volume": conv(1, 32, 3, 3, 3),
         "MatMul": make("MatMul", (x, matrix)),
         "MatMul of few rows": make("MatMul", (var("y", tensor(1, 32)), matrix)),
         "MatMul stacked": make("MatMul", (x, var("z", tensor(2, 32, 4)))),

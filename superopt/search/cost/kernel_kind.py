@@ -19,6 +19,7 @@ _PRODUCTS = frozenset({"FusedGemm", "FusedMatMul", "Gemm", "MatMul"})
 _FEW_ROWS = 4  # a product with so few rows reads its matrix from memory, and uses each element once or twice
 _SHORT_PIECE = 16  # elements: below, a copy spends its time on finding the pieces
 _BINARY = 2
+_LINE_RANK, _VOLUME_RANK = 3, 5  # of the kernels of Convs
 
 
 def kernel_kind(term: Term, block: int = 1) -> str:
@@ -46,7 +47,7 @@ def kernel_kind(term: Term, block: int = 1) -> str:
 
 def _form_of_conv(term: Term, kernel: tuple[int, ...], block: int) -> str:
     group = term.attr("group")
-    line = " of a line" if len(kernel) == 3 else ""
+    line = {_LINE_RANK: " of a line", _VOLUME_RANK: " of a volume"}.get(len(kernel), "")
     if group != 1:
         if kernel[1] == 1:
             return f" depthwise{line}"
