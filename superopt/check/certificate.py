@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 from superopt.check.constants import Constants
 from superopt.check.folding import Folding, folding_holds
-from superopt.check.sweep import Claim, Sweep, holds, merged_casts
+from superopt.check.sweep import Claim, Sweep, holds
 from superopt.ir.infer import OPERATORS, IllTyped, make
 from superopt.ir.infer import replace as replace_terms
 from superopt.ir.notation import NotationError, parse_rule, parse_signature, show_rule, show_signature
@@ -25,6 +25,7 @@ from superopt.ir.term import Term, topological
 from superopt.ir.trace import Step
 from superopt.onnx_io import Model, ModelError
 from verify.proof_book import ProofBook
+from verify.replay import merged_casts
 
 __all__ = ["Certificate", "certified"]
 

@@ -19,7 +19,7 @@ from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.joining import joined
 from superopt.check.layouts import Layouts
 from superopt.check.literals import readings
-from superopt.check.sweep import Claim, Sweep, holds, merged_casts
+from superopt.check.sweep import Claim, Sweep, holds
 from superopt.check.values import Proposals
 from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule, Signature
@@ -27,6 +27,7 @@ from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
 from superopt.optimizer.proof_effort import GivenUp, within_effort
 from verify.proof_book import ProofBook
+from verify.replay import merged_casts
 
 __all__ = ["Equality", "Match", "joined", "prove_equal"]
 

@@ -171,7 +171,8 @@ def merge_families(config: RunConfig, order: Sequence[str], inputs: Mapping[str,
 def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inputs: Mapping[str, bytes]) -> bytes:
     """Prove some of the rules of shard `source` at all signatures worth shipping, and for more operands.
 
-    A proof that assumes that the left side is defined does not hold from right to left. There the reversed rule is
+    A proof that assumes that the left side is defined does not hold from right to left, and a law of numbers cannot be
+    applied there if its right side lacks an attribute, such as the shape of a constant. There the reversed rule is
     proven as well. The result holds their lines in the rule files and their certificates.
     """
     result = json.loads(inputs[source])
@@ -204,7 +205,8 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
                 **_certified(ordered.rule, proofs),
             })  # fmt: skip
             converse = _converse(ordered)
-            if one.one_way and converse.rule.applicable:
+            lacking = one.equation.family.reals and not ordered.rule.reversed().applicable
+            if (one.one_way or lacking) and converse.rule.applicable:
                 start_s = time.perf_counter()
                 known = [attr for attr, _ in converse.base.attrs]
                 wanted = [replace(s, attrs=tuple(a for a in s.attrs if a[0] in known)) for s in proofs]
