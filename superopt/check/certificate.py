@@ -117,7 +117,7 @@ class Certificate:
         for _ in sweep.run(decide):
             pass
         images = tuple(sweep.image[output] for output in right.outputs)
-        casts = merged_casts(left.outputs) == merged_casts(right.outputs)
+        casts = merged_casts(left.outputs).keys() == merged_casts(right.outputs).keys()
         return casts and len(left.outputs) == len(images) and images == left.outputs
 
 
