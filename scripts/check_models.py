@@ -29,7 +29,7 @@ _COMMAND = [sys.executable, "-c", "from superopt.cli import main; main()", "opti
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ModelOutcome:
     """The end of a run on one model. `wrong` is empty if nothing is wrong."""
 
     kind: str
@@ -38,7 +38,7 @@ class Outcome:
     said: str = ""
 
 
-def check(path: Path, options: list[str], limit_s: float) -> Outcome:
+def check(path: Path, options: list[str], limit_s: float) -> ModelOutcome:
     """Optimize one model in a process of its own, and compare."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out.onnx")
@@ -46,19 +46,19 @@ def check(path: Path, options: list[str], limit_s: float) -> Outcome:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=limit_s, check=False)
         except subprocess.TimeoutExpired:
-            return Outcome("hang", wrong=f"still running after {limit_s:g} s")
+            return ModelOutcome("hang", wrong=f"still running after {limit_s:g} s")
         lines = [line for line in done.stderr.splitlines() if line.strip()]
         last = lines[-1] if lines else ""
         if "Traceback" in done.stderr or done.returncode not in (0, 2):
-            return Outcome("failed", wrong=f"exit {done.returncode}: {last[:200]}")
+            return ModelOutcome("failed", wrong=f"exit {done.returncode}: {last[:200]}")
         if done.returncode == 2:
-            return Outcome("refused", wrong="a result was written" if out.exists() else "", said=last)
+            return ModelOutcome("refused", wrong="a result was written" if out.exists() else "", said=last)
         if not out.exists():
-            return Outcome("failed", wrong="exit 0 without a result")
+            return ModelOutcome("failed", wrong="exit 0 without a result")
         result = json.loads(done.stdout)
         ratio = (result.get("latency") or {}).get("ratio") if result["changed"] else None
         wrong = compare(path, out) if result["changed"] else ""
-        return Outcome("faster" if result["changed"] else "kept", ratio, wrong, result.get("reason", ""))
+        return ModelOutcome("faster" if result["changed"] else "kept", ratio, wrong, result.get("reason", ""))
 
 
 def compare(before: Path, after: Path) -> str:

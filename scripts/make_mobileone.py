@@ -25,7 +25,7 @@ BRANCHES = 4  # parallel Conv + BatchNormalization of the block's kernel size, S
 EPSILON = 1e-5
 
 
-class Builder:
+class ModelBuilder:
     """Collects nodes and weights; every method returns the name of the tensor that it makes."""
 
     def __init__(self, seed: int) -> None:
@@ -96,7 +96,7 @@ class Builder:
 
 def mobileone_s0(seed: int = 0, classes: int = 1000) -> onnx.ModelProto:
     """Return the model, with input `image` float[1, 3, 224, 224] and output `scores` float[1, classes]."""
-    b = Builder(seed)
+    b = ModelBuilder(seed)
     x = b.block("image", 3, WIDTHS[0], 3, 2, 1, 1, "stage0")
     channels = WIDTHS[0]
     for stage, (width, blocks) in enumerate(zip(WIDTHS, BLOCKS, strict=True), 1):

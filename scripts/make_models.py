@@ -29,14 +29,14 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from make_mobileone import Builder, mobileone_s0
+from make_mobileone import ModelBuilder, mobileone_s0
 from onnx import TensorProto, helper, numpy_helper
 
 IMAGE = (1, 3, 224, 224)
 
 
-class Layers(Builder):
-    """A `Builder` with the layers that these models share."""
+class Layers(ModelBuilder):
+    """A `ModelBuilder` with the layers that these models share."""
 
     def integers(self, name: str, values: int | list[int]) -> str:
         self.weights.append(numpy_helper.from_array(np.array(values, np.int64), name))

@@ -29,11 +29,10 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from gpu.calibration import calibrate, to_toml
 from gpu.float16 import CONVERTER, is_float16, is_present
 
 from superopt.bench.contest import BenchmarkSettings
@@ -44,8 +43,10 @@ from superopt.bench.run import bench
 from superopt.files import check_writable, write_text
 from superopt.onnx_io import ModelError
 from superopt.runtime import InputError, RuntimeUnavailable, Target, resolve_target, versions
-from superopt.search import Device, device_of, find_device, shipped_devices
+from superopt.search import Device, calibrate, device_of, find_device, shipped_devices
+from superopt.search.cost.device import to_toml
 from superopt.search.cost.measurement_key import conditions, hardware
+from superopt.store import ResultStore
 from superopt.temporary import temporary_folder
 
 SCHEMA_VERSION = 1
@@ -68,7 +69,7 @@ class OutOfTime(BaseException):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure: the files, the target, the end of the budget (`time.monotonic()`), and the JSON file."""
+    """The task: the files, the target, the end of the budget (`time.monotonic()`), and the JSON file."""
 
     models: Sequence[Path]
     target: Target
@@ -267,17 +268,17 @@ def _calibrated(plan: Plan) -> dict[str, Any]:
     prior = known[0] if known else device_of(plan.target.provider)
     name = gpu or f"{prior.name}, dry run"
     budget_s = _DRY_SECONDS if plan.dry else _CALIBRATION_SHARE * plan.left_s
-    found = calibrate(plan.target, prior, plan.models, name, budget_s)
+    with ResultStore() as store:
+        found = calibrate(plan.target, prior, store, limit_s=budget_s)
+    device = replace(found.device, name=name, measured=False)  # the same for any number of threads of the host
     runtime = versions()["onnxruntime"]
-    measured = ", ".join(found.measured) or "nothing"
     heading = (
         f"Fitted by scripts/measure_cuda.py to single operators in ONNX Runtime {runtime}.\n"
-        f"Measured: {measured}; slower: from {found.operators} operators of models.\n"
-        f"Other figures are those of {prior.name!r}."
+        f"Measured: {found.measured} of {found.probes} operators. Other figures are those of {prior.name!r}."
     )
-    write_text(plan.cost_table, to_toml(found.device, heading))
-    return {"file": plan.cost_table.name, "measured": dict(found.measured), "operators": found.operators,
-            "description": _content(found.device)}  # fmt: skip
+    write_text(plan.cost_table, to_toml(device, heading))
+    return {"file": plan.cost_table.name, "measured": found.measured, "probes": found.probes,
+            "description": _content(device)}  # fmt: skip
 
 
 def _content(device: Device) -> dict[str, Any]:

@@ -40,7 +40,7 @@ _SIZES = (1, 7, 8, 63, 4099)
 
 
 @dataclass(frozen=True)
-class Use:
+class OperatorUse:
     """A node on some inputs, and the exact results as Python integers."""
 
     node: onnx.NodeProto
@@ -50,7 +50,7 @@ class Use:
 
 
 Fill: TypeAlias = Callable[..., Array]
-Uses: TypeAlias = Callable[[Fill], Iterator[Use]]
+Uses: TypeAlias = Callable[[Fill], Iterator[OperatorUse]]
 
 
 def drawn(rng: random.Random, shape: Sequence[int], dtype: str, edge: str) -> Array:
@@ -65,10 +65,14 @@ def drawn(rng: random.Random, shape: Sequence[int], dtype: str, edge: str) -> Ar
     return np.array(numbers, object).astype(dtype).reshape(shape)
 
 
-def _use(op: str, arrays: Sequence[Array], exact: Array, weights: dict[str, Array] | None = None, **attrs: Any) -> Use:
+def _use(
+    op: str, arrays: Sequence[Array], exact: Array, weights: dict[str, Array] | None = None, **attrs: Any
+) -> OperatorUse:
     feeds = {f"x{k}": array for k, array in enumerate(arrays)}
     weights = weights or {}
-    return Use(helper.make_node(op, [*feeds, *weights], ["y"], **attrs), feeds, np.asarray(exact, object), weights)
+    return OperatorUse(
+        helper.make_node(op, [*feeds, *weights], ["y"], **attrs), feeds, np.asarray(exact, object), weights
+    )
 
 
 def _each(function: Callable[..., Any], *arrays: Array) -> Array:
@@ -78,7 +82,7 @@ def _each(function: Callable[..., Any], *arrays: Array) -> Array:
 def elementwise(op: str, function: Callable[..., Any], operands: int, **attrs: Any) -> Uses:
     """An operator on operands of one shape, and on operands that broadcast."""
 
-    def uses(fill: Fill) -> Iterator[Use]:
+    def uses(fill: Fill) -> Iterator[OperatorUse]:
         for shapes in [
             *([(n,)] * operands for n in _SIZES),
             *([[(37, 5), (5,), (), (37, 1)][:operands]] if operands > 1 else []),
@@ -92,7 +96,7 @@ def elementwise(op: str, function: Callable[..., Any], operands: int, **attrs: A
 def divided(op: str, function: Callable[[int, int], int], **attrs: Any) -> Uses:
     """A division without a divisor of 0, and without the least integer by -1 (see `failing`)."""
 
-    def uses(fill: Fill) -> Iterator[Use]:
+    def uses(fill: Fill) -> Iterator[OperatorUse]:
         for n in _SIZES:
             x, y = fill(n), fill(n)
             y[(y == 0) | ((y == -1) if y.dtype.kind == "i" else False)] = 3
@@ -104,7 +108,7 @@ def divided(op: str, function: Callable[[int, int], int], **attrs: Any) -> Uses:
 def failing(op: str, least: bool, **attrs: Any) -> Uses:
     """A division by 0, or (`least`) of the least integer by -1, which is one more than the greatest."""
 
-    def uses(fill: Fill) -> Iterator[Use]:
+    def uses(fill: Fill) -> Iterator[OperatorUse]:
         dtype = fill(1).dtype
         ends = np.iinfo(dtype)
         if least and not ends.min:
@@ -123,7 +127,7 @@ def _truncated(x: int, y: int) -> int:
 def reduction(op: str, function: Callable[[list[int]], int]) -> Uses:
     """A reduction of all, of the last, of the first and of two axes."""
 
-    def uses(fill: Fill) -> Iterator[Use]:
+    def uses(fill: Fill) -> Iterator[OperatorUse]:
         shapes = [((n,), (0,)) for n in (*_SIZES, 65536)] + [((3, 1), (1,)), ((4, 300), (1,)), ((300, 4), (0,))]
         for shape, axes in [*shapes, ((4, 33, 6), (1,)), ((4, 33, 6), (0, 2))]:
             x = fill(*shape)
@@ -139,25 +143,25 @@ def _product(numbers: list[int]) -> int:
     return reduce(lambda a, b: a * b, numbers)
 
 
-def matmul(fill: Fill) -> Iterator[Use]:
+def matmul(fill: Fill) -> Iterator[OperatorUse]:
     for m, k, n in ((1, 1, 1), (3, 7, 5), (16, 64, 16), (1, 4096, 3)):
         a, b = fill(m, k), fill(k, n)
         yield _use("MatMul", [a, b], a.astype(object) @ b.astype(object))
 
 
-def einsum(fill: Fill) -> Iterator[Use]:
+def einsum(fill: Fill) -> Iterator[OperatorUse]:
     a, b = fill(5, 333), fill(333)
     yield _use("Einsum", [a, b], a.astype(object) @ b.astype(object), equation="ab,b->a")
     yield _use("Einsum", [a], a.astype(object).sum(axis=1), equation="ab->a")
 
 
-def cumsum(fill: Fill) -> Iterator[Use]:
+def cumsum(fill: Fill) -> Iterator[OperatorUse]:
     for shape in ((1,), (333,), (5, 70)):
         x = fill(*shape)
         yield _use("CumSum", [x], np.cumsum(x.astype(object), axis=-1), {"axis": np.array(-1, np.int64)})
 
 
-def clip(fill: Fill) -> Iterator[Use]:
+def clip(fill: Fill) -> Iterator[OperatorUse]:
     x = fill(63)
     ends = np.iinfo(x.dtype)
     for low, high in ((1, 5), (5, 1), (int(ends.min) + 1, int(ends.max) - 1), (int(ends.max) - 1, int(ends.max))):
@@ -168,7 +172,7 @@ def clip(fill: Fill) -> Iterator[Use]:
 def shift(direction: str) -> Uses:
     """A shift by fewer bits than the type has, and by as many or more."""
 
-    def uses(fill: Fill) -> Iterator[Use]:
+    def uses(fill: Fill) -> Iterator[OperatorUse]:
         for n in (1, 8, 63):
             x = fill(n)
             bits = np.arange(n) % (2 * np.iinfo(x.dtype).bits)
@@ -179,7 +183,7 @@ def shift(direction: str) -> Uses:
 
 
 def cast(to: str) -> Uses:
-    def uses(fill: Fill) -> Iterator[Use]:
+    def uses(fill: Fill) -> Iterator[OperatorUse]:
         for n in _SIZES:
             x = fill(n)
             yield _use("Cast", [x], x, to=helper.np_dtype_to_tensor_dtype(np.dtype(to)))
@@ -240,7 +244,7 @@ def relation(result: Array, exact: Array) -> str:
     return "saturates" if np.array_equal(found, np.clip(exact, low, high)) else "rounds"
 
 
-def _model(use: Use) -> bytes:
+def _model(use: OperatorUse) -> bytes:
     inputs = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
         for name, x in use.feeds.items()
@@ -250,7 +254,7 @@ def _model(use: Use) -> bytes:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9).SerializeToString()
 
 
-def _results(use: Use) -> list[Array]:
+def _results(use: OperatorUse) -> list[Array]:
     """Return the results at both levels, twice each. Raises the runtime's errors."""
     found = []
     for level in LEVELS:

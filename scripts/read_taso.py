@@ -7,9 +7,10 @@ Jia, Padon, Thomas, Warszawski, Zaharia, Aiken: "TASO: Optimizing Deep Learning 
 Generation of Graph Substitutions", SOSP 2019. Yang, Phothilimthana, Wang, Willsey, Roy, Pienaar: "Equality Saturation
 for Tensor Graph Superoptimization", MLSys 2021 (TENSAT).
 
-The table at `Reader` shows the translation of each operator. Outputs whose two sides are the same graph in our notation
-are left out. Rules are left out if no output remains, if they repeat an earlier rule (up to names of variables, the
-order of outputs, and the order of sides), or if they cannot be expressed; stderr has the counts and the reasons.
+The table at `TasoReader` shows the translation of each operator. Outputs whose two sides are the same graph in our
+notation are left out. Rules are left out if no output remains, if they repeat an earlier rule (up to names of
+variables, the order of outputs, and the order of sides), or if they cannot be expressed; stderr has the counts and the
+reasons.
 
     read_taso.py converted.txt > taso.rules
     read_taso.py converted_multi.txt --outputs 2 > taso_multi.rules
@@ -84,7 +85,7 @@ def read(text: str) -> Expression:
     return found
 
 
-class Reader:
+class TasoReader:
     """Translates expressions to terms with symbolic sizes; `shapes` collects the shapes of the inputs.
 
     ewadd, ewmul, matmul, relu, transpose, concat        Add, Mul, MatMul, Relu, Transpose[1, 0], Concat
@@ -298,7 +299,7 @@ def _pads(kernel: Sequence[Size], strides: Sequence[int], padding: int) -> tuple
 
 def rule_of(lines: Iterable[str], depthwise: bool = False, count_padding: bool = True) -> Rule:
     """Return the rule of these lines, one output per line. Raises Inexpressible, IllTyped, Nothing."""
-    reader = Reader(depthwise, count_padding)
+    reader = TasoReader(depthwise, count_padding)
     outputs = []
     for line in lines:
         sides = line.split("=>")

@@ -18,7 +18,8 @@ from torch.utils import _pytree as pytree
 
 from superopt.optimizer import Options, optimize
 from superopt.optimizer.torch_models import from_torch
-from superopt.runtime.engine import Loadable, local_session
+from superopt.runtime.loadable import CPU, Loadable
+from superopt.runtime.onnx_runtime import local_session
 
 __all__ = ["backend"]
 
@@ -119,7 +120,7 @@ class _Session:
         assert result.proto is not None
         try:
             model = result.proto.SerializeToString()
-            self._session = local_session(Loadable(model, "CPUExecutionProvider", threads, "any"))
+            self._session = local_session(Loadable(model, CPU, threads, "any"))
         except Exception as error:  # as above
             raise _InPyTorch(f"ONNX Runtime cannot load it ({error})") from error
         used = {value.name for value in self._session.get_inputs()}

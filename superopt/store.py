@@ -1,4 +1,4 @@
-"""Results of earlier runs: measurements, timings, verdicts and preferred strategies, in one SQLite file.
+"""Results of earlier runs: measurements, timings and verdicts, in one SQLite file.
 
 The file is in the user's cache directory and serves any number of processes at once. Each kind of result has a table. A
 row is written whole or not at all, so an interrupted process leaves no damage.
@@ -18,7 +18,6 @@ import platformdirs
 __all__ = [
     "SCHEMA_VERSION",
     "CalibrationKey",
-    "EstimateKey",
     "ModelTiming",
     "ModelTimingKey",
     "OperatorKey",
@@ -29,16 +28,13 @@ __all__ = [
     "StabilityClasses",
     "StabilityKey",
     "StoreTable",
-    "StrategyKey",
-    "StrategyName",
-    "UntimedRegionKey",
     "VerdictKey",
     "VerdictProof",
     "default_path",
 ]
 
 # Raise this number when a table changes, or the method of measuring any of the numbers.
-SCHEMA_VERSION = 6
+SCHEMA_VERSION = 7
 
 _WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
 
@@ -46,14 +42,6 @@ _WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
 class OperatorKey(NamedTuple):
     """An operator with its attributes and operand types, under the conditions of a measurement."""
 
-    conditions: str
-    operator: str
-
-
-class EstimateKey(NamedTuple):
-    """An operator that the run named `run` had no time to measure."""
-
-    run: str
     conditions: str
     operator: str
 
@@ -80,16 +68,6 @@ class RegionKey(NamedTuple):
     after: str
 
 
-class UntimedRegionKey(NamedTuple):
-    """A region that the run named `run` had no time to measure; fields as in `RegionKey`."""
-
-    run: str
-    conditions: str
-    sizes: str
-    before: str
-    after: str
-
-
 class RegionTiming(NamedTuple):
     """The ratio (seconds before) / (seconds after), and the lower end of its 95% interval.
 
@@ -101,7 +79,7 @@ class RegionTiming(NamedTuple):
 
 
 class ModelTimingKey(NamedTuple):
-    """Two models and the inputs that they ran on, by their digests, and the length of the measurement in seconds.
+    """Two models and the inputs that they ran on, by their digests.
 
     `purpose` is "choice" or "acceptance": a result is never accepted by the measurement that it was chosen by.
     """
@@ -110,12 +88,11 @@ class ModelTimingKey(NamedTuple):
     original: str
     candidate: str
     inputs: str
-    budget_s: float
     purpose: str
 
 
 class ModelTiming(NamedTuple):
-    """A `superopt.runtime.Timing` of two models; `seconds` is the time that the measurement took."""
+    """A `superopt.runtime.Timing` of two models."""
 
     before: float
     after: float
@@ -125,7 +102,6 @@ class ModelTiming(NamedTuple):
     wall_before: float
     wall_after: float
     rounds: int
-    seconds: float
     pairs: int
 
 
@@ -156,20 +132,6 @@ class StabilityClasses(NamedTuple):
 
     forward: str
     backward: str
-
-
-class StrategyKey(NamedTuple):
-    """A search request, and the length in seconds of the measurements that compared its strategies."""
-
-    conditions: str
-    request: str
-    measure_s: float
-
-
-class StrategyName(NamedTuple):
-    """The name of the strategy that gave the fastest result."""
-
-    name: str
 
 
 Key = TypeVar("Key", bound=tuple[Any, ...])
@@ -229,15 +191,11 @@ class ResultStore:
         self._path = path or default_path()
         self._connection: sqlite3.Connection | None = None
         self.operator_costs = StoreTable(self, "operator_cost", OperatorKey, Seconds)
-        self.operator_estimates = StoreTable(self, "operator_estimate", EstimateKey, Seconds)
         self.calibrations = StoreTable(self, "calibration", CalibrationKey, Seconds)
         self.region_timings = StoreTable(self, "region_timing", RegionKey, RegionTiming)
-        self.untimed_regions = StoreTable(self, "untimed_region", UntimedRegionKey, Seconds)
-        """The seconds are those that the run had spent on regions by then."""
         self.model_timings = StoreTable(self, "model_timing", ModelTimingKey, ModelTiming)
         self.verdicts = StoreTable(self, "verdict", VerdictKey, VerdictProof)
         self.stability = StoreTable(self, "stability", StabilityKey, StabilityClasses)
-        self.preferred_strategies = StoreTable(self, "preferred_strategy", StrategyKey, StrategyName)
         self._open()
 
     def __enter__(self) -> ResultStore:

@@ -1,4 +1,4 @@
-"""What `superopt check` says of an optimized model after a single mutation, beside what the judge says.
+"""Compare the answer of `superopt check` on a mutated model with that of the judge.
 
 The judge compares runs in ONNX Runtime (`judge.py`). Equivalent is a fault if the judge sees a difference; if it sees
 none, a person should look. Different should be seen by the judge too, on the input that `check` gives.

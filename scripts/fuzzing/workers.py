@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import resource
 import signal
 import sys
@@ -27,8 +28,8 @@ class Ended(Exception):
 def results(work: Work, tasks: Iterator[int], jobs: int, limit_s: float) -> Iterator[tuple[int, Any]]:
     """Yield (task, result of `work`) as they come; the result is an `Ended` for a task that did not return.
 
-    A task may take `limit_s` seconds. `work` runs in forks of this process, one after the other in the same fork as
-    long as nothing goes wrong.
+    A task may take `limit_s` seconds of CPU time, and 50 times as many in all: a busy machine is no hang. `work` runs
+    in forks of this process, one after the other in the same fork as long as nothing goes wrong.
     """
     children: dict[Connection, _Child] = {}
     try:
@@ -56,7 +57,7 @@ def results(work: Work, tasks: Iterator[int], jobs: int, limit_s: float) -> Iter
                 else:
                     child.give(tasks)
             for pipe, child in list(children.items()):
-                if child.task is not None and time.monotonic() - child.since > limit_s:
+                if child.task is not None and child.hangs(limit_s):
                     task = child.task
                     child.end()
                     del children[pipe]
@@ -74,14 +75,27 @@ class _Child:
         self.process.start()
         theirs.close()
         self.task: int | None = None
-        self.since = 0.0
+        self.since = self._cpu_s = 0.0
 
     def give(self, tasks: Iterator[int]) -> bool:
         """Hand the next task to the child. Return False if there is none."""
-        self.task, self.since = next(tasks, None), time.monotonic()
+        self.task, self.since, self._cpu_s = next(tasks, None), time.monotonic(), self._cpu_time()
         if self.task is not None:
             self.pipe.send(self.task)
         return self.task is not None
+
+    def hangs(self, limit_s: float) -> bool:
+        """Return True if the task has taken more than `limit_s` seconds of CPU time, or 50 times as many in all."""
+        spent = time.monotonic() - self.since
+        return spent > limit_s and (spent > 50 * limit_s or self._cpu_time() - self._cpu_s > limit_s)
+
+    def _cpu_time(self) -> float:
+        """Return the seconds of CPU time of the process and of those of its children that have ended."""
+        if sys.platform != "linux":
+            return time.monotonic()
+        with open(f"/proc/{self.process.pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+        return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
     def end(self) -> None:
         self.process.kill()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from superopt.bench.result import Benchmark, Row, Speed
+from superopt.bench.result import Benchmark, EngineSpeed, Row
 
 __all__ = ["draw"]
 
@@ -124,7 +124,7 @@ def _lines(benchmark: Benchmark, axis: Axis) -> Iterator[Line]:
             yield Line(name, y, kind, tuple(bars))
 
 
-def _bar(axis: Axis, panel: int, speed: Speed | None, row: Row) -> Bar:
+def _bar(axis: Axis, panel: int, speed: EngineSpeed | None, row: Row) -> Bar:
     if speed is None:
         return Bar(axis.x(panel, 1), 0, None, row.status if row.status != "ok" else "-", axis.x(panel, 1) + 5)
     whisker = axis.x(panel, speed.low), axis.x(panel, speed.high)

@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError
 from superopt.bench.contestants import Contestant
 from superopt.bench.engines import time_engines
 from superopt.bench.processes import Failed, call
-from superopt.bench.result import Contest, Row, Speed
+from superopt.bench.result import Contest, EngineSpeed, Row
 from superopt.optimizer import Options
 from superopt.optimizer.files import count_operators
 from superopt.optimizer.source import Source
@@ -102,7 +102,7 @@ def contest(
     except (CannotRun, Unfeedable) as error:
         return Contest(label, problem=f"the original cannot be run here: {error}")
     settings = {"ep": options.target.provider, "threads": options.target.threads, "seed": options.seed}
-    settings |= {"shapes": shapes, "measure_s": options.measure_s, **options.ours}
+    settings |= {"shapes": shapes, **options.ours}
     targets = [target for _, target in options.clocks.values()]
     entrants = [_Entrant(Row(BASELINE, "baseline", operators=_operators(model)), BASELINE, model)]
     for contestant in contestants:
@@ -112,7 +112,7 @@ def contest(
             progress(f"{label}: running the result of {contestant.name}")
             entrant = replace(entrant, row=_compared(entrant, targets, validator, expected, options.timeout_s))
         entrants.append(entrant)
-    speeds: dict[str, dict[str, Speed]] = {}
+    speeds: dict[str, dict[str, EngineSpeed]] = {}
     problem = None
     try:
         timed = [entrant for entrant in entrants if entrant.row.status == "ok"]
@@ -168,7 +168,7 @@ def _compared(
 
 def _timed(
     entrants: Sequence[_Entrant], target: Target, feeds: Feeds, cpu_clock: bool, budget_s: float, seed: str
-) -> list[Speed]:
+) -> list[EngineSpeed]:
     """Time all entrants against the first, in the child process. Raises CannotRun."""
     timed = [(entrant.engine, entrant.path.absolute()) for entrant in entrants]
     limit_s = _LIMIT_SECONDS + _LIMIT_FACTOR * budget_s
@@ -176,9 +176,9 @@ def _timed(
     return [_speed(standing) for standing in standings]
 
 
-def _speed(standing: Standing) -> Speed:
+def _speed(standing: Standing) -> EngineSpeed:
     t = standing.timing
-    return Speed(t.after * 1e3, standing.low * 1e3, standing.high * 1e3, t.ratio, t.low, t.high, t.rounds)
+    return EngineSpeed(t.after * 1e3, standing.low * 1e3, standing.high * 1e3, t.ratio, t.low, t.high, t.rounds)
 
 
 def _operators(path: Path) -> int:

@@ -59,6 +59,7 @@ ALWAYS = (
 PEERS = (
     *(Contestant(n, "peer", f"{_OWN}:{n}", (n,)) for n in ("onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")),
     Contestant("openvino", "engine", f"{_OWN}:openvino", ("openvino",), "OpenVINO", ("cpu",)),
+    Contestant("superopt+openvino", "peer", f"{_OWN}:ours_openvino", ("openvino",), "OpenVINO", ("cpu",)),
     Contestant("tensorrt", "engine", f"{_OWN}:tensorrt", ("tensorrt",), "TensorRT", ("cuda",)),
     Contestant("torch.compile", "engine", f"{_OWN}:torch_compile", ("torch", "onnx2torch"), "torch.compile", ("cuda",)),
 )

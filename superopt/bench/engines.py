@@ -13,36 +13,21 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from superopt.runtime import CannotRun, Feeds, Standing, Target, loadable, time_contest
-from superopt.runtime.engine import TENSORRT, local_run
+from superopt.runtime.engine import local_run
+from superopt.runtime.loadable import TENSORRT
 
 __all__ = ["ENGINES", "outputs", "time_engines"]
 
 Run: TypeAlias = Callable[[Feeds], list[Any]]
 
 
-def _onnxruntime(path: Path, target: Target) -> Run:
+def _of_target(path: Path, target: Target) -> Run:
     with loadable(path, target) as model:
         return local_run(model)
 
 
 def _openvino(path: Path, target: Target) -> Run:
-    """Compile for the CPU in the model's own precision; on some CPUs OpenVINO would otherwise choose bfloat16."""
-    import openvino
-
-    config: dict[str, Any] = {"PERFORMANCE_HINT": "LATENCY", "EXECUTION_MODE_HINT": "ACCURACY"}
-    if target.threads:
-        config["INFERENCE_NUM_THREADS"] = target.threads
-    compiled = openvino.Core().compile_model(str(path), "CPU", config)
-    request = compiled.create_infer_request()
-
-    def run(feeds: Feeds) -> list[Any]:
-        try:
-            found = request.infer(feeds, share_inputs=True)
-        except RuntimeError as error:
-            raise CannotRun(" ".join(str(error).split())) from error
-        return [found[output] for output in compiled.outputs]
-
-    return run
+    return _of_target(path, replace(target, provider="openvino"))
 
 
 def _tensorrt(path: Path, target: Target) -> Run:
@@ -77,7 +62,7 @@ def _torch_compile(path: Path, target: Target) -> Run:
 
 
 ENGINES: Mapping[str, Callable[[Path, Target], Run]] = {
-    "ONNX Runtime": _onnxruntime,
+    "ONNX Runtime": _of_target,
     "OpenVINO": _openvino,
     "TensorRT": _tensorrt,
     "torch.compile": _torch_compile,

@@ -21,6 +21,7 @@ __all__ = [
     "onnxslim",
     "openvino",
     "ours",
+    "ours_openvino",
     "tensorrt",
     "torch_compile",
 ]
@@ -45,6 +46,12 @@ def ours() -> Optimizer:
         return "" if result.changed else f"kept the original: {result.reason}"
 
     return run
+
+
+def ours_openvino() -> Optimizer:
+    """`superopt.optimize` for OpenVINO."""
+    run = ours()
+    return lambda source, out, options: run(source, out, {**options, "target": "openvino"})
 
 
 def onnxsim() -> Optimizer:
@@ -91,10 +98,10 @@ def onnxruntime_basic() -> Optimizer:
 
 
 def _offline(level: str) -> Optimizer:
-    from superopt.runtime import engine
+    from superopt.runtime import onnx_runtime
 
     def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
-        engine.write_optimized(str(source), str(out), level)
+        onnx_runtime.write_optimized(str(source), str(out), level)
         return ""
 
     return run
@@ -102,13 +109,10 @@ def _offline(level: str) -> Optimizer:
 
 def openvino() -> Optimizer:
     """OpenVINO, which optimizes while it compiles and writes nothing: time and memory are those of compilation."""
-    import openvino as package
+    from superopt.runtime import openvino_runtime
 
-    def run(source: Path, out: Path, options: Mapping[str, Any]) -> str:
-        package.Core().compile_model(str(source), "CPU")
-        return ""
-
-    return run
+    openvino_runtime.version()  # imports OpenVINO
+    return _compiled("OpenVINO")
 
 
 def tensorrt() -> Optimizer:

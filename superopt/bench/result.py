@@ -8,14 +8,14 @@ import statistics
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-__all__ = ["SCHEMA_VERSION", "Benchmark", "Contest", "Row", "Speed"]
+__all__ = ["SCHEMA_VERSION", "Benchmark", "Contest", "Row", "EngineSpeed"]
 
 SCHEMA_VERSION = 1
 _MIN_INTERVAL_HIGH = 0.98  # a result whose interval is below this bound is slower than the original
 
 
 @dataclass(frozen=True)
-class Speed:
+class EngineSpeed:
     """Time of one run, and speed relative to the original in ONNX Runtime alone (above 1: faster).
 
     `ms` is the median over heats of each heat's least milliseconds. `low_ms`..`high_ms` and `low`..`high` are intervals
@@ -49,7 +49,7 @@ class Row:
     peak_mb: float | None = None
     relative: float | None = None
     tolerance: float | None = None
-    speeds: dict[str, Speed] = field(default_factory=dict)
+    speeds: dict[str, EngineSpeed] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,11 @@ class Contest:
     rows: list[Row] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     problem: str | None = None
+
+    def fastest(self, clock: str) -> Row | None:
+        """Return the row with the shortest time by `clock`, the control apart; None if nothing was timed."""
+        rows = [row for row in self.rows if clock in row.speeds and row.kind != "control"]
+        return min(rows, key=lambda row: row.speeds[clock].ms, default=None)
 
 
 @dataclass(frozen=True)
@@ -132,4 +137,4 @@ def _contest(*, rows: list[dict[str, Any]], **rest: Any) -> Contest:
 
 
 def _row(*, speeds: dict[str, dict[str, Any]], **rest: Any) -> Row:
-    return Row(speeds={clock: Speed(**speed) for clock, speed in speeds.items()}, **rest)
+    return Row(speeds={clock: EngineSpeed(**speed) for clock, speed in speeds.items()}, **rest)

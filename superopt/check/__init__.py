@@ -2,7 +2,7 @@
 
 joining.py       both models as terms over the same leaves; regions that are equal in structure become one term
 equality.py      proves outputs equal, by sweeping
-values.py        proposes tensors that may be equal, by their values on random inputs
+values.py        proposes tensors that may be equal, by their values on random inputs (others by their names)
 cones.py         two tensors as an equation over the nearest tensors below that both models have
 literals.py      literals that stand for fractions, roots and products
 constants.py     equality of constants by value, with bounds of rounding errors
@@ -13,6 +13,7 @@ certificate.py   the proof as a file, and its replay by the kernel
 interface.py     names, types and sizes of inputs and outputs
 inputs.py        inputs to try; side.py runs a model on them
 rounding.py      differences that roundings do not explain
+faint.py         differences that only all elements of two runs together show
 witness.py       the search for an input with such a difference; parting.py finds where it begins
 answer.py        the answer as data; regions.py names its tensors
 run.py           `check`: all of these in order

@@ -29,6 +29,7 @@ __all__ = ["Constants"]
 _GATHER, _ELEMENTS = "ai.onnx::Gather", "GatherElements"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
 _UNSEEN = 8  # roundings of two arrays: BatchNormalization in a weight, w s / sqrt(v + e), takes four
+_CANCELLED = 1 << 12  # roundings of one element of them, relative to itself: o - m s cancels up to 12 bits
 _MAX_ELEMENTS = 1 << 27
 _MAX_ERROR = 2.0**-7  # relative to the largest element; a larger bound would say nothing
 
@@ -64,9 +65,11 @@ class Constants:
         bound = _SECOND_ORDER * roundoff * (one + other + np.abs(a) + np.abs(b))
         largest = float(max(np.abs(a).max(), np.abs(b).max()))
         if not one.any() and not other.any():  # nothing that we see was rounded
-            apart = float(np.abs(a - b).max())
             both_bare = left.op == right.op == "Const" and a.size > 1
-            return apart / largest if both_bare and apart <= _UNSEEN * roundoff * largest else None
+            own = _CANCELLED * np.maximum(np.abs(a), np.abs(b))
+            if not both_bare or not (np.abs(a - b) <= roundoff * np.minimum(_UNSEEN * largest, own)).all():
+                return None
+            return float(np.abs(a - b).max()) / largest
         if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= _MAX_ERROR * largest:
             return None
         return float(bound.max()) / largest

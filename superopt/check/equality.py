@@ -1,7 +1,8 @@
 """Proves that two models compute the same outputs.
 
 First, regions that are equal in structure are one term (`joining.py`). Then the right model's tensors are replaced by
-equal ones of the left model, inputs first (`sweep.py`). Random inputs propose which tensors are equal (`values.py`).
+equal ones of the left model, inputs first (`sweep.py`). Names propose which tensors are equal, as most tools keep them.
+If they do not suffice, values on random inputs propose more (`values.py`), which takes an evaluation of both models.
 The kernel proves each proposal as an equation over the nearest tensors below that both models have (`cones.py`).
 Constants that one model folded are compared by value (`constants.py`), after rules have led to them (`folding.py`).
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from superopt.check.certificate import Certificate, certified
 from superopt.check.cones import cones, signatures
@@ -34,6 +36,7 @@ __all__ = ["Equality", "Match", "joined", "prove_equal"]
 _VALUES_SHARE = 0.5  # of the time, for evaluating both models
 _MAX_CALLS = 2_000_000  # of one proof, see `within_effort`
 _FIRST_EFFORT = 1 / 10  # of `_MAX_CALLS`
+_Instance: TypeAlias = tuple[Signature, int]  # where an equation is proven: the signature, the reading of literals
 _PAIR_SHARE = 1 / 4  # of the time that is left: a pair that cannot be proven leaves time for the others
 
 
@@ -88,10 +91,15 @@ class _Proof:
         self.pause = 0.0  # of CPU time, when the next pair has its turn: a busy machine does not change what is found
         self.book = ProofBook()
         self.sweep = Sweep(left, right)
+        self.names = {name: term for term, name in _names(left).items()}
+        self.names_right = _names(right)
         self.constants = Constants(left.weights)
         self.layouts = Layouts((t for t in self.sweep.left if t.is_constant), left.weights)
+        self.use_values = False
         self.values: Proposals | None = None
         self.failed: set[tuple[Rule, tuple[object, ...]]] = set()
+        self.proven: dict[Rule, _Instance] = {}  # where an equation was proven last: equal layers need one proof
+        self.given_up: dict[tuple[Rule, _Instance], float] = {}  # and the share of the effort that did not suffice
         self.by: dict[Term, tuple[str, float]] = {}
         self.claims: list[Claim] = []
         self.folded: list[tuple[Term, Term, float]] = []
@@ -100,6 +108,16 @@ class _Proof:
         self.unproven: list[tuple[Term, Term, str]] = []
 
     def run(self) -> Equality:
+        named = self._swept()
+        if all(named.outputs):
+            return named
+        # With more tensors to cut at, other cones are proven, so the proof begins again; what is known is not lost.
+        self.sweep, self.use_values = Sweep(self.left, self.right), True
+        self.by, self.claims, self.folded, self.foldings, self.unproven = {}, [], [], [], []
+        return self._swept()
+
+    def _swept(self) -> Equality:
+        """Return what one sweep proves."""
         matches: list[Match] = []
         total = sum(1 for _ in topological(self.right.outputs))
         for number, (term, image) in enumerate(self.sweep.run(self.decide), 1):
@@ -122,13 +140,8 @@ class _Proof:
         """Return a term of the left model that is equal to `image`, or None."""
         if image.is_constant:
             return self._constant(term, image)
-        if self.values is None:
-            self.progress("evaluating both models on random inputs")
-            self.values = Proposals(self.left, self.right, self.seed, self.seconds * _VALUES_SHARE)
-            # On a busy machine the evaluation takes longer; proofs get their share all the same.
-            self.deadline = max(self.deadline, time.monotonic() + self.seconds * (1 - _VALUES_SHARE))
         reason = ""
-        candidates = self.values.of(term)
+        candidates = self._candidates(term)
         self.pause = time.process_time() + _PAIR_SHARE * (self.deadline - time.monotonic())
         for candidate in candidates:
             if self._is_over():
@@ -146,6 +159,19 @@ class _Proof:
         if candidates:
             self.unproven.append((candidates[0], term, reason))
         return None
+
+    def _candidates(self, term: Term) -> list[Term]:
+        """Return terms of the left model that may equal `term`: by its name, in a second sweep also by its values."""
+        same = self.names.get(self.names_right.get(term, ""))
+        named = [] if same is None or same.is_constant or _dtype(same) != _dtype(term) else [same]
+        if not self.use_values:
+            return named
+        if self.values is None:
+            self.progress("evaluating both models on random inputs")
+            self.values = Proposals(self.left, self.right, self.seed, self.seconds * _VALUES_SHARE)
+            # On a busy machine the evaluation takes longer; proofs get their share all the same.
+            self.deadline = max(self.deadline, time.monotonic() + self.seconds * (1 - _VALUES_SHARE))
+        return self.values.of(term) if term in self.values else named
 
     def _constant(self, term: Term, image: Term) -> Term | None:
         """Return a constant of the left model with the same value, or None."""
@@ -197,17 +223,27 @@ class _Proof:
         if (rule, types) in self.failed:
             return None, "the kernel does not prove it"
         reason = "the kernel does not prove it"
-        claims = list(_claims(left, right, rule, bindings))
-        for share in (_FIRST_EFFORT, 1.0):  # one reading may have a short proof, another none that is short
-            for claim in claims:
+        claims = {(claim.signature, claim.reading): claim for claim in _claims(left, right, rule, bindings)}
+        order = sorted(claims, key=lambda instance: instance != self.proven.get(rule))
+        # A name alone is worth a short proof only.
+        for share in (
+            (_FIRST_EFFORT, 1.0) if self.use_values else (_FIRST_EFFORT,)
+        ):  # one reading may have a short proof, another none that is short
+            for instance in order:
+                if self.given_up.get((rule, instance), 0.0) >= share:
+                    reason = "the proof takes too long"
+                    continue
                 try:
-                    if within_effort(holds, claim, self.book, max_calls=int(share * _MAX_CALLS)):
-                        return claim, ""
+                    if within_effort(holds, claims[instance], self.book, max_calls=int(share * _MAX_CALLS)):
+                        self.proven[rule] = instance
+                        return claims[instance], ""
                 except GivenUp:
+                    self.given_up[rule, instance] = share
                     reason = "the proof takes too long"
                     if share == 1.0:
                         break
-        self.failed.add((rule, types))
+        if self.use_values:
+            self.failed.add((rule, types))
         return None, reason
 
     def _is_over(self, patient: bool = False) -> bool:
@@ -224,6 +260,15 @@ class _Proof:
             return within_effort(self.book.check, rule, bindings, max_calls=_MAX_CALLS)
         except GivenUp:
             return None
+
+
+def _dtype(term: Term) -> str:
+    return "" if term.type is None else term.type.dtype
+
+
+def _names(model: Model) -> dict[Term, str]:
+    """Return the names of a model's tensors in its file, the names of outputs for these."""
+    return {**model.names, **dict(zip(model.outputs, model.output_names, strict=True))}
 
 
 def _claims(left: Term, right: Term, rule: Rule, bindings: Bindings) -> Iterator[Claim]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Iterable, Mapping
 
 from superopt.check.answer import Correspondence, Unproven
 from superopt.check.equality import Equality
@@ -14,6 +15,7 @@ from superopt.onnx_io import Model
 __all__ = ["correspondences", "name_of", "unproven_pairs"]
 
 _MAX_OPERATORS = 16  # of a region that is shown
+_MAX_LETTERS = 24  # of a tensor's name in a drawing
 
 
 def name_of(model: Model, term: Term) -> str:
@@ -36,8 +38,9 @@ def correspondences(equality: Equality, left: Model, right: Model) -> list[Corre
 
 def unproven_pairs(equality: Equality, left: Model, right: Model) -> list[Unproven]:
     """Return the pairs that were not proven, and the outputs that are among no pair, with the regions to draw."""
-    ours = {one.left: name_of(left, one.left) for one in equality.matches}
-    theirs = {one.right: name_of(left, one.left) for one in equality.matches}  # one name on both sides
+    words = _words(name_of(left, one.left) for one in equality.matches)
+    ours = {one.left: words[name_of(left, one.left)] for one in equality.matches}
+    theirs = {one.right: words[name_of(left, one.left)] for one in equality.matches}  # one name on both sides
     pairs = list(equality.unproven)
     known = {(a, b) for a, b, _ in pairs}
     for a, b, proven in zip(left.outputs, right.outputs, equality.outputs, strict=True):
@@ -67,7 +70,8 @@ def _drawn(end: Term, cut: Mapping[Term, str]) -> str:
             constants += 1
             made[term] = Term.of("Var", (), {"name": f"w{constants}"}, term.types)
         elif term in cut or term.op == "Var":
-            made[term] = Term.of("Var", (), {"name": _word(cut.get(term, str(term.op)))}, term.types)
+            name = cut[term] if term in cut else _word(str(term.attr("name")))
+            made[term] = Term.of("Var", (), {"name": name}, term.types)
     return show_terms((made[end],))
 
 
@@ -80,6 +84,21 @@ def _inside(end: Term, cut: Mapping[Term, str]) -> set[Term]:
             continue
         found.add(term)
         stack += [i for i in term.inputs if i is not None]
+    return found
+
+
+def _words(names: Iterable[str]) -> dict[str, str]:
+    """Return a short word of the notation for each name, another one for each: long names would fill the drawings."""
+    found: dict[str, str] = {}
+    taken: set[str] = set()
+    for name in dict.fromkeys(names):
+        short = word = _word(_word(name.rpartition("/")[2])[-_MAX_LETTERS:])
+        for number in itertools.count(2):
+            if word not in taken:
+                break
+            word = f"{short}_{number}"
+        found[name] = word
+        taken.add(word)
     return found
 
 

@@ -61,11 +61,12 @@ def find_gap(
     right: Sequence[Any],
     simulated: Sequence[tuple[Sequence[Any], Sequence[Any]]],
     types: Sequence[Any],
+    factor: float = _FACTOR,
 ) -> Gap | None:
     """Return the largest difference of two lists of outputs beyond roundings, or None.
 
     `simulated` are pairs of outputs with simulated roundings, of the left and of the right model. `types` are the
-    element types of the outputs in the model.
+    element types of the outputs in the model; a type of None has the least roundoff.
     """
     draws = [(flat(a), flat(b)) for a, b in simulated]
     found: list[Gap] = []
@@ -74,7 +75,7 @@ def find_gap(
         if a.shape != b.shape:
             found.append(Gap(number, (), a.shape, b.shape, math.inf, 0.0))
         elif a.size:
-            gap = _real_gap(number, a, b, pairs, type) if is_float(a.dtype) else _other_gap(number, a, b, pairs)
+            gap = _real_gap(number, a, b, pairs, type, factor) if is_float(a.dtype) else _other_gap(number, a, b, pairs)
             found += [gap] if gap is not None else []
     return max(found, key=lambda gap: gap.excess, default=None)
 
@@ -91,7 +92,10 @@ def _other_gap(number: int, a: _Array, b: _Array, draws: Sequence[tuple[_Array, 
     return Gap(number, index, element(a, index), element(b, index), math.inf, 0.0)
 
 
-def _real_gap(number: int, a: _Array, b: _Array, draws: Sequence[tuple[_Array, _Array]], type: Any) -> Gap | None:
+def _real_gap(
+    number: int, a: _Array, b: _Array, draws: Sequence[tuple[_Array, _Array]], type: Any, factor: float
+) -> Gap | None:
+    roundoff = _LEAST_ROUNDOFF if type is None else max(unit_roundoff(type), _LEAST_ROUNDOFF)
     with np.errstate(all="ignore"):
         finite, steady = np.isfinite(a) & np.isfinite(b), np.ones(a.shape, np.bool_)
         spread = np.zeros(a.shape)
@@ -113,7 +117,7 @@ def _real_gap(number: int, a: _Array, b: _Array, draws: Sequence[tuple[_Array, _
     best: Gap | None = None
     for axis, size in itertools.product(_axes(a.shape), (_largest, _root_mean_square)):
         difference, explained, scale = (size(values, axis) for values in (apart, spread, magnitude))
-        allowed = _FACTOR * (explained + max(unit_roundoff(type), _LEAST_ROUNDOFF) * scale)
+        allowed = factor * (explained + roundoff * scale)
         with np.errstate(all="ignore"):
             ratio = np.where(difference > 0, difference / allowed, 0.0)
         k = int(np.argmax(ratio))

@@ -197,7 +197,9 @@ class _Check:
             return
         if self._models is not None and self._proves(*self._models):
             return
-        if self._differs(self._end - time.monotonic()):
+        # A proof may overrun its share; the search gets its own all the same.
+        least = (1 - _FIRST_SHARE - _PROOF_SHARE) * self._options.seconds
+        if self._differs(max(self._end - time.monotonic(), least)):
             return
         unproven = [name for name, proven in self._answer.outputs.items() if not proven]
         shown = ", ".join(unproven[:3]) + (", ..." if len(unproven) > 3 else "")

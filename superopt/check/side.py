@@ -88,12 +88,14 @@ class Side:
         """Return the outputs in float64; conversions to narrower types round. Raises NoReference."""
         return self._float64(feeds).run(feeds, time.process_time() + seconds, observe=observe)
 
-    def simulated(self, feeds: Feeds, seed: Sequence[int], seconds: float, other: Side) -> list[Any]:
+    def simulated(
+        self, feeds: Feeds, seed: Sequence[int], seconds: float, other: Side, factor: float = NOISE
+    ) -> list[Any]:
         """Return the outputs in float64 with simulated roundings, also of weights that are not the `other` model's.
 
-        Raises NoReference.
+        `factor` is the size of the operators' roundings. Raises NoReference.
         """
-        noise = Noise(np.random.default_rng(list(seed)), NOISE, self.weights - other.weights)
+        noise = Noise(np.random.default_rng(list(seed)), factor, self.weights - other.weights, NOISE)
         return self._float64(feeds).run(feeds, time.process_time() + seconds, noise)
 
     def _float64(self, feeds: Feeds) -> Float64Model:
@@ -103,6 +105,12 @@ class Side:
     def weights(self) -> frozenset[str]:
         """The hashes of the model's constants."""
         return frozenset(str(term.attr("hash")) for term in topological(self.terms.outputs) if term.op == "Const")
+
+    @cached_property
+    def literals(self) -> frozenset[float]:
+        """The real numbers among the operators' attributes."""
+        terms = topological(self.terms.outputs)
+        return frozenset(value for term in terms for _, value in term.attrs if isinstance(value, float))
 
     def tables(self) -> Iterator[int]:
         """Yield the lengths of the constant tables from which the model gathers."""

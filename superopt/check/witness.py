@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from superopt.check.faint import OPERATOR_NOISE, faint_gap, follows
 from superopt.check.inputs import NOT_A_NUMBER, candidate_shapes, inputs_at, token_bounds
-from superopt.check.rounding import Gap, element, find_gap
+from superopt.check.rounding import NOISE, Gap, element, find_gap
 from superopt.check.side import Side
 from superopt.optimizer.float64 import NoReference
 from superopt.optimizer.input_data import InputData, given_shapes, load_inputs
@@ -226,21 +227,51 @@ class WitnessSearch:
 
     def _difference(self, kind: str, feeds: Feeds, ours: list[Any], theirs: list[Any]) -> Witness | None:
         try:
-            gap = self._gap(feeds, [array.dtype for array in ours])
+            exact = self._exact(feeds)
+            gap = self._gap(exact, feeds, [array.dtype for array in ours])
+            faint = self._faint(exact, feeds, ours, theirs) if gap is None else None
         except NoReference as reason:
             return self._difference_of_runs(kind, feeds, ours, theirs, str(reason))
-        if gap is None or len(gap.index) != ours[gap.output].ndim or not _confirms(gap, ours, theirs):
+        if gap is None and faint is None:
             return None
-        a, b = (element(run[gap.output], gap.index) for run in (ours, theirs))
-        name = self._name(gap.output)
-        return Witness(kind, feeds, _problem(name, gap, a, b), name, gap, a, b)
+        if gap is not None and (len(gap.index) != ours[gap.output].ndim or not _confirms(gap, ours, theirs)):
+            return None
+        found = gap or faint
+        assert found is not None
+        a, b = (element(run[found.output], found.index) for run in (ours, theirs))
+        name = self._name(found.output)
+        return Witness(kind, feeds, _problem(name, found, a, b, faint is not None), name, found, a, b)
 
-    def _gap(self, feeds: Feeds, types: Sequence[Any]) -> Gap | None:
-        """Return where evaluations in float64 differ beyond roundings. Raises NoReference."""
+    def _exact(self, feeds: Feeds) -> tuple[list[Any], list[Any]]:
+        """Return the outputs of both models in float64. Raises NoReference."""
         ours = self._left.exact(feeds, self._reference_s)
         if self._over():
             raise NoReference("it takes too long")
-        exact = ours, self._right.exact(feeds, self._reference_s)
+        return ours, self._right.exact(feeds, self._reference_s)
+
+    def _faint(
+        self, exact: tuple[list[Any], list[Any]], feeds: Feeds, ours: list[Any], theirs: list[Any]
+    ) -> Gap | None:
+        """Return a difference in float64 that only all elements of the runs together confirm, or None."""
+        if self._left.literals != self._right.literals:  # they may be roundings, and none is simulated for them
+            return None
+        draws: list[tuple[list[Any], list[Any]]] = []
+        gap: Gap | None = None
+        for count in _DRAWS:
+            if count and self._over():
+                return None
+            draws += [self._simulated(feeds, len(draws) + k, OPERATOR_NOISE) for k in range(count)]
+            gap = faint_gap(flat(exact[0]), flat(exact[1]), draws)
+            if gap is None:
+                return None
+            k = gap.output
+            pair = ours[k], theirs[k]
+            if not is_float(ours[k].dtype) or not follows((flat(exact[0])[k], flat(exact[1])[k]), pair):
+                return None
+        return gap
+
+    def _gap(self, exact: tuple[list[Any], list[Any]], feeds: Feeds, types: Sequence[Any]) -> Gap | None:
+        """Return where evaluations in float64 differ beyond roundings. Raises NoReference."""
         draws: list[tuple[list[Any], list[Any]]] = []
         gap: Gap | None = None
         for count in _DRAWS:
@@ -252,11 +283,11 @@ class WitnessSearch:
                 return None
         return gap
 
-    def _simulated(self, feeds: Feeds, number: int) -> tuple[list[Any], list[Any]]:
+    def _simulated(self, feeds: Feeds, number: int, factor: float = NOISE) -> tuple[list[Any], list[Any]]:
         left, right, seconds = self._left, self._right, self._reference_s
         return (
-            left.simulated(feeds, (self._seed, number, 0), seconds, right),
-            right.simulated(feeds, (self._seed, number, 1), seconds, left),
+            left.simulated(feeds, (self._seed, number, 0), seconds, right, factor),
+            right.simulated(feeds, (self._seed, number, 1), seconds, left, factor),
         )
 
     def _difference_of_runs(
@@ -312,7 +343,12 @@ def _confirms(gap: Gap, ours: list[Any], theirs: list[Any]) -> bool:
     return True
 
 
-def _problem(name: str, gap: Gap, left: Any, right: Any) -> str:
+def _problem(name: str, gap: Gap, left: Any, right: Any, is_faint: bool) -> str:
+    if is_faint:
+        return (
+            f"output {name!r} differs by {gap.relative:.1e} relative in float64, where roundings of weights explain"
+            f" {gap.rounding:.1e}; runs differ in the same direction, over all elements beyond their roundings"
+        )
     place = f"[{', '.join(map(str, gap.index))}]" if gap.index else ""
     values = f"output {name!r}{place} is {_shown(left)} in A and {_shown(right)} in B"
     if not np.isfinite(gap.relative):

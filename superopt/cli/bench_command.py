@@ -13,11 +13,12 @@ from rich.table import Table
 from superopt.bench.chart import draw
 from superopt.bench.contest import BenchmarkSettings
 from superopt.bench.contestants import PEERS, UnknownPeer, choose
-from superopt.bench.result import Benchmark, Contest, Row, Speed
+from superopt.bench.result import Benchmark, Contest, EngineSpeed, Row
 from superopt.bench.run import bench
 from superopt.cli.options import check_files, fixed_shapes
 from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
 from superopt.files import write_text
+from superopt.optimizer import Options
 from superopt.runtime import resolve_target
 
 __all__ = ["bench_command"]
@@ -62,9 +63,9 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
 @click.option(
     "--budget",
     type=click.FloatRange(min=0),
-    default=60.0,
+    default=Options().budget_s,
     show_default=True,
-    help="Seconds for superopt's search on each model.",
+    help="Seconds of wall time for superopt on each model.",
 )
 @click.option("--rules", type=_File, help="File or folder of certified rules for superopt instead of the shipped ones.")
 @click.option(
@@ -108,9 +109,10 @@ def bench_command(
 ) -> None:
     """Compare superopt with other optimizers on each MODEL, and measure all results in one run.
 
-    ONNX Runtime runs every result with all its optimizations on (OpenVINO runs its own), in turns and in fresh
-    sessions. A ratio compares with the original in ONNX Runtime alone; above 1 is faster. "saved again" is the
-    original, read and written: its ratio shows the noise. A result with different outputs is not timed.
+    ONNX Runtime runs every result with all its optimizations on, in turns and in fresh sessions. OpenVINO runs the
+    original ("openvino") and what superopt makes for it ("superopt+openvino"). A ratio compares with the original in
+    ONNX Runtime alone; above 1 is faster. "saved again" is the original, read and written: its ratio shows the noise. A
+    result with different outputs is not timed.
 
     Exit code 1: a result of superopt is wrong, failed, or surely slower than 0.98. Exit code 2: an option or a model
     cannot be used. Files that are not models are refused before any measurement; models that do not run are reported
@@ -182,6 +184,11 @@ def _show(console: Console, contest: Contest, options: BenchmarkSettings, markdo
         for row in contest.rows:
             if row.note:
                 console.print(f"{row.contestant}: {row.note}", markup=False)
+    for clock, (title, _) in options.clocks.items():
+        fastest = contest.fastest(clock)
+        if fastest is not None:
+            ratio = fastest.speeds[clock].ratio
+            console.print(f"fastest by {title}: {fastest.contestant}, {ratio:.3f} times as fast", markup=False)
     if contest.problem is not None:
         console.print(f"{contest.model}: {contest.problem}", markup=False)
 
@@ -201,7 +208,7 @@ def _facts(row: Row) -> tuple[str, str, str, str]:
     )
 
 
-def _speed(speed: Speed | None, row: Row) -> tuple[str, str]:
+def _speed(speed: EngineSpeed | None, row: Row) -> tuple[str, str]:
     if speed is None:
         return "", ""
     reach = max(speed.high_ms - speed.ms, speed.ms - speed.low_ms)

@@ -9,6 +9,7 @@ import click
 __all__ = ["main", "versioned"]
 
 _SUMMARIES = {
+    "calibrate": "Measure this machine for optimize.",
     "bench": "Compare superopt with other optimizers.",
     "check": "Prove two models equal, or show where they differ.",
     "generate": "Find and prove rules, and write them to a folder.",

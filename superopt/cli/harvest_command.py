@@ -12,14 +12,14 @@ from rich.table import Table
 from superopt.cli.options import check_files, device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.corpus import write_corpus
-from superopt.harvest import Harvest, Limits, harvest
+from superopt.harvest import Harvest, WindowLimits, harvest
 from superopt.search import Device, shipped_devices
 
 __all__ = ["harvest_command"]
 
 SCHEMA_VERSION = 1
 
-_DEFAULTS = Limits()
+_DEFAULTS = WindowLimits()
 _SHOWN_UNKNOWN = 6  # operators without a definition that are listed for a model
 _File = click.Path(path_type=Path)
 
@@ -77,7 +77,7 @@ def harvest_command(
     """
     check_files({"the corpus": out}, {f"model {path}": path for path in models})
     with ProgressLines() as progress:
-        limits = Limits(operators, inputs, outputs)
+        limits = WindowLimits(operators, inputs, outputs)
         found = harvest(models, limits, device=device, most=windows, progress=progress)
     comment = f"{len(found.windows)} windows of up to {operators} operators from {len(models)} models."
     write_corpus(out, found.windows, comment)

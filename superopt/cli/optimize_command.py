@@ -19,7 +19,7 @@ from superopt.onnx_io.schemas import FIRST_OPSET
 from superopt.optimizer import COST_SOURCES, DOMAINS, Options, Result, optimize
 from superopt.optimizer.api import finish, optimize_here
 from superopt.optimizer.outcome import Checkpoint, Outcome
-from superopt.runtime import EXECUTION_PROVIDERS
+from superopt.runtime import EXECUTION_PROVIDERS, RUNTIMES
 from superopt.search import EFFORTS, shipped_devices
 from verify.stability.classes import LEVELS
 
@@ -37,15 +37,20 @@ _File = click.Path(path_type=Path)
     "--ep", type=click.Choice(EXECUTION_PROVIDERS), default=_DEFAULTS.ep, show_default=True,
     help="Execution provider to optimize for; auto is CUDA if it works, else the CPU.",
 )  # fmt: skip
+@click.option(
+    "--target", type=click.Choice(RUNTIMES), default=_DEFAULTS.target, show_default=True,
+    help="Runtime to optimize for, and to measure in. openvino runs on the CPU (pip install"
+    " 'superopt[openvino]'): costs are analytic, and rewrites introduce operators of ONNX itself only.",
+)  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 @click.option(
     "--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True,
     help="Seed of the search and of the random inputs.",
 )  # fmt: skip
 @click.option(
-    "--budget", type=click.FloatRange(min=0), default=_DEFAULTS.budget, show_default=True,
-    help="Seconds for the search. New measurements, which no earlier run has made, take additional time: at most about"
-    " 2.5 times as many seconds, and as often again for a model that is measured at several sizes.",
+    "--budget", metavar="SECONDS", type=click.FloatRange(min=0), show_default="40, times 3 for each further effort",
+    help="Seconds of wall time for the whole run, which ends with the best result that it has validated by then. It"
+    " takes longer only if reading, comparing and timing the model once takes longer.",
 )  # fmt: skip
 @click.option(
     "--quick", is_flag=True,
@@ -63,7 +68,7 @@ _File = click.Path(path_type=Path)
 )  # fmt: skip
 @click.option(
     "--effort", type=click.IntRange(1, EFFORTS), default=_DEFAULTS.effort, show_default=True,
-    help="Thoroughness in looking for gains behind more expensive graphs; each step takes several times as long.",
+    help="Thoroughness in looking for gains behind more expensive graphs; each step takes three times as long.",
 )  # fmt: skip
 @click.option("--rules", type=_File, help="File or folder of certified rules to use instead of the shipped ones.")
 @click.option("--add-rules", type=_File, multiple=True, help="The same, to use besides them. Repeatable.")
@@ -88,22 +93,23 @@ _File = click.Path(path_type=Path)
 )  # fmt: skip
 @click.option(
     "--threads", type=click.IntRange(min=0), default=_DEFAULTS.threads, show_default=True,
-    help="Threads of ONNX Runtime while measuring; 0 is its own choice.",
+    help="Threads of the runtime while measuring, as the model will be deployed; 0 is its own choice.",
 )  # fmt: skip
 @click.option(
     "--cost", type=click.Choice(COST_SOURCES), default=_DEFAULTS.cost, show_default=True,
-    help="Source of the costs that guide the search: measured on the target, or a model of a device.",
+    help="Source of the costs that guide the search: this machine, measured once (superopt calibrate), with timings of"
+    " rewritten parts of the model; or only the description of a device.",
 )  # fmt: skip
 @click.option(
     "--device", metavar="FILE", callback=device,
-    help=f"Device of the analytic cost model: a TOML file, or one of {', '.join(shipped_devices())}.",
+    help=f"Device of the cost model, instead of this machine: a TOML file, or one of {', '.join(shipped_devices())}.",
 )  # fmt: skip
 @click.option(
     "--target-absent", is_flag=True,
     help="The device is not this machine: compare outputs, time nothing, and say so. Needs --cost analytic and"
     " --device.",
 )  # fmt: skip
-@click.option("--remeasure", is_flag=True, help="Ignore the timings of earlier runs, and repeat every search.")
+@click.option("--remeasure", is_flag=True, help="Ignore the timings of whole models by earlier runs.")
 @click.option(
     "--explain", is_flag=True,
     help="Show how often the rules matched and were tried, and what those used save by prediction: the first ten, and"
@@ -152,8 +158,9 @@ def optimize_command(
       optimize model.onnx -o fast.onnx
       optimize model.onnx -o fast.onnx --quick --check
       optimize model.onnx --in-place
-      optimize model.onnx -o fast.onnx --ep cuda --budget 300
+      optimize model.onnx -o fast.onnx --ep cuda --budget 120
       optimize model.onnx -o fast.onnx --shape ids=1..8x128 --shape mask=1..8x128 --threads 4
+      optimize model.onnx -o fast.onnx --target openvino
       optimize model.onnx -o fast.onnx --inputs sample1.npz --inputs sample2.npz
       optimize model.onnx -o fast.onnx --numerics exact
       optimize model.onnx -o fast.onnx --domains onnx --target-opset 17 --external-data
@@ -173,8 +180,9 @@ def optimize_command(
     with ProgressLines() as progress:
         second = SecondProof(options, progress) if checked else None
         result = _supervised(model, out, options, report, progress, second)
-    if report is not None:
-        write_run_report(report, result)
+        if report is not None:
+            progress("writing the report")
+            write_run_report(report, model, result, options)
     _print_result(result, as_json, second)
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
+from superopt.cli.equation_text import equation_text
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors
-from superopt.cli.wording import equation_text
 from superopt.optimizer.ranking import Ranking, RuleRank, TraceError, rank
 from superopt.rulebook.loading import certified_rules
 from verify.certificates import kernel_hash

@@ -12,9 +12,9 @@ import click
 from rich.table import Table
 
 from superopt.cli.default_signatures import SignatureNeeded, default_signatures
+from superopt.cli.equation_text import equation_text
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors, results
-from superopt.cli.wording import equation_text
 from superopt.generate.derive import (
     DERIVED,
     NO_INSTANCE,

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from superopt.files import write_text
-from superopt.optimizer import Result
+from superopt.optimizer import Options, Result
 
 __all__ = ["run_report_option", "write_run_report"]
 
@@ -17,8 +17,11 @@ run_report_option = click.option(
 )
 
 
-def write_run_report(path: Path, result: Result) -> None:
-    """Write the HTML page on one run, from the data of `--json`."""
-    from superopt.report import render_run  # only here, as most runs need neither Jinja nor the pages
+def write_run_report(path: Path, model: Path, result: Result, options: Options) -> None:
+    """Write the HTML page on one run, from the data of `--json`; times of operators are measured first."""
+    from superopt.optimizer.operator_times import operator_times  # only here, as most runs need neither
+    from superopt.report import render_run
+
+    result.operator_times = operator_times(model, result, options)
 
     write_text(path, render_run(json.loads(result.to_json())))

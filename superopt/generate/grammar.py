@@ -159,7 +159,7 @@ class Family:
 
     @property
     def origin(self) -> str:
-        """Where the family comes from: the grammar, or a corpus of windows cut out of models."""
+        """The source of the family: the grammar, or a corpus of windows cut out of models."""
         return CORPUS if self.name == CORPUS else "grammar"
 
     def admits(self, shape: Shape) -> bool:

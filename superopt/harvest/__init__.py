@@ -5,11 +5,11 @@ cutting       the windows of a model: connected convex sets of operators
 pieces        one window as terms over typed leaves
 small_sizes   the same at small sizes: symbols for sizes, conditions, and numbers that meet them
 solving       numbers for symbols under conditions
-canonical     one order and one naming for windows that differ in these only
+window_form   one order and one naming for windows that differ in these only
 run           all models, counted and weighed together
 """
 
-from superopt.harvest.cutting import Limits
+from superopt.harvest.cutting import WindowLimits
 from superopt.harvest.run import Harvest, ModelCut, harvest
 
-__all__ = ["Harvest", "Limits", "ModelCut", "harvest"]
+__all__ = ["Harvest", "WindowLimits", "ModelCut", "harvest"]

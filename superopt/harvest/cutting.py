@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 from superopt.harvest.model_graph import ModelGraph, bits
 from superopt.ir.term import Attr, Term
 
-__all__ = ["Cut", "Limits", "Occurrences", "cut_windows"]
+__all__ = ["Cut", "WindowLimits", "Occurrences", "cut_windows"]
 
 _MAX_SETS = 60_000  # of one model, about; large models get a narrower beam
 _MAX_BEAM = 12
 
 
 @dataclass(frozen=True)
-class Limits:
+class WindowLimits:
     """Bounds of a window: operators, run-time values that it reads, and values that it computes for others."""
 
     operators: int = 8
@@ -58,7 +58,7 @@ class _Set:
     cost: float
 
 
-def cut_windows(graph: ModelGraph, limits: Limits) -> Cut:
+def cut_windows(graph: ModelGraph, limits: WindowLimits) -> Cut:
     """Return the windows of a model. Deterministic."""
     found = Cut()
     beam = max(1, min(_MAX_BEAM, _MAX_SETS // max(1, len(graph.operators) * limits.operators)))

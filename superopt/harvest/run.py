@@ -16,11 +16,11 @@ import numpy as np
 
 from superopt.corpus import CorpusError, Window, WindowVariable, model_label
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
-from superopt.harvest.canonical import canonical, forms
-from superopt.harvest.cutting import Limits, Occurrences, cut_windows
+from superopt.harvest.cutting import Occurrences, WindowLimits, cut_windows
 from superopt.harvest.model_graph import ModelGraph, bits
 from superopt.harvest.pieces import Piece, extract, literal
 from superopt.harvest.small_sizes import LeftOut, shrunk
+from superopt.harvest.window_form import canonical, forms
 from superopt.ir.infer import IllTyped
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Term, topological
@@ -34,7 +34,7 @@ __all__ = ["Harvest", "ModelCut", "harvest", "is_evaluable"]
 
 _Key: TypeAlias = tuple[tuple[Term, ...], tuple[tuple[str, tuple[object, ...]], ...]]
 
-_LIMITS = Limits()
+_LIMITS = WindowLimits()
 _PER_SIZE = 400  # structures of each number of operators that are taken from one model, the most costly first
 
 
@@ -68,7 +68,7 @@ class Harvest:
 
 
 @dataclass
-class _Entry:
+class _CountedWindow:
     """The windows of all models that are equal but for sizes, and the one that stands for them."""
 
     window: Window
@@ -78,7 +78,7 @@ class _Entry:
 
 def harvest(
     models: Sequence[Path],
-    limits: Limits = _LIMITS,
+    limits: WindowLimits = _LIMITS,
     *,
     device: Device = CPU,
     most: int | None = None,
@@ -88,7 +88,7 @@ def harvest(
 
     Each window was evaluated at its small sizes. Raises ModelError.
     """
-    entries: dict[_Key, _Entry] = {}
+    entries: dict[_Key, _CountedWindow] = {}
     cuts: list[ModelCut] = []
     known: dict[tuple[object, ...], Window | str] = {}
     start = time.monotonic()
@@ -133,9 +133,9 @@ def _labels(models: Sequence[Path]) -> list[str]:
 def _add_model(
     path: Path,
     name: str,
-    limits: Limits,
+    limits: WindowLimits,
     device: Device,
-    entries: dict[_Key, _Entry],
+    entries: dict[_Key, _CountedWindow],
     known: dict[tuple[object, ...], Window | str],
 ) -> ModelCut:
     """Add the windows of one model to `entries`. `known` has the results for pieces that were met before."""
@@ -152,7 +152,7 @@ def _add_model(
             continue
         key = _key(window)
         if key not in entries:
-            entries[key] = _Entry(window)
+            entries[key] = _CountedWindow(window)
         elif _preference(window) < _preference(entries[key].window):
             entries[key].window = window
         entries[key].count += place.count

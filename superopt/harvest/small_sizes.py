@@ -13,9 +13,9 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from superopt.harvest.canonical import CONVOLUTIONS
 from superopt.harvest.pieces import Piece, mapped
 from superopt.harvest.solving import solve
+from superopt.harvest.window_form import CONVOLUTIONS
 from superopt.ir.dim import Dim, NoValue, Size, Sizes, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.operator import Need
@@ -25,27 +25,8 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 
 __all__ = ["LeftOut", "Small", "shrunk"]
 
-# Attributes that count elements or name places, by operator.
-_SIZES: Mapping[str, tuple[str, ...]] = {
-    "Attention": ("num_heads",),
-    "Constant": ("shape",),
-    "ConstantOfShape": ("shape",),
-    "Conv": ("group",),
-    "ConvTranspose": ("group",),
-    "Dirac": ("group", "shape"),
-    "Expand": ("shape",),
-    "Eye": ("n",),
-    "FusedConv": ("group",),
-    "Gather": ("indices",),
-    "GroupNormalization": ("num_groups",),
-    "MultiHeadAttention": ("num_heads",),
-    "Ones": ("shape",),
-    "Range": ("n",),
-    "Reshape": ("shape",),
-    "Slice": ("starts", "ends"),
-    "Split": ("split",),
-    "Zeros": ("shape",),
-}
+# Attributes that count elements, or name places; they mean the same in every operator that has them.
+_SIZES = ("group", "indices", "n", "num_groups", "num_heads", "shape", "split", "starts", "ends")
 _MAX_INDICES = 8
 _MAX_ELEMENTS = 20_000  # of all values of a window together
 _NO_BOUND = 2**31 - 1  # an end of a Slice from here on is none
@@ -129,8 +110,7 @@ def _lifted(term: Term, lifted: Mapping[Term, Term], symbols: _Symbols, kernels:
         dtype = "float" if term.type.dtype in FLOAT_DTYPES else term.type.dtype
         return var(str(term.attr("name")), TensorType(dtype, sizes))
     attrs = dict(term.attrs)
-    for name in _SIZES.get(term.op, ()):
-        attrs[name] = mapped(attrs[name], symbols.lift)
+    attrs.update((name, mapped(attrs[name], symbols.lift)) for name in _SIZES if name in attrs)
     if term.op == "Gather" and isinstance(attrs["indices"], tuple) and len(attrs["indices"]) > _MAX_INDICES:
         raise LeftOut(f"Gather of more than {_MAX_INDICES} indices")
     inputs = tuple(None if used is None else lifted[used] for used in term.inputs)

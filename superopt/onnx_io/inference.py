@@ -108,6 +108,32 @@ def _lists(light: onnx.ModelProto) -> list[onnx.TypeProto.Tensor]:
 def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with ONNX's types of its tensors, or unchanged if inference fails or takes too much.
 
+    Results of NonZero of a scalar have no shape there: ONNX says (0, n), and ONNX Runtime gives (1, n).
+    """
+    found = _by_onnx(light)
+    disputed = [node for node in found.graph.node if node.op_type == "NonZero" and _is_scalar(found, node.input[:1])]
+    if not disputed:
+        return found
+    rest = onnx.ModelProto()
+    rest.CopyFrom(light)
+    del rest.graph.node[:]
+    rest.graph.node.extend(node for node in light.graph.node if node not in disputed)
+    rest.graph.input.extend(
+        helper.make_tensor_value_info(name, TensorProto.INT64, None) for node in disputed for name in node.output
+    )
+    return _by_onnx(rest)
+
+
+def _is_scalar(model: onnx.ModelProto, names: Sequence[str]) -> bool:
+    types = [value.type.tensor_type for value in _values(model.graph) if value.name in names]
+    return any(not weight.dims for weight in model.graph.initializer if weight.name in names) or any(
+        type.HasField("shape") and not type.shape.dim for type in types
+    )
+
+
+def _by_onnx(light: onnx.ModelProto) -> onnx.ModelProto:
+    """Return what ONNX's inference makes of the model; `light` itself if it fails or takes too much.
+
     Without propagation of values if that tells all sizes, or if propagation fails.
     """
     data = light.SerializeToString()

@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import mmap
+import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import BinaryIO
 
@@ -26,6 +27,7 @@ from superopt.onnx_io.external_data import (
 from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.serialize import serialized
 from superopt.onnx_io.skeleton import copy_fields
+from superopt.temporary import is_stale
 
 __all__ = ["INLINE_LIMIT", "NOTHING_INLINE", "embedded", "inline_bytes", "save_model", "spilled"]
 
@@ -43,29 +45,32 @@ def save_model(model: onnx.ModelProto, path: str | Path, limit: int = INLINE_LIM
     """Write `model` to `path`, all or nothing; more than `limit` bytes of weights go to a file beside it.
 
     The name of that file contains a hash of the weights, so that the weights of an earlier model at `path` stay until
-    `path` is replaced. Then they are removed, unless another file of the folder mentions them. Raises OutputError,
-    ModelError if a file with weights of `model` cannot be read.
+    `path` is replaced. Then they are removed, and those that a killed process has left, unless another file of the
+    folder mentions them. Raises OutputError, ModelError if a file with weights of `model` cannot be read.
     """
     path = Path(path)
     has_big = any(is_external(tensor) or _is_big(tensor) for tensor in all_tensors(model))
     whole = embedded(model, limit) if has_big else model
+    old = _own_weights(path)
     if whole is not None:
         with replacing(path) as file:
             file.writelines(serialized(whole))
+        _remove_unused(path, old)
         return
-    old = _own_weights(path)
     weights = path.with_name(_weights_name(path, model))
     existed = weights.exists()
     with replacing(weights) as file:
         slim = _split(model, weights.name, file, carried=True)
+        lock = os.dup(file.fileno())  # until `path` mentions the file it is in use, as temporary files are
     try:
         write_whole(path, slim.SerializeToString())
     except BaseException:
         if not existed:
             weights.unlink(missing_ok=True)
         raise
-    for name in old - {weights.name}:
-        _remove_unused(path.with_name(name))
+    finally:
+        os.close(lock)
+    _remove_unused(path, old - {weights.name}, weights.name)
 
 
 def embedded(model: onnx.ModelProto, limit: int = INLINE_LIMIT) -> onnx.ModelProto | None:
@@ -151,8 +156,13 @@ def _weights_name(path: Path, model: onnx.ModelProto) -> str:
             digest.update(f"{tensor_bytes(tensor)}|".encode())
             for chunk in _chunks(extent_of(tensor)) if is_external(tensor) else (tensor.raw_data,):
                 digest.update(chunk)
-    end = f".{digest.hexdigest()}.data"
-    return path.name.encode()[: _NAME_BYTES - len(end)].decode(errors="ignore") + end
+    return f"{_stem(path)}.{digest.hexdigest()}.data"
+
+
+def _stem(path: Path) -> str:
+    """Return how the names of weights of the model at `path` begin."""
+    rest = len(".") + 2 * _HASH_BYTES + len(".data")
+    return path.name.encode()[: _NAME_BYTES - rest].decode(errors="ignore")
 
 
 def _own_weights(path: Path) -> set[str]:
@@ -165,12 +175,21 @@ def _own_weights(path: Path) -> set[str]:
     return set(filter(_WEIGHTS.fullmatch, names))
 
 
-def _remove_unused(weights: Path) -> None:
-    """Remove a file of weights unless another file in its folder contains its name."""
+def _remove_unused(path: Path, old: Set[str], used: str = "") -> None:
+    """Remove files of weights that no other file in the folder mentions: `old`, and those of killed runs for `path`."""
     with contextlib.suppress(OSError):  # an unused file does no harm
-        others = (entry for entry in weights.parent.iterdir() if entry.name != weights.name and entry.is_file())
-        if not _mentioned(weights.name.encode(), others):
-            weights.unlink()
+        entries = [entry for entry in path.parent.iterdir() if entry.is_file()]
+        for weights in entries:
+            is_ours = _WEIGHTS.fullmatch(weights.name) and weights.name.rsplit(".", 2)[0] == _stem(path)
+            is_unused = weights.name in old or (is_ours and weights.name != used and _is_left(weights))
+            if is_unused and not _mentioned(weights.name.encode(), (entry for entry in entries if entry != weights)):
+                weights.unlink()
+
+
+def _is_left(weights: Path) -> bool:
+    """Return True if no process that lives has written the file for a model that it has not put in place yet."""
+    with weights.open("rb+") as file:
+        return is_stale(file.fileno())
 
 
 def _mentioned(name: bytes, files: Iterable[Path]) -> bool:

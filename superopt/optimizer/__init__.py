@@ -3,8 +3,8 @@
 The phases of `optimize` (`api.py`, `run.py`), in order:
 
     read       the file once, as bytes, protobuf and terms                  source.py
-    search     proven rules where the cost model predicts a gain,           model_search.py, strategies.py
-               with each source of costs; bodies of control flow first      bodies.py
+    search     proven rules where the cost model predicts a gain, and       model_search.py
+               a timing confirms it; bodies of control flow first           bodies.py
     replay     every step of the candidate checked by the kernel            candidate_check.py, verify/replay.py
     validate   outputs of both compared with float64, on inputs of several  validator.py, expected.py,
                scales                                                       float64.py, input_sets.py
@@ -12,9 +12,9 @@ The phases of `optimize` (`api.py`, `run.py`), in order:
                sizes if it has dynamic ones: to choose, then anew to accept model_timer.py, timing_cache.py
     write      the candidate that passed, else the original, atomically     files.py
 
-`candidates.py` lists the candidates (the whole result of a search, then parts of it), and `selection.py` selects
-the one to write. A candidate that fails a check is never written. `outcome.py` keeps the best candidate so far, in case
-that the run is stopped.
+`pace.py` divides the run's budget of wall time among them. `candidates.py` lists the candidates (the whole result of
+the search, then parts of it), and `selection.py` selects the one to write. A candidate that fails a check is never
+written. `outcome.py` keeps the best candidate so far, in case that the run is stopped.
 """
 
 from superopt.optimizer.api import optimize

@@ -34,9 +34,9 @@ class RewrittenBodies:
 
 
 def search_bodies(request: SearchRequest, finder: Finder, book: ProofBook) -> RewrittenBodies:
-    """Search all bodies in `request.model`, also nested ones, within the request's budget.
+    """Search all bodies in `request.model`, also nested ones, within the request's time.
 
-    The budget is shared in proportion to the number of nodes. Every step is replayed with `book`. After an
+    The time is shared in proportion to the number of nodes. Every step is replayed with `book`. After an
     error a body stays unchanged.
     """
     result = RewrittenBodies()
@@ -47,9 +47,9 @@ def search_bodies(request: SearchRequest, finder: Finder, book: ProofBook) -> Re
     ]
     total = sum(map(_node_count, found))
     for body in found:
-        share = request.budget_s * _node_count(body) / total
+        share = request.share * _node_count(body) / total
         sizes = tuple(at[body.key] for at in at_sizes if body.key in at)
-        own = replace(request, budget_s=share, progress=_prefixed(request.progress, body), sizes=sizes)
+        own = replace(request, share=share, progress=_prefixed(request.progress, body), sizes=sizes)
         try:
             _search_body(body, own, finder, book, result)
         except (ModelError, ReplayError, onnx.checker.ValidationError) as error:
@@ -61,7 +61,7 @@ def _search_body(body: Body, request: SearchRequest, finder: Finder, book: Proof
     """Search one body and the bodies inside it, and add the findings to `result`."""
     exact, nested = request.options.numerics == "exact", RewrittenBodies()
     if next(read_bodies(body.model), None) is not None:
-        request = replace(request, budget_s=request.budget_s / 2)
+        request = replace(request, share=request.share / 2)
         nested = search_bodies(replace(request, model=body.model), finder, book)
     result.problems += nested.problems
     if nested.folded or body.model.simplified_nodes:

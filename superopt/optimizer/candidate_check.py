@@ -77,7 +77,7 @@ class CandidateCheck:
         must_load: bool = True,
     ) -> None:
         self.context, self.validator, self.model, self._must_load = context, validator, model, must_load
-        self.folding = Folding(context.options.budget)
+        self.folding = Folding(context.pace.search_work_s)
         self.speed = speed if context.options.is_timed else None
 
     @property
@@ -86,16 +86,6 @@ class CandidateCheck:
         if self.validator is None:
             return ", not compared and not timed"
         return ", not timed" if self.speed is None else ""
-
-    @property
-    def measurements(self) -> int:
-        """Number of measurements so far (see `SpeedCheck`)."""
-        return 0 if self.speed is None else self.speed.measurements
-
-    @property
-    def measured_s(self) -> float:
-        """Seconds that the measurements took."""
-        return 0.0 if self.speed is None else self.speed.measured_s
 
     def check(self, candidate: ModelCandidate) -> CheckResult:
         """Replay the candidate, write it to memory, compare its outputs, and estimate its speed.
@@ -110,7 +100,7 @@ class CandidateCheck:
             try:
                 self._run(result.proto, result)
             except CannotRun as error:
-                raise _Refused(f"ONNX Runtime does not run it: {error}") from None
+                raise _Refused(f"{self.context.target.runtime} does not run it: {error}") from None
         except _Refused as refused:
             result.problem, result.unwritable = str(refused), refused.unwritable
             result.is_foldable = not isinstance(refused, _TooLongToFold)
@@ -195,7 +185,7 @@ class CandidateCheck:
             except TooSlow as slow:
                 result.problem, result.latency = str(slow), slow.latency
             except CannotRun as error:
-                result.problem = f"ONNX Runtime does not run it: {error}"
+                result.problem = f"{self.context.target.runtime} does not run it: {error}"
 
     def _is_smaller(self, proto: onnx.ModelProto) -> bool:
         return _node_count(proto) < _node_count(self.context.source.proto)

@@ -14,7 +14,7 @@ from superopt.ir.trace import Rewrite, Trace
 from superopt.optimizer.bodies import RewrittenBodies
 from superopt.optimizer.model_search import FoundRewrites
 
-__all__ = ["ModelCandidate", "candidates"]
+__all__ = ["ModelCandidate", "candidates", "clean_ups"]
 
 
 @dataclass(frozen=True)
@@ -35,29 +35,28 @@ class ModelCandidate:
         return not (self.traces or self.bodies.traces)
 
 
-def candidates(found: FoundRewrites, bodies: RewrittenBodies, label: str, simplified: bool) -> Iterator[ModelCandidate]:
-    """Yield the candidates of one search, the most promising first.
+def candidates(found: FoundRewrites, bodies: RewrittenBodies) -> Iterator[ModelCandidate]:
+    """Yield the candidates that rewrite, the most promising first.
 
     First the rewritten bodies, with all other rewrites and alone; then every part of the rewrites, with bodies that are
-    only folded; last the graph around the bodies alone. `label` is appended to each name. `simplified` is True if
-    reading has already simplified the model.
+    only folded; last all rewrites of the graph around bodies that stay as they are.
     """
     parts, folded = list(_parts(found)), RewrittenBodies(written=bodies.folded)
-
-    def candidate(name: str, traces: tuple[Trace, ...], inner: RewrittenBodies) -> ModelCandidate:
-        return ModelCandidate(name + label, traces, inner, found.origin)
-
     if bodies.traces:
         for name, traces in parts[:1]:
-            yield candidate(f"{name}, also in bodies", traces, bodies)
-        yield candidate("rewrites in bodies", (), bodies)
+            yield ModelCandidate(f"{name}, also in bodies", traces, bodies, found.origin)
+        yield ModelCandidate("rewrites in bodies", (), bodies, found.origin)
     for name, traces in parts:
-        yield candidate(name, traces, folded)
-    if simplified or folded.written:
-        yield candidate("folding only", (), folded)
+        yield ModelCandidate(name, traces, folded, found.origin)
     if folded.written:
         for name, traces in parts[:1]:
-            yield candidate(f"{name}, and bodies as they are", traces, RewrittenBodies())
+            yield ModelCandidate(f"{name}, and bodies as they are", traces, RewrittenBodies(), found.origin)
+
+
+def clean_ups(found: FoundRewrites, bodies: RewrittenBodies, simplified: bool) -> Iterator[ModelCandidate]:
+    """Yield the candidate that only folds and drops no-ops, if reading has `simplified` the model or a body."""
+    if simplified or bodies.folded:
+        yield ModelCandidate("folding only", (), RewrittenBodies(written=bodies.folded), found.origin)
 
 
 def _parts(found: FoundRewrites) -> Iterator[tuple[str, tuple[Trace, ...]]]:

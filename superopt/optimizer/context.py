@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from superopt.ir.rule import Rule
 from superopt.optimizer.options import Options
+from superopt.optimizer.pace import Pace
 from superopt.optimizer.phases import Phases
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.source import Source
@@ -22,8 +23,7 @@ class RunContext:
 
     `device` is the device of the analytic cost model (None: the provider's default device). The search relies
     on `proofs`: certificates and verdicts of earlier runs. The result relies only on `proofs.own`, the proofs of this
-    run.
-    `store` holds the measurements of earlier runs.
+    run. `store` holds the measurements of earlier runs, and `pace` divides the run's wall time.
     """
 
     options: Options
@@ -34,3 +34,4 @@ class RunContext:
     proofs: ProofCache
     store: ResultStore
     phases: Phases
+    pace: Pace

@@ -33,7 +33,7 @@ def converted(source: Source, options: Options) -> onnx.ModelProto:
     written = _written(at_opset(source.terms, wanted), wanted)
     foreign = {(node.domain, node.op_type) for node in all_nodes(written.graph) if node.domain not in DEFAULT_DOMAINS}
     foreign -= {(node.domain, node.op_type) for node in all_nodes(source.proto.graph)}
-    if foreign and options.paced().domains == "onnx":
+    if foreign and options.as_run().domains == "onnx":
         lacking = ", ".join(sorted(op for _, op in foreign))
         raise ModelError(
             f"the model cannot be written at opset {wanted} with operators of ONNX only: it lacks {lacking}"
@@ -41,7 +41,7 @@ def converted(source: Source, options: Options) -> onnx.ModelProto:
     if inline_bytes(written) > INLINE_LIMIT:
         raise ModelError(f"the model is too large to be converted to opset {wanted}: its weights exceed 2 GB")
     try:
-        target = resolve_target(options.ep, options.threads)
+        target = resolve_target(options.ep, options.threads, options.target)
         validator = Validator(source, target, options, thorough=False)
         with runnable_form(written) as runnable:
             comparison, _ = validator.compare(runnable)

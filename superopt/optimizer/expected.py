@@ -37,7 +37,7 @@ from superopt.runtime import (
 __all__ = ["Expected", "References"]
 
 _NOT_COMPUTED = "not computed"
-_CPU_SECONDS = 15.0  # of this process, for the evaluations in float64 of one run
+_LEAST_CPU_SECONDS = 5.0  # of this process, for the evaluations in float64 of one run
 _DRAWS = 3  # evaluations with random roundings
 _MARGIN = 4.0  # roundings so many times as large may change an integer output of the candidate
 
@@ -164,10 +164,13 @@ class Expected:
 
 
 class References:
-    """Evaluations of the original in float64, as long as time allows: `models` are the original at each size."""
+    """Evaluations of the original in float64: `models` are the original at each size.
 
-    def __init__(self, models: Sequence[Model], tolerance: Tolerance) -> None:
-        self._tolerance, self._budget = tolerance, _Budget(_CPU_SECONDS)
+    All together may take `cpu_s` seconds of this process's CPU time, or the least time that a run has for them.
+    """
+
+    def __init__(self, models: Sequence[Model], tolerance: Tolerance, cpu_s: float) -> None:
+        self._tolerance, self._budget = tolerance, _Budget(max(cpu_s, _LEAST_CPU_SECONDS))
         self._is_confirmed = False
         self._models: list[Float64Model] = []
         self._problem: str | None = None

@@ -29,7 +29,16 @@ from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import subgraphs
 from superopt.optimizer.numpy_kernels import NUMPY_KERNELS
 from superopt.properties import is_conversion, moves
-from superopt.runtime import CannotRun, Feeds, RanTooLong, Target, in_child, open_session, unit_roundoff
+from superopt.runtime import (
+    CannotRun,
+    Feeds,
+    RanTooLong,
+    RuntimeUnavailable,
+    Target,
+    in_child,
+    open_session,
+    unit_roundoff,
+)
 from superopt.search.cost.concrete import concrete_attrs
 
 __all__ = ["Float64Model", "NoReference", "Noise"]
@@ -49,18 +58,26 @@ class Noise:
 
     u is the unit roundoff of its element type. So the difference to the outputs without noise shows how large an error
     the roundings of the model's own operators explain (Monte Carlo arithmetic: Parker, IEEE CiSE 2(4), 2000). Inputs
-    are exact, and so are weights whose hashes are not in `on_weights`.
+    are exact, and so are weights whose hashes are not in `on_weights`; `weights_factor` is the factor of these.
     """
 
     rng: np.random.Generator
     factor: float = 1.0
     on_weights: frozenset[str] = frozenset()
+    weights_factor: float = 1.0
 
     def applied(self, value: Any, type: TensorType | None) -> Any:
-        """Return `value` with rounding errors."""
+        """Return the result `value` of an operator with rounding errors."""
+        return self._drawn(value, type, self.factor)
+
+    def weighted(self, value: Any, type: TensorType | None) -> Any:
+        """Return the weight `value` with rounding errors."""
+        return self._drawn(value, type, self.weights_factor)
+
+    def _drawn(self, value: Any, type: TensorType | None, factor: float) -> Any:
         if not isinstance(value, np.ndarray) or value.dtype != np.float64:
             return value
-        return value * (1 + self.factor * _roundoff(type) * self.rng.standard_normal(value.shape))
+        return value * (1 + factor * _roundoff(type) * self.rng.standard_normal(value.shape))
 
 
 class Float64Model:
@@ -119,7 +136,7 @@ class Float64Model:
         elif term.op == "Const":
             weight = self._model.weights[str(term.attr("hash"))]  # widened where it is used
             if noise is not None and term.attr("hash") in noise.on_weights:
-                weight = noise.applied(_widened(weight), term.type)
+                weight = noise.weighted(_widened(weight), term.type)
             values[term] = weight
         elif term.op == "Out" and _only(term) in values:
             values[term] = values[_only(term)][term.attr("index")]
@@ -268,7 +285,7 @@ def _run_node(node: onnx.NodeProto, feeds: Feeds, opset: int, seconds: float) ->
     """Run a model of one node, in ONNX Runtime or else in onnx.reference. Raises NoReference."""
     try:
         return open_session(_one_node(node, feeds, opset), Target("cpu", 1)).run(feeds)
-    except CannotRun:
+    except (CannotRun, RuntimeUnavailable):  # another runtime may be installed alone
         pass
     model = _one_node(node, feeds, opset)
     try:

@@ -10,28 +10,28 @@ from superopt.search import folding_seconds
 
 __all__ = ["Folding", "first_allowance"]
 
-# Weights of any usual model are folded in less, even if the budget of the search is small.
+# Weights of any usual model are folded in less, even if the search has little time.
 _MIN_SECONDS = 20.0
 # Constants that take less are computed again: their arrays would need memory.
 _MIN_KEPT_SECONDS = 0.5
 
 
-def first_allowance(budget_s: float) -> float:
+def first_allowance(search_s: float) -> float:
     """Return the seconds of folding that the first candidate of a run may take (see `Folding`)."""
-    return max(budget_s, _MIN_SECONDS) / 2
+    return max(search_s, _MIN_SECONDS) / 2
 
 
 class Folding:
     """The constants that were folded in a run, and the time that is left for others.
 
-    All candidates together may take `budget_s` seconds by `folding_seconds`, but at least `_MIN_SECONDS`. Each may take
+    All candidates together may take `search_s` seconds by `folding_seconds`, but at least `_MIN_SECONDS`. Each may take
     half of what is left. `known` has the constants that take long to compute.
     """
 
-    def __init__(self, budget_s: float) -> None:
+    def __init__(self, search_s: float) -> None:
         self.known: dict[Term, tuple[Term, Array]] = {}
         self._spent_s = 0.0
-        self._first_s = first_allowance(budget_s)
+        self._first_s = first_allowance(search_s)
 
     @property
     def allowance_s(self) -> float:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,14 +11,13 @@ from superopt.ir.trace import Rewrite, Trace
 from superopt.onnx_io import Model, has_operator, is_standard
 from superopt.optimizer.folding import first_allowance
 from superopt.optimizer.options import Options
-from superopt.optimizer.strategies import Strategy
+from superopt.optimizer.pace import Pace
 from superopt.properties import lists_numbers
 from superopt.runtime import Target
 from superopt.search import (
     AnalyticCost,
     Attempts,
     Device,
-    MeasuredCost,
     ModelTimer,
     SearchProgress,
     TimerOverSizes,
@@ -38,24 +36,20 @@ __all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model"]
 # Analytic times on a device that differ by less than this share are equal. They have no noise, but the search rounds
 # prices to as much, and a weight folded into a bias is a few bytes more to read.
 _ANALYTIC_RESOLUTION = 0.001
-# Share of the budget for measuring operators (earlier measurements are in the cache).
-_OPERATOR_MEASURING_SHARE = 0.5
-# (seconds for one region, multiple of the budget for all regions)
-_REGION_TIMING = (0.8, 1.75)
-# As _REGION_TIMING, for rules whose gain depends on the values in a tensor (denormal numbers): a short timing suffices.
-_VALUE_TIMING = (0.25, 0.25)
+# Seconds for timing one region; fewer for rules whose gain depends on the values in a tensor (denormal numbers).
+_REGION_SECONDS, _VALUE_SECONDS = 0.6, 0.25
 
 
 @dataclass(frozen=True)
 class SearchRequest:
-    """One search, guided by the costs of `strategy`.
+    """One search, guided by the costs of `device` (None: the provider's default device).
 
     `sizes` has the values of the model's symbolic sizes, for each of the sizes at which it is measured (empty: only
     `model.sizes`).
 
-    `budget_s` is its share of `options.budget`, in seconds. `proofs` decides where a rule may be applied. `device` is
-    the device of the analytic model (None: the provider's default device). `store` holds measurements of earlier runs.
-    `progress` receives one line now and then.
+    It has `share` of the time that `pace` gives to searches. `proofs` decides where a rule may be applied. `store` has
+    measurements of earlier runs. With `time_regions`, rewritten regions are timed as models of their own. `progress`
+    receives one line now and then.
     """
 
     model: Model
@@ -64,26 +58,17 @@ class SearchRequest:
     target: Target
     store: ResultStore
     options: Options
-    budget_s: float
+    pace: Pace
     device: Device | None
     progress: Callable[[str], None]
-    strategy: Strategy
+    time_regions: bool = False
+    share: float = 1.0
     sizes: tuple[Mapping[str, int], ...] = ()
 
     @property
     def all_sizes(self) -> tuple[Mapping[str, int], ...]:
         """The values of symbolic sizes that costs are for, at least one set."""
         return self.sizes or (self.model.sizes,)
-
-    @property
-    def name(self) -> str:
-        """Hash of everything that the search depends on, except its strategy. Only a repeated request has the same."""
-        options = self.options
-        parts = [*(output.digest for output in self.model.outputs), *(rule.id for rule in self.rules)]
-        parts += [f"{name}={size}" for sizes in self.all_sizes for name, size in sorted(sizes.items())]
-        parts += map(repr, (options.seed, self.budget_s, options.alpha, options.effort, options.numerics, self.device))
-        parts += map(repr, (options.domains, options.quick))
-        return hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True)
@@ -108,36 +93,20 @@ Finder = Callable[[SearchRequest], FoundRewrites]
 
 
 def search_model(request: SearchRequest) -> FoundRewrites:
-    """Search for a cheaper graph within the budget, with the costs of the request's strategy."""
+    """Search for a cheaper graph within the request's time."""
 
     def report(at: SearchProgress) -> None:
         regions = f"{at.done} of {at.total} regions"
         request.progress(f"searching: pass {at.pass_number}, {regions}, cost {at.cost_ratio:.3f} of before")
 
     model, target, options = request.model, request.target, request.options
-    device = request.device or device_of(target.provider)
+    device = request.device or device_of(target.device)
     devices = _all_devices(device) if options.quick else [device]
-    costs: list[AnalyticCost] | list[MeasuredCost]
-    costs = analytic = [AnalyticCost(one, target.threads, sizes) for one in devices for sizes in request.all_sizes]
-    measured: list[MeasuredCost] = []
-    if request.strategy.cost == "measured":
-        costs = measured = [
-            MeasuredCost(
-                target,
-                sizes=estimate.sizes,
-                opset=model.opset,
-                store=request.store,
-                fallback=estimate,
-                budget_s=_OPERATOR_MEASURING_SHARE * request.budget_s,
-                run=request.name,
-                present=topological(model.outputs),
-            )
-            for estimate in analytic
-        ]
-    timers = [_timers(request, *seconds) for seconds in (_REGION_TIMING, _VALUE_TIMING)]
+    costs = [AnalyticCost(one, target.threads, sizes) for one in devices for sizes in request.all_sizes]
+    timers = [_timers(request, seconds) for seconds in (_REGION_SECONDS, _VALUE_SECONDS)]
     result = search(
         model.outputs,
-        request.rules if measured else list(_without_algorithms(request.rules)),
+        request.rules if request.time_regions else list(_without_algorithms(request.rules)),
         request.proofs.check,
         costs[0],
         further_costs=costs[1:],
@@ -145,18 +114,15 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         position=model.position,
         alpha=options.alpha,
         efforts=0 if options.quick else options.effort,
-        budget_s=request.budget_s,
+        budget_s=request.share * request.pace.search_work_s,
+        deadline=request.pace.search_deadline(request.share),
         region_timer=TimerOverSizes(timers[0]) if timers[0] else None,
         denormal_timer=TimerOverSizes(timers[1]) if timers[1] else None,
         progress=report,
         available=lambda op: has_operator(op, model.opset) and (options.domains == "all" or is_standard(op)),
-        max_folding_s=first_allowance(options.budget),
-        measuring_s=lambda: sum(one.spent_s for one in measured) + sum(t.spent_s for group in timers for t in group),
+        max_folding_s=first_allowance(request.pace.search_work_s),
     )
     source = f"analytic, {', '.join(one.name for one in devices)}"
-    if measured:
-        known = sum(one.counts.measured + one.counts.cached for one in measured)
-        source = f"{known} operators measured, {sum(one.counts.estimated for one in measured)} estimated"
     traces = result.traces
     if options.quick:
         traces = _passes_not_slower(model.outputs, traces, SizeGuard(costs, _ANALYTIC_RESOLUTION))
@@ -182,12 +148,12 @@ def _passes_not_slower(outputs: tuple[Term, ...], traces: Sequence[Trace], guard
     return tuple(traces[:kept])
 
 
-def _timers(request: SearchRequest, seconds: float, multiple: float) -> list[ModelTimer]:
-    """Return the timers of regions at the smallest and the largest size, none if the strategy times no regions.
+def _timers(request: SearchRequest, seconds: float) -> list[ModelTimer]:
+    """Return the timers of regions at the smallest and the largest size, none if the request times no regions.
 
-    A region gets about `seconds` seconds at each size, all regions `multiple` times the search's budget.
+    A region gets about `seconds` seconds at each size.
     """
-    if request.strategy.cost != "measured" or not request.strategy.time_regions:
+    if not request.time_regions:
         return []
     smallest, *others = request.all_sizes
     return [
@@ -197,9 +163,8 @@ def _timers(request: SearchRequest, seconds: float, multiple: float) -> list[Mod
             sizes=sizes,
             opset=request.model.opset,
             budget_s=seconds,
-            total_budget_s=multiple * request.budget_s,
+            deadline=request.pace.regions_deadline(request.share),
             store=request.store,
-            run=request.name,
         )
         for sizes in (smallest, *others[-1:])
     ]

@@ -10,7 +10,7 @@ from pathlib import Path
 from superopt.onnx_io.opset import NEWEST_OPSET
 from superopt.onnx_io.schemas import FIRST_OPSET
 from superopt.optimizer.input_data import InputData
-from superopt.runtime import EXECUTION_PROVIDERS, GivenShape, check_given
+from superopt.runtime import EXECUTION_PROVIDERS, RUNTIMES, GivenShape, check_given
 from superopt.search import EFFORTS, Device, find_device
 from verify.stability.classes import LEVELS
 
@@ -27,8 +27,12 @@ class Options:
     ep: str = "auto"
     """Execution provider to optimize for: "cpu", "cuda", or "auto": CUDA if it works, else the CPU."""
 
-    threads: int = 1
-    """Threads of ONNX Runtime while measuring; 0 is ONNX Runtime's own choice."""
+    target: str = "onnxruntime"
+    """Runtime to optimize for, and to measure in: "onnxruntime", or "openvino" on the CPU. For OpenVINO costs are
+    analytic, and rewrites introduce operators of ONNX itself only (as with `domains="onnx"`)."""
+
+    threads: int = 0
+    """Threads of the runtime while measuring; 0 is its own choice, as in a session with default options."""
 
     shapes: Mapping[str, GivenShape] = field(default_factory=dict)
     """Shapes of dynamic inputs, by name, at which the model is measured: `{"x": ((1, 64), 128)}` for sizes from 1 to 64
@@ -53,28 +57,29 @@ class Options:
     seed: int = 0
     """Seed of the search and of the random inputs."""
 
-    budget: float = 60.0
-    """Seconds for the search. New measurements, which no earlier run has made, take additional time: at most about 2.5
-    times as many seconds, and as often again for a model that is measured at several sizes."""
+    budget: float | None = None
+    """Seconds of wall time for the whole run; None: 40, three times as many for each further `effort`. The run ends
+    with the best result that it has validated by then. It takes longer only if reading, comparing and timing the model
+    once takes longer; also the first run on a machine, which measures it once (`superopt calibrate`), stays within."""
 
     timeout: float | None = None
-    """Seconds for the whole run, whatever it is doing; None: no limit. The best result that was validated until then is
-    taken, else the original is kept. `budget` and `measure_s` are shortened to fit."""
+    """Seconds after which the run is ended, whatever it is doing; None: no limit. The best result that was validated
+    until then is taken, else the original is kept. `budget` is shortened to fit."""
 
     alpha: float = 2.0
     """The search may visit graphs that cost up to `alpha` times the best one found; at least 1."""
 
     effort: int = 1
     """Thoroughness in looking for gains behind more expensive graphs, 1 to `superopt.search.EFFORTS`; each step takes
-    several times as long."""
+    three times as long."""
 
     cost: str = "measured"
-    """Source of the costs that guide the search: "measured" (operators and regions are timed on the target; one more
-    search uses analytic costs) or "analytic" (a model of `device`)."""
+    """Source of the costs that guide the search: "measured" (a description of this machine, measured once, and timings
+    of rewritten regions) or "analytic" (a description of `device` only)."""
 
     device: Device | str | Path | None = None
-    """Device of the analytic cost model: a description, its TOML file, or the name of a shipped one; None: the
-    provider's default device."""
+    """Device of the cost model: a description, its TOML file, or the name of a shipped one; None: this machine, with
+    measured costs, or the provider's default device."""
 
     quick: bool = False
     """True for a result within seconds: the search takes only rewrites that are gains by themselves by the analytic
@@ -96,10 +101,6 @@ class Options:
     """True if `device` is not this machine: outputs are compared here, nothing is timed, and `Result.notices` says
     so. Needs analytic costs and a device."""
 
-    measure_s: float = 5.0
-    """Seconds of one interleaved measurement of the original and a candidate, at all sizes together. The measurement by
-    which the result is accepted takes twice as long."""
-
     samples: int = 2
     """Number of random inputs on which outputs are compared; at least 1. Inputs of other scales are added."""
 
@@ -108,8 +109,8 @@ class Options:
     dynamic sizes. Inputs that a sample does not name are drawn at random."""
 
     remeasure: bool = False
-    """True to ignore the timings of earlier runs and repeat every search. Otherwise a repeated run uses the timings and
-    the search strategy of the first run, and so has the same result."""
+    """True to ignore the timings of whole models by earlier runs. Otherwise a repeated run uses them, and so has the
+    same result."""
 
     in_place: bool = False
     """True if the result may replace the model's own file."""
@@ -123,6 +124,7 @@ class Options:
     def __post_init__(self) -> None:
         for field_name, choices in (
             ("ep", EXECUTION_PROVIDERS),
+            ("target", RUNTIMES),
             ("numerics", LEVELS),
             ("cost", COST_SOURCES),
             ("domains", DOMAINS),
@@ -132,7 +134,7 @@ class Options:
                 raise ValueError(f"unknown {_CHOICES[field_name]} {value!r} ({', '.join(choices)})")
         for field_name, least in _MINIMA.items():
             value = getattr(self, field_name)
-            if not value >= least:  # NaN is refused as well
+            if value is not None and not value >= least:  # NaN is refused as well
                 raise ValueError(f"{field_name} must be at least {least}, not {value}")
         if self.target_opset is not None and not FIRST_OPSET <= self.target_opset <= NEWEST_OPSET:
             raise ValueError(f"opset must be {FIRST_OPSET} to {NEWEST_OPSET}, not {self.target_opset}")
@@ -142,26 +144,36 @@ class Options:
             raise ValueError(f"timeout must be a positive number of seconds, not {self.timeout}")
         for name, shape in self.shapes.items():
             check_given(name, shape)
+        if self.target == "openvino" and self.ep == "cuda":
+            raise ValueError("OpenVINO runs on the CPU: ep must be auto or cpu")
         if self.target_absent and (self.cost != "analytic" or self.device is None):
             raise ValueError("target_absent needs analytic costs (cost='analytic') and a device")
+
+    @property
+    def provider(self) -> str:
+        """The provider of the target as far as it is asked for: `ep`, or "openvino"."""
+        return self.ep if self.target == "onnxruntime" else self.target
 
     @property
     def is_timed(self) -> bool:
         """True if candidates are timed on this machine."""
         return not (self.quick or self.target_absent)
 
-    def paced(self) -> Options:
-        """Return the options with a budget and measurements that leave time for all phases within `timeout`."""
+    @property
+    def budget_s(self) -> float:
+        """Seconds of wall time for the whole run, such that it ends before `timeout`."""
+        budget = _BUDGET_SECONDS * _EFFORT_FACTOR ** (self.effort - 1) if self.budget is None else self.budget
         if self.quick:
-            return replace(self, cost="analytic", budget=_QUICK_BUDGET_SECONDS, samples=1, domains="onnx")
-        if self.timeout is None:
-            return self
-        searches = _SEARCH_SHARES[self.cost]
-        return replace(
-            self,
-            budget=min(self.budget, searches * self.timeout),
-            measure_s=min(self.measure_s, _MEASUREMENT_SHARE * self.timeout),
-        )
+            budget = _QUICK_BUDGET_SECONDS
+        return budget if self.timeout is None else min(budget, _TIMEOUT_SHARE * self.timeout)
+
+    def as_run(self) -> Options:
+        """Return the options as the run uses them: `quick` and `target` decide others."""
+        if self.quick:
+            return replace(self, cost="analytic", samples=1, domains="onnx")
+        if self.target == "openvino":  # its operators are not timed one by one; it has no functions of ONNX Runtime
+            return replace(self, cost="analytic", domains="onnx")
+        return self
 
     def load_device(self) -> Device | None:
         """Return the device of the analytic cost model, read from its file if necessary.
@@ -173,15 +185,14 @@ class Options:
         return find_device(self.device)
 
 
-_QUICK_BUDGET_SECONDS = 2.0  # for the search; its clock may run twice as long
-# Shares of the timeout for one search, and for one measurement of a model. With measured costs there are up to three
-# searches, and measuring operators and regions takes up to 2.5 times as long as a search.
-_SEARCH_SHARES = {"measured": 0.08, "analytic": 0.3}
-_MEASUREMENT_SHARE = 0.03
+_BUDGET_SECONDS, _EFFORT_FACTOR = 40.0, 3.0
+_QUICK_BUDGET_SECONDS = 8.0
+_TIMEOUT_SHARE = 0.8  # the rest is for what was begun when the budget ended, and for writing
 _CHOICES = {
     "ep": "execution provider",
+    "target": "runtime",
     "numerics": "class of numerics",
     "cost": "source of costs",
     "domains": "choice of domains",
 }
-_MINIMA = {"threads": 0, "seed": 0, "budget": 0, "alpha": 1, "effort": 1, "measure_s": 0, "samples": 1}
+_MINIMA = {"threads": 0, "seed": 0, "budget": 0, "alpha": 1, "effort": 1, "samples": 1}

@@ -1,4 +1,4 @@
-"""The original in ONNX Runtime, with and without its optimizations."""
+"""The original in its runtime, with and without its optimizations."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ __all__ = [
     "InputAccuracy",
     "Latency",
     "LatencyAtSize",
+    "OperatorTime",
     "Refusal",
     "ReplaySummary",
     "Result",
@@ -28,7 +29,8 @@ SCHEMA_VERSION = 2
 class RuleUse:
     """Uses of one rule: its sides, the number of applications, and the names of the model's nodes where it applied.
 
-    An application to terms that another rule made counts at the nodes where that rule was applied.
+    An application to terms that another rule made counts at the nodes where that rule was applied. `made` are the names
+    of the result's nodes that the rule made and no later rule has replaced.
     """
 
     id: str
@@ -37,9 +39,24 @@ class RuleUse:
     right: str
     count: int
     nodes: list[str] = field(default_factory=list)
+    made: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rule", f"{self.left} = {self.right}")
+
+
+@dataclass(frozen=True)
+class OperatorTime:
+    """Time of all operators of one type in the original and in the result, by the runtime's own profiler.
+
+    Numbers of operators and milliseconds are those of the graph that the runtime has made of each model.
+    """
+
+    operator: str
+    count_before: int
+    count_after: int
+    before_ms: float
+    after_ms: float
 
 
 @dataclass(frozen=True)
@@ -172,9 +189,9 @@ class Result:
 
     `changed` is False if the original was kept. `reason` says why, or names the candidate that was taken. `numerics`
     is the loosest class of rules that was allowed. `error_factor`: the result's bound on rounding errors is proven to
-    be at most so many times the original's (None: no such proof). `seconds` is the wall time of each phase. `proto` is
-    the resulting model in memory; it is not part of the JSON. More than 2 GB of weights stay in files, whose names are
-    relative to the root of the file system.
+    be at most so many times the original's (None: no such proof). `operator_times` are measured for a report only
+    (`operator_times.py`). `seconds` is the wall time of each phase. `proto` is the resulting model in memory; it is not
+    part of the JSON. More than 2 GB of weights stay in files, whose names are relative to the root of the file system.
     """
 
     model: str
@@ -192,6 +209,7 @@ class Result:
     cost_source: str = ""
     latency: Latency | None = None
     difference: Difference | None = None
+    operator_times: list[OperatorTime] = field(default_factory=list)
     rules: list[RuleUse] = field(default_factory=list)
     attempts: list[RuleAttempts] = field(default_factory=list)
     proof: ReplaySummary | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Mapping
 
+import onnx
+
 from superopt.ir.infer import replace
 from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
@@ -19,10 +21,11 @@ from superopt.search.apply import step_positions
 __all__ = ["replay_summary", "rule_attempts", "rule_uses"]
 
 
-def rule_uses(traces: tuple[Trace, ...], graphs: Iterable[Model]) -> list[RuleUse]:
+def rule_uses(traces: tuple[Trace, ...], graphs: Iterable[Model], result: onnx.ModelProto) -> list[RuleUse]:
     """Return the uses of each rule in the model with their nodes, the most used rule first.
 
-    `graphs` has the graph before each pass.
+    `graphs` has the graph before each pass. `result` is the rewritten model: the name of a node that a rule has made
+    contains the rule's id.
     """
     counts: dict[Rule, int] = {}
     nodes: dict[Rule, dict[str, None]] = {}
@@ -34,7 +37,11 @@ def rule_uses(traces: tuple[Trace, ...], graphs: Iterable[Model]) -> list[RuleUs
                 counts[step.rule] = counts.get(step.rule, 0) + 1
                 nodes.setdefault(step.rule, {}).update(dict.fromkeys(names))
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0].id))
-    return [RuleUse(rule.id, *show_sides(rule), n, list(nodes[rule])) for rule, n in ordered]
+    names = [node.name for node in result.graph.node]
+    return [
+        RuleUse(rule.id, *show_sides(rule), n, list(nodes[rule]), [name for name in names if rule.id in name])
+        for rule, n in ordered
+    ]
 
 
 def rule_attempts(attempts: Mapping[str, Attempts], rules: Iterable[Rule]) -> list[RuleAttempts]:

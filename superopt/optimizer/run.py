@@ -19,6 +19,7 @@ from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest
 from superopt.optimizer.model_timer import Timer, Timers, each_alone, interleaved_timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.outcome import Outcome
+from superopt.optimizer.pace import Pace
 from superopt.optimizer.phases import Phases
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.optimizer.result import Result
@@ -26,7 +27,6 @@ from superopt.optimizer.rule_summary import replay_summary, rule_attempts, rule_
 from superopt.optimizer.selection import Selection, select
 from superopt.optimizer.source import Source
 from superopt.optimizer.speed_check import SpeedCheck
-from superopt.optimizer.strategies import Strategy, StrategyMemory, strategies_for
 from superopt.optimizer.symbol_sizes import symbol_sizes
 from superopt.optimizer.timing_cache import TimingCache
 from superopt.optimizer.trace_json import traces_to_json
@@ -34,13 +34,14 @@ from superopt.optimizer.unrun import advice, assumed_shapes, loads
 from superopt.optimizer.validator import Validator
 from superopt.rulebook.loading import chosen_rules
 from superopt.runtime import CannotRun, Feeds, Unfeedable, close_unused, resolve_target, start_child, versions
-from superopt.search.cost.measurement_key import conditions
-from superopt.store import ResultStore, StrategyKey
+from superopt.search import Device, calibrate, device_of
+from superopt.store import ResultStore
 
 __all__ = ["run"]
 
-# Share of the search budget for the bodies of control flow, in a model that has any.
+# Share of the time of the search for the bodies of control flow, in a model that has any.
 _BODIES_SHARE = 0.4
+_NOISY = 1.1  # ratio of the ends of a wide interval
 
 
 def run(
@@ -61,8 +62,10 @@ def run(
     """
     phases = Phases(progress)
     start_child()
-    options = options.paced()
-    target, device = resolve_target(options.ep, options.threads), options.load_device()
+    options = options.as_run()
+    pace = Pace(options.budget_s)
+    target = resolve_target(options.ep, options.threads, options.target)
+    device = options.load_device()  # refused before the model is read
     with phases("read", "reading the model"):
         source = Source(model)
         check_inputs_stay(outputs, source)
@@ -72,7 +75,7 @@ def run(
 
     with phases("total"), ResultStore() as store:
         proofs = ProofCache(store, certificates, options.numerics, proves=not options.quick)
-        context = RunContext(options, source, target, device, rules, proofs, store, phases)
+        context = RunContext(options, source, target, device, rules, proofs, store, phases, pace)
 
         def outcome(selection: Selection) -> Outcome:
             names = {term: name for graph in (*selection.graphs, terms) for term, name in graph.names.items()}
@@ -102,26 +105,34 @@ def _improve(
     except (CannotRun, Unfeedable) as error:
         is_loaded = loads(source, target)
         help_ = advice(error, is_loaded=is_loaded)
-        if context.options.cost != "analytic":
-            without = f"{help_}; --cost analytic optimizes it by proven rules without running it"
-            return Selection(f"the original cannot be run here, so nothing can be measured: {error}{without}")
+        if context.options.cost != "analytic" or not target.has_levels:
+            if target.has_levels:
+                help_ += "; --cost analytic optimizes it by proven rules without running it"
+            return Selection(f"the original cannot be run here, so nothing can be measured: {error}{help_}")
         shapes = assumed_shapes(source, context.options)
         consequence = "so outputs are not compared and nothing is timed"
         notices.append(f"the original cannot be run here, {consequence}: {error}{help_}")
+    if context.device is None and context.options.cost == "measured":
+        context = replace(context, device=_this_machine(context))
     timers = _timers(context) if timer is None else Timers(each_alone(timer), each_alone(timer))
     model, sizes = source.terms, tuple[Mapping[str, int], ...]()
     if shapes and _is_dynamic(model):
         sizes = symbol_sizes(source, target, shapes, feeds)
         model = replace(model, sizes=dict(sizes[0]))
     with context.phases("search", "searching"):
-        searches, bodies, memory = _search(context, model, sizes, finder)
-    speed = None if validator is None else SpeedCheck(validator, timers, context.options.measure_s)
+        found, bodies = _search(context, model, sizes, finder)
+    speed = None if validator is None else SpeedCheck(validator, timers, context.pace)
     notices = [*notices, *bodies.problems, *([store.problem] if store.problem else [])]
     check = CandidateCheck(context, validator, speed, model, must_load=is_loaded)
-    selection, strategy = select(check, searches, bodies, notices, keep)
-    if strategy is not None:  # otherwise a repeated run has to try the same candidates in the same order
-        memory.remember(strategy)
-    return selection
+    return select(check, found, bodies, notices, keep)
+
+
+def _this_machine(context: RunContext) -> Device:
+    """Return the description of the target, measured as far as no earlier run has done so and time allows."""
+    target, phases = context.target, context.phases
+    with phases("calibrate"):
+        prior, limit_s = device_of(target.device), context.pace.calibration_s
+        return calibrate(target, prior, context.store, limit_s=limit_s, progress=phases.progress).device
 
 
 def _timers(context: RunContext) -> Timers:
@@ -139,13 +150,8 @@ def _timers(context: RunContext) -> Timers:
 
 def _search(
     context: RunContext, model: Model, sizes: tuple[Mapping[str, int], ...], finder: Finder
-) -> tuple[dict[Strategy, FoundRewrites], RewrittenBodies, StrategyMemory]:
-    """Search the bodies of control flow, then the whole model by each strategy, for all of `sizes`.
-
-    Return both, and the memory that is to store the strategy of the selected result.
-    """
-    options = context.options
-    strategies = strategies_for(options.cost)
+) -> tuple[FoundRewrites, RewrittenBodies]:
+    """Search the bodies of control flow, then the model around them, for all of `sizes`."""
     request = SearchRequest(
         model=model,
         sizes=sizes,
@@ -154,20 +160,16 @@ def _search(
         target=context.target,
         device=context.device,
         store=context.store,
-        options=options,
-        budget_s=options.budget,
-        strategy=strategies[0],
+        options=context.options,
+        pace=context.pace,
+        time_regions=context.options.cost == "measured",
         progress=context.phases.progress,
     )
-    key = StrategyKey(conditions(context.target, model.opset), request.name, options.measure_s)
-    memory = StrategyMemory(strategies, key, context.store)
     bodies = RewrittenBodies()
     if next(read_bodies(model), None) is not None:
-        body_request = replace(request, budget_s=options.budget * _BODIES_SHARE)
-        bodies = search_bodies(body_request, finder, context.proofs.own)
-        request = replace(request, budget_s=options.budget * (1 - _BODIES_SHARE))
-    chosen = strategies if options.remeasure else memory.recall()
-    return {strategy: finder(replace(request, strategy=strategy)) for strategy in chosen}, bodies, memory
+        bodies = search_bodies(replace(request, share=_BODIES_SHARE), finder, context.proofs.own)
+        request = replace(request, share=1 - _BODIES_SHARE)
+    return finder(request), bodies
 
 
 def _is_dynamic(model: Model) -> bool:
@@ -186,10 +188,15 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         )
     if changed and options.quick:
         notices.append("not timed: only the cost models of all known devices say that the result is faster")
-    if changed and selection.latency is not None and selection.latency.few_pairs is not None:
+    if selection.latency is not None and selection.latency.high > _NOISY * selection.latency.low:
         notices.append(
-            f"sessions of this model take long to open, so the result was measured in {selection.latency.few_pairs}"
-            " pairs of sessions, fewer than usual: the interval of its ratio is wider"
+            "timings varied much here, as on a busy machine: the interval of the ratio is wide, and a repeated run"
+            " measures again"
+        )
+    elif changed and selection.latency is not None and selection.latency.few_pairs is not None:
+        notices.append(
+            f"there was time to measure the result in {selection.latency.few_pairs} pairs of sessions only, fewer than"
+            " usual: the interval of its ratio is wider"
         )
     return Result(
         model=source.name,
@@ -207,14 +214,14 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
         cost_source=found.cost_source,
         latency=selection.latency,
         difference=selection.difference,
-        rules=rule_uses(selection.traces, selection.graphs),
+        rules=rule_uses(selection.traces, selection.graphs, proto),
         attempts=rule_attempts(found.attempts, context.rules) if options.explain else [],
         proof=replay_summary(selection.traces) if changed else None,
         error_factor=_error_factor(context, selection) if changed else None,
         refused=selection.refused,
         notices=notices,
         seconds={name: round(value, 3) for name, value in context.phases.seconds.items()},
-        versions=versions(),
+        versions=versions(context.target.provider),
         proto=proto,
     )
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from superopt.optimizer.model_timer import InputsTimer, Timers
+from superopt.optimizer.pace import Pace
 from superopt.optimizer.result import Latency, LatencyAtSize
 from superopt.optimizer.validator import Validator
 from superopt.runtime import InputShapes, Timing, show_shape
@@ -24,8 +25,6 @@ __all__ = ["Speed", "SpeedCheck", "TooSlow"]
 # all sizes is at least 1.
 _MIN_INTERVAL_LOW = 0.98
 _ERROR_PROBABILITY = 0.05
-# The accepting measurement takes this many times as long as an estimate.
-_ACCEPTANCE_FACTOR = 2
 
 
 @dataclass(frozen=True)
@@ -43,6 +42,13 @@ class Speed:
     def low_at(self, confidence: float) -> float:
         """Return the lower end of the interval of `ratio`; the errors at different sizes are independent."""
         return self.ratio / _spread(self.timings, lambda timing: timing.ratio / timing.low_at(confidence))
+
+    @property
+    def refusal(self) -> str:
+        """The reason for which a candidate of this speed is not accepted, in a few words."""
+        if not all(timing.is_conclusive for timing in self.timings):
+            return "too noisy to tell if it is faster"
+        return "slower" if any(timing.high < 1 for timing in self.timings) else "not surely faster"
 
     @property
     def overall(self) -> Latency:
@@ -76,21 +82,18 @@ class TooSlow(Exception):
 
 
 class SpeedCheck:
-    """Measures the candidates of one run against the original.
+    """Measures the candidates of one run against the original, in the time that `pace` gives.
 
-    `measurements` counts measurements in units of an estimate's duration, `measure_s` seconds; `measured_s` is the time
-    they took in seconds (for a remembered measurement, the time it took in the earlier run). `tries` counts the
-    measurements by which a candidate was to be accepted.
+    `tries` counts the measurements by which a candidate was to be accepted.
     """
 
-    def __init__(self, validator: Validator, timers: Timers, measure_s: float) -> None:
-        self._validator, self._timers, self._measure_s = validator, timers, measure_s
-        self.measurements = self.tries = 0
-        self.measured_s = 0.0
+    def __init__(self, validator: Validator, timers: Timers, pace: Pace) -> None:
+        self._validator, self._timers, self._pace = validator, timers, pace
+        self.tries = 0
 
     def estimate(self, candidate: bytes | Path) -> Speed:
         """Measure a candidate, to compare it with others. Raises TooSlow if it is slower at some size, CannotRun."""
-        speed = self._measure(candidate, self._timers.choice, 1)
+        speed = self._measure(candidate, self._timers.choice, self._pace.choice_s)
         self._require_not_slower(speed)
         return speed
 
@@ -98,29 +101,26 @@ class SpeedCheck:
         """Measure the candidate that was chosen, and return the speed to report.
 
         Raises TooSlow unless the candidate is faster, or not slower and smaller, and not slower at any size; CannotRun.
-        One that was `only_folded` is wanted for its own sake: it need not be faster, and its interval may be wide.
+        One that was `only_folded` is wanted for its own sake: it only must not be measurably slower.
         """
-        speed = self._measure(candidate, self._timers.acceptance, max(_ACCEPTANCE_FACTOR, len(self._validator.shapes)))
+        speed = self._measure(candidate, self._timers.acceptance, self._pace.acceptance_s)
         self.tries += 1
         confidence = 1 - _ERROR_PROBABILITY / self.tries**2
         self._require_not_slower(speed)
         overall, low = speed.overall, speed.low_at(confidence)
         measured = _show(overall.ratio, overall.low, overall.high)
-        if only_folded and is_smaller and min(timing.ratio for timing in speed.timings) >= _MIN_INTERVAL_LOW:
+        if only_folded and is_smaller and all(timing.high >= 1 for timing in speed.timings):
             return speed
         if speed.ratio < 1 or min(timing.low_at(confidence) for timing in speed.timings) < _MIN_INTERVAL_LOW:
             worst = min(zip(speed.timings, speed.shapes, strict=True), key=lambda one: one[0].low_at(confidence))
             where = "" if len(speed.timings) == 1 else f"; {_at(*worst)}"
-            raise TooSlow(f"slower, or not surely faster: {measured}{where}", overall)
+            raise TooSlow(f"{speed.refusal}: {measured}{where}", overall)
         if low <= 1 and not is_smaller:
-            raise TooSlow(f"not surely faster, and no smaller: {measured}", overall)
+            raise TooSlow(f"{speed.refusal}, and no smaller: {measured}", overall)
         return speed
 
-    def _measure(self, candidate: bytes | Path, timer: InputsTimer, factor: int) -> Speed:
-        timings = self._validator.time(candidate, timer, factor * self._measure_s)
-        self.measurements += factor
-        self.measured_s += sum(timing.seconds for timing in timings)
-        return Speed(self._validator.shapes, timings)
+    def _measure(self, candidate: bytes | Path, timer: InputsTimer, seconds: float) -> Speed:
+        return Speed(self._validator.shapes, self._validator.time(candidate, timer, seconds))
 
     def _require_not_slower(self, speed: Speed) -> None:
         # Several sizes are as many chances that a timing looks slower by noise.

@@ -1,14 +1,12 @@
 """Timings of earlier runs, so that a repeated run has the same result.
 
-A timing is reused for the same two models on the same inputs under the same conditions: machine, provider, threads,
-runtime, and length of the measurement. If two models differ by less than the noise, a second measurement would decide
-at random.
+A timing is reused for the same two models on the same inputs under the same conditions: machine, provider, threads and
+runtime. One that noise has spoilt is not kept: it says nothing, so a later run measures anew.
 """
 
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -47,17 +45,14 @@ class TimingCache:
     ) -> list[Timing]:
         """Return the timings of the original against the candidate, one for each input. Raises CannotRun, OSError."""
         models = conditions(self._target, 0), self._source.digest, model_digest(candidate)
-        keys = [
-            ModelTimingKey(*models, _feeds_digest(feeds), budget_s / len(inputs), self._purpose) for feeds in inputs
-        ]
+        keys = [ModelTimingKey(*models, _feeds_digest(feeds), self._purpose) for feeds in inputs]
         rows = [] if self._remeasure else [row for key in keys if (row := self._store.model_timings.get(key))]
         if len(rows) == len(keys):
             return [Timing(**row._asdict(), clock=self._target.clock, remembered=True) for row in rows]
-        begun = time.monotonic()
-        timings = self._timer(original, candidate, inputs, budget_s)
-        seconds = (time.monotonic() - begun) / len(inputs)
-        timings = [replace(timing, remembered=False, seconds=seconds) for timing in timings]
+        timings = [replace(t, remembered=False) for t in self._timer(original, candidate, inputs, budget_s)]
         for key, timing in zip(keys, timings, strict=True):
+            if not timing.is_conclusive:
+                continue
             fields = asdict(timing)
             self._store.model_timings.put(key, ModelTiming(*(fields[name] for name in ModelTiming._fields)))
         return timings

@@ -14,7 +14,7 @@ _SMALL, _LARGE = 1, 32  # assumed for sizes that are not given
 
 
 def loads(source: Source, target: Target) -> bool:
-    """Return True if ONNX Runtime loads the model; then it only refuses the inputs that were tried."""
+    """Return True if the runtime loads the model; then it only refuses the inputs that were tried."""
     try:
         open_session(source.runnable, target)
     except CannotRun:
@@ -30,7 +30,7 @@ def advice(error: CannotRun | Unfeedable, *, is_loaded: bool) -> str:
         return ""
     if is_loaded:
         return "; --inputs FILE.npz gives values that it takes, --shape other sizes"
-    return "; another --ep may have its operators"
+    return "; another --ep or --target may have its operators"
 
 
 def assumed_shapes(source: Source, options: Options) -> list[InputShapes]:

@@ -51,6 +51,7 @@ __all__ = ["Validator", "runnable_form"]
 
 # If the original's relative spread between optimization levels is larger, a comparison of outputs says little.
 _LARGE_SPREAD = 1e-2
+_REFERENCE_SHARE = 0.25  # of the run's budget: CPU time for evaluations in float64
 
 
 @contextlib.contextmanager
@@ -89,7 +90,7 @@ class Validator:
         given = [load_inputs(data, specs) for data in options.inputs] or [Feeds()]
         sizes = [InputSizes(specs, given_shapes(values, options.shapes)) for values in given]
         self._fixed = {name for values in given for name in values}
-        self._original = OriginalSessions(source, target, plain=plain)
+        self._original = OriginalSessions(source, target, plain=plain and target.has_levels)
 
         def draw(shapes: InputShapes, values: Feeds, index: int = 0) -> tuple[Feeds, list[Any]]:
             drawn = feed_candidates(specs, shapes, self._seed, index)
@@ -131,7 +132,9 @@ class Validator:
             expected.plain = self._original.run_plain(expected.feeds)
             if expected.plain is not None and expected.kind not in SPECIAL_SETS:
                 self.tolerance = calibrate(self.tolerance, expected.outputs, expected.plain)
-        self._references = References(self._models, self.tolerance) if thorough and not self._exact else None
+        self._references: References | None = None
+        if thorough and not self._exact:
+            self._references = References(self._models, self.tolerance, _REFERENCE_SHARE * options.budget_s)
         if source.is_large:
             self._original.close()
         self._refer(self._expected[:1])

@@ -1,4 +1,4 @@
-"""What the rules say about one operator of a model: which match or nearly match there, and what blocks each."""
+"""Explains one operator of a model: the rules that match or nearly match there, and what blocks each."""
 
 from __future__ import annotations
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -45,8 +46,12 @@ class LineProblem:
         return [f"{before}{cut}{after}", " " * (len(before) + column - start) + "^"]
 
 
+@functools.lru_cache(1 << 14)
 def parsed(line: str) -> Rule | LineProblem:
-    """Return the rule that stands on a line, or the first problem in it."""
+    """Return the rule that stands on a line, or the first problem in it.
+
+    Lines are remembered: a process that optimizes several models reads the same rules for each of them.
+    """
     try:
         rule = parse_rule(line)
     except NotationError as error:
@@ -57,8 +62,9 @@ def parsed(line: str) -> Rule | LineProblem:
         return LineProblem(line, None if at is None else at.start(), str(error))
     except AssertionError:
         return LineProblem(line, None, "a signature lists the sizes of a variable in brackets: x[_,_]")
+    variables, attributes = _names(rule)
     for signature in rule.signatures:
-        problem = _of_signature(line, rule, signature)
+        problem = _of_signature(line, signature, variables, attributes)
         if problem is not None:
             return problem
     return rule
@@ -104,10 +110,13 @@ def _depth(text: str) -> int:
     return sum(text.count(mark) for mark in "[(") - sum(text.count(mark) for mark in "])")
 
 
-def _of_signature(line: str, rule: Rule, signature: Signature) -> LineProblem | None:
-    sides = [pattern_names(side) for side in (rule.lhs, rule.rhs)]
-    variables, attributes = (set().union(*(side[k] for side in sides)) for k in (0, 1))
-    attributes = {name.partition("[")[0] for name in attributes}
+def _names(rule: Rule) -> tuple[set[str], set[str]]:
+    """Return the names of the variables and of the attribute variables of a rule."""
+    (left, left_attributes), (right, right_attributes) = (pattern_names(side) for side in (rule.lhs, rule.rhs))
+    return {*left, *right}, {name.partition("[")[0] for name in (*left_attributes, *right_attributes)}
+
+
+def _of_signature(line: str, signature: Signature, variables: set[str], attributes: set[str]) -> LineProblem | None:
     begin = line.find("@")
     for kind, used, known in (
         ("variable", [name for name, _ in signature.shapes], variables),

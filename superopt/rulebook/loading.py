@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from superopt.gc_tuning import rare_collections
 from superopt.ir.notation import show_signature
 from superopt.ir.rule import Rule
 from superopt.rulebook.line_problems import LineProblem, parsed
@@ -104,13 +105,14 @@ def read_all_rules(files: Iterable[Path]) -> list[Listed]:
     """Return the rules of several files. Raises RulesError, or RuleSyntaxError for all lines that cannot be read."""
     found: list[Listed] = []
     problems: list[tuple[str, LineProblem]] = []
-    for file in files:
-        for number, line in _lines(file):
-            rule = parsed(line)
-            if isinstance(rule, LineProblem):
-                problems.append((f"{file}:{number}", rule))
-            else:
-                found.append(Listed(file, number, line, rule))
+    with rare_collections():
+        for file in files:
+            for number, line in _lines(file):
+                rule = parsed(line)
+                if isinstance(rule, LineProblem):
+                    problems.append((f"{file}:{number}", rule))
+                else:
+                    found.append(Listed(file, number, line, rule))
     if problems:
         raise RuleSyntaxError(problems)
     return found
@@ -239,15 +241,16 @@ def certified_rules(path: Path | None = None) -> tuple[list[Listed], Certificate
     """
     files, source = rule_files(path), beside(path, CERTIFICATES)
     todo = f"prove it anew: superopt verify --certify {source.parent if path is None else path}"
-    try:
-        certificates = Certificates(source)
-    except RulesError as error:
-        raise RulesError(f"{error}; {todo}") from error
-    rules = read_all_rules(files)
-    for listed in rules:
-        reason = certificates.admit(listed)
-        if reason is not None:
-            raise RulesError(f"{listed.place}: rule {listed.rule.id}: {reason}; {todo}")
+    with rare_collections():
+        try:
+            certificates = Certificates(source)
+        except RulesError as error:
+            raise RulesError(f"{error}; {todo}") from error
+        rules = read_all_rules(files)
+        for listed in rules:
+            reason = certificates.admit(listed)
+            if reason is not None:
+                raise RulesError(f"{listed.place}: rule {listed.rule.id}: {reason}; {todo}")
     return rules, certificates
 
 

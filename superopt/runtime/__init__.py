@@ -1,6 +1,7 @@
-"""Measurement with ONNX Runtime: sessions on one provider, random inputs, comparison of outputs, interleaved timing.
+"""Measurement in a runtime: sessions on one provider, random inputs, comparison of outputs, interleaved timing.
 
-ONNX Runtime runs in a child process (`child.py`): what it does to its process costs one run or one timing.
+The runtimes are ONNX Runtime (`onnx_runtime.py`) and OpenVINO (`openvino_runtime.py`), behind one interface
+(`loadable.py`). They run in a child process (`child.py`): what they do to it costs one run or one timing.
 """
 
 from superopt.runtime.accuracy import compare_accuracy, explained, largest_error
@@ -20,9 +21,11 @@ from superopt.runtime.compare import (
 )
 from superopt.runtime.feeds import Feeds, feed_candidates, with_specials
 from superopt.runtime.measure import TimedModel, reference_time, sample_times, time_over_inputs, time_pair
+from superopt.runtime.profile import profile
 from superopt.runtime.sessions import (
     EXECUTION_PROVIDERS,
     LARGE_BYTES,
+    RUNTIMES,
     RunnableModel,
     Session,
     close_unused,
@@ -50,6 +53,7 @@ from superopt.runtime.timing import Standing, Timing, time_contest, time_interle
 __all__ = [
     "EXECUTION_PROVIDERS",
     "LARGE_BYTES",
+    "RUNTIMES",
     "CannotRun",
     "Feeds",
     "GivenShape",
@@ -86,6 +90,7 @@ __all__ = [
     "loadable",
     "open_session",
     "parse_shape",
+    "profile",
     "reference_time",
     "resolve_target",
     "sample_times",

@@ -1,4 +1,4 @@
-"""The installed ONNX Runtime: one of several packages, all of which hold the module `onnxruntime`.
+"""The installed runtimes. ONNX Runtime is one of several packages, all of which hold the module `onnxruntime`.
 
 Two of them in one environment overwrite each other's files, so superopt requires none and uses what it finds.
 """
@@ -12,21 +12,24 @@ from types import ModuleType
 
 from superopt.runtime.target import RuntimeUnavailable
 
-__all__ = ["MODULE", "OLDEST", "check_found", "check_usable", "with_advice"]
+__all__ = ["MODULE", "OLDEST", "OPENVINO", "check_found", "check_usable", "with_advice"]
 
-MODULE = "onnxruntime"
+MODULE, OPENVINO = "onnxruntime", "openvino"
 OLDEST = (1, 22)  # version; the same as in the project's extras
-_INSTALL = "pip install 'superopt[cpu]', or 'superopt[cuda]' for GPUs of NVIDIA"
+_INSTALL = {
+    MODULE: "no ONNX Runtime is installed: pip install 'superopt[cpu]', or 'superopt[cuda]' for GPUs of NVIDIA",
+    OPENVINO: "OpenVINO is not installed: pip install 'superopt[openvino]'",
+}
 
 
-def check_found() -> None:
+def check_found(module: str = MODULE) -> None:
     """Raise RuntimeUnavailable, with advice, if no package with the module is installed. Does not import it."""
     try:
-        spec = find_spec(MODULE)
+        spec = find_spec(module)
     except ValueError:  # imported already, by hand
         return
     if spec is None or spec.origin is None:  # a folder without code is left over from a package that was removed
-        raise RuntimeUnavailable(f"no ONNX Runtime is installed: {_INSTALL}")
+        raise RuntimeUnavailable(_INSTALL[module])
 
 
 def check_usable(module: ModuleType) -> None:

@@ -19,7 +19,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper
 
-from superopt.runtime.engine import Loadable, local_run
+from superopt.runtime.engine import local_run
+from superopt.runtime.loadable import CPU, Loadable
 
 __all__ = ["least_reference_seconds", "reference_seconds", "sample_runs"]
 
@@ -70,6 +71,6 @@ def _reference() -> Callable[[], object]:
     weight = onnx.numpy_helper.from_array(square, "w")
     graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["y"])], "reference", [x], [y], [weight])
     proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    run = partial(local_run(Loadable(proto.SerializeToString(), "CPUExecutionProvider", 1)), {"x": square})
+    run = partial(local_run(Loadable(proto.SerializeToString(), CPU, 1)), {"x": square})
     run()  # the first run allocates
     return run

@@ -1,6 +1,6 @@
-"""ONNX Runtime sessions on exactly the requested execution provider, in a child process.
+"""Sessions of the requested runtime, on exactly the requested execution provider, in a child process.
 
-A crash, an endless run or a lack of memory in ONNX Runtime is a CannotRun here, as any other failure of a model.
+A crash, an endless run or a lack of memory in a runtime is a CannotRun here, as any other failure of a model.
 """
 
 from __future__ import annotations
@@ -16,15 +16,18 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import onnx
 
-from superopt.runtime import child, engine
-from superopt.runtime.engine import Loadable, LostSession
-from superopt.runtime.installed import check_found, with_advice
+from superopt.runtime import child, engine, onnx_runtime
+from superopt.runtime.engine import LostSession
+from superopt.runtime.installed import MODULE, OPENVINO, check_found, with_advice
+from superopt.runtime.loadable import CPU, CUDA, Loadable
+from superopt.runtime.loadable import OPENVINO as OPENVINO_PROVIDER
 from superopt.runtime.target import CannotRun, RanTooLong, RuntimeUnavailable, Target
 from superopt.temporary import temporary_folder
 
 __all__ = [
     "EXECUTION_PROVIDERS",
     "LARGE_BYTES",
+    "RUNTIMES",
     "Loadable",
     "RunnableModel",
     "Session",
@@ -39,8 +42,9 @@ __all__ = [
 RunnableModel: TypeAlias = "onnx.ModelProto | bytes | str | Path"
 R = TypeVar("R")
 
-_PROVIDERS = {"cpu": "CPUExecutionProvider", "cuda": "CUDAExecutionProvider"}
-EXECUTION_PROVIDERS = ("auto", *_PROVIDERS)  # values of `ep`
+_PROVIDERS = {"cpu": CPU, "cuda": CUDA, "openvino": OPENVINO_PROVIDER}
+EXECUTION_PROVIDERS = ("auto", "cpu", "cuda")  # of ONNX Runtime, the values of `ep`
+RUNTIMES = (MODULE, OPENVINO)  # values of `target`
 
 # Limits of wall time. A model with longer runs cannot be measured in a time that anybody would wait for.
 _OPEN_SECONDS = 600.0
@@ -95,7 +99,8 @@ def open_session(model: RunnableModel, target: Target, *, level: str = "all") ->
     """Open a session with all of ONNX Runtime's optimizations (`level="all"`) or none of them (`"none"`).
 
     `model` is a proto, its bytes, or a file. A proto names files of weights relative to the root of the file system.
-    Raises CannotRun if ONNX Runtime does not load it, RuntimeUnavailable if the provider fell back.
+    OpenVINO has one level. Raises CannotRun if the runtime does not load it, RuntimeUnavailable if the provider fell
+    back.
     """
     with contextlib.ExitStack() as files:
         session = Session(files.enter_context(loadable(model, target, level)))
@@ -135,19 +140,23 @@ def in_child(function: Callable[..., R], *arguments: Any, limit_s: float) -> R:
         raise CannotRun("it needs more memory than is available here") from error
 
 
-def resolve_target(ep: str = "auto", threads: int | None = None) -> Target:
-    """Return the target for `ep`, one of EXECUTION_PROVIDERS; `auto` is CUDA if it works, else the CPU.
+def resolve_target(ep: str = "auto", threads: int | None = None, runtime: str = MODULE) -> Target:
+    """Return the target for `ep`, one of EXECUTION_PROVIDERS, in `runtime`, one of RUNTIMES.
+
+    `auto` is CUDA if it works, else the CPU; OpenVINO runs on the CPU.
 
     The default is one thread: then latencies are steady, and CPU time excludes the noise of other processes.
-    Raises RuntimeUnavailable if no ONNX Runtime is installed, or if CUDA is requested and does not work; ValueError for
+    Raises RuntimeUnavailable if the runtime is not installed, or if CUDA is requested and does not work; ValueError for
     an unknown name.
     """
     if ep not in EXECUTION_PROVIDERS:
         raise ValueError(f"unknown execution provider {ep!r} ({', '.join(EXECUTION_PROVIDERS)})")
     if threads is not None and threads < 0:
         raise ValueError(f"threads must not be negative, not {threads}")
-    check_found()
+    check_found(runtime)
     count = 1 if threads is None else threads
+    if runtime == OPENVINO:
+        return Target("openvino", count)
     if ep == "cpu":
         return Target("cpu", count)
     try:
@@ -159,28 +168,29 @@ def resolve_target(ep: str = "auto", threads: int | None = None) -> Target:
     return Target("cuda", count)
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that a measurement depends on. Raises RuntimeUnavailable."""
-    return {"onnxruntime": _runtime_version(), "onnx": onnx.__version__, "numpy": np.__version__}
+def versions(provider: str = "cpu") -> dict[str, str]:
+    """Return the versions of the packages that a measurement on `provider` depends on. Raises RuntimeUnavailable."""
+    runtime = OPENVINO if provider == "openvino" else MODULE
+    return {runtime: _runtime_version(_PROVIDERS[provider]), "onnx": onnx.__version__, "numpy": np.__version__}
 
 
 @functools.cache
-def _runtime_version() -> str:
-    return _of_runtime(engine.version)
+def _runtime_version(provider: str) -> str:
+    return _of_runtime(functools.partial(engine.version, provider))
 
 
 def _of_runtime(function: Callable[[], R]) -> R:
-    """Ask ONNX Runtime about itself. Raises RuntimeUnavailable if it cannot be used."""
+    """Ask a runtime about itself. Raises RuntimeUnavailable if it cannot be used."""
     try:
         return in_child(function, limit_s=_OPEN_SECONDS)
     except CannotRun as error:
-        raise RuntimeUnavailable(f"ONNX Runtime cannot be used here: {error}") from error
+        raise RuntimeUnavailable(f"the runtime cannot be used here: {error}") from error
 
 
 def _check_cuda() -> None:
     """Open a session with one operator on CUDA. Raises RuntimeUnavailable with the reason."""
-    if _PROVIDERS["cuda"] not in _of_runtime(engine.available_providers):
-        problem = f"CUDA was requested, but the installed ONNX Runtime {_runtime_version()} is built without it"
+    if _PROVIDERS["cuda"] not in _of_runtime(onnx_runtime.available_providers):
+        problem = f"CUDA was requested, but the installed ONNX Runtime {_runtime_version(CUDA)} is built without it"
         raise RuntimeUnavailable(with_advice(problem, "cuda"))
     x, y = (onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1]) for n in "xy")
     graph = onnx.helper.make_graph([onnx.helper.make_node("Relu", ["x"], ["y"])], "probe", [x], [y])

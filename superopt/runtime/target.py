@@ -1,10 +1,13 @@
-"""The execution provider to measure on, and the errors of running a model there."""
+"""The runtime and execution provider to measure on, and the errors of running a model there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["CannotRun", "RanTooLong", "RuntimeUnavailable", "Target"]
+__all__ = ["CannotRun", "RanTooLong", "RuntimeUnavailable", "Target", "reason"]
+
+# Parts of the runtimes' messages about a failed allocation.
+_ALLOCATION_ERRORS = ("bad_alloc", "Failed to allocate memory", "bad allocation")
 
 
 class RuntimeUnavailable(RuntimeError):
@@ -12,24 +15,50 @@ class RuntimeUnavailable(RuntimeError):
 
 
 class CannotRun(RuntimeError):
-    """ONNX Runtime does not load the model, or fails on given inputs; the message is one line."""
+    """The runtime does not load the model, or fails on given inputs; the message is one line."""
 
 
 class RanTooLong(CannotRun):
     """Opening or running the model took longer than its limit."""
 
 
+def reason(error: Exception) -> str:
+    """Return the message of a runtime's exception in one line."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, MemoryError) or any(part in text for part in _ALLOCATION_ERRORS):
+        return f"it needs more memory than is available here ({text})"
+    return text
+
+
 @dataclass(frozen=True)
 class Target:
-    """Execution provider, `cpu` or `cuda`, and number of threads (0: ONNX Runtime's own choice)."""
+    """Runtime and device, and number of threads (0: the runtime's own choice).
+
+    `provider` is an execution provider of ONNX Runtime, `cpu` or `cuda`, or `openvino` for OpenVINO on the CPU.
+    """
 
     provider: str = "cpu"
     threads: int = 1
 
     @property
+    def runtime(self) -> str:
+        """The runtime's name."""
+        return "OpenVINO" if self.provider == "openvino" else "ONNX Runtime"
+
+    @property
+    def device(self) -> str:
+        """The name of the default device of the analytic costs, `cpu` or `cuda`."""
+        return "cuda" if self.provider == "cuda" else "cpu"
+
+    @property
+    def has_levels(self) -> bool:
+        """True if the runtime can run a model without its optimizations."""
+        return self.provider != "openvino"
+
+    @property
     def cpu_clock(self) -> bool:
         """True if CPU time measures a run, because one thread does all its work."""
-        return self.provider == "cpu" and self.threads == 1
+        return self.device == "cpu" and self.threads == 1
 
     @property
     def clock(self) -> str:

@@ -33,9 +33,9 @@ _MAX_CALLS_PER_SAMPLE = 1000
 _ROUNDS_BETWEEN_CHECKS = 20
 _MIN_PAIRS, _MAX_PAIRS = 4, 12
 _MIN_PAIRS_TO_CHOOSE = 2
-# A measurement that its ratio must not end has more pairs. While its interval is wider than this share (the noise, not
-# the ratio, decides that), it takes up to this many times the seconds and these pairs.
-_MIN_PAIRS_UNDECIDED, _MAX_PAIRS_UNDECIDED, _WIDE, _PATIENCE = 8, 24, 0.02, 3
+_MAX_PAIR_SECONDS = 0.5  # more pairs narrow the interval, more runs of one pair do not
+# A measurement that its ratio must not end has more pairs, as long as there is time.
+_MIN_PAIRS_UNDECIDED, _MAX_PAIRS_UNDECIDED = 8, 24
 # It ends before that if its interval is narrow, or reaches from the ratio less than this share of the way to 1. As the
 # ratio takes part in that, it is too high on average: by at most 0.1%, at normal noise of 1% or 3% in a pair and ratios
 # from 1.01 to 1.5.
@@ -43,6 +43,8 @@ _CLEAR_SHARE = 0.25
 # A measurement over pairs is decided when the interval is above or below these bounds, or narrower than the width.
 _CLEARLY_FASTER, _CLEARLY_SLOWER, _NARROW = 1.02, 0.99, 0.01
 _CONFIDENCE = 0.95  # of the intervals
+# Ratios of an interval's ends: a narrower one around 1 says that the models are as fast, one below 1 that it is slower.
+_CONCLUSIVE, _CONCLUSIVE_IF_SLOWER = 1.03, 1.1
 
 Runs: TypeAlias = Sequence[Callable[[], object]]  # the runs of one session, one for each of its inputs
 
@@ -68,13 +70,17 @@ class Timing:
     rounds: int
     clock: str
     remembered: bool = False  # measured by an earlier run
-    seconds: float = 0.0  # duration of the measurement, if the caller has set it
     pairs: int = 1
 
     @property
     def is_hurried(self) -> bool:
-        """True if the accepting measurement had fewer pairs than usual: the sessions take long to open."""
-        return _MIN_PAIRS <= self.pairs < _MIN_PAIRS_UNDECIDED
+        """True if the accepting measurement had time for fewer pairs than usual, and its interval is wide."""
+        return _MIN_PAIRS <= self.pairs < _MIN_PAIRS_UNDECIDED and not _is_clear(self)
+
+    @property
+    def is_conclusive(self) -> bool:
+        """True if the interval says that the second model is faster, or if it is narrow: noise does not decide."""
+        return self.low > 1 or self.high < (_CONCLUSIVE_IF_SLOWER if self.high < 1 else _CONCLUSIVE) * self.low
 
     def low_at(self, confidence: float) -> float:
         """Return the lower end of the interval at another confidence; the ratio is the geometric mean of both ends."""
@@ -164,31 +170,30 @@ def time_models(
     """Time pairs of sessions; for each pair both are made again (their runs are), in alternating order.
 
     Returns one timing for each run of a session.
-    Takes about `budget_s` seconds of wall time, but at least four pairs, and at most twelve. With `until_decided`, it
-    stops early if the result is decided. That favours a ratio that happens to be high. Without it, it takes at least
-    eight pairs, ends early only at an interval that is narrow for its distance from 1, and takes up to 24 pairs in
-    three times the seconds while the interval is wide.
-    With `apart`, for sessions that need much memory and are slow to make, one of a pair exists at a time, and four
-    pairs are enough, or two with `until_decided`: then a later measurement without it decides.
+    A sequential test: it ends when the verdict is clear, or after `budget_s` seconds of wall time. With
+    `until_decided`, two to twelve pairs are timed, until the interval is on one side of 1, or narrow. That favours a
+    ratio that happens to be high, and serves to compare candidates only. Without it, eight to 24 pairs are timed, or
+    fewer if there is no time for more, but at least four; it ends early only at an interval that is narrow for its
+    distance from 1.
+    With `apart`, for sessions that need much memory and are slow to make, one of a pair exists at a time.
     The interval is Student's, over the logarithms of the pairs' ratios.
     """
     start = time.perf_counter()
-    min_pairs = _MIN_PAIRS if until_decided or apart else _MIN_PAIRS_UNDECIDED
-    if apart and until_decided:
-        min_pairs = _MIN_PAIRS_TO_CHOOSE
+    least, usual, most = _MIN_PAIRS, _MIN_PAIRS_UNDECIDED, _MAX_PAIRS_UNDECIDED
+    if until_decided:
+        least, usual, most = _MIN_PAIRS_TO_CHOOSE, _MIN_PAIRS_TO_CHOOSE, _MAX_PAIRS
+    share = min(budget_s / (2 * max(_MIN_PAIRS, usual)), _MAX_PAIR_SECONDS)
     time_one = _time_apart if apart else _time_together
     pairs: list[list[Timing]] = []
     while True:
-        share = budget_s / ((2 if until_decided else 3) * min_pairs)
         pairs.append(time_one(make_before, make_after, len(pairs) % 2 == 1, share, cpu_clock, sample_s))
-        if len(pairs) < min_pairs or len(pairs) % 2:
+        if len(pairs) < least or len(pairs) % 2:
             continue
         timings = [_over_pairs(list(own)) for own in zip(*pairs, strict=True)]
-        seconds, max_pairs = budget_s, _MAX_PAIRS
-        if not until_decided and any(timing.high - timing.low > _WIDE * timing.ratio for timing in timings):
-            seconds, max_pairs = _PATIENCE * budget_s, _MAX_PAIRS_UNDECIDED
-        out_of_time = len(pairs) >= max_pairs or time.perf_counter() - start > seconds
-        if out_of_time or all(map(_is_decided if until_decided else _is_clear, timings)):
+        seconds = time.perf_counter() - start
+        if len(pairs) >= most or seconds * (1 + 2 / len(pairs)) > budget_s:  # no time for two more
+            return timings
+        if len(pairs) >= usual and all(map(_is_decided if until_decided else _is_clear, timings)):
             return timings
 
 
@@ -205,7 +210,7 @@ def _time_together(
         after, before = make_after(), make_before()
     else:
         before, after = make_before(), make_after()
-    options: dict[str, Any] = {"cpu_clock": cpu_clock, "min_rounds": 3, "max_rounds": 100, "sample_s": sample_s}
+    options: dict[str, Any] = {"cpu_clock": cpu_clock, "min_rounds": 1, "max_rounds": 100, "sample_s": sample_s}
     share = budget_s / len(before)
     return [time_interleaved(a, b, budget_s=share, **options) for a, b in zip(before, after, strict=True)]
 

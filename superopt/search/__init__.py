@@ -13,7 +13,7 @@ The flow (`strategy/driver.py`):
 The parts:
 
 - `match/` finds the matches of rules in a graph, among them variadic rules that merge sibling operators.
-- `cost/` prices graphs, rewrites and regions: analytically, or measured in ONNX Runtime.
+- `cost/` prices graphs and rewrites by the description of a device, and times regions in ONNX Runtime.
 - `strategy/` decides what to expand, what to keep, and what to apply.
 - `region.py` cuts a piece out of a model as a graph of its own; `apply.py` carries out rewrites and traces.
 
@@ -22,9 +22,9 @@ replayed by `verify.replay`, which trusts nothing here.
 """
 
 from superopt.search.cost.analytic import AnalyticCost, CostModel
+from superopt.search.cost.calibration import Calibration, calibrate
 from superopt.search.cost.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
 from superopt.search.cost.folding import folding_seconds
-from superopt.search.cost.measured import MeasuredCost
 from superopt.search.cost.region_timer import Gain, ModelTimer, RegionTimer, TimerOverSizes, Untimed
 from superopt.search.strategy.driver import search
 from superopt.search.strategy.match_report import Attempts
@@ -36,17 +36,18 @@ __all__ = [
     "EFFORTS",
     "AnalyticCost",
     "Attempts",
+    "Calibration",
     "CostModel",
     "Device",
     "DeviceError",
     "Gain",
-    "MeasuredCost",
     "ModelTimer",
     "RegionTimer",
     "SearchProgress",
     "SearchResult",
     "TimerOverSizes",
     "Untimed",
+    "calibrate",
     "device_of",
     "find_device",
     "folding_seconds",

@@ -19,7 +19,7 @@ from superopt.bench.chart import draw
 from superopt.bench.contest import BASELINE, BenchmarkSettings
 from superopt.bench.contestants import ALWAYS, PEERS, Contestant, UnknownPeer, choose
 from superopt.bench.processes import Failed, call
-from superopt.bench.result import Benchmark, Contest, Row, Speed
+from superopt.bench.result import Benchmark, Contest, EngineSpeed, Row
 from superopt.bench.run import bench
 from superopt.cli import main
 from superopt.onnx_io import ModelError
@@ -51,8 +51,8 @@ def rows(benchmark: Benchmark) -> dict[str, Row]:
     return {row.contestant: row for row in contest.rows}
 
 
-def speed(ratio: float) -> Speed:
-    return Speed(1.0, 0.9, 1.1, ratio, ratio - 0.01, ratio + 0.01, 12)
+def speed(ratio: float) -> EngineSpeed:
+    return EngineSpeed(1.0, 0.9, 1.1, ratio, ratio - 0.01, ratio + 0.01, 12)
 
 
 def benchmark(*contests: Contest) -> Benchmark:
@@ -203,7 +203,7 @@ def test_in_each_heat_all_are_made_anew_and_in_turns() -> None:
 def test_choosing_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Contestant, "installed", lambda self: {*self.modules} <= {"onnxsim", "openvino"})
     chosen, absent = choose(None, "cpu")
-    assert [one.name for one in chosen] == ["saved again", "superopt", "onnxsim", "openvino"]
+    assert [one.name for one in chosen] == ["saved again", "superopt", "onnxsim", "openvino", "superopt+openvino"]
     assert absent == dict.fromkeys(("onnxslim", "onnxscript", "onnxoptimizer"), "not installed")
     chosen, absent = choose(["openvino", "onnxslim"], "cuda")
     assert chosen == list(ALWAYS)

@@ -68,8 +68,8 @@ def test_a_model_of_two_files(tmp_path: Path) -> None:
         session = onnxruntime.InferenceSession(str(out), providers=["CPUExecutionProvider"])
         (found,) = session.run(None, {"x": np.ones((1, 256), np.float32)})
         np.testing.assert_allclose(found, (256 * value) ** 2)
-        # At most one file of weights and one temporary file stay from each kill.
-        assert len(list(tmp_path.iterdir())) <= 2 + 2 * KILLS
+        # At most one file of weights and one temporary file stay, until the next process writes there.
+        assert len(list(tmp_path.iterdir())) <= 4
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems cannot exchange folders")

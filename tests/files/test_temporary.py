@@ -1,4 +1,4 @@
-"""What a killed process leaves is removed by the next one; what is in use or not ours stays."""
+"""Files of a killed process are removed by the next one; files in use, and files that are not ours, stay."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import pytest
 
 from superopt.generate.derive import DERIVED, NO_INSTANCE, CertificateCheck, Deriver, consequence
 from superopt.ir.notation import show_rule
-from superopt.rulebook.loading import certified_rules, load_rules
+from superopt.rulebook.loading import Certificates, certified_rules, load_rules
 from tests.support.derivations import check_derivation
 from tests.support.paths import TESTS
 from tests.support.sampling import Sampled
@@ -23,18 +23,19 @@ UNDERIVED = {"taso_generated.true.rules": 2, "taso_multi.true.rules": 1, "taso_p
 
 
 @pytest.fixture(scope="module")
-def shipped() -> Deriver:
-    listed, certificates = certified_rules()
-    rules = [one.rule for one in listed]
-    return Deriver(rules, CertificateCheck(rules, certificates))
+def certificates() -> Certificates:
+    return certified_rules()[1]
 
 
 @pytest.fixture(scope="module")
-def proving() -> Deriver:
+def shipped(certificates: Certificates) -> Deriver:
+    return Deriver(certificates, CertificateCheck(certificates, certificates))
+
+
+@pytest.fixture(scope="module")
+def proving(certificates: Certificates) -> Deriver:
     """Also proves rules at signatures that have no certificate."""
-    listed, certificates = certified_rules()
-    rules = [one.rule for one in listed]
-    return Deriver(rules, CertificateCheck(rules, certificates, anew=True))
+    return Deriver(certificates, CertificateCheck(certificates, certificates, anew=True))
 
 
 @pytest.mark.slow
@@ -57,14 +58,15 @@ def test_false_rules_of_others_do_not_follow(proving: Deriver, sampled: Sampled)
         assert consequence(proving, rule, rule.signatures, STEPS).outcome != DERIVED, show_rule(rule)
 
 
-def test_shipped_rules_follow_from_themselves(shipped: Deriver, sampled: Sampled) -> None:
-    _, certificates = certified_rules()
+@pytest.mark.slow
+def test_shipped_rules_follow_from_themselves(shipped: Deriver, certificates: Certificates, sampled: Sampled) -> None:
     for rule in sampled(load_rules(), 4):
         at, proved = certificates[rule].proofs[0]
         assert consequence(shipped, rule, [at], 1, {at: proved.conditions}).outcome == DERIVED, rule.id
         shipped.forget()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tensat", "taso"])
 def test_nothing_false_follows_from_shipped_rules(shipped: Deriver, sampled: Sampled, name: str) -> None:
     for rule in sampled(load_rules(FOREIGN / f"{name}.false.rules"), 3):
@@ -74,6 +76,7 @@ def test_nothing_false_follows_from_shipped_rules(shipped: Deriver, sampled: Sam
         shipped.forget()
 
 
+@pytest.mark.slow
 def test_most_published_rules_of_others_follow_from_shipped_rules(shipped: Deriver) -> None:
     outcomes = []
     for rule in load_rules(FOREIGN / "tensat.true.rules"):

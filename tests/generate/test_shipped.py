@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -12,26 +13,18 @@ import pytest
 
 from superopt.generate.derive import normal
 from superopt.ir.infer import IllTyped, replace
-from superopt.ir.notation import parse_rules, parse_terms
+from superopt.ir.notation import parse_terms
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.types import tensor
 from superopt.rulebook.commutative import operand_orders
-from superopt.rulebook.loading import certified_rules
+from superopt.rulebook.loading import certified_rules, read_rules
 from tests.support.paths import ROOT
 from verify.certificates import CertifiedBook, load_certificates
 
 SHIPPED, CORPUS = ROOT / "rules", ROOT / "superopt" / "generate" / "corpus.txt"
-RULES = [rule for path in sorted(SHIPPED.glob("*.rules")) for rule in parse_rules(path.read_text(), path.name)]
-VARIANTS = [
-    (rule, variant)
-    for rule in RULES
-    for direction in (rule, rule.reversed())
-    if direction.applicable
-    for variant in operand_orders(direction)
-]
-BOOK = CertifiedBook(certified_rules(SHIPPED)[1])
+RULES = [listed.rule for path in sorted(SHIPPED.glob("*.rules")) for listed in read_rules(path)]
 
 _CONV = "Conv[dilations=[1, 1], group={g}, pads=[{p}, {p}, {p}, {p}], strides=[{s}, {s}]]"
 _FOLD = (
@@ -210,16 +203,33 @@ _EXPECTED: Mapping[str, tuple[str, str, Mapping[str, tuple[int, ...]]]] = {
 }
 
 
+@functools.cache
+def _variants() -> list[tuple[Rule, Rule]]:
+    """Return each shipped rule with its applicable directions, in every order of commutative operands."""
+    directions = ((rule, direction) for rule in RULES for direction in (rule, rule.reversed()))
+    return [
+        (rule, variant)
+        for rule, direction in directions
+        if direction.applicable
+        for variant in operand_orders(direction)
+    ]
+
+
+@functools.cache
+def _book() -> CertifiedBook:
+    return CertifiedBook(certified_rules(SHIPPED)[1])
+
+
 def _holds_here(rule: Rule, variant: Rule, bindings: Bindings) -> bool:
     """Return True if the kernel allows the step: at a shipped signature, or at one that is proven now."""
-    return BOOK.check(rule, bindings) is not None or BOOK.check(variant, bindings) is not None
+    return _book().check(rule, bindings) is not None or _book().check(variant, bindings) is not None
 
 
 def _one_step(left: tuple[Term, ...], right: tuple[Term, ...]) -> Rule | None:
     """Return the shipped rule that rewrites `left`, at any place, to `right`, up to the order of operands."""
     goal = normal(right)
     places = [left] if len(left) > 1 else [(term,) for term in topological(left)]
-    for rule, variant in VARIANTS:
+    for rule, variant in _variants():
         for place in places:
             bindings = match(variant.lhs, place) if len(place) == len(variant.lhs) else None
             if bindings is None:

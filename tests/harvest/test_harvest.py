@@ -12,7 +12,7 @@ import pytest
 from onnx import helper
 
 from superopt.corpus import Window, read_corpus, write_corpus
-from superopt.harvest import Harvest, Limits, harvest
+from superopt.harvest import Harvest, WindowLimits, harvest
 from superopt.harvest.cutting import cut_windows
 from superopt.harvest.model_graph import ModelGraph, bits
 from superopt.ir.notation import show_terms
@@ -27,7 +27,7 @@ def saved(folder: Path, name: str, proto: onnx.ModelProto) -> Path:
 
 
 def found_in(folder: Path, proto: onnx.ModelProto, **limits: int) -> Harvest:
-    return harvest([saved(folder, "model", proto)], Limits(**limits))
+    return harvest([saved(folder, "model", proto)], WindowLimits(**limits))
 
 
 def texts(found: Harvest) -> dict[str, Window]:
@@ -99,7 +99,7 @@ def test_windows_are_connected_and_convex(tmp_path: Path) -> None:
             and any(nx.has_path(order, a, k) for a in members) and any(nx.has_path(order, k, b) for b in members)
         }  # fmt: skip
         expected += nx.is_connected(near.subgraph(members)) and not between
-    found = cut_windows(graph, Limits(4, 9, 9))
+    found = cut_windows(graph, WindowLimits(4, 9, 9))
     assert found.beyond_beam == found.over_limits == 0
     assert sum(place.count for place in found.windows.values()) == expected
 

@@ -281,6 +281,23 @@ def test_weights_of_an_earlier_result_are_removed(two_files: Path) -> None:
     assert len(list(two_files.parent.iterdir())) == 3
 
 
+@pytest.mark.parametrize("limit", [100, 10_000_000])
+def test_weights_that_a_killed_process_has_left_are_removed(two_files: Path, limit: int) -> None:
+    fcntl = pytest.importorskip("fcntl")  # only locks tell what a killed process has left
+    left = two_files.with_name("out.onnx.0123456789abcdef.data")
+    others = [two_files.with_name(name) for name in ("in.onnx.0123456789abcdef.data", "out.onnx.01.data")]
+    for path in (left, *others):
+        path.write_bytes(b"weights")
+    turned = numpy_helper.from_array(np.ascontiguousarray(WEIGHT.T), "a")
+    with left.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)  # a process is about to put its model in place
+        save_model(model([node("Gemm", ["x", "a"], ["y"], transB=1)], turned), two_files, limit=limit)
+        assert left.exists()
+    save_model(model([node("Gemm", ["x", "a"], ["y"], transB=1)], turned), two_files, limit=limit)
+    assert not left.exists() and all(path.exists() for path in others)
+    assert len(list(two_files.parent.iterdir())) == (4 if limit == 100 else 3)
+
+
 def test_weights_that_another_model_needs_stay(two_files: Path) -> None:
     (old,) = two_files.parent.glob("*.data")
     copy = two_files.with_name("copy.onnx")

@@ -82,3 +82,14 @@ def test_unnamed_sizes_of_inputs_are_followed() -> None:
     assert [str(term.type) for term in read.inputs] == ["float[unk_1, unk_2, 4]", "int64[unk_3, unk_4]"]
     assert shape(read, "r") == "int64[unk_4]"
     assert read.at_shapes({"x": (2, 3, 4), "ids": (2, 3)}).sizes["unk_4"] == 3
+
+
+def test_the_shape_of_what_is_not_zero_in_a_scalar_is_open() -> None:
+    """ONNX says (0, n), and ONNX Runtime gives (1, n)."""
+    model = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float x) => (int64[?] shape, int64 size)'
+        "{ found = NonZero(x) turned = Transpose(found) shape = Shape(turned) size = Size(found) }"
+    )
+    feeds = {"x": np.array(3, np.float32)}
+    expected, found = (session(m).run(None, feeds) for m in (model, write_model(read_simplified(model))))
+    assert [v.tolist() for v in found] == [v.tolist() for v in expected] == [[1, 1], 1]

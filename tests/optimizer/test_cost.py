@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +13,14 @@ from click.testing import CliRunner
 
 from superopt.cli import main
 from superopt.ir.rule import Rule
-from superopt.ir.term import topological
-from superopt.optimizer import Result, model_search, optimize
-from superopt.optimizer.model_search import FoundRewrites, SearchRequest, search_model
-from superopt.optimizer.strategies import Strategy
+from superopt.ir.term import Term, topological
+from superopt.optimizer import Result, model_search, optimize, run
+from superopt.optimizer.model_search import FoundRewrites, SearchRequest
 from superopt.runtime import Feeds, Timing
 from superopt.search import Device, DeviceError, SearchResult, device_of, search
+from superopt.search.cost.operator_timer import OperatorTimer
 from tests.support.models import lora
 
-ANALYTIC = Strategy("analytic", "analytic")
 # Nothing but starting operators costs there.
 STARTS = Device(dense=1e18, scalar=1e18, bandwidth=1e18, overhead=1e-6, name="a device of dreams")
 
@@ -44,7 +42,7 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any, **__: Any) -> None:
         raise AssertionError("measured")
 
-    monkeypatch.setattr(model_search, "MeasuredCost", never)
+    monkeypatch.setattr(run, "calibrate", never)
     monkeypatch.setattr(model_search, "ModelTimer", never)
 
 
@@ -73,62 +71,36 @@ def test_for_a_target_that_is_not_here_nothing_is_timed_and_the_result_says_so(l
     assert any("not timed" in notice and STARTS.name in notice for notice in result.notices)
 
 
-def test_a_repetition_has_the_name_of_the_request_that_it_repeats(lora_rules: Path) -> None:
-    names: list[str] = []
+def test_with_measured_costs_the_machine_is_described_once(lora_rules: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timed: list[int] = []
+
+    def seconds(self: OperatorTimer, alone: Term) -> float:
+        timed.append(1)
+        return 1e-5
+
+    monkeypatch.setattr(OperatorTimer, "seconds", seconds)
+    heard: list[SearchRequest] = []
 
     def finder(request: SearchRequest) -> FoundRewrites:
-        if request.strategy.time_regions:
-            names.append(request.name)
+        heard.append(request)
         return FoundRewrites()
 
-    for options in ({}, {"seed": 1}, {"budget": 300.0}, {"device": STARTS}, {}):
-        optimized(lora_rules, finder=finder, **options)
-    assert names[0] == names[4] and len(set(names)) == 4
+    optimized(lora_rules, finder=finder, threads=3)
+    first = len(timed)
+    optimized(lora_rules, finder=finder, threads=3)
+    assert len(timed) == first > 100
+    one, again = (request.device for request in heard)
+    assert one is not None and one == again and one.name == "this machine (cpu)" and one.measured
+    assert [request.time_regions for request in heard] == [True, True]
+    optimized(lora_rules, finder=finder, threads=3, device=STARTS)
+    assert heard[-1].device == STARTS and len(timed) == first
 
 
-def test_the_faster_result_of_both_searches_is_taken_and_repeated(lora_rules: Path) -> None:
-    ways = [("measured", True), ("measured", False), ("analytic", False)]
-    asked: list[tuple[str, bool]] = []
-
-    def finder(request: SearchRequest) -> FoundRewrites:
-        asked.append((request.strategy.cost, request.strategy.time_regions))
-        rules = request.rules if asked[-1] == better else request.rules[:1]
-        return search_model(replace(request, strategy=ANALYTIC, rules=rules))
-
-    def timer(original: object, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
-        assert isinstance(candidate, bytes)
-        ratio = 3.0 / len(onnx.load_from_string(candidate).graph.node)
-        return Timing(ratio, 1.0, ratio, ratio, ratio, ratio, 1.0, 9, "cpu")
-
-    names = ("all rewrites", "all rewrites, no region timed", "all rewrites, by analytic costs")
-    for seed, (better, name) in enumerate(zip(ways, names, strict=True), 10):
-        for expected in (ways, [better]):
-            asked.clear()
-            result = optimized(lora_rules, device=STARTS, finder=finder, timer=timer, seed=seed)
-            assert asked == expected
-            assert result.operators_after == {"MatMul": 1, "Relu": 1}
-            assert result.reason == name and result.latency is not None and result.latency.ratio == 1.5
-        asked.clear()
-        optimized(lora_rules, device=STARTS, finder=finder, timer=timer, seed=seed, remeasure=True)
-        assert asked == ways
-
-
-def test_what_no_search_makes_faster_is_kept_and_kept_again(lora_rules: Path) -> None:
-    def finder(request: SearchRequest) -> FoundRewrites:
-        rules = request.rules if request.strategy.cost == "analytic" else request.rules[:1]
-        return search_model(replace(request, strategy=ANALYTIC, rules=rules))
-
-    def timer(original: object, candidate: bytes | Path, feeds: Feeds, budget_s: float) -> Timing:
-        assert isinstance(candidate, bytes)
-        ratio = 1.0 - 0.05 * len(onnx.load_from_string(candidate).graph.node)
-        return Timing(ratio, 1.0, ratio, ratio, ratio, ratio, 1.0, 9, "cpu")
-
-    one, two = (optimized(lora_rules, device=STARTS, finder=finder, timer=timer, seed=3) for _ in range(2))
-    assert [r.candidate for r in one.refused] == ["all rewrites", "all rewrites, by analytic costs"]
-    assert one.refused[0].reason != one.refused[1].reason
-    assert two.refused == one.refused[:1]
-    assert two.reason == one.reason == f"no candidate passed: {one.refused[0].reason}"
-    assert one.latency is not None and two.latency is not None and two.latency.ratio == one.latency.ratio
+def test_the_original_is_kept_if_no_candidate_passes(lora_rules: Path) -> None:
+    result = optimized(lora_rules, cost="analytic", timer=slower)
+    assert result.refused[0].candidate == "all rewrites" and result.refused[0].reason.startswith("slower")
+    assert result.reason == f"no candidate passed: {result.refused[0].reason}"
+    assert result.latency is not None and result.latency.ratio == 0.8
 
 
 def test_options_that_cannot_be(lora_rules: Path, tmp_path: Path) -> None:

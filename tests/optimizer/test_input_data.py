@@ -111,7 +111,7 @@ def test_a_given_shape_contradicts_the_values() -> None:
         Validator(Source(lora("batch")), Target(), options)
 
 
-def test_command(tmp_path: Path) -> None:
+def test_command(tmp_path: Path, short_measurements: None) -> None:
     onnx.save(picky(), tmp_path / "model.onnx")
     rules = certified(tmp_path / "lora.rules", LORA_RULES)
     sample = npz(tmp_path / "sample.npz", rate=np.int64(16000))

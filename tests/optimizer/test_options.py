@@ -47,7 +47,6 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         ("alpha", 0.5, "alpha must be at least 1"),
         ("effort", 0, "effort must be at least 1"),
         ("effort", 99, "effort must be at most"),
-        ("measure_s", -1.0, "measure_s must be at least 0"),
         ("samples", 0, "samples must be at least 1"),
         ("shapes", {"x": (1, -1)}, "the shape of input x has a negative size: 1x-1"),
         ("target_absent", True, "target_absent needs analytic costs"),
@@ -75,3 +74,10 @@ def test_every_option_has_a_default_and_a_description() -> None:
         line = next(n for n, text in enumerate(source.splitlines()) if text.startswith(f"    {field.name}: "))
         assert source.splitlines()[line + 1].startswith('    """'), field.name
     Options()
+
+
+def test_the_budget_is_one_number() -> None:
+    assert Options().budget_s == 40.0 and Options(effort=2).budget_s == 120.0
+    assert Options(budget=7.0, effort=3).budget_s == 7.0
+    assert Options(timeout=10.0).budget_s == Options(budget=60.0, timeout=10.0).budget_s < 10.0
+    assert Options(timeout=1e6).budget_s == 40.0

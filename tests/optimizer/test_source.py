@@ -35,7 +35,7 @@ def test_a_file_is_read_and_parsed_once(
     for name in ("read_bytes", "parse_proto", "load_external_data", "read_simplified"):
         counted(name)
     monkeypatch.setattr(onnx, "load", lambda *_, **__: pytest.fail("read again"))
-    quick = {"budget": 2.0, "cost": "analytic", "measure_s": 0.05, "shapes": {"x": (4, 64)}}
+    quick = {"budget": 2.0, "cost": "analytic", "shapes": {"x": (4, 64)}}
     result = optimize(path, ep="cpu", rules=lora_rules, **quick)
     assert result.latency is not None
     assert calls == dict.fromkeys(("read_bytes", "parse_proto", "load_external_data", "read_simplified"), 1)

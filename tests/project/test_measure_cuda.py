@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import subprocess
@@ -13,14 +12,8 @@ import numpy as np
 import onnx
 import pytest
 
-from scripts.gpu import calibration
 from scripts.gpu.float16 import is_float16
-from superopt.ir.infer import make
-from superopt.ir.term import Term, var
-from superopt.ir.types import tensor
 from superopt.runtime import RuntimeUnavailable, resolve_target
-from superopt.search import AnalyticCost, Device, device_of, shipped_devices
-from superopt.search import find_device as shipped
 from superopt.search.cost.device import read_device
 from tests.support.models import lora
 from tests.support.paths import ROOT
@@ -68,7 +61,7 @@ def test_a_dry_run_from_end_to_end(tmp_path: Path, lora_rules: Path) -> None:
         assert min(figures.values()) > 0
     device = read_device(out.with_suffix(".toml"))
     assert device.provider == "cpu"
-    assert found["device"]["measured"].keys() >= {"dense", "scalar", "bandwidth"}
+    assert 0 <= found["device"]["measured"] <= found["device"]["probes"]
 
     assert run(*command, cache=tmp_path).returncode == done.returncode
     again = json.loads(out.read_text(encoding="utf-8"))
@@ -94,36 +87,6 @@ def test_what_cannot_be_used_is_one_line(tmp_path: Path) -> None:
         assert said in done.stderr and done.stderr.count("\n") == 1
     assert out.read_text(encoding="utf-8") == "{}"
     assert {path.name for path in tmp_path.iterdir() if path.is_file()} == {"a.onnx", "found.json"}
-
-
-@pytest.mark.parametrize("name", shipped_devices())
-def test_figures_are_found_again(name: str) -> None:
-    """Operators that take as long as a device's description predicts lead back to its figures."""
-    device = dataclasses.replace(shipped(name), slower={})
-    measured = AnalyticCost(device)
-    found, figures = calibration.fitted(measured.cost, device_of(device.provider))
-    assert figures["overhead"] == pytest.approx(device.overhead, rel=0.05)
-    assert found.dense == pytest.approx(device.dense, rel=0.1)
-    assert found.dense_rate("float16") == pytest.approx(device.dense_rate("float16"), rel=0.1)
-    assert found.bandwidth == pytest.approx(device.bandwidth, rel=0.1)
-    assert found.full == pytest.approx(device.full, rel=0.1)
-
-
-def test_slow_kernels_are_found() -> None:
-    device = Device(1e12, 1e12, 1e10, 1e-6)
-    cost = AnalyticCost(dataclasses.replace(device, slower={"Erf": 5.0}))
-    terms: list[Term] = [make(op, (var("x", tensor(size, 4096)),)) for op in ("Erf", "Relu") for size in (64, 128, 256)]
-    tiny = [make("Tanh", (var("x", tensor(size)),)) for size in (1, 2, 3)]
-    samples = [(term, cost.cost(term)) for term in terms] + [(term, 1.0) for term in tiny]
-    assert calibration.slower(device, samples) == {"Erf": 5.0}
-
-
-@pytest.mark.parametrize("name", shipped_devices())
-def test_descriptions_are_written_as_they_are_read(name: str, tmp_path: Path) -> None:
-    path = tmp_path / "again.toml"
-    path.write_text(calibration.to_toml(shipped(name), "two\nlines"), encoding="utf-8")
-    assert read_device(path) == shipped(name)
-    assert dict(read_device(path).slower) == dict(shipped(name).slower)
 
 
 def test_half_precision_is_told_by_the_weights(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -55,3 +56,14 @@ def test_commands_and_options_exist(line: str) -> None:
 def test_the_table_of_tests_names_every_folder() -> None:
     named = set(re.findall(r"`(\w+)/`", (TESTS / "README.md").read_text(encoding="utf-8")))
     assert {path.name for path in TESTS.iterdir() if path.is_dir() and path.name != "__pycache__"} <= named
+
+
+def test_the_numbers_of_rules_are_those_of_the_files() -> None:
+    text = (ROOT / "rules" / "README.md").read_text(encoding="utf-8")
+    stated = {name: int(count) for name, count in re.findall(r"(?<=\| )(\w+) \| (\d+) \|", text)}
+    lines = {path.stem: path.read_text(encoding="utf-8").splitlines() for path in (ROOT / "rules").glob("*.rules")}
+    assert stated == {name: sum(not line.startswith("#") for line in here) for name, here in lines.items()}
+    total = json.loads((ROOT / "rules" / "summary.json").read_text(encoding="utf-8"))["total"]
+    said = {int(number.replace(",", "")) for number in re.findall(r"\d+(?:,\d{3})*", text)}
+    counts = ("rules", "signatures", "equal_pairs", "conjectures", "derivable", "weak", "proved", "extended")
+    assert {total[name] for name in counts} <= said

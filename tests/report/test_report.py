@@ -28,6 +28,7 @@ from superopt.report import SCHEMA_VERSION, Report, ReportError, collect, render
 from superopt.report.data import CASES, SLOW_CASES
 from superopt.report.drawing import draw
 from superopt.report.drawing_layout import Box, Edge, lay_out
+from superopt.report.interval import draw_interval
 from superopt.rulebook.loading import beside, certified_rules, load_rules, rule_files, shipped_rules
 from tests.support.certified import certified
 from tests.support.models import lora
@@ -311,7 +312,16 @@ def test_page_on_a_run_that_changed_something() -> None:
         cost_after_ms=1.0,
         latency=Latency(4.0, 2.0, 2.0, 1.9, 2.1, 4.5, 2.25, 9, "cpu"),
         difference=Difference(1e-6, 2e-7, 3e-5, float("nan"), 3),
-        rules=[RuleUse("0123456789ab", "MatMul(MatMul(a, b), c)", "MatMul(a, MatMul(b, c))", 7, ["/a", "/b"])],
+        rules=[
+            RuleUse(
+                "0123456789ab",
+                "MatMul(MatMul(a, b), c)",
+                "MatMul(a, MatMul(b, c))",
+                7,
+                ["/a", "/b"],
+                ["Gemm_0123456789ab"],
+            )
+        ],
         proof=ReplaySummary(1, 2, 7, 5),
         refused=[Refusal("all rewrites", "slower")],
         versions={"onnx": "1"},
@@ -326,14 +336,16 @@ def test_page_on_a_run_that_changed_something() -> None:
         "m<o>del.onnx",
         "7 times",
         "5 places",
-        "all rewrites: slower",
-        "at 2 nodes /a /b",
+        "all rewrites slower The prediction was wrong",
+        "2 nodes before /a /b",
+        "1 node after Gemm_0123456789ab",
+        "2.000 times as fast",
         "(real-only or stricter)",
         "not a number",
         "2.000 (1.900 to 2.1",
     ):
         assert expected in text
-    assert page.count("<svg") == 2
+    assert page.count("<svg") == 3  # both sides of the rule, and the interval
     assert re.findall(r"(MatMul|Gemm|Add) (\d) (\d) ([−+]\d)", text) == [
         ("Add", "2", "0", "−2"), ("Gemm", "0", "2", "+2"), ("MatMul", "3", "1", "−2")
     ]  # fmt: skip
@@ -349,20 +361,37 @@ def test_page_and_table_on_a_run_at_several_sizes() -> None:
 
 def test_page_on_a_run_that_kept_the_original() -> None:
     page = render_run(json.loads(_run().to_json()))
-    assert "The original is kept: nothing found." in page
+    assert "The original is kept</h1>" in page and "Nothing found." in page
     assert "<svg" not in page
 
 
-def test_optimize_writes_the_page(tmp_path: Path, lora_rules: Path) -> None:
+def test_optimize_writes_the_page(tmp_path: Path, lora_rules: Path, short_measurements: None) -> None:
     onnx.save(lora(batch=256, size=128, rank=128), tmp_path / "model.onnx")
     out = tmp_path / "run.html"
     arguments = ["optimize", tmp_path / "model.onnx", "-o", tmp_path / "fast.onnx", "--rules", lora_rules]
     arguments += ["--ep", "cpu", "--budget", "2", "--report", out]
     done = CliRunner().invoke(main, list(map(str, arguments)))
     assert done.exit_code == 0, done.output
-    assert "model.onnx" in out.read_text(encoding="utf-8")
+    page = out.read_text(encoding="utf-8")
+    assert "model.onnx" in page and "Time of each operator" in page
     late = CliRunner().invoke(main, [*map(str, arguments[:-1]), str(tmp_path / "none" / "run.html")])
     assert late.exit_code == 2 and "is no folder to write to" in late.output
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.5, 0.9), (0.98, 1.01), (0.999, 1.0), (1.02, 1.03), (2.0, 80.0)])
+def test_an_interval_is_drawn_within_its_frame(low: float, high: float) -> None:
+    """The ratio lies inside the range, the range inside the frame, and 1 has its tick."""
+    drawing = ET.fromstring(draw_interval((low * high) ** 0.5, low, high))
+
+    def percent(item: ET.Element, key: str) -> float:
+        return float(item.attrib[key].removesuffix("%"))
+
+    (bar,) = (item for item in drawing.iter("rect") if item.get("class") == "range")
+    (dot,) = drawing.iter("circle")
+    assert 0 <= percent(bar, "x") < percent(dot, "cx") < percent(bar, "x") + percent(bar, "width") <= 100
+    assert "1×" in [text.text for text in drawing.iter("text")]
+    (one,) = (item for item in drawing.iter("line") if item.get("class") == "one")
+    assert (percent(one, "x1") < percent(bar, "x")) == (low > 1)
 
 
 def test_page_on_a_run_with_a_rule_too_large_for_trees() -> None:

@@ -15,10 +15,8 @@ from superopt.ir.notation import show_rule, show_signature
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.rulebook.loading import certified_rules, rule_files
-from verify.certificates import load_certificates
 
 SHIPPED = rule_files()
-CERTIFICATES = {one.rule: one for one in load_certificates(SHIPPED[0].parent / "certificates.jsonl")}
 SIGNATURES = 3  # of each rule; the suite would take many minutes with all
 
 
@@ -36,11 +34,10 @@ def _values(terms: tuple[Term, ...], positive: bool, seed: int) -> dict[Term, np
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
 def test_both_sides_are_equal(path: Path) -> None:
-    listed, _ = certified_rules(path.parent)
-    rules = [one.rule for one in listed]
+    listed, certificates = certified_rules()
     compared = 0
-    for rule in _of(path, rules):
-        conditions = {signature: proved.conditions for signature, proved in CERTIFICATES[rule.id].proofs}
+    for rule in (one.rule for one in listed if one.file == path):
+        conditions = {signature: proved.conditions for signature, proved in certificates[rule].proofs}
         step = max(1, len(rule.signatures) // SIGNATURES)
         for signature in rule.signatures[::step]:
             if signature.dtypes:
@@ -60,8 +57,3 @@ def test_both_sides_are_equal(path: Path) -> None:
                             np.testing.assert_allclose(b, a, rtol=1e-6, atol=1e-9, err_msg=text)
                             compared += 1
     assert compared
-
-
-def _of(path: Path, rules: list[Rule]) -> list[Rule]:
-    text = path.read_text(encoding="utf-8")
-    return [rule for rule in rules if show_rule(rule) in text]

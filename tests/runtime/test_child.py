@@ -202,7 +202,7 @@ def test_scripts_without_a_main_guard_work(tmp_path: Path) -> None:
         "print('start')\n"
         "def run():\n"
         "    import superopt\n"
-        "    print(superopt.optimize('m.onnx', ep='cpu', cost='analytic', budget=0, measure_s=0.01).provider)\n"
+        "    print(superopt.optimize('m.onnx', ep='cpu', cost='analytic', budget=0).provider)\n"
         "run()\n"
         "thread = threading.Thread(target=run)\n"
         "thread.start()\n"

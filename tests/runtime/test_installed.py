@@ -1,4 +1,4 @@
-"""What is said if ONNX Runtime is absent, damaged, too old, or installed twice."""
+"""Messages if ONNX Runtime is absent, damaged, too old, or installed twice."""
 
 from __future__ import annotations
 

@@ -10,8 +10,9 @@ from superopt.ir.infer import make
 from superopt.ir.term import var
 from superopt.ir.types import tensor
 from superopt.runtime import Target, reference_time
-from superopt.search import MeasuredCost
+from superopt.search import AnalyticCost
 from superopt.search.cost import operator_timer
+from superopt.search.cost.operator_timer import OperatorTimer
 from superopt.store import ResultStore
 
 RELU = make("Relu", (var("x", tensor(64, 64)),))
@@ -31,7 +32,7 @@ def test_a_slow_minute_changes_no_cost(tmp_path: Path, monkeypatch: pytest.Monke
 
     monkeypatch.setattr(operator_timer, "reference_time", lambda count: 2e-4)
     monkeypatch.setattr(operator_timer, "sample_times", samples)
-    cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
-    assert cost._timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)
+    timer = OperatorTimer(Target("cpu", 1), 17, ResultStore(tmp_path / "store.sqlite"), AnalyticCost())
+    assert timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)
     pace = slow
-    assert cost._timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)
+    assert timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)

@@ -296,8 +296,8 @@ def test_a_measurement_is_ended_by_noise_or_by_its_ratio(monkeypatch: pytest.Mon
         )
         return timing.pairs
 
-    assert pairs(1.5, 0.001, until_decided=True) == 4
-    assert pairs(1.5, 0.1, until_decided=True) == 4
+    assert pairs(1.5, 0.001, until_decided=True) == 2
+    assert 2 <= pairs(1.5, 0.1, until_decided=True) < 12
     assert pairs(1.05, 0.1, until_decided=False) == 24
     assert 8 <= pairs(1.5, 0.1, until_decided=False) < 24
     assert pairs(1.5, 0.001, until_decided=False) == pairs(1.0, 0.001, until_decided=False) == 8
@@ -317,3 +317,19 @@ def test_ending_at_a_clear_ratio_hardly_favours_it(monkeypatch: pytest.MonkeyPat
             time_models(make, make, budget_s=60.0, cpu_clock=True, until_decided=False)[0].ratio for _ in range(1000)
         ]
         assert float(np.exp(np.log(found).mean())) == pytest.approx(ratio, rel=0.002)
+
+
+@pytest.mark.parametrize(("until_decided", "least"), [(True, 2), (False, 4)])
+def test_a_measurement_ends_when_its_time_is_over(
+    monkeypatch: pytest.MonkeyPatch, until_decided: bool, least: int
+) -> None:
+    drawn = np.random.default_rng(0)
+
+    def pair(*_: object, **__: object) -> Timing:
+        found = float(np.exp(0.1 * drawn.standard_normal()))
+        return Timing(found, 1.0, found, found, found, found, 1.0, 3, "cpu")
+
+    monkeypatch.setattr(timing_module, "time_interleaved", pair)
+    make: Callable[[], list[Callable[[], object]]] = lambda: [print]  # noqa: E731
+    (timing,) = time_models(make, make, budget_s=0.0, cpu_clock=True, until_decided=until_decided)
+    assert timing.pairs == least and not timing.is_conclusive

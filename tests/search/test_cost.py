@@ -17,10 +17,12 @@ from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.rulebook.loading import load_rules
 from superopt.runtime import Target, TimedModel, Timing
-from superopt.search import CPU, AnalyticCost, Device, MeasuredCost, ModelTimer
+from superopt.search import CPU, AnalyticCost, Device, ModelTimer
 from superopt.search.cost.graph_cost import GraphCost
 from superopt.search.cost.incremental import IncrementalCost
 from superopt.search.cost.microbench import Unmeasurable, concrete
+from superopt.search.cost.operator_form import isolated
+from superopt.search.cost.operator_timer import OperatorTimer
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
@@ -212,20 +214,6 @@ def test_a_faster_device_costs_less() -> None:
     assert AnalyticCost(CPU, threads=4).cost(conv) < AnalyticCost(CPU).cost(conv)
 
 
-def test_measured_costs_are_remembered(tmp_path: Path) -> None:
-    conv = Graphs().conv(image(16, 28), 3, 16)
-    first = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
-    seconds = first.cost(conv)
-    assert 1e-7 < seconds < 0.1 and first.counts.measured == 1
-    again = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
-    # Another weight of the same type is the same cost.
-    assert again.cost(Graphs().conv(image(16, 28), 3, 16)) == seconds
-    assert (again.counts.measured, again.counts.cached) == (0, 1)
-    other = MeasuredCost(Target("cpu", 2), store=ResultStore(tmp_path / "store.sqlite"), budget_s=-1.0)
-    other.cost(conv)
-    assert other.counts.cached == 0  # another target is another key
-
-
 def test_operators_of_all_kinds_can_be_measured(tmp_path: Path) -> None:
     graphs = Graphs()
     x, m = image(4, 6), var("m", tensor(3, 4))
@@ -248,42 +236,15 @@ def test_operators_of_all_kinds_can_be_measured(tmp_path: Path) -> None:
         make("Add", (m, make("Zeros", (), {"shape": (3, 4)}))),
     ]
     assert m_t.type is not None
-    cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
-    assert all(0 < cost.cost(term) < 0.1 for term in terms)
-    assert cost.counts.estimated == 0
+    timer = OperatorTimer(Target("cpu", 1), 17, ResultStore(tmp_path / "store.sqlite"), ANALYTIC)
+    assert all(0 < timer.seconds(isolated(term, {})) < 0.1 for term in terms)
 
 
-def test_half_precision_is_measured_or_estimated(tmp_path: Path) -> None:
-    cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
-    assert cost.cost(make("Relu", (var("x", tensor(4, 4, dtype="float16")),))) > 0
-
-
-def test_operators_that_cannot_be_measured_are_estimated(tmp_path: Path) -> None:
-    cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
-    dynamic = make("Relu", (var("x", TensorType("float", (symbol("n"), 4))),))
-    assert cost.cost(dynamic) == ANALYTIC.cost(dynamic)
-    assert cost.counts.estimated == 1
-    opaque = Term.of("Hardmax", (image(),), {"axis": -1}, image().types)
-    assert cost.cost(opaque) == ANALYTIC.cost(opaque)
-    sized = MeasuredCost(Target("cpu", 1), sizes={"n": 3}, store=ResultStore(tmp_path / "store.sqlite"))
-    sized.cost(dynamic)
-    assert sized.counts.measured == 1
-
-
-def test_operators_that_would_fill_the_memory_are_estimated(tmp_path: Path) -> None:
-    cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
+def test_operators_that_would_fill_the_memory_are_not_measured(tmp_path: Path) -> None:
+    timer = OperatorTimer(Target("cpu", 1), 17, ResultStore(tmp_path / "store.sqlite"), ANALYTIC)
     large = make("Mul", (Graphs().const(512, 1280, 1, 1), image(1280, 28)))
-    assert cost.cost(large) == ANALYTIC.cost(large)
-    assert (cost.counts.measured, cost.counts.estimated) == (0, 1)
-
-
-def test_without_time_to_measure_estimates_are_scaled_by_earlier_measurements(tmp_path: Path) -> None:
-    cost = MeasuredCost(Target("cpu", 1), store=ResultStore(tmp_path / "store.sqlite"))
-    small, large = (make("Relu", (var("x", tensor(size, 64)),)) for size in (64, 128))
-    ratio = cost.cost(small) / ANALYTIC.cost(small)
-    cost.budget_s = 0.0
-    assert cost.cost(large) == pytest.approx(ratio * ANALYTIC.cost(large))
-    assert (cost.counts.measured, cost.counts.estimated) == (1, 1)
+    with pytest.raises(Unmeasurable, match="bytes"):
+        timer.seconds(isolated(large, {}))
 
 
 def test_regions_are_timed_as_models(tmp_path: Path) -> None:

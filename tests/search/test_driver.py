@@ -135,7 +135,7 @@ def test_the_budget_is_kept() -> None:
     graphs, x = Graphs(), image()
     for branches in (2, 3, 4, 5):
         x = graphs.mobileone(x, 8, 3, 8, branches, True)
-    result = search((x,), RULES, slow, AnalyticCost(), position={}, budget_s=0.5)
+    result = search((x,), RULES, slow, AnalyticCost(), position={}, deadline=begun + 1)
     assert time.monotonic() - begun < 2.5
     assert not result.complete
 
@@ -170,7 +170,7 @@ def test_results_that_are_not_measured_to_be_faster_are_dropped() -> None:
 
     def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
         timed.append((before, after))
-        return Gain(1.01, 1.0)
+        return Gain(1.001, 1.0)
 
     outputs = (network(3),)
     result = found(*outputs, region_timer=timer)
@@ -187,7 +187,7 @@ def test_the_next_best_result_is_tried_where_the_best_disappoints() -> None:
 
     def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
         seen.append(operators(after))
-        return Gain(1.0, 0.9) if len(seen) == 1 else Gain(1.01, 1.006)
+        return Gain(1.0, 0.999) if len(seen) == 1 else Gain(1.01, 1.006)
 
     result = found(network(1), region_timer=timer)
     assert len(seen) == 2 and operators(result.outputs) == seen[1] != seen[0]
@@ -209,31 +209,6 @@ def test_opaque_operators_are_carried_along() -> None:
     noise = Term.of("RandomNormalLike", (first,), {"node": 4}, first.types)
     last = graphs.mobileone(make("Add", (noise, first)), 8, 3, 8, 2, True)
     assert operators(found(last).outputs) == ["Conv", "Relu", "RandomNormalLike", "Add", "Conv", "Relu"]
-
-
-@pytest.mark.parametrize(("least", "believed"), [(1.1, True), (1000.0, False)])
-def test_without_time_to_measure_large_predicted_speedups_are_believed(
-    monkeypatch: pytest.MonkeyPatch, least: float, believed: bool
-) -> None:
-    class Clock:
-        late = 0.0
-
-        def monotonic(self) -> float:
-            return time.monotonic() + self.late
-
-    def timer(before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain:
-        raise AssertionError("there is no time to measure")
-
-    def over(at: SearchProgress) -> None:  # the search has been through the region, and then the budget is gone
-        clock.late = 1e6
-
-    clock = Clock()
-    monkeypatch.setattr("superopt.search.strategy.effort_budget.time", clock)
-    monkeypatch.setattr("superopt.search.strategy.result_choice._MIN_BELIEVED_SPEEDUP", least)
-    block = network(1)
-    result = found(block, region_timer=timer, progress=over)
-    assert (operators(result.outputs) != operators((block,))) == believed
-    assert bool(result.traces) == believed
 
 
 @pytest.mark.parametrize(("least", "believed"), [(1.1, True), (1000.0, False)])

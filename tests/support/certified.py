@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import tempfile
 from pathlib import Path
 
 from superopt.cli.certifying import write_certificates
-from superopt.cli.proving import prove_all, tasks
+from superopt.cli.proving import RuleReport, prove_all, tasks
 from superopt.ir.rule import Rule
 from verify.certificates import Certificate
 from verify.stability.classes import EXACT
@@ -15,12 +17,20 @@ __all__ = ["certified", "vouched"]
 
 
 def certified(path: Path, text: str) -> Path:
-    """Write provable rules and their certificates; return `path`."""
+    """Write provable rules and their certificates; return `path`. A process proves a text once."""
     path.write_text(text, encoding="utf-8")
-    reports = list(prove_all(tasks([path], ask_second=False), 1))
-    assert all(report.accepted for report in reports), reports
-    write_certificates(path, reports)
+    write_certificates(path, _proofs(text))
     return path
+
+
+@functools.cache
+def _proofs(text: str) -> list[RuleReport]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "some.rules"
+        path.write_text(text, encoding="utf-8")
+        reports = list(prove_all(tasks([path], ask_second=False), 1))
+    assert all(report.accepted for report in reports), reports
+    return reports
 
 
 def vouched(rule: Rule, **proof: object) -> dict[Rule, Certificate]:

@@ -158,7 +158,7 @@ def refused(result: Result, *mentions: str | Path) -> None:
         assert str(mention) in result.stderr
 
 
-def test_a_rule_without_certificate_is_refused(tmp_path: Path) -> None:
+def test_a_rule_without_certificate_is_refused(tmp_path: Path, short_measurements: None) -> None:
     rules = tmp_path / "mine.rules"
     rules.write_text(f"# mine\n{LORA_RULES}")
     todo = f"superopt verify --certify {rules}"

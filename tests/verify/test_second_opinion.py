@@ -79,6 +79,7 @@ def test_scripts_hold_the_question_not_the_answer() -> None:
         assert script(query).count("(assert") == len(query.facts) + (query.goal is not None)
 
 
+@pytest.mark.slow
 def test_cvc5_agrees_on_a_sample_of_the_shipped_rules() -> None:
     """It agrees on every query that it decides fast: not on products of three sizes, nor on windows of windows."""
     queries: list[Query] = []

@@ -28,7 +28,7 @@ _Sides: TypeAlias = tuple[tuple[Term, ...], tuple[Term, ...]]
 
 @dataclass(frozen=True)
 class _Price:
-    """What decides if a graph may be faster on some device. Views cost nothing, and products more than all else."""
+    """Counts that decide if a graph may be faster on some device. Views cost nothing, and products cost most."""
 
     scalar_operations: tuple[float, float]
     operators: int

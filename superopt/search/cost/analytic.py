@@ -14,6 +14,7 @@ from superopt.ir.term import Term
 from superopt.search.cost.blocked_layout import reordered_bytes
 from superopt.search.cost.concrete import concrete_attrs
 from superopt.search.cost.device import CPU, Device
+from superopt.search.cost.kernel_kind import MIN_CHANNEL_BLOCK, kernel_kind
 from superopt.search.cost.runtime_fusion import CONVOLUTIONS, WITH_EPILOGUE
 from superopt.search.cost.work import bytes_of, elements, traffic, work
 
@@ -34,23 +35,21 @@ class CostModel(Protocol):
         """Return the seconds for the operator `term` alone, without its inputs. Constant expressions are free."""
 
 
-_MIN_CHANNEL_BLOCK = 8  # channels that product units take at once, at least
-
-
 class AnalyticCost:
     """Roofline estimate of an operator's time:
 
-        seconds = overhead * kernels + max(dense / dense rate + scalar / scalar rate, bytes / bandwidth)
+        seconds = start * kernels + factor * max(dense / dense rate + scalar / scalar rate, bytes / bandwidth)
 
     The rates are those of `device`. `threads` (on the CPU) scale arithmetic fully and memory traffic by their square
-    root. `cost` reads constants from the cache; `seconds_per_weight_byte` adds one read from memory. The two are
-    separate because constants stay in the cache from run to run only if all constants of the model fit into it.
-    `sizes` has the values of symbolic sizes; an unknown size counts as a usual one.
+    root, unless the device was measured with all threads of the target. `cost` reads constants from the cache;
+    `seconds_per_weight_byte` adds one read from memory. The two are separate because constants stay in the cache from
+    run to run only if all constants of the model fit into it. `sizes` has the values of symbolic sizes; an unknown size
+    counts as a usual one.
     """
 
     def __init__(self, device: Device = CPU, threads: int = 1, sizes: Mapping[str, int] | None = None) -> None:
         self.device, self.sizes = device, dict(sizes or {})
-        self.threads = max(1, threads) if device.provider == "cpu" else 1
+        self.threads = max(1, threads) if device.provider == "cpu" and not device.measured else 1
         self._bandwidth_factor = math.sqrt(self.threads)
 
     @property
@@ -74,7 +73,9 @@ class AnalyticCost:
         scalar = 0 if term.op in WITH_EPILOGUE else count.scalar
         arithmetic = (count.dense / dense + scalar / device.scalar) / busy
         transfer = (values / device.byte_rate(values) + moved.weights / device.byte_rate(0)) / self._bandwidth_factor
-        return device.overhead * _kernels(term) + max(arithmetic, transfer) * device.slower.get(term.op, 1.0)
+        kind = kernel_kind(term, device.channel_block)
+        start = device.start(kind, term.op) * _kernels(term)
+        return start + max(arithmetic, transfer) * device.factor(kind, term.op)
 
 
 def _kernels(term: Term) -> int:
@@ -99,7 +100,7 @@ def _utilization_of_groups(term: Term, device: Device) -> float:
     kernel = term.inputs[1]
     shape = None if kernel is None or kernel.type is None else kernel.type.shape
     channels = shape[1] if shape is not None else None
-    block = max(_MIN_CHANNEL_BLOCK, device.channel_block)
+    block = max(MIN_CHANNEL_BLOCK, device.channel_block)
     if not isinstance(channels, int) or channels % block:
         return min(1.0, device.scalar / device.dense)
     return channels / (channels + block / 2)

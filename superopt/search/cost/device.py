@@ -6,6 +6,7 @@ optimize for that device without having it.
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-__all__ = ["CPU", "Device", "DeviceError", "device_of", "find_device", "read_device", "shipped_devices"]
+__all__ = ["CPU", "Device", "DeviceError", "device_of", "find_device", "read_device", "shipped_devices", "to_toml"]
 
 _FOLDER = Path(__file__).resolve().parent / "devices"
 _PROVIDERS = ("cpu", "cuda")
@@ -31,8 +32,9 @@ class Device:
     FLOP/s of all other arithmetic. `bandwidth` is in bytes/s from memory, `cache_bandwidth` applies to operators whose
     values take at most `cache_bytes`. `overhead` is the seconds to start an operator. `full` is the number of results
     that keep the whole device busy; with fewer, arithmetic slows down in proportion. `channel_block` is the number of
-    channels in a block of the runtime's own image layout (1: it has none). `slower` maps operators whose kernels take
-    longer than these figures predict to the factor.
+    channels in a block of the runtime's own image layout (1: it has none). `slower` maps kinds of kernels
+    (`kernel_kind`), or operators, to the factor by which they take longer than these figures predict, `starts` to the
+    seconds to start them where that is not `overhead`. If `measured`, figures are those of all its threads together.
     """
 
     dense: float
@@ -45,8 +47,10 @@ class Device:
     channel_block: int = 1
     provider: str = "cpu"
     name: str = ""
+    measured: bool = False
     dense_of: Mapping[str, float] = field(default_factory=dict, hash=False)
     slower: Mapping[str, float] = field(default_factory=dict, hash=False)
+    starts: Mapping[str, float] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         for key in ("dense", "scalar", "bandwidth", "full", "channel_block"):
@@ -59,7 +63,9 @@ class Device:
             raise DeviceError(f"provider must be one of {', '.join(_PROVIDERS)}, not {self.provider!r}")
         if not isinstance(self.name, str):
             raise DeviceError(f"name must be a text, not {self.name!r}")
-        for table in ("dense_of", "slower"):
+        if not isinstance(self.measured, bool):
+            raise DeviceError(f"measured must be true or false, not {self.measured!r}")
+        for table in ("dense_of", "slower", "starts"):
             if not isinstance(getattr(self, table), Mapping):
                 raise DeviceError(f"{table} must be a table, not {getattr(self, table)!r}")
             for key, value in getattr(self, table).items():
@@ -73,6 +79,14 @@ class Device:
     def byte_rate(self, touched: float) -> float:
         """Return the bytes/s of an operator that touches `touched` bytes."""
         return max(self.bandwidth, self.cache_bandwidth) if touched <= self.cache_bytes else self.bandwidth
+
+    def factor(self, kind: str, op: str) -> float:
+        """Return the factor by which a kind of kernel of the operator `op` takes longer than predicted."""
+        return self.slower.get(kind, self.slower.get(op, 1.0))
+
+    def start(self, kind: str, op: str) -> float:
+        """Return the seconds to start a kind of kernel of the operator `op`."""
+        return self.starts.get(kind, self.starts.get(op, self.overhead))
 
 
 def _is_number(value: Any) -> bool:
@@ -94,6 +108,31 @@ def read_device(path: str | Path) -> Device:
         return Device(**{"name": Path(path).stem, **found})
     except (DeviceError, TypeError) as error:
         raise DeviceError(f"{path}: {error}") from error
+
+
+def to_toml(device: Device, heading: str) -> str:
+    """Return the description as the text of its file, as `read_device` reads it; `heading` becomes a comment."""
+    lines = [f"# {line}" for line in heading.splitlines()]
+    tables: list[str] = []
+    names = [f.name for f in fields(device)]
+    for key in sorted(names, key=("name", "provider", *names).index):
+        value = getattr(device, key)
+        if isinstance(value, Mapping):
+            if value:
+                tables += [
+                    "",
+                    f"[{key}]",
+                    *(f"{json.dumps(name)} = {_number(number)}" for name, number in value.items()),
+                ]
+        else:
+            lines.append(f"{key} = {json.dumps(value) if isinstance(value, str) else _number(value)}")
+    return "\n".join([*lines, *tables, ""])
+
+
+def _number(value: float) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return str(value) if isinstance(value, int) else f"{value:.4g}".replace("e+", "e")
 
 
 def shipped_devices() -> list[str]:

@@ -22,7 +22,8 @@ def hardware(target: Target) -> str:
 
 def conditions(target: Target, opset: int) -> str:
     """Return the provider, threads, runtime, hardware and opset that a measurement depends on, as one text."""
-    runtime = f"{target.provider}/{target.threads}/onnxruntime-{versions()['onnxruntime']}/{platform.machine()}"
+    name, version = next(iter(versions(target.provider).items()))
+    runtime = f"{target.provider}/{target.threads}/{name}-{version}/{platform.machine()}"
     return f"{runtime}|{hardware(target)}|opset {opset}"
 
 

@@ -24,13 +24,15 @@ from superopt.search.cost.microbench import (
 )
 from superopt.search.cost.work import bytes_of
 from superopt.search.region import canonical
-from superopt.store import RegionKey, RegionTiming, ResultStore, Seconds, UntimedRegionKey
+from superopt.store import RegionKey, RegionTiming, ResultStore
 
 __all__ = ["Gain", "ModelTimer", "RegionTimer", "TimerOverSizes", "Untimed"]
 
 # A first timing whose interval holds both a loss and a gain is repeated with this many times the seconds.
 _LOSS_RATIO, _GAIN_RATIO = 0.99, 1.02
 _REPEATED_TIMING_FACTOR = 4.0
+# A timing whose interval reaches below this share of its ratio is noise: a later run times the region anew.
+_NOISY_SHARE = 0.9
 # If the weights of both graphs do not fit into a near cache together, each graph has to fetch its weights anew after
 # the other one ran; a model that runs alone does not. Then samples are longer, as for whole models.
 _NEAR_CACHE_BYTES = 1 << 23
@@ -50,11 +52,6 @@ class Gain(NamedTuple):
     ratio: float
     low: float
 
-    @property
-    def sure_ratio(self) -> float:
-        """The ratio, or the lower end of its interval if that is a loss."""
-        return self.ratio if self.low > _LOSS_RATIO else self.low
-
 
 # Returns the measured speed-up of a region's rewrite (outputs before, outputs after) through the runtime's whole
 # pipeline, or None if the region cannot run on its own; then the cost model decides. Raises Untimed.
@@ -64,12 +61,11 @@ RegionTimer: TypeAlias = Callable[[tuple[Term, ...], tuple[Term, ...]], "Gain | 
 class ModelTimer:
     """A `RegionTimer` that runs both graphs in ONNX Runtime on the target, interleaved.
 
-    `weights` are the model's arrays, `sizes` the values of symbolic sizes. A region gets about `budget_s` seconds, all
-    regions together about `total_budget_s`. `spent_s` is the time that measuring has taken.
+    `weights` are the model's arrays, `sizes` the values of symbolic sizes. A region gets about `budget_s` seconds. None
+    is timed after the time `deadline` of `time.monotonic`.
 
-    Results are kept in `store`. A row applies to every region of the same terms, whatever the values of its weights, so
-    that a repeated run takes the same decisions. Regions that were not timed for lack of time are also stored, under
-    the name `run`, for repetitions of the same run.
+    Results are kept in `store`, unless noise hides them. A row applies to every region of the same terms, whatever the
+    values of its weights, so that a repeated run takes the same decisions.
     """
 
     def __init__(
@@ -80,37 +76,26 @@ class ModelTimer:
         sizes: Mapping[str, int] | None = None,
         opset: int = 17,
         budget_s: float = 0.8,
-        total_budget_s: float = math.inf,
+        deadline: float = math.inf,
         store: ResultStore | None = None,
-        run: str = "",
     ) -> None:
         self.target, self.weights, self.sizes = target, weights, dict(sizes or {})
-        self.opset, self.budget_s, self.total_budget_s = opset, budget_s, total_budget_s
-        self.store, self.run = store, run
-        self.spent_s = 0.0
+        self.opset, self.budget_s, self.deadline, self.store = opset, budget_s, deadline, store
 
     def __call__(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
         """Return the speed-up, or None if the graphs cannot run on their own. Raises Untimed."""
         if self.store is None:
-            return self._time_within_budget(before, after)
+            return self._time_before_deadline(before, after)
         key = self._key(before, after)
-        untimed_key = UntimedRegionKey(self.run, *key)
-        # An earlier run of this name had no time for the region: decide the same, even if other runs have timed it.
-        if self.run and self.store.untimed_regions.get(untimed_key) is not None:
-            raise Untimed
         row = self.store.region_timings.get(key)
         if row is None:
-            try:
-                row = RegionTiming(*(self._time_within_budget(before, after) or (math.inf, math.inf)))
-            except Untimed:
-                if self.run:
-                    self.store.untimed_regions.put(untimed_key, Seconds(self.spent_s))
-                raise
-            self.store.region_timings.put(key, row)
+            row = RegionTiming(*(self._time_before_deadline(before, after) or (math.inf, math.inf)))
+            if math.isinf(row.ratio) or row.low > _NOISY_SHARE * row.ratio:
+                self.store.region_timings.put(key, row)
         return None if math.isinf(row.ratio) else Gain(row.ratio, row.low)
 
-    def _time_within_budget(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
-        if self.spent_s > self.total_budget_s or _weight_bytes(before) > LARGE_BYTES:
+    def _time_before_deadline(self, before: tuple[Term, ...], after: tuple[Term, ...]) -> Gain | None:
+        if time.monotonic() > self.deadline or _weight_bytes(before) > LARGE_BYTES:
             raise Untimed  # so large a region takes as long as the whole model, which is timed anyway
         return self._time(before, after)
 
@@ -125,7 +110,6 @@ class ModelTimer:
         def measure(budget_s: float) -> Timing:
             return time_pair(*models, self.target, budget_s=budget_s, sample_s=sample_s)
 
-        begun = time.monotonic()
         try:
             models = self._timed_model(before), self._timed_model(after)
             timing = measure(self.budget_s)
@@ -133,8 +117,6 @@ class ModelTimer:
                 timing = measure(_REPEATED_TIMING_FACTOR * self.budget_s)
         except (Unmeasurable, CannotRun):
             return None
-        finally:
-            self.spent_s += time.monotonic() - begun
         return Gain(timing.ratio, timing.low)
 
     def _timed_model(self, outputs: tuple[Term, ...]) -> TimedModel:

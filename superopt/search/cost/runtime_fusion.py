@@ -179,7 +179,7 @@ def _skip_layer_normalization(norm: Term, inputs_of: Inputs, uses: Mapping[Term,
     first, *weights = inputs_of[norm]
     if first is None or first.op != "Add" or uses.get(first) != 1 or norm.attr("axis") not in (-1, 2):
         return None
-    a, b = inputs_of[first]
+    a, b = inputs_of.get(first, (None, None))  # a sum of weights is folded: it is no operator of the graph
     if a is None or b is None or a.types != b.types or a.type is None or len(norm.types) != 1:
         return None
     shape = a.type.shape

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from superopt.gc_tuning import rare_collections
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
 from superopt.ir.trace import Trace
@@ -28,7 +29,6 @@ from superopt.search.region import Region, canonical, operators_in_order
 from superopt.search.strategy.cuts import cut_into_regions
 from superopt.search.strategy.denormal_rules import apply_denormal_rules, may_apply_denormal_rules, with_measured_price
 from superopt.search.strategy.effort_budget import EffortBudget
-from superopt.search.strategy.gc_tuning import rare_collections
 from superopt.search.strategy.horizontal_fusion import compatible_regions, sibling_regions
 from superopt.search.strategy.recurrent_layers import RecurrentLayers
 from superopt.search.strategy.region_tasks import RegionPool, RegionTask
@@ -66,7 +66,7 @@ def search(
     denormal_timer: RegionTimer | None = None,
     progress: Callable[[SearchProgress], None] | None = None,
     max_expansions: int = 4000,
-    measuring_s: Callable[[], float] = lambda: 0.0,
+    deadline: float = math.inf,
     available: Callable[[str], bool] = lambda op: True,
     max_folding_s: float = math.inf,
 ) -> SearchResult:
@@ -78,8 +78,8 @@ def search(
     The search passes through graphs that cost up to `alpha` times the best one. It makes `efforts` efforts (up to
     `EFFORTS`; with 0 it only applies rewrites that are gains by themselves) and expands at most `max_expansions` graphs
     in a region. `budget_s` is in seconds of a typical machine. Proofs and measurements do not count: a run that finds
-    them in a cache searches as long as the first run, and finds the same result (see `EffortBudget`). `measuring_s`
-    returns the seconds that measurements have taken so far.
+    them in a cache searches as long as the first run, and finds the same result (see `EffortBudget`). At the time
+    `deadline` of `time.monotonic` the search ends in any case; results that were found until then are still timed.
 
     If the model has dynamic sizes, `cost` prices operators at some sizes and each of `further_costs` at others; they
     may also be for other devices. The search lowers the mean (see `cost/over_sizes.py`), and makes no rewrite that is
@@ -91,7 +91,7 @@ def search(
     constants of a result takes at most `max_folding_s` seconds (see `cost/folding.py`).
     """
     rules = list(rules)
-    budget = EffortBudget(budget_s, measuring_s)
+    budget = EffortBudget(budget_s, deadline)
     guard = SizeGuard([cost, *further_costs], resolution)
     costs = GraphCost(guard.mean(outputs), max_folding_s)
     context = SearchContext(Matcher(RuleIndex(rules, available)), CheckCache(check), costs, guard, budget)

@@ -1,7 +1,13 @@
-"""Chooses a result for each region: the search proposes graphs by predicted cost, a timing of the region decides."""
+"""Chooses a result for each region: the search proposes graphs by predicted cost, a timing of the region corrects it.
+
+Both are uncertain: a prediction by the model's error, a timing by noise. They are combined as two independent normal
+measurements of the same logarithm, each weighted by its precision (the inverse of its variance). So a narrow timing
+decides alone, and one that noise has spoilt leaves the decision to the prediction.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
@@ -13,13 +19,19 @@ from superopt.search.strategy.effort_budget import EffortBudget
 from superopt.search.strategy.region_tasks import RegionTask
 from superopt.search.strategy.state import SearchState
 
-__all__ = ["MIN_GAIN_RATIO", "MIN_SURE_GAIN_RATIO", "Choice", "ResultChooser", "time_in_place"]
+__all__ = ["MIN_GAIN_RATIO", "MIN_SURE_GAIN_RATIO", "Choice", "ResultChooser", "combined_gain", "time_in_place"]
 
-# A rewrite is kept if its measured speed-up, or the lower end of that speed-up's 95% interval, is at least this.
+# The least gains for which a rewrite is taken that no timing, or no prediction, supports.
 MIN_GAIN_RATIO, MIN_SURE_GAIN_RATIO = 1.02, 1.005
 _MAX_TIMED_CANDIDATES = 3
 # Where no time is left to measure, a predicted speed-up of at least this is believed.
 _MIN_BELIEVED_SPEEDUP = 1.1
+# A result is kept if the combined speed-up is at least this.
+_MIN_COMBINED_GAIN = math.log(1.005)
+# Standard deviation of a predicted speed-up's logarithm: a constant, and a share of the logarithm.
+_PREDICTION_ERROR, _PREDICTION_ERROR_SHARE = 0.02, 0.5
+_INTERVAL = 1.96  # standard deviations from a timing's ratio to the end of its interval
+_MIN_TIMING_ERROR = 0.003  # a region in its model differs from one that is timed alone
 
 # The state to use for each region, by the region's outputs.
 Choice: TypeAlias = Mapping[tuple[Term, ...], SearchState]
@@ -65,16 +77,24 @@ class ResultChooser:
                     pass
             for state in search.candidates()[:_MAX_TIMED_CANDIDATES]:
                 try:
-                    if self._budget.exhausted:
-                        raise Untimed
                     gain = time_in_place(task.occurrences[0], state.outputs, timer)
                 except Untimed:
                     return state if search.predicted_speedup >= _MIN_BELIEVED_SPEEDUP else None
-                if gain is None or gain.sure_ratio >= MIN_GAIN_RATIO or gain.low >= MIN_SURE_GAIN_RATIO:
+                predicted = search.start.price.time_ps / max(1, state.price.time_ps)
+                if gain is None or combined_gain(predicted, gain) >= _MIN_COMBINED_GAIN:
                     return state
             if search.best is search.start:
                 break
         return None
+
+
+def combined_gain(predicted: float, timed: Gain) -> float:
+    """Return the logarithm of the speed-up, from a predicted speed-up and a timed one."""
+    prior, found = math.log(predicted), math.log(timed.ratio)
+    prior_error = _PREDICTION_ERROR + _PREDICTION_ERROR_SHARE * abs(prior)
+    error = max(_MIN_TIMING_ERROR, (found - math.log(timed.low)) / _INTERVAL)
+    weights = prior_error**-2, error**-2
+    return (weights[0] * prior + weights[1] * found) / sum(weights)
 
 
 def time_in_place(region: Region, outputs: tuple[Term, ...], timer: RegionTimer) -> Gain | None:

@@ -16,7 +16,7 @@ class SearchProgress:
     """Progress of a search.
 
     `done` of the `total` distinct regions of pass `pass_number` have been searched at its current effort. `cost_ratio`
-    is the cost of the whole graph now over its cost at the start. `seconds` excludes measuring.
+    is the cost of the whole graph now over its cost at the start.
     """
 
     pass_number: int

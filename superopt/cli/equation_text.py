@@ -1,4 +1,4 @@
-"""Texts that several commands print."""
+"""The text of a rule's equation, which several commands print."""
 
 from __future__ import annotations
 

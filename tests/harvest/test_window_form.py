@@ -7,7 +7,7 @@ import random
 import pytest
 
 import superopt.ops  # noqa: F401
-from superopt.harvest.canonical import canonical
+from superopt.harvest.window_form import canonical
 from superopt.ir.notation import parse_terms, show_terms
 from superopt.ir.term import Term, map_terms, topological, var
 from superopt.ir.types import tensor

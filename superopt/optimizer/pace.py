@@ -1,0 +1,66 @@
+"""The pace of one run: its budget of wall time, divided among its phases.
+
+A phase that comes late is not skipped: the search has at least a part of the budget, and a measurement as many runs as
+say something. So a run takes longer than its budget where the model cannot be read, compared and timed within it.
+"""
+
+from __future__ import annotations
+
+import time
+
+__all__ = ["Pace"]
+
+_CALIBRATION = 0.3  # of the budget: the first runs on a machine measure it
+# Shares of the budget: work of the search (on a typical machine), its end by the clock and its least time, and the end
+# of timing regions.
+_SEARCH_WORK, _SEARCH_END, _LEAST_SEARCH, _REGIONS_END, _LEAST_REGIONS = 0.25, 0.4, 0.15, 0.5, 0.2
+# Shares of the time that is left: for one measurement to choose, and for one to accept.
+_CHOICE, _ACCEPTANCE = 0.25, 0.8
+_LEAST_MEASUREMENT_SHARE = 0.05  # of the budget
+
+
+class Pace:
+    """The clock of a run with a budget of `budget_s` seconds, which begins now."""
+
+    def __init__(self, budget_s: float) -> None:
+        self._budget_s, self._begun = budget_s, time.monotonic()
+
+    @property
+    def left_s(self) -> float:
+        """Seconds of the budget that are left, at least 0."""
+        return max(0.0, self._begun + self._budget_s - time.monotonic())
+
+    @property
+    def calibration_s(self) -> float:
+        """Seconds for measuring the machine, if no earlier run has."""
+        return _CALIBRATION * self._budget_s
+
+    @property
+    def search_work_s(self) -> float:
+        """The search's budget in seconds of work on a typical machine."""
+        return _SEARCH_WORK * self._budget_s
+
+    def search_deadline(self, share: float = 1.0) -> float:
+        """Return the time of `time.monotonic` at which a search that has this share of the time ends."""
+        return self._deadline(_SEARCH_END, _LEAST_SEARCH, share)
+
+    def regions_deadline(self, share: float = 1.0) -> float:
+        """Return the time of `time.monotonic` after which that search times no region."""
+        return self._deadline(_REGIONS_END, _LEAST_REGIONS, share)
+
+    def _deadline(self, end: float, least: float, share: float) -> float:
+        now = time.monotonic()
+        return now + share * max(self._begun + end * self._budget_s - now, least * self._budget_s)
+
+    @property
+    def choice_s(self) -> float:
+        """Seconds for a measurement to choose among candidates."""
+        return self._measurement_s(_CHOICE)
+
+    @property
+    def acceptance_s(self) -> float:
+        """Seconds for a measurement to accept a candidate."""
+        return self._measurement_s(_ACCEPTANCE)
+
+    def _measurement_s(self, share: float) -> float:
+        return max(share * self.left_s, _LEAST_MEASUREMENT_SHARE * self._budget_s)

@@ -1,0 +1,213 @@
+"""Fits the description of a device to timings of a fixed set of operators, `probes.txt`, on the target.
+
+The general figures of the description are read off a few operators that depend on nearly one figure alone. Then each
+kind of kernel (`kernel_kind`) gets two figures from its probes: the seconds to start it, and the factor by which it is
+slower than the general figures predict.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from superopt.corpus import Window, read_corpus
+from superopt.ir.infer import make, replace
+from superopt.ir.term import Attr, Term, topological, var
+from superopt.ir.types import TensorType
+from superopt.runtime import Target
+from superopt.search.cost.analytic import AnalyticCost
+from superopt.search.cost.device import Device
+from superopt.search.cost.kernel_kind import kernel_kind
+from superopt.search.cost.measurement_key import conditions
+from superopt.search.cost.microbench import Unmeasurable
+from superopt.search.cost.operator_form import describe, isolated
+from superopt.search.cost.operator_timer import OperatorTimer
+from superopt.search.cost.work import work
+from superopt.store import OperatorKey, ResultStore, Seconds
+
+__all__ = ["Calibration", "MeasuredSeconds", "calibrate", "fitted", "kinds"]
+
+MeasuredSeconds = Callable[[Term], float | None]  # of an operator; None if it cannot be measured
+
+_PROBES = Path(__file__).resolve().parent / "probes.txt"
+_PROBES_BETWEEN_LINES = 20
+_OPSETS = (17, 20)  # of the probes: the second one for operators that the first one lacks
+# Sizes of the general probes by provider: of square matrices, of the images of a depthwise Conv, and bytes beyond all
+# caches.
+_MATRIX = {"cpu": 256, "cuda": 4096}
+_CHANNELS, _IMAGE, _KERNEL = {"cpu": 64, "cuda": 512}, 56, 7
+_MEMORY_BYTES = {"cpu": 1 << 26, "cuda": 3 << 28}
+_ROWS, _DEPTH = 64, 4096  # of a product with few results
+_FLOATS = ("float16", "bfloat16", "double")
+_MAX_FACTOR = 1000.0  # of a kernel: a larger one is noise
+# A probe whose work takes less than this multiple of the time to start a kernel tells only the start.
+_LITTLE_WORK = 5
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """A fitted description. `measured` of the `probes` were timed, in this run or an earlier one."""
+
+    device: Device
+    measured: int
+    probes: int
+
+
+def calibrate(
+    target: Target,
+    prior: Device,
+    store: ResultStore,
+    *,
+    limit_s: float,
+    anew: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Calibration:
+    """Describe `target` by probes that earlier runs have timed, and those that can be timed in `limit_s` seconds.
+
+    Figures that were not measured are those of `prior`. With `anew`, all probes are timed again.
+    """
+    measure = _Measurement(target, prior, store, time.monotonic() + limit_s, anew)
+    probes = [_probe(window) for window in read_corpus(_PROBES)]
+    device = fitted(measure.seconds, dataclasses.replace(prior, name=f"this machine ({prior.provider})", measured=True))
+    samples: list[tuple[Term, float]] = []
+    for number, probe in enumerate(probes, 1):
+        if number % _PROBES_BETWEEN_LINES == 1:
+            progress(f"measuring this machine, once: {number} of {len(probes)} operators")
+        if (seconds := measure.seconds(probe)) is not None:
+            samples.append((probe, seconds))
+    return Calibration(kinds(device, prior, samples), len(samples), len(probes))
+
+
+def fitted(seconds: MeasuredSeconds, prior: Device) -> Device:
+    """Return `prior` with the general figures that `seconds` tells, and without figures of kinds."""
+    found: dict[str, float] = {}
+    if times := _known(seconds, [make(op, (_value("float", 64),)) for op in ("Relu", "Sigmoid", "Neg", "Abs")]):
+        found["overhead"] = statistics.median(times)
+    overhead = found.get("overhead", prior.overhead)
+
+    def rate(amount: float, term: Term) -> float | None:
+        measured = seconds(term)
+        return None if measured is None or measured <= overhead else amount / (measured - overhead)
+
+    large, near = _MEMORY_BYTES[prior.provider], prior.cache_bytes / 2
+    for name, touched in (("bandwidth", large), ("cache_bandwidth", near)):
+        addition = make("Add", (_value("float", count := max(1, int(touched) // 12)), _value("float", count, name="y")))
+        found |= _entry(name, rate(12 * count, addition) if touched else None)
+    channels, size = _CHANNELS[prior.provider], _MATRIX[prior.provider]
+    kernel = _weight("float", channels, 1, _KERNEL, _KERNEL)
+    attributes: dict[str, Attr] = {
+        "group": channels,
+        "pads": (_KERNEL // 2,) * 4,
+        "strides": (1, 1),
+        "dilations": (1, 1),
+    }
+    depthwise = make("Conv", (_value("float", 1, channels, _IMAGE, _IMAGE), kernel), attributes)
+    found |= _entry("scalar", rate(work(depthwise).dense, depthwise))
+    found |= _entry("dense", rate(2.0 * size**3, _product("float", size, size, size)))
+    of_types = {dtype: rate(2.0 * size**3, _product(dtype, size, size, size)) for dtype in _FLOATS}
+    dense = found.get("dense", prior.dense)
+    if prior.provider != "cpu":  # a small product takes (FLOP / dense) * (full / results)
+        few = rate(2.0 * _ROWS * _DEPTH * _ROWS, _product("float", _ROWS, _DEPTH, _ROWS))
+        found |= _entry("full", None if few is None else max(1.0, round(_ROWS * _ROWS * dense / few)))
+    full = int(found.pop("full", prior.full))
+    dense_of = {**prior.dense_of, **{dtype: value for dtype, value in of_types.items() if value is not None}}
+    general = Device(**{**vars(prior), **found})
+    return dataclasses.replace(general, full=full, dense_of=dense_of, slower={}, starts={})
+
+
+def kinds(device: Device, prior: Device, samples: Iterable[tuple[Term, float]]) -> Device:
+    """Return `device`, which has none, with figures of kinds: those of `samples` (operator, seconds) or `prior`."""
+    cost = AnalyticCost(device)
+    of_kind: dict[str, list[tuple[float, float]]] = {}  # predicted seconds of the work, measured seconds
+    for term, seconds in samples:
+        of_kind.setdefault(kernel_kind(term, device.channel_block), []).append(
+            (cost.cost(term) - device.overhead, seconds)
+        )
+    slower, starts = dict(prior.slower), dict[str, float]()
+    for kind, own in of_kind.items():
+        start, factor = _line(own, device.overhead)
+        slower[kind] = round(factor, 3)
+        if start is not None:
+            starts[kind] = float(f"{start:.3g}")
+    return dataclasses.replace(device, slower=slower, starts=starts)
+
+
+def _line(samples: Sequence[tuple[float, float]], overhead: float) -> tuple[float | None, float]:
+    """Return (start, factor) such that seconds are about start + factor * predicted; None if no probe tells the start.
+
+    A start is the small difference of two timings, so the geometric mean of its figure and `overhead` is taken.
+    """
+    worked = [(predicted, seconds) for predicted, seconds in samples if predicted > _LITTLE_WORK * overhead]
+    ratios = [max(seconds - overhead, 0.1 * seconds) / predicted for predicted, seconds in worked]
+    factor = min(_MAX_FACTOR, statistics.median(ratios)) if ratios else 1.0
+    rests = [seconds - factor * predicted for predicted, seconds in samples if (predicted, seconds) not in worked]
+    return math.sqrt(max(statistics.median(rests), overhead / 4) * overhead) if rests else None, factor
+
+
+class _Measurement:
+    """Seconds of operators on the target: from the store, or measured until the deadline."""
+
+    def __init__(self, target: Target, prior: Device, store: ResultStore, deadline: float, anew: bool) -> None:
+        self._target, self._store, self._deadline, self._anew = target, store, deadline, anew
+        estimate = AnalyticCost(prior, target.threads)
+        self._timers = [OperatorTimer(target, opset, store, estimate) for opset in _OPSETS]
+
+    def seconds(self, term: Term) -> float | None:
+        """Return the seconds of an operator; None if it cannot be measured, or was not and the time is over."""
+        alone = isolated(term, {})
+        key = OperatorKey(conditions(self._target, _OPSETS[0]), describe(alone))
+        row = None if self._anew else self._store.operator_costs.get(key)
+        if row is None:
+            if time.monotonic() > self._deadline:
+                return None
+            row = Seconds(self._measured(alone))
+            self._store.operator_costs.put(key, row)
+        return row.seconds or None
+
+    def _measured(self, alone: Term) -> float:
+        """Return the seconds of an operator, or 0 if it cannot be measured."""
+        for timer in self._timers:
+            try:
+                return timer.seconds(alone)
+            except Unmeasurable:
+                continue
+        return 0.0
+
+
+def _probe(window: Window) -> Term:
+    """Return the operator of a window over its leaves, with constants for weights."""
+    constants = {
+        term: Term.of("Const", (), {"hash": str(term.attr("name"))}, term.types)
+        for term in topological(window.terms)
+        if term.op == "Var" and term.attr("name") in window.weights
+    }
+    (root, *_) = replace(window.terms, constants)
+    if root.op == "Out":
+        assert root.inputs[0] is not None
+        return root.inputs[0]
+    return root
+
+
+def _entry(name: str, value: float | None) -> Mapping[str, float]:
+    return {} if value is None else {name: value}
+
+
+def _known(seconds: MeasuredSeconds, terms: Iterable[Term]) -> list[float]:
+    return [value for term in terms if (value := seconds(term)) is not None]
+
+
+def _value(dtype: str, *shape: int, name: str = "x") -> Term:
+    return var(name, TensorType(dtype, shape))
+
+
+def _weight(dtype: str, *shape: int) -> Term:
+    return Term.of("Const", (), {"hash": "w"}, (TensorType(dtype, shape),))
+
+
+def _product(dtype: str, rows: int, depth: int, columns: int) -> Term:
+    return make("MatMul", (_value(dtype, rows, depth), _weight(dtype, depth, columns)))

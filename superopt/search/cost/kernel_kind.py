@@ -1,0 +1,86 @@
+"""Kinds of kernels: operators of one kind run at about the same share of a device's speed.
+
+Most kinds are operators. Some operators have several kernels, or one whose speed depends on the layout of its operands:
+a depthwise Conv, a product with one row, a copy of short pieces.
+"""
+
+from __future__ import annotations
+
+import math
+
+from superopt.ir.term import Term
+from superopt.properties import joins, moves, reduces
+from superopt.search.cost.runtime_fusion import CONVOLUTIONS
+
+__all__ = ["MIN_CHANNEL_BLOCK", "kernel_kind"]
+
+MIN_CHANNEL_BLOCK = 8  # channels of a group that product units take at once, at least
+_PRODUCTS = frozenset({"FusedGemm", "FusedMatMul", "Gemm", "MatMul"})
+_FEW_ROWS = 4  # a product with so few rows reads its matrix from memory, and uses each element once or twice
+_SHORT_PIECE = 16  # elements: below, a copy spends its time on finding the pieces
+_BINARY = 2
+
+
+def kernel_kind(term: Term, block: int = 1) -> str:
+    """Return the kind of an operator with operands of known sizes: its name, or the name and a qualification.
+
+    `block` is the number of channels in a block of the runtime's own image layout.
+    """
+    shapes = [None if i is None or i.type is None else i.type.concrete() for i in term.inputs]
+    result = None if term.type is None else term.type.concrete()
+    if not shapes or shapes[0] is None or result is None:
+        return term.op
+    if term.op in CONVOLUTIONS and shapes[1] is not None:
+        return f"Conv{_form_of_conv(term, shapes[1], block)}"
+    if term.op in _PRODUCTS and shapes[1] is not None:
+        return f"MatMul{_form_of_product(result, shapes[1])}"
+    if moves(term.op):
+        return f"{term.op}{' short' if _piece(term, shapes[0], result) < _SHORT_PIECE else ''}"
+    if reduces(term.op):
+        return f"{term.op}{'' if _reduces_last(term, shapes[0]) else ' strided'}"
+    known = [shape for shape in shapes if shape is not None and math.prod(shape) > 1]
+    if len(shapes) >= _BINARY and any(shape != result for shape in known):
+        return f"{term.op} broadcast"
+    return term.op
+
+
+def _form_of_conv(term: Term, kernel: tuple[int, ...], block: int) -> str:
+    group = term.attr("group")
+    line = " of a line" if len(kernel) == 3 else ""
+    if group != 1:
+        if kernel[1] == 1:
+            return f" depthwise{line}"
+        return f" grouped{' in blocks' if kernel[1] % max(MIN_CHANNEL_BLOCK, block) == 0 else ''}{line}"
+    return line or (" 1x1" if math.prod(kernel[2:]) == 1 else "")
+
+
+def _form_of_product(result: tuple[int, ...], second: tuple[int, ...]) -> str:
+    if len(second) > 2:
+        return " stacked"
+    return " of few rows" if math.prod(result[:-1]) <= _FEW_ROWS else ""
+
+
+def _piece(term: Term, shape: tuple[int, ...], result: tuple[int, ...]) -> int:
+    """Return the number of elements that are copied together."""
+    attrs, rank = dict(term.attrs), len(shape)
+    perm = attrs.get("perm")
+    if isinstance(perm, tuple):
+        kept = next((k for k in range(rank) if perm[rank - 1 - k] != rank - 1 - k), rank)
+        return math.prod(shape[rank - kept :])
+    axes = attrs.get("axes", attrs.get("axis"))
+    numbers = [axis for axis in (axes if isinstance(axes, tuple) else (axes,)) if isinstance(axis, int)]
+    if not numbers:
+        return result[-1] if result else 1
+    last = max(axis % max(1, rank) for axis in numbers)
+    steps = attrs.get("steps")
+    if isinstance(steps, tuple) and any(step != 1 for step in steps):
+        return 1
+    pieces = shape if joins(term.op) else result
+    return math.prod(pieces[last:]) if len(pieces) == rank else math.prod(shape[last + 1 :])
+
+
+def _reduces_last(term: Term, shape: tuple[int, ...]) -> bool:
+    attrs, rank = dict(term.attrs), len(shape)
+    axes = attrs.get("axes", attrs.get("axis", -1))
+    numbers = [axis for axis in (axes if isinstance(axes, tuple) else (axes,)) if isinstance(axis, int)]
+    return not numbers or max(axis % max(1, rank) for axis in numbers) == rank - 1

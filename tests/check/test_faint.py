@@ -1,0 +1,121 @@
+"""Differences below the roundings of one run: found where a weight was moved, and never in what a tool rounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from superopt.check import DIFFERENT, EQUIVALENT, CheckOptions, check
+from superopt.check.constants import Constants
+from superopt.check.faint import follows
+from superopt.ir.term import Term
+from superopt.ir.types import TensorType
+from tests.support.models import floats, model, weights
+
+node = helper.make_node
+_WIDTH = 192
+
+
+def _layers(moved: float = 1.0, scale: float = 1.0) -> onnx.ModelProto:
+    """Two layers; one weight of the first is multiplied by `moved`, and all of it by `scale`, in float32."""
+    first, second = weights(_WIDTH, _WIDTH), weights(_WIDTH, _WIDTH, seed=1)
+    first[3, 5] *= np.float32(moved)
+    first, second = first * np.float32(scale), second / np.float32(scale)
+    return model(
+        [node("MatMul", ["x", "a"], ["h"]), node("Relu", ["h"], ["r"]), node("MatMul", ["r", "b"], ["y"])],
+        [floats("x", 4, _WIDTH)],
+        [floats("y", 4, _WIDTH)],
+        [("a", first), ("b", second)],
+    )
+
+
+def test_one_weight_among_many_is_found() -> None:
+    answer = check(_layers(), _layers(1.001), CheckOptions(seconds=20))
+    assert answer.verdict == DIFFERENT, answer.reason
+
+
+def test_rounded_weights_are_no_difference() -> None:
+    """Both layers are rounded anew: (3 a) and (b / 3) give the same function."""
+    assert check(_layers(), _layers(scale=3.0), CheckOptions(seconds=2)).verdict != DIFFERENT
+
+
+def test_a_folded_bias_that_cancels_is_no_difference() -> None:
+    """((x w - 1000) + 1000.001) t is x (w t) + (0.001 t), where 1000.001 - 1000 has lost most of its digits."""
+    w, t = weights(_WIDTH, _WIDTH), weights(_WIDTH, seed=1)
+    high = np.full(_WIDTH, 1000.001, np.float32)
+    long = model(
+        [
+            node("MatMul", ["x", "w"], ["m"]), node("Sub", ["m", "k"], ["s"]), node("Add", ["s", "h"], ["a"]),
+            node("Mul", ["a", "t"], ["y"]),
+        ],
+        [floats("x", 4, _WIDTH)],
+        [floats("y", 4, _WIDTH)],
+        [("w", w), ("k", np.full(_WIDTH, 1000, np.float32)), ("h", high), ("t", t)],
+    )  # fmt: skip
+    folded = model(
+        [node("MatMul", ["x", "w"], ["m"]), node("Add", ["m", "b"], ["y"])],
+        [floats("x", 4, _WIDTH)],
+        [floats("y", 4, _WIDTH)],
+        [("w", w * t), ("b", (high - np.float32(1000)) * t)],
+    )
+    assert check(long, folded, CheckOptions(seconds=2)).verdict != DIFFERENT
+
+
+def test_attributes_that_are_roundings_are_no_difference() -> None:
+    """A product of two numbers that one model has as an attribute, rounded."""
+
+    def scaled(*factors: float) -> onnx.ModelProto:
+        nodes = [
+            node("Gemm", ["x" if k == 0 else f"g{k}", "w" if k == 0 else "one", "z"], [f"g{k + 1}"], alpha=factor)
+            for k, factor in enumerate(factors)
+        ]
+        nodes[-1].output[0] = "y"
+        values = [("w", weights(64, 64)), ("z", np.zeros(64, np.float32)), ("one", np.eye(64, dtype=np.float32))]
+        return model(nodes, [floats("x", 4, 64)], [floats("y", 4, 64)], values)
+
+    assert check(scaled(0.3, 0.7), scaled(float(np.float32(0.21))), CheckOptions(seconds=2)).verdict != DIFFERENT
+
+
+def test_runs_follow_a_difference_and_no_noise() -> None:
+    rng = np.random.default_rng(0)
+    exact = rng.standard_normal(1000), rng.standard_normal(1000)
+    d = 1e-3 * rng.standard_normal(1000)
+    noise = 1e-3 * rng.standard_normal((2, 1000))
+    assert follows((exact[0], exact[0] + d), (exact[0] + noise[0], exact[0] + d + noise[1]))
+    assert not follows((exact[0], exact[0] + d), (exact[0] + noise[0], exact[0] + noise[1]))
+    assert not follows((exact[0], exact[0] + d), (exact[0], exact[0]))
+    assert not follows((exact[0], exact[0] + d), (exact[0], exact[0] - d))
+    assert not follows((exact[0][:4], exact[0][:4] + d[:4]), (exact[0][:4], exact[0][:4] + d[:4]))
+    assert not follows((exact[0], exact[0]), (exact[0], exact[0]))
+
+
+def _compared(a: np.ndarray, b: np.ndarray) -> float | None:
+    terms = [
+        Term.of("Const", (), {"hash": name}, (TensorType("float", a.shape),)) for name in ("a", "b")
+    ]  # of no model: only their arrays matter
+    return Constants({"a": a, "b": b}).difference(*terms)
+
+
+def test_a_small_element_that_moved_is_no_rounding() -> None:
+    """It is near relative to the largest element, but not to itself."""
+    a = weights(64, 64)
+    a[0, 0], b = 1e-6, a.copy()
+    b[0, 0] *= np.float32(1.01)
+    assert _compared(a, b) is None
+    b[0, 0] = np.nextafter(a[0, 0], np.float32(1))
+    assert _compared(a, b) is not None
+    b[0, 0] *= np.float32(1 + 1e-5)  # as after a cancellation
+    assert _compared(a, b) is not None
+    again = (a.astype(np.float64) * (1 + 1e-7 * np.random.default_rng(0).standard_normal(a.shape))).astype(np.float32)
+    assert _compared(a, again) is not None
+
+
+def test_a_small_weight_that_moved_is_not_equivalent() -> None:
+    before, after = _layers(), _layers()
+    for proto, factor in ((before, 1.0), (after, 1.01)):
+        (tensor,) = (t for t in proto.graph.initializer if t.name == "a")
+        values = numpy_helper.to_array(tensor).copy()
+        values[0, 0] = np.float32(1e-6 * factor)
+        tensor.CopyFrom(numpy_helper.from_array(values, "a"))
+    assert check(before, after, CheckOptions(seconds=2)).verdict != EQUIVALENT
