@@ -19,7 +19,7 @@ from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.logic import keeps_numbers
 from verify.proof_book import Book
 
-__all__ = ["ReplayError", "replay", "replay_rewrite"]
+__all__ = ["ReplayError", "merged_casts", "replay", "replay_rewrite"]
 
 _CASTS = frozenset({"Cast", "ai.onnx::Cast"})  # one with a definition, and one without
 
@@ -45,13 +45,17 @@ def replay(outputs: tuple[Term, ...], trace: Trace, book: Book) -> tuple[Term, .
                 raise ReplayError(f"{term} is rewritten twice")
             origin[term] = (application, position)
     result = _rebuilt(outputs, origin)
-    if _merged_casts(result) != _merged_casts(outputs):
+    if merged_casts(result) != merged_casts(outputs):
         raise ReplayError("ONNX Runtime would merge other Casts")
     return result
 
 
-def _merged_casts(outputs: tuple[Term, ...]) -> Counter[tuple[str, ...]]:
-    """Count the Casts of a Cast that loses numbers, by the three element types. Integers alone are wrapped as ever."""
+def merged_casts(outputs: tuple[Term, ...]) -> Counter[tuple[str, ...]]:
+    """Count the Casts of a Cast that loses numbers, by the three element types.
+
+    ONNX Runtime drops the first of two Casts in a row, even one that rounds or wraps. Casts between integers wrap as
+    ever.
+    """
 
     def dtype(term: Term | None) -> str:
         return "" if term is None or term.type is None else term.type.dtype

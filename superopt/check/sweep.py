@@ -16,14 +16,10 @@ from superopt.ir.operator import IllTyped
 from superopt.ir.pattern import match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
-from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io import Model
-from superopt.ops.logic import keeps_numbers
 from verify.proof_book import Book
 
-__all__ = ["Claim", "Sweep", "holds", "merged_casts"]
-
-_CASTS = frozenset({"Cast", "ai.onnx::Cast"})  # one with a definition, and one without
+__all__ = ["Claim", "Sweep", "holds"]
 
 
 @dataclass(frozen=True)
@@ -107,23 +103,3 @@ class Sweep:
         if self._meaning.is_random(term):
             return made
         return self._known.setdefault(self._meaning.key(made, inputs), made)
-
-
-def merged_casts(outputs: tuple[Term, ...]) -> frozenset[tuple[str, ...]]:
-    """Return the element types of each Cast of a Cast that loses numbers.
-
-    ONNX Runtime drops the first of two Casts in a row, even one that rounds or wraps. So models of which only one has
-    such a pair may differ there, although they are equal by the specification.
-    """
-
-    def dtype(term: Term | None) -> str:
-        return "" if term is None or term.type is None else term.type.dtype
-
-    found: set[tuple[str, ...]] = set()
-    for term in topological(outputs):
-        inner = term.inputs[0] if term.op in _CASTS else None
-        if inner is not None and inner.op in _CASTS:
-            types = dtype(inner.inputs[0]), dtype(inner), dtype(term)
-            if not keeps_numbers(*types[:2]) and not FLOAT_DTYPES.isdisjoint(types):
-                found.add(types)
-    return frozenset(found)

@@ -122,6 +122,21 @@ composite(
 )  # fmt: skip
 
 
+def _over_axes(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+    (x,) = shapes
+    for axis in attrs["axes"]:
+        need_at_most(need, 1, x[axis_in(axis, len(x))])
+    return (x,)
+
+
+composite(
+    "MeanVarianceNormalization", 1, 1, "axes",
+    "MeanVarianceNormalization(x) = Div(Sub(x, m), Add(Sqrt(Sub(ReduceMean[axes=axes](Mul(x, x)), Mul(m, m))), 1e-9))"
+    " where m = ReduceMean[axes=axes](x)",
+    shape=_over_axes, dtype=floats,
+)  # fmt: skip
+
+
 def _along_axis(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
     axis_in(attrs["axis"], len(shapes[0]))
     return (shapes[0],)

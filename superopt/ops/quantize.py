@@ -1,14 +1,17 @@
-"""Conversions between real numbers and small integers, and products of small integers.
+"""Conversions between real numbers and small integers, and products and convolutions of small integers.
 
 Scale and zero point are one number each, or a list with one number for each index along `axis`. The canonical `axis` of
 single numbers, for which it has no effect, is -1.
 
-Sources: the operators' pages of the ONNX specification, QuantizeLinear-19, DequantizeLinear-19, MatMulInteger-10.
+Sources: the operators' pages of the ONNX specification, QuantizeLinear-19, DequantizeLinear-19, MatMulInteger-10,
+ConvInteger-10.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from superopt.ir.dim import Size, Sizes
@@ -89,9 +92,9 @@ def _product(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: st
     return "int32"
 
 
-def _integer_product(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
+def _integer_product(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need, of: str) -> tuple[Sizes, ...]:
     a, b, *zeros = shapes
-    (result,) = OPERATORS["MatMul"].shape_rule([a, b], {}, need)
+    (result,) = OPERATORS[of].shape_rule([a, b], attrs, need)
     for zero in zeros:
         if zero is not None and zero != ():
             raise IllTyped("zero points of a product are one number each")
@@ -111,5 +114,22 @@ composite(
             ("a, b", "", ""), ("a, b, az", "az", ""), ("a, b, _, bz", "", "bz"), ("a, b, az, bz", "az", "bz")
         )
     ),
-    shape=_integer_product, dtype=_product,
+    shape=partial(_integer_product, of="MatMul"), dtype=_product,
 )  # fmt: skip
+
+
+def _centered(g: Algebra, x: Operand, zero: Operand | None) -> Operand:
+    """Return x - zero."""
+    return x if zero is None else Operand(x.shape, "int32", lambda *i: difference(g, x.at(*i), zero.at()))
+
+
+@operator(
+    "ConvInteger", 2, 4, "dilations group=1 pads strides", shape=partial(_integer_product, of="Conv"), dtype=_product
+)
+def _conv_integer(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
+    """Conv of x and w without their zero points. So x has the value of its zero point outside its bounds."""
+    x, w, *zeros = xs
+    centered = [_centered(g, *pair) for pair in zip_longest((x, w), zeros)]
+    conv = OPERATORS["Conv"].meaning
+    assert conv is not None
+    return conv(g, centered, attrs, shape, i)

@@ -13,6 +13,7 @@ from superopt.generate.families.grouped import GROUPED
 from superopt.generate.families.images import IMAGES
 from superopt.generate.families.layout import LAYOUT
 from superopt.generate.families.linear import LINEAR
+from superopt.generate.families.products import PRODUCTS
 from superopt.generate.families.rows import ROWS
 from superopt.generate.families.select import SELECT
 from superopt.generate.grammar import Family
@@ -49,6 +50,10 @@ def _with_input(families: Sequence[Family], *names: str) -> list[Family]:
 
 # name -> (families, rules that they must give)
 _EXPECTED: dict[str, tuple[Sequence[Family], tuple[str, ...]]] = {
+    "rows padded before a product": (
+        PRODUCTS[:1],
+        ("MatMul(Pad[pads=p, value=0.0](x), y) = Pad[pads=p, value=0.0](MatMul(x, y))",),
+    ),
     "two groups as one": (
         GROUPED,
         (f"{_PAIRED}(x, {_WIDENED}) = {_GROUPED}(x, w)", f"{_PAIRED}(x, {_WIDENED}, b) = {_GROUPED}(x, w, b)"),

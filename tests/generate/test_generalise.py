@@ -40,6 +40,18 @@ CASES = {
         f"{CONV}, pads=p, strides=st](Pad[pads=[0, 0, a0, a1, 0, 0, a2, a3], value=0.0](x), W) = "
         f"{CONV}, pads=[a0 + p[0], a1 + p[1], a2 + p[2], a3 + p[3]], strides=st](x, W)",
     ),
+    "a Pad of any amounts moves over a function": (
+        "Relu(Pad[pads=[0, 1, 0, 2], value=0.0](x))",
+        "Pad[pads=[0, 1, 0, 2], value=0.0](Relu(x))",
+        {"x": (4, 6)},
+        "Relu(Pad[pads=p, value=0.0](x)) = Pad[pads=p, value=0.0](Relu(x))",
+    ),
+    "axes that are not padded stay so": (
+        "Gather[axis=-1, indices=[2, 0]](Pad[pads=[0, 0, 0, 2], value=0.0](x))",
+        "Gather[axis=-1, indices=[2, 0]](x)",
+        {"x": (4, 6)},
+        "Gather[axis=-1, indices=j](Pad[pads=[0, 0, 0, a0], value=0.0](x)) = Gather[axis=-1, indices=j](x)",
+    ),
     "a Conv of single points is left of any window, but its own pads are none": (
         f"AveragePool[count_include_pad=0, dilations=[1, 1], kernel_shape=[2, 2], pads=[0, 0, 0, 0], strides=[2, 2]]"
         f"(Conv[{ONE}, pads=[0, 0, 0, 0], {STILL}](x, U))",

@@ -34,6 +34,14 @@ def test_signs_of_products_and_undefined_values() -> None:
     assert not {"Abs(x) = x", "Relu(x) = x"} & equations
 
 
+def test_a_constant_is_an_operand_of_a_commutative_operator_in_its_slot() -> None:
+    constants = tuple(("ConstantOfShape", {"shape": (), "value": float(k)}) for k in range(2, 8))
+    uses = binary("Mul", slots=("x", "ConstantOfShape"))
+    family = Family("test", _REAL[:1], uses, 1, constants=constants, reals=True)
+    _, levels = enumerate_reals(family, 0, 1)
+    assert levels[0].graphs == len(constants)
+
+
 def test_each_law_is_found_once_whatever_the_order_of_its_variables() -> None:
     family = Family("test", inputs("x y z", (4, 6)), binary("Add Max"), 3, reals=True)
     equations, _ = enumerate_reals(family, 0, 3)

@@ -54,6 +54,7 @@ def test_sums() -> None:
     assert having(adds_up) == MEANS | PRODUCTS
     assert having(contracts) == PRODUCTS | {
         "Attention",
+        "ConvInteger",
         "FusedConv",
         "FusedGemm",
         "GRU",

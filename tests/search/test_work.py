@@ -17,8 +17,8 @@ from tests.support.search_graphs import Graphs, image
 from tests.support.semantic_cases.terms import example, outputs_of
 
 PRODUCTS = {
-    "Attention", "Conv", "ConvTranspose", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "GRU", "Gemm",
-    "LSTM", "MatMul", "MatMulInteger", "MultiHeadAttention",
+    "Attention", "Conv", "ConvInteger", "ConvTranspose", "Einsum", "FusedConv", "FusedGemm", "FusedMatMul", "GRU",
+    "Gemm", "LSTM", "MatMul", "MatMulInteger", "MultiHeadAttention",
 }  # fmt: skip
 
 

@@ -302,6 +302,11 @@ LAWS: list[tuple[str, str, Shapes]] = [
     ("Exp(LogSoftmax[axis=-2](a))", "Softmax[axis=-2](a)", _SQUARES),
     ("LpNormalization(a)", "Div(a, ReduceL2[axes=[-1]](a))", _SQUARES),
     (
+        "MeanVarianceNormalization[axes=[-1]](Neg(a))",
+        "Neg(MeanVarianceNormalization[axes=[-1]](a))",
+        _SQUARES,
+    ),
+    (
         "BatchNormalization[epsilon=0.001](x, s, o, m, v)",
         f"Add(Mul(Sub(x, {_UP}(m)), {_UP}(Div(s, Sqrt(Add(v, {_EPSILON}))))), {_UP}(o))",
         _CHANNELS,

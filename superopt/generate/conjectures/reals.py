@@ -196,8 +196,9 @@ def _graphs(family: Family, known: Sequence[_Class], operators: int) -> Iterator
                 terms = [one.term for one in operands]
                 if all(not variables((term,)) for term in terms):
                     continue
-                if arity == 2 and OPERATORS[use.op].commutative and terms[1] < terms[0]:
-                    continue
+                swapped = arity == 2 and OPERATORS[use.op].commutative and terms[1] < terms[0]
+                if swapped and all(_accepts(use, slot, one) for slot, one in enumerate(reversed(operands))):
+                    continue  # the other order is built, too
                 try:
                     term = use.term(terms, tuple(_sizes(term) for term in terms))
                 except IllTyped:

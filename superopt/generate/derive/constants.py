@@ -71,8 +71,9 @@ def _number(term: Term, type: TensorType) -> Fraction | None:
     """Return the number that all elements of a term equal, or None if it is not known or has no exact value."""
     if term.op == "ConstantOfShape":
         value = term.attr("value")
-        negative_zero = value == 0 and math.copysign(1, float(value)) < 0  # type: ignore[arg-type]
-        return None if negative_zero else Fraction(value)  # type: ignore[arg-type]
+        if not isinstance(value, (int, float)):
+            return None  # a variable of a rule
+        return None if value == 0 and math.copysign(1, value) < 0 else Fraction(value)
     if term.op in _NUMBERS:
         return Fraction(_NUMBERS[term.op])
     leaves = [i for i in term.inputs if i is not None and i.type is not None and i.op in _LEAVES]

@@ -23,6 +23,7 @@ from superopt.generate.families.matrix import MATRIX
 from superopt.generate.families.normalization import NORMALIZATION
 from superopt.generate.families.pointwise import POINTWISE
 from superopt.generate.families.pool import POOL
+from superopt.generate.families.products import PRODUCTS
 from superopt.generate.families.rearrange import REARRANGE
 from superopt.generate.families.recurrent import RECURRENT
 from superopt.generate.families.reductions import REDUCTIONS
@@ -31,9 +32,11 @@ from superopt.generate.families.rows import ROWS
 from superopt.generate.families.scalar import SCALAR
 from superopt.generate.families.select import SELECT
 from superopt.generate.families.shifted import SHIFTED
+from superopt.generate.families.spread import SPREAD
 from superopt.generate.families.strides import STRIDES
 from superopt.generate.families.taso import TASO
 from superopt.generate.families.wide import WIDE
+from superopt.generate.families.windows import WINDOWS
 from superopt.generate.grammar import Family
 
 __all__ = ["FAMILIES"]
@@ -51,6 +54,9 @@ FAMILIES: tuple[Family, ...] = (
     *SCALAR,
     *POINTWISE,
     *COMMUTING,
+    *SPREAD,
+    *PRODUCTS,
+    *WINDOWS,
     *DEFINITIONS,
     *REDUCTIONS,
     *RESIZE,

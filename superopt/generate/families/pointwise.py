@@ -20,6 +20,8 @@ _SMALL = "Zeros|Ones|ConstantOfShape"
 _TRUE, _CHOSEN = "c|d|Not|And|Or", "x|y|z|Where|Neg|Abs|Relu|Add|Mul|Max"
 _APPLIED, _COMBINED = "x|y|Neg|Abs|Reciprocal|Sqrt|Exp|Log|Relu", "x|y|Add|Sub|Mul|Div|Max|Min"
 
+_SIGNED, _LOGIC = "x|Sign|Abs|Relu|Neg", "c|d|Not|And|Or|Xor"
+
 
 def _number(value: float) -> Constant:
     return ("ConstantOfShape", {"shape": (), "value": value})
@@ -104,7 +106,7 @@ POINTWISE: tuple[Family, ...] = (
     _family(
         (*_TRUTH[:2], *_REAL),
         (
-            *unary("Not And Or", slots=("c|d",)),
+            *unary("Not", slots=("c|d",)),
             *binary("And Or", slots=("c|d",)),
             Use("Where", arities=(3,), slots=(_TRUE, _CHOSEN, _CHOSEN)),
             *unary("Neg Abs Relu", slots=("x|y|Where",)),
@@ -153,5 +155,128 @@ POINTWISE: tuple[Family, ...] = (
         ),
         constants=(zeros(), ones()),
         runtime=3,
+    ),
+    # Clip as extrema.
+    _family(
+        inputs("x", _SHAPE),
+        (
+            _clip(-1.0, 1.0),
+            *unary("Neg", slots=("x|Clip",)),
+            *binary("Max Min", slots=("x|Max|Min|Neg|Clip", "ConstantOfShape|Ones")),
+        ),
+        constants=(_number(-1.0), ones()),
+    ),
+    # Powers, roots and multiples of exponentials and logarithms.
+    _family(
+        inputs("x", _SHAPE),
+        (
+            *unary("Exp Log Sqrt Reciprocal Neg", slots=("x|Mul|Pow|Exp|Log|Sqrt",)),
+            *binary("Mul Pow", slots=("x|Exp|Log|Sqrt|Reciprocal|Pow", "ConstantOfShape")),
+        ),
+        constants=(_number(0.5), _number(3.0), _number(2.0), _number(-0.5)),
+    ),
+    # Two numbers by their extrema, sum, difference and product.
+    _family(
+        inputs("x y", _SHAPE),
+        (
+            *unary("Abs", slots=("Sub|x|y",)),
+            *binary("Max Min", slots=("x|y|Mul", "x|y|Mul")),
+            *binary("Add Sub Mul", slots=("x|y|Max|Min|Abs|Add", "x|y|Max|Min|Abs|Add")),
+            Use("Mul", slots=("Add|Sub|Abs", "ConstantOfShape")),
+        ),
+        runtime=3,
+        constants=(_number(0.5),),
+    ),
+    # A number by its sign and its absolute value.
+    _family(
+        inputs("x", _SHAPE),
+        (*unary("Sign Abs Relu Neg", slots=("x|Neg",)), *binary("Add Sub Mul Div", slots=(_SIGNED, _SIGNED))),
+        runtime=3,
+    ),
+    # Signs of products and quotients.
+    _family(
+        inputs("x y", _SHAPE),
+        (
+            *unary("Sign Abs Exp Relu Sqrt Neg", slots=("x|y|Mul|Div|Exp|Abs",)),
+            *binary("Mul Div", slots=("x|y|Sign|Abs|Exp|Relu|Neg", "x|y|Sign|Abs|Exp|Relu|Neg")),
+        ),
+        runtime=3,
+    ),
+    # Comparisons of sums, differences and negatives, and with a number.
+    _family(
+        inputs("x y z", _SHAPE),
+        (
+            *binary("Add Sub", slots=("x|y|z", "x|y|z|ConstantOfShape")),
+            *unary("Neg", slots=("x|y|z",)),
+            *binary(_COMPARISONS, slots=("x|y|z|Add|Sub|Neg", "x|y|z|Add|Sub|Neg|Zeros|ConstantOfShape")),
+        ),
+        constants=(zeros(), _number(1.5)),
+    ),
+    _family(
+        inputs("x y z", _SHAPE),
+        (*binary("Add Sub", slots=("x|y", "z")), *binary(_COMPARISONS, slots=("x|y|z|Add|Sub", "x|y|z|Add|Sub"))),
+        runtime=3,
+    ),
+    # Choices between functions of two numbers each.
+    _family(
+        (*_TRUTH[:1], *inputs("x y z w", _SHAPE)),
+        (
+            Use("Where", arities=(3,), slots=("c", "x|y|Sum", "z|w|Sum")),
+            *binary("Add Mul", slots=("x|y", "z|w"), made="Sum"),
+            *binary("Add Mul", slots=("Where", "Where")),
+        ),
+        runtime=3,
+    ),
+    # Functions of choices.
+    _family(
+        (*_TRUTH[:1], *_REAL[:2]),
+        (
+            *unary("Exp Log Sqrt Tanh Sigmoid Neg Abs Relu", slots=("x|y",), made="Mapped"),
+            *unary("Exp Log Sqrt Tanh Sigmoid Neg Abs Relu", slots=("Where",)),
+            Use("Where", arities=(3,), slots=("c", "x|y|Mapped", "x|y|Mapped")),
+        ),
+        runtime=3,
+    ),
+    # Truth values by other operators: differences, implications, equivalences.
+    _family(
+        _TRUTH[:2],
+        (*unary("Not", slots=("c|d|And|Or|Xor",)), *binary("And Or Xor", slots=(_LOGIC, _LOGIC))),
+        runtime=3,
+    ),
+    # Integers.
+    _family(
+        inputs("n m", _SHAPE, dtype="int64"),
+        (*unary("Neg Abs Sign"), *binary("Add Sub Mul Max Min")),
+        constants=(ones(), _number(2.0)),
+    ),
+    # Activations by exponentials.
+    _family(
+        inputs("x", _SHAPE),
+        (
+            *unary("Sigmoid Tanh Softplus", slots=("x|Neg|Mul",)),
+            *unary("Exp", slots=("x|Neg",)),
+            *unary("Log", slots=("Sigmoid|Add",)),
+            *unary("Neg Reciprocal", slots=("x|Log|Add|Softplus|Tanh",)),
+            *binary("Add Sub", slots=("Exp|Mul|Sigmoid|Ones", "Ones|Sigmoid|Exp")),
+            *binary("Mul", slots=("x|Sigmoid", "ConstantOfShape|Sub|Sigmoid")),
+            *binary("Div Sub", slots=("Exp|x|Softplus|Ones", "Add|Softplus")),
+        ),
+        runtime=4,
+        constants=(ones(), _number(2.0)),
+    ),
+    # Rectifiers by each other.
+    _family(
+        inputs("x", _SHAPE),
+        (
+            *(Use("LeakyRelu", {"alpha": alpha}, (1,)) for alpha in (0.25, 0.0, 1.0)),
+            *(Use("Elu", {"alpha": alpha}, (1,)) for alpha in (1.0, 0.5)),
+            *(Use(op, {"alpha": 1.0}, (1,)) for op in ("Celu", "ThresholdedRelu")),
+            Use("ThresholdedRelu", {"alpha": 0.0}, (1,)),
+            Use("PRelu", slots=("*", "ConstantOfShape|Zeros|Ones")),
+            *unary("Relu Exp Neg Abs", slots=("x|Neg|Min|Max|Relu|Elu|LeakyRelu",)),
+            *binary("Max Min", slots=("x", "Zeros")),
+            *binary("Sub", slots=("Exp", "Ones")),
+        ),
+        constants=(zeros(), ones(), _number(0.25)),
     ),
 )

@@ -18,7 +18,8 @@ __all__ = ["NAMES", "REAL", "SIZED", "Draft", "Slot"]
 
 # Attribute -> name of its variable.
 NAMES = {
-    "activation_alpha": "alpha", "activation_beta": "beta", "alpha": "alpha", "axes": "i", "axis": "i", "beta": "beta",
+    "activation_alpha": "alpha", "activation_beta": "beta", "alpha": "alpha", "amounts": "p", "axes": "i", "axis": "i",
+    "beta": "beta",
     "blocksize": "b", "borders": "p", "bound_high": "high", "bound_low": "low", "coordinate_transformation_mode": "c",
     "count_include_pad": "c", "dilations": "dl", "ends": "to", "epsilon": "e", "exclusive": "e", "expand": "z",
     "gamma": "gamma", "group": "g", "groups": "g", "indices": "j", "keepdims": "k", "kernel": "z", "kernel_shape": "k",

@@ -15,7 +15,12 @@ from superopt.generate.conjectures.ground_equation import GroundEquation, variab
 from superopt.generate.generalise.attribute_equations import SOLVED, with_attribute_equations
 from superopt.generate.generalise.attribute_values import ALTERNATIVES
 from superopt.generate.generalise.draft import NAMES, REAL, SIZED, Draft, Slot
-from superopt.generate.generalise.padding import with_offset_pads, with_pad_amounts, with_phase_pads
+from superopt.generate.generalise.padding import (
+    with_offset_pads,
+    with_open_amounts,
+    with_pad_amounts,
+    with_phase_pads,
+)
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.generalise.shape_entries import with_shape_entries
 from superopt.generate.generalise.size_attributes import with_symbolic_sizes
@@ -65,7 +70,10 @@ def _renamed(equation: GroundEquation) -> dict[Term, str]:
 def _with_attributes(draft: Draft, check: SamplingCheck) -> Draft:
     """Return the draft with variables for all attributes at which the rule also holds at other values."""
     draft = _with_marks(_with_heads(draft, check), check)
-    for kind, groups in draft.slots().items():
+    kinds = draft.slots()
+    for kind, groups in kinds.items():
+        if kind == "amounts" and "pads" in kinds:
+            continue  # see `with_pad_amounts`
         if kind not in NAMES or kind in SIZED or (kind in SOLVED and draft.equation.family.targets):
             continue
         if any(slot in draft.filled for at in groups.values() for slot in at):
@@ -83,6 +91,8 @@ def _with_attributes(draft: Draft, check: SamplingCheck) -> Draft:
             left += len(open_)
         if kind == "pads" and left and len(groups) > 1:
             wider = with_pad_amounts(draft, groups, check) or with_offset_pads(draft, groups, check) or wider
+        if kind == "amounts" and left:
+            wider = with_open_amounts(wider, groups, check)
         draft = wider
     return _with_distinct_variables(_with_numbers(draft, check), check)
 

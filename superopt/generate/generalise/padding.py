@@ -11,7 +11,7 @@ from superopt.ir.dim import Dim, symbol, symbols_of
 from superopt.ir.rule import Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, topological
 
-__all__ = ["with_offset_pads", "with_pad_amounts", "with_phase_pads"]
+__all__ = ["with_offset_pads", "with_open_amounts", "with_pad_amounts", "with_phase_pads"]
 
 Values = Mapping[Attr, list[Slot]]  # value of an attribute -> its slots
 Pads = tuple[int, ...]
@@ -33,6 +33,27 @@ def with_offset_pads(draft: Draft, groups: Values, check: SamplingCheck) -> Draf
     wider = draft.filling(filled, dict(zip(names, base, strict=True)), "pad")
     others = dict(zip(names, (2, 1, 0, 3), strict=False))
     return wider if wider.bound and _holds(wider, others, check) else None
+
+
+def with_open_amounts(draft: Draft, groups: Values, check: SamplingCheck) -> Draft:
+    """Return the draft with a variable for each amount of a Pad that is not 0, where the rule holds at other amounts.
+
+    The axes that are not padded stay so: a Pad of rows commutes with a Gather of columns.
+    """
+    for value, slots in groups.items():
+        amounts = _pads(value)
+        if amounts is None or not any(amounts) or not draft.filled.keys().isdisjoint(slots):
+            continue
+        taken = {*draft.values, *draft.names.values()}
+        free = (name for k in itertools.count() if (name := f"a{k}") not in taken)
+        names = [next(free) if amount else "" for amount in amounts]
+        entries = tuple(symbol(name) if name else 0 for name in names)
+        given = {name: amount for name, amount in zip(names, amounts, strict=True) if name}
+        wider = draft.filling(dict.fromkeys(slots, entries), given, "amount")
+        others = {name: amount + 1 + k for k, (name, amount) in enumerate(given.items())}
+        if wider.bound and wider.unbound() <= draft.unbound() and _holds(wider, others, check):
+            draft = wider
+    return draft
 
 
 def with_pad_amounts(draft: Draft, groups: Values, check: SamplingCheck) -> Draft | None:

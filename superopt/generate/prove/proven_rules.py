@@ -13,13 +13,16 @@ from superopt.generate.minimise.cost import EnumerationCost, cost
 from superopt.generate.minimise.minimiser import Minimiser
 from superopt.generate.prove.used_signatures import UsedSignatures
 from superopt.ir.rule import Rule
-from superopt.ir.term import Term, map_terms
+from superopt.ir.term import CLOSED_FORM, Term, map_terms, topological
 from superopt.rulebook.variadic import Schema
 
 __all__ = ["ProvenRule", "ProvenRules", "by_gain"]
 
 _Graph: TypeAlias = tuple[Term, ...]
 _Result: TypeAlias = tuple[_Graph, EnumerationCost]  # a graph, and the cost of a graph that it is rewritten to
+# The same with the shapes of the graph's constants, which a rule may leave open: x * 0 is a constant of the shape of x
+# or of the shape of 0.
+_Side: TypeAlias = tuple[_Graph, EnumerationCost, tuple[int, ...]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,7 @@ class ProvenRules:
         self.used_signatures = UsedSignatures()
         self._schemas: dict[str, Schema] = {}
         self._seen: set[str] = set()  # ids of rules, in both directions
-        self._sides: set[_Result] = set()  # left sides of rules, and the cost of their right sides
+        self._sides: set[_Side] = set()  # left sides of rules, and the cost of their right sides
         # The sides of instances, with variables renamed, in every useful direction.
         self._results: set[_Result] = set()
 
@@ -114,8 +117,10 @@ def by_gain(proven: Iterable[ProvenRule]) -> list[ProvenRule]:
     return sorted(proven, key=lambda one: _gain(one.equation))
 
 
-def _side(rule: Rule, equation: GroundEquation) -> _Result:
-    return normal(rule.lhs), cost(equation.rhs, equation.weights)
+def _side(rule: Rule, equation: GroundEquation) -> _Side:
+    constants = (t.type for t in topological(equation.lhs) if t.op in CLOSED_FORM)
+    ranks = tuple(0 if t is None or t.shape is None else len(t.shape) for t in constants)
+    return normal(rule.lhs), cost(equation.rhs, equation.weights), ranks
 
 
 def _renamed(terms: tuple[Term, ...], weights: frozenset[str]) -> tuple[Term, ...]:

@@ -72,7 +72,11 @@ def _tensor_names(schema: Schema) -> list[str]:
     return [name for name, shape in schema.open.shapes if len(shape) > 1]
 
 
-_MAX_BROADCAST = 3  # variables of which every choice may be a scalar
+_MAX_BROADCAST = 3  # variables of which every choice may be smaller
+# Shapes of smaller operands of elementwise operators: numbers, rows, columns, and one number for each channel.
+_SMALLER: Mapping[int, tuple[tuple[int | None, ...], ...]] = {
+    1: ((),), 2: ((), (None,), (None, 1)), 3: ((), (None,)), 4: ((), (None,), (None, 1, 1)),
+}  # fmt: skip
 
 
 def _pointwise(schema: Schema) -> Iterator[Signature]:
@@ -84,10 +88,11 @@ def _pointwise(schema: Schema) -> Iterator[Signature]:
     for rank in (2, 1, 3, 4):
         full = (None,) * rank
         yield replace(schema.open, shapes=tuple((name, full) for name in names))
-        if len(names) > _MAX_BROADCAST or rank == 3:
+        if len(names) > _MAX_BROADCAST:
             continue
-        for small in ((), (None,)) if rank == 2 else ((),):
-            for some in itertools.chain.from_iterable(itertools.combinations(names, k) for k in range(1, len(names))):
+        for small in _SMALLER[rank]:
+            most = len(names) - 1 if rank < 3 or not small else 1  # smaller variables
+            for some in itertools.chain.from_iterable(itertools.combinations(names, k + 1) for k in range(most)):
                 shapes = tuple((name, small if name in some else full) for name in names)
                 yield replace(schema.open, shapes=shapes)
     yield replace(schema.open, shapes=tuple((name, ()) for name in names))
@@ -176,6 +181,9 @@ def _along_each_axis(schema: Schema, signature: Signature, fixed: bool) -> Itera
                 yield replace(along, shapes=shapes, attrs=attrs)
 
 
+_LISTS = {"shape": 1, "amounts": 2}  # attributes with this many entries for each axis
+
+
 def _lifted(schema: Schema, by: dict[str, int]) -> Iterator[Signature]:
     """Yield the signature with axes added in front of some variables, or removed there.
 
@@ -194,8 +202,8 @@ def _lifted(schema: Schema, by: dict[str, int]) -> Iterator[Signature]:
             if most < 0:
                 return
             value = (*range(most), *(most + p for p in value if isinstance(p, int)))
-        if schema.kinds[name] == "shape" and isinstance(value, tuple):
-            value = (None,) * (len(value) + most) if len(value) + most >= 0 else ()
+        if schema.kinds[name] in _LISTS and isinstance(value, tuple):
+            value = (None,) * max(0, len(value) + _LISTS[schema.kinds[name]] * most)
         attrs.append((name, value))
     yield replace(schema.open, shapes=tuple(shapes), attrs=tuple(attrs))
 
@@ -211,11 +219,17 @@ def _attribute_choices(schema: Schema, fixed: tuple[str, ...] = ()) -> Iterator[
             others = tuple(itertools.permutations(range(len(value))))
         elif kind == "shape" and isinstance(value, tuple):
             others = ((None,) * 2, (None,), ())
+        elif kind == "expand" and isinstance(value, tuple) and None in value:
+            others = tuple((None,) * rank for rank in range(1, _MAX_RANK + 1))
+        elif kind == "amounts" and isinstance(value, tuple):
+            others = ((None,) * len(value),)
         elif kind in ("axis", "axes", "keepdims", "linear_before_reset", "transA", "transB", "p"):
             others = tuple(v for v in ALTERNATIVES[kind])
         for other in others:
             if other != value:
                 yield tuple((key, other if key == name else old) for key, old in schema.open.attrs)
+    if "amount" in schema.kinds.values():
+        yield tuple((name, None if schema.kinds[name] == "amount" else old) for name, old in schema.open.attrs)
     bounds = {name: schema.kinds[name] for name, _ in schema.open.attrs if schema.kinds[name].startswith("bound_")}
     if bounds:
         yield tuple((name, AttrVar(name) if name in bounds else old) for name, old in schema.open.attrs)
@@ -238,6 +252,8 @@ def _conv(schema: Schema) -> Iterator[Signature]:
             for name, value in schema.open.attrs:
                 kind = schema.kinds[name]
                 named = usual.get(name if kind == "amount" else kind, value)
+                if isinstance(named, tuple) and isinstance(value, tuple):
+                    named = named[: len(value)]  # of sequences, which have one axis
                 attrs.append((name, _symbolic(kind, value) if kind in general else named))
             for shapes in dict.fromkeys((schema.open.shapes, schema.base.shapes)):
                 yield replace(schema.open, shapes=shapes, attrs=tuple(attrs))

@@ -59,6 +59,7 @@ def test_softmax_over_an_axis_in_the_middle_cannot_be_said_before_opset_13() -> 
         (23, "RMSNormalization(x, w)", f"RMSNormalization axis=-1 epsilon={EPSILON}"),
         (23, "RMSNormalization<axis = 1, epsilon = 0.5>(x, cw)", "RMSNormalization axis=-2 epsilon=0.5"),
         (7, "LpNormalization(x)", "LpNormalization axis=-1 p=2"),
+        (13, "MeanVarianceNormalization<axes = [0, 2]>(x)", "MeanVarianceNormalization axes=(-3, -1)"),
         (22, "LpNormalization<axis = 1, p = 1>(x)", "LpNormalization axis=-2 p=1"),
     ],
 )

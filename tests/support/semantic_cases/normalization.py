@@ -55,6 +55,12 @@ def _lrn(rng: random.Random) -> Case:
     return Case(made.attrs, made.arrays, ("onnxruntime",))  # onnx.reference reads beyond the last channel
 
 
+def _mean_variance_normalization(rng: random.Random) -> Case:
+    shape = (*shape_of(rng, 0, 3), 3, 4)  # a variance of few numbers may be near 0
+    axes = sorted({-1, *rng.sample(range(-len(shape), 0), rng.randint(0, len(shape)))})
+    return case(rng, {"axes": tuple(axes)}, [shape])
+
+
 CASES: dict[str, Maker] = {
     "LRN": _lrn,
     "InstanceNormalization": _instance_normalization,
@@ -62,6 +68,7 @@ CASES: dict[str, Maker] = {
     "LayerNormalization": _layer_normalization,
     "RMSNormalization": _rms_normalization,
     "LpNormalization": _lp_normalization,
+    "MeanVarianceNormalization": _mean_variance_normalization,
     "Softmax": _softmax,
     "LogSoftmax": _softmax,
 }

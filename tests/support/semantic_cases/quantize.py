@@ -66,8 +66,28 @@ def _matmul_integer(rng: random.Random) -> Case:
     return Case({}, arrays, opset=rng.choice([10, 17, 21]))
 
 
+def _conv_integer(rng: random.Random) -> Case:
+    group, kernel = rng.choice([1, 1, 2]), [rng.randint(1, 3) for _ in range(2)]
+    size = [k + rng.randint(0, 3) for k in kernel]
+    dtypes = rng.choice(["int8", "uint8"]), rng.choice(["int8", "uint8"])
+    channels = rng.randint(1, 2)
+    shapes = (rng.randint(1, 2), group * channels, *size), (group * rng.randint(1, 2), channels, *kernel)
+    arrays: list[Array | None] = [
+        values(rng, shape, dtype, *_ends(dtype)) for shape, dtype in zip(shapes, dtypes, strict=True)
+    ]
+    arrays += [values(rng, (), dtype, *_ends(dtype)) for dtype in dtypes[: rng.randint(0, 2)]]
+    attrs = {
+        "dilations": (1, 1),
+        "group": group,
+        "pads": tuple(rng.randint(0, 2) for _ in range(4)),
+        "strides": (rng.randint(1, 2), rng.randint(1, 2)),
+    }
+    return Case(attrs, arrays, opset=rng.choice([10, 17, 21]))
+
+
 CASES: dict[str, Maker] = {
     "QuantizeLinear": _quantize,
     "DequantizeLinear": _dequantize,
     "MatMulInteger": _matmul_integer,
+    "ConvInteger": _conv_integer,
 }
