@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,13 +13,16 @@ from superopt.evaluate import evaluate
 from superopt.generate.pipeline import choose, generate
 from superopt.ir.infer import make
 from superopt.ir.notation import parse_rules, show_rule
-from superopt.ir.rule import Signature
+from superopt.ir.pattern import Bindings
+from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological, var
 from superopt.ir.trace import Trace
 from superopt.ir.types import tensor
 from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.loading import certified_rules, load_rules
+from superopt.search import AnalyticCost, search
 from superopt.search.apply import AppliedTrace
+from superopt.search.strategy import effort_budget
 from superopt.search.strategy.recurrent_layers import RecurrentLayers
 from verify.diagnose.decide import decide
 from verify.proof_book import ProofBook
@@ -305,6 +309,24 @@ def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, f
     assert _operators(outputs).count(form.split()[0]) == layers
     left = {t.op for t in topological(outputs) if not t.is_constant}
     assert not {"Sigmoid", "Gemm", "MatMul", "Split"} & left
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_layers_are_rolled_up_whole_or_not_at_all(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, is_ended: bool
+) -> None:
+    """The time ends while the cells are replaced by operators of one step."""
+    now, book = 0.0, ProofBook()
+    monkeypatch.setattr(effort_budget, "time", SimpleNamespace(monotonic=lambda: now))
+
+    def check(rule: Rule, bindings: Bindings) -> Signature | None:
+        nonlocal now
+        now = 2.0 if is_ended else 0.0
+        return book.check(rule, bindings)
+
+    given = _unrolled([var(f"x{t}", tensor(1, 64)) for t in range(3)], "LSTM", 1, 64, 64)[-1]
+    result = search((given,), load_rules(folder), check, AnalyticCost(), position={}, deadline=1.0)
+    assert _operators(result.outputs).count("LSTM") == (0 if is_ended else 1)
 
 
 @pytest.mark.parametrize("form", _FORMS)
