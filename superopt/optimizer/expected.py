@@ -37,7 +37,7 @@ from superopt.runtime import (
 __all__ = ["Expected", "References"]
 
 _NOT_COMPUTED = "not computed"
-_LEAST_CPU_SECONDS = 5.0  # of this process, for the evaluations in float64 of one run
+_LEAST_CPU_SECONDS = 15.0  # of this process, for the evaluations in float64 of one run
 _DRAWS = 3  # evaluations with random roundings
 _MARGIN = 4.0  # roundings so many times as large may change an integer output of the candidate
 
