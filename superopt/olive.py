@@ -23,12 +23,18 @@ _PROVIDERS = {"CPUExecutionProvider": "cpu", "CUDAExecutionProvider": "cuda"}
 # Parameters of the pass: the options of superopt with the same names.
 _PARAMETERS = {
     "threads": (int, "Threads of ONNX Runtime while measuring; 0 is its own choice."),
-    "budget": (float, "Seconds for the search."),
+    "budget": (float, "Seconds of wall time for the whole run."),
     "quick": (bool, "Take seconds: compare outputs, and time nothing."),
     "numerics": (str, "Loosest class of rules to use."),
     "domains": (str, "Operators that rewrites may introduce: onnx, or all for those of ONNX Runtime as well."),
     "external_data": (bool, "Write weights to a second file, whatever their size."),
 }
+
+
+def _default(name: str) -> bool | float | str:
+    """Return the value that the option takes if nothing is said."""
+    value: bool | float | str = _DEFAULTS.budget_s if name == "budget" else getattr(_DEFAULTS, name)
+    return value
 
 
 class Superopt(Pass):  # type: ignore[misc]  # Olive has no types
@@ -37,7 +43,7 @@ class Superopt(Pass):  # type: ignore[misc]  # Olive has no types
     @classmethod
     def _default_config(cls, accelerator_spec: Any) -> dict[str, Any]:
         return {
-            name: PassConfigParam(type_=type_, default_value=getattr(_DEFAULTS, name), description=description)
+            name: PassConfigParam(type_=type_, default_value=_default(name), description=description)
             for name, (type_, description) in _PARAMETERS.items()
         }
 

@@ -57,3 +57,14 @@ def _matmul_integer(g: Graph, op: str) -> None:
     b = g.fitting(g.rng.choice(["int8", "uint8"]), (a.shape[-1], g.size()))
     zeros = [g.weight(np.array(g.rng.choice([0, 3, 100]), x.dtype)) for x in (a, b)]
     g.add(op, [a, b, *zeros[: g.rng.randint(0, 2)]])
+
+
+@node("ConvInteger")
+def _conv_integer(g: Graph, op: str) -> None:
+    spatial, groups = g.rng.choice([1, 2]), g.rng.choice([1, 1, 2])
+    kernel = tuple(g.rng.choice([1, 2, 3]) for _ in range(spatial))
+    x = g.fitting("uint8", (g.size(), groups * g.rng.choice([1, 2]), *(n + g.rng.choice([0, 2]) for n in kernel)))
+    w = g.fitting(g.rng.choice(["int8", "uint8"]), (groups * g.rng.choice([1, 2]), x.shape[1] // groups, *kernel))
+    zeros = [g.weight(np.array(g.rng.choice([0, 3, 100]), each.dtype)) for each in (x, w)]
+    attrs = some(g.rng, pads=[[1] * 2 * spatial], strides=[[2] * spatial])
+    g.add(op, [x, w, *zeros[: g.rng.randint(0, 2)]], attrs | ({"group": groups} if groups > 1 else {}))

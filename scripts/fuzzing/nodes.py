@@ -279,6 +279,12 @@ def _skip(g: Graph, op: str) -> None:
     g.add(op, inputs, some(g.rng, epsilon=[1e-5, 0.5]), domain="com.microsoft")
 
 
+@node("MeanVarianceNormalization")
+def _mean_variance(g: Graph, op: str) -> None:
+    x = g.pick("f", least=1, most=4)
+    g.add(op, [x], {"axes": some_axes(g, x.rank)})
+
+
 @node("LpNormalization", "Softmax", "LogSoftmax")
 def _along(g: Graph, op: str) -> None:
     x = g.pick("f", least=1)

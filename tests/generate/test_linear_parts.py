@@ -13,7 +13,7 @@ from superopt.generate.enumeration.linear_parts import Parts, parts
 from superopt.generate.families import FAMILIES
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import CLOSED_FORM, Term
-from tests.support.modular_cases import NODES, operation, sizes_of
+from tests.support.modular_nodes import NODES, operation, sizes_of
 
 _LINEAR = {
     "Add", "AveragePool", "Concat", "Conv", "ConvTranspose", "CumSum", "DepthToSpace", "Einsum", "Expand", "Flatten",

@@ -114,7 +114,7 @@ def test_command_says_the_class(rules: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "(exact)" in done.output
     assert "must be bit-identical" in done.output
-    assert "every bit had to be the same" in page.read_text()
+    assert "Every bit had to be the same" in page.read_text()
 
 
 # Folding

@@ -79,8 +79,8 @@ def test_target() -> None:
     assert versions("openvino")["openvino"] and "onnxruntime" not in versions("openvino")
     with pytest.raises(ValueError, match="OpenVINO runs on the CPU"):
         Options(target="openvino", ep="cuda")
-    paced = Options(target="openvino", timeout=10.0).paced()
-    assert (paced.cost, paced.domains) == ("analytic", "onnx") and paced.budget < 10
+    options = Options(target="openvino", timeout=10.0)
+    assert (options.as_run().cost, options.as_run().domains) == ("analytic", "onnx") and options.budget_s < 10
 
 
 def test_absent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,7 +91,7 @@ def test_absent(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_whole_run() -> None:
     """The result is compared and timed in OpenVINO, and has operators of ONNX only."""
-    result = superopt.optimize(lora(), target="openvino", budget=2.0, measure_s=0.1, remeasure=True)
+    result = superopt.optimize(lora(), target="openvino", budget=2.0, remeasure=True)
     assert result.provider == "openvino" and "openvino" in result.versions
     assert result.difference is not None and result.latency is not None
     assert result.proto is not None and {node.domain for node in result.proto.graph.node} <= {"", "ai.onnx"}

@@ -135,8 +135,8 @@ def test_the_budget_is_kept() -> None:
     graphs, x = Graphs(), image()
     for branches in (2, 3, 4, 5):
         x = graphs.mobileone(x, 8, 3, 8, branches, True)
-    result = search((x,), RULES, slow, AnalyticCost(), position={}, deadline=begun + 1)
-    assert time.monotonic() - begun < 2.5
+    result = search((x,), RULES, slow, AnalyticCost(), position={}, deadline=begun + 0.3)
+    assert time.monotonic() - begun < 1.8
     assert not result.complete
 
 

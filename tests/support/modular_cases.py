@@ -7,13 +7,13 @@ The types of `i` and `j` are int64 and uint8; other variables are real.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from superopt.ir.notation import parse_terms
-from superopt.ir.term import Term, topological
+from superopt.ir.term import Term
 from superopt.ir.types import TensorType
 
-__all__ = ["EXACT", "LAWS", "NODES", "NO_LAWS", "TRUTHS", "Shapes", "operation", "sizes_of", "typed"]
+__all__ = ["EXACT", "LAWS", "NO_LAWS", "TRUTHS", "Shapes", "typed"]
 
 Shapes: TypeAlias = Mapping[str, tuple[int, ...]]
 TRUTHS = ("t", "u")
@@ -428,32 +428,3 @@ NO_LAWS: list[tuple[str, str, Shapes]] = [
         ("LayerNormalization[epsilon=0.5](a, b)", "LayerNormalization[epsilon=0.25](a, b)"),
     )
 ] + [(f"{_GRU_STEP.format(l=0)}.1", f"{_GRU_STEP.format(l=1)}.1", _GRU_STEPS)]
-
-
-def sizes_of(term: Term) -> tuple[int, ...]:
-    """Return the shape of a term of known sizes."""
-    assert term.type is not None
-    shape = term.type.concrete()
-    assert shape is not None
-    return shape
-
-
-def operation(term: Term) -> tuple[str, list[Term | None], Mapping[str, Any]]:
-    """Return the operator, its operands and attributes; an output of several belongs to its operator."""
-    node = term.inputs[0] if term.op == "Out" else term
-    assert node is not None
-    return node.op, list(node.inputs), {**dict(node.attrs), **dict(term.attrs)}
-
-
-def _nodes() -> dict[str, list[Term]]:
-    """Terms by operator, as they occur in the tables."""
-    found: dict[str, dict[Term, None]] = {}
-    texts = [*EXACT.items(), *((side, shapes) for left, right, shapes in LAWS for side in (left, right))]
-    for text, shapes in texts:
-        for term in topological(typed(text, shapes)):
-            if term.op != "Var" and (len(term.types) == 1 or term.op == "Out"):
-                found.setdefault(operation(term)[0], {})[term] = None
-    return {op: list(terms) for op, terms in found.items()}
-
-
-NODES = _nodes()
