@@ -9,9 +9,9 @@ import onnx
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import all_nodes
 
-__all__ = ["can_be_expanded", "domain_of"]
+__all__ = ["MAX_EXPANDED_NODES", "can_be_expanded", "domain_of"]
 
-_MAX_EXPANDED_NODES = 100_000
+MAX_EXPANDED_NODES = 100_000
 
 
 def domain_of(named: onnx.NodeProto | onnx.FunctionProto) -> str:
@@ -37,7 +37,7 @@ def can_be_expanded(model: onnx.ModelProto) -> bool:
             stack.pop()
         elif not waiting:
             sizes[key] = len(bodies[key]) + sum(sizes[called] for called in calls)
-            if sizes[key] > _MAX_EXPANDED_NODES:
+            if sizes[key] > MAX_EXPANDED_NODES:
                 return False
             stack.pop()
         elif key in opened:
@@ -45,7 +45,7 @@ def can_be_expanded(model: onnx.ModelProto) -> bool:
         else:
             opened.add(key)
             stack.extend(waiting)
-    return sum(sizes.get(_key(node), 1) for node in all_nodes(model.graph)) <= _MAX_EXPANDED_NODES or not bodies
+    return sum(sizes.get(_key(node), 1) for node in all_nodes(model.graph)) <= MAX_EXPANDED_NODES or not bodies
 
 
 def _key(named: onnx.NodeProto | onnx.FunctionProto) -> tuple[str, str]:

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from superopt.onnx_io.functions import MAX_EXPANDED_NODES, can_be_expanded
 from superopt.optimizer.source import Source
 from superopt.runtime import CannotRun, Feeds, RanTooLong, Session, Target, close_unused, open_session
 
-__all__ = ["OriginalSessions"]
+__all__ = ["OriginalSessions", "TooManyNodes", "open_original"]
+
+
+class TooManyNodes(CannotRun):
+    """The functions of a model call each other so often that ONNX Runtime would write out their nodes for hours."""
+
+
+def open_original(source: Source, target: Target, level: str = "all") -> Session:
+    """Open a session of the original, as `open_session` does. Raises TooManyNodes without trying, and CannotRun."""
+    if not can_be_expanded(source.proto):
+        raise TooManyNodes(f"its functions stand for more than {MAX_EXPANDED_NODES:,} nodes")
+    return open_session(source.runnable, target, level=level)
 
 
 class OriginalSessions:
@@ -16,7 +28,7 @@ class OriginalSessions:
 
     `notices` has a line for the user if one of them cannot be used: ONNX Runtime's optimizer may break a model, and
     float16 runs on the CPU only with casts that the optimizer inserts. If not `plain`, there is no session without
-    optimizations unless the original needs it. Raises CannotRun if neither loads the model.
+    optimizations unless the original needs it. Raises CannotRun if neither loads the model (see `open_original`).
     """
 
     def __init__(self, source: Source, target: Target, *, plain: bool = True) -> None:
@@ -69,7 +81,7 @@ class OriginalSessions:
         if level not in self._open:
             if self._source.is_large:
                 self.close()
-            self._open[level] = open_session(self._source.runnable, self._target, level=level)
+            self._open[level] = open_original(self._source, self._target, level)
         return self._open[level]
 
     def first_accepted(self, candidates: Iterable[Feeds]) -> tuple[Feeds, list[Any]]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from superopt.optimizer.input_sizes import InputSizes
 from superopt.optimizer.measured_sizes import DoesNotFit
 from superopt.optimizer.options import Options
+from superopt.optimizer.original import TooManyNodes, open_original
 from superopt.optimizer.source import Source
-from superopt.runtime import CannotRun, InputShapes, RanTooLong, Target, Unfeedable, input_specs, open_session
+from superopt.runtime import CannotRun, InputShapes, RanTooLong, Target, Unfeedable, input_specs
 
 __all__ = ["advice", "assumed_shapes", "loads"]
 
@@ -16,7 +17,7 @@ _SMALL, _LARGE = 1, 32  # assumed for sizes that are not given
 def loads(source: Source, target: Target) -> bool:
     """Return True if the runtime loads the model; then it only refuses the inputs that were tried."""
     try:
-        open_session(source.runnable, target)
+        open_original(source, target)
     except CannotRun:
         return False
     return True
@@ -26,7 +27,7 @@ def advice(error: CannotRun | Unfeedable, *, is_loaded: bool) -> str:
     """Return the options with which the model may run, as the end of a message; empty if there is none."""
     if isinstance(error, RanTooLong | DoesNotFit):
         return "; --shape may give smaller sizes"
-    if isinstance(error, Unfeedable):
+    if isinstance(error, Unfeedable | TooManyNodes):
         return ""
     if is_loaded:
         return "; --inputs FILE.npz gives values that it takes, --shape other sizes"

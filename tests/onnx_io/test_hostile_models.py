@@ -7,38 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from superopt.onnx_io import ModelError, read_bodies, read_model, read_simplified, write_model
 from superopt.onnx_io.functions import can_be_expanded
+from tests.support.function_models import DOUBLING, calling, function
+from tests.support.function_models import one_input_model as model
 
 node = helper.make_node
-
-
-def model(nodes: list[NodeProto], *, functions: list[FunctionProto] | None = None, opset: int = 17) -> ModelProto:
-    weight = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
-    graph = helper.make_graph(
-        nodes,
-        "hostile",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])],
-        [onnx.ValueInfoProto(name="y")],
-        [weight],
-    )
-    imports = [helper.make_opsetid("", opset), helper.make_opsetid("f", 1)]
-    return helper.make_model(graph, opset_imports=imports, ir_version=9, functions=functions or [])
-
-
-def function(name: str, *calls: str) -> FunctionProto:
-    """A function that calls others, one after the other."""
-    names = [f"t{k}" for k in range(len(calls) + 1)]
-    nodes = [node(call, [a], [b], domain="f") for call, a, b in zip(calls, names, names[1:], strict=False)]
-    nodes = nodes or [node("Neg", ["t0"], ["t1"])]
-    imports = [helper.make_opsetid("", 17), helper.make_opsetid("f", 1)]
-    return helper.make_function("f", name, ["t0"], [nodes[-1].output[0]], nodes, imports)
-
-
-def calling(*functions: FunctionProto) -> ModelProto:
-    return model([node(functions[0].name, ["x"], ["y"], domain="f")], functions=list(functions))
 
 
 def nested(depth: int, constant: bool) -> ModelProto:
@@ -79,7 +55,6 @@ def with_perm(*attributes: onnx.AttributeProto) -> ModelProto:
 
 
 INTS = onnx.AttributeProto.INTS
-DOUBLING = [function(f"F{k}", f"F{k + 1}", f"F{k + 1}") for k in range(40)] + [function("F40")]
 CASES: dict[str, tuple[ModelProto, str | None]] = {
     "a function that calls itself": (calling(function("A", "A")), None),
     "functions that call each other": (calling(function("A", "B"), function("B", "A")), None),

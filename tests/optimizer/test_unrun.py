@@ -12,6 +12,7 @@ from onnx import helper, numpy_helper
 
 from superopt.optimizer import Result, candidate_check, optimize
 from superopt.runtime import CannotRun
+from tests.support.function_models import DOUBLING, calling
 from tests.support.models import floats, lora, model
 
 
@@ -66,6 +67,11 @@ def test_with_analytic_costs_it_is_optimized_and_says_what_was_not_checked(make:
 def test_with_measured_costs_it_is_kept_with_the_option_that_helps(make: Any, help_: str, lora_rules: Path) -> None:
     result = optimized(make(), lora_rules, cost="measured")
     assert not result.changed and "the original cannot be run here" in result.reason and help_ in result.reason
+
+
+def test_a_model_that_the_runtime_would_expand_for_hours_is_not_run(lora_rules: Path) -> None:
+    result = optimized(calling(*DOUBLING), lora_rules, cost="measured")
+    assert not result.changed and "its functions stand for more than" in result.reason
 
 
 def test_the_advice_works(lora_rules: Path) -> None:
