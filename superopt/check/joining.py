@@ -18,7 +18,7 @@ from onnx import numpy_helper
 
 from superopt.evaluate import numpy_dtype
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
-from superopt.ir.infer import OPERATORS, remake
+from superopt.ir.infer import OPERATORS, make, remake
 from superopt.ir.operator import IllTyped
 from superopt.ir.term import CLOSED_FORM, Attr, Term, Types, repr_attrs, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
@@ -32,6 +32,8 @@ __all__ = ["Meanings", "StructureKey", "joined"]
 
 StructureKey: TypeAlias = tuple[object, ...]
 
+# Operators that may compute the shape of their result, with what says that a size of 0 is meant as such.
+_TO_COMPUTED_SHAPE: Mapping[str, dict[str, Attr]] = {"Reshape": {"allowzero": 1}, "Expand": {}}
 _OTHER_NODES = 1 << 32  # more nodes than a file has: nodes of two models that draw random numbers are never one
 
 
@@ -75,12 +77,13 @@ def _placed_over(
             new[term] = inputs[_name(term)]
             continue
         operands = tuple(None if i is None else new[i] for i in term.inputs)
-        made = _written_out(_renamed(_as_proven(term, model, min(first_node, 1)), operands, sizes), weights)
+        made = _renamed(_as_proven(term, model, min(first_node, 1)), operands, sizes)
+        made = _written_out(_with_target(made) if term in model.proven_shapes else made, weights)
         if meaning.is_random(term):
             number = int(str(made.attr("node"))) + first_node
             new[term] = Term.of(made.op, made.inputs, {**dict(made.attrs), "node": number}, made.types)
         else:
-            new[term] = known.setdefault(meaning.key(made, operands), made)
+            new[term] = known.setdefault(meaning.key(made, made.inputs), made)
     return replace(
         model,
         outputs=tuple(new[term] for term in model.outputs),
@@ -111,6 +114,22 @@ def _as_proven(term: Term, model: Model, side: int) -> Term:
             type = TensorType(type.dtype, proven)
         types.append(type)
     return term if tuple(types) == term.types else Term.of(term.op, term.inputs, dict(term.attrs), tuple(types))
+
+
+def _with_target(term: Term) -> Term:
+    """Return a Reshape or Expand to a computed shape as one whose attribute is the shape of its result.
+
+    The operand and the shape of the result determine both, so the kernel need not know how the shape was computed.
+    `term` must have proven sizes.
+    """
+    domain, _, op = term.op.rpartition("::")
+    if domain not in DEFAULT_DOMAINS or op not in _TO_COMPUTED_SHAPE or len(term.inputs) != 2 or term.type is None:
+        return term
+    try:
+        made = make(op, term.inputs[:1], {"shape": term.type.shape or (), **_TO_COMPUTED_SHAPE[op]})
+    except IllTyped:
+        return term
+    return made if made.types == term.types else term
 
 
 def _renamed(term: Term, operands: tuple[Term | None, ...], sizes: Mapping[str, Size]) -> Term:

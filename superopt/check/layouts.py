@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -23,17 +21,16 @@ class Layouts:
 
     def __init__(self, constants: Iterable[Term], weights: Mapping[str, Array]) -> None:
         self._weights = weights
-        self._whole: dict[tuple[object, ...], Term] = {}  # by element type and the content of the flat array
-        # Transposed constants, with the permutations, by element type, axis, other sizes, and first slice.
-        self._first: dict[tuple[object, ...], list[tuple[Term, tuple[int, ...]]]] = {}
+        self._whole: dict[tuple[object, ...], list[Term]] = {}  # by element type and content in any order
+        # Constants and an axis of each, by element type, and sizes and content, in any order, of the first slice.
+        self._first: dict[tuple[object, ...], list[tuple[Term, int]]] = {}
         for term in sorted((t for t in constants if t.op == "Const"), key=lambda t: t.digest):
             array = self._array(term)
             if array is None or term.type is None or not array.size:
                 continue
-            self._whole.setdefault((term.type.dtype, _hash(array)), term)
-            for perm, axis in itertools.product(_permutations(array.ndim), range(array.ndim)):
-                key = _key(term.type.dtype, array.transpose(perm), axis)
-                self._first.setdefault(key, []).append((term, perm))
+            self._whole.setdefault((term.type.dtype, array.size, _unordered(array)), []).append(term)
+            for axis in range(array.ndim):
+                self._first.setdefault(_key(term.type.dtype, array, axis), []).append((term, axis))
 
     def expressions(self, wanted: Term) -> Iterator[Term]:
         """Yield terms over the indexed constants that have the value of the bare constant `wanted`."""
@@ -41,13 +38,14 @@ class Layouts:
         if array is None or wanted.type is None or array.size < 2:
             return
         dtype = wanted.type.dtype
-        for perm in _permutations(array.ndim):
-            source = self._whole.get((dtype, _hash(array.transpose(perm))))
-            if source is not None and source is not wanted:
-                shape = tuple(array.shape[axis] for axis in perm)
-                found = make("Reshape", (source,), {"shape": shape, "allowzero": 0})
-                found = source if source.type is not None and source.type.shape == shape else found
-                yield _transposed(found, tuple(perm.index(axis) for axis in range(array.ndim)))
+        for source in self._whole.get((dtype, array.size, _unordered(array)), ()):
+            content = b"" if source is wanted else self._weights[str(source.attr("hash"))].tobytes()
+            for perm in _permutations(array.ndim):
+                if content and array.transpose(perm).tobytes() == content:
+                    shape = tuple(array.shape[axis] for axis in perm)
+                    found = make("Reshape", (source,), {"shape": shape, "allowzero": 0})
+                    found = source if source.type is not None and source.type.shape == shape else found
+                    yield _transposed(found, tuple(perm.index(axis) for axis in range(array.ndim)))
         for axis in range(array.ndim):
             parts = self._parts(dtype, array, axis)
             if parts:
@@ -61,9 +59,11 @@ class Layouts:
         parts: list[Term] = []
         rest = np.moveaxis(array, axis, 0)
         while len(rest):
-            for term, perm in self._first.get(_key(dtype, np.moveaxis(rest, 0, axis), axis), ()):
+            key = _key(dtype, rest, 0)
+            for term, perm in ((t, p) for t, own in self._first.get(key, ()) for p in _moving(array.ndim, own, axis)):
                 one = np.moveaxis(np.transpose(self._weights[str(term.attr("hash"))], perm), axis, 0)
-                if len(one) <= len(rest) and one.tobytes() == rest[: len(one)].tobytes():
+                fits = len(one) <= len(rest) and one.shape[1:] == rest.shape[1:]
+                if fits and one.tobytes() == rest[: len(one)].tobytes():
                     parts.append(_transposed(term, perm))
                     rest = rest[len(one) :]
                     break
@@ -81,14 +81,20 @@ def _permutations(rank: int) -> Iterator[tuple[int, ...]]:
     yield from itertools.permutations(range(rank)) if rank <= _MAX_RANK else (tuple(range(rank)),)
 
 
+def _moving(rank: int, own: int, axis: int) -> Iterator[tuple[int, ...]]:
+    """Yield the permutations of constants of this rank that move the axis `own` to the place of `axis`."""
+    return (perm for perm in _permutations(rank) if perm[axis] == own)
+
+
 def _transposed(term: Term, perm: tuple[int, ...]) -> Term:
     return term if perm == tuple(sorted(perm)) else make("Transpose", (term,), {"perm": perm})
 
 
 def _key(dtype: str, array: Array, axis: int) -> tuple[object, ...]:
-    others = array.shape[:axis] + array.shape[axis + 1 :]
-    return dtype, axis, others, _hash(np.take(array, [0], axis))
+    first = array[(slice(None),) * axis + (0,)]
+    return dtype, array.ndim, tuple(sorted(first.shape)), _unordered(first)
 
 
-def _hash(array: Any) -> str:
-    return hashlib.blake2b(np.ascontiguousarray(array).tobytes(), digest_size=16).hexdigest()
+def _unordered(array: Array) -> int:
+    """Return a number that depends on the bits of the elements, and not on their order: the sum of them."""
+    return int(array.view(np.dtype(f"u{array.dtype.itemsize}")).sum(dtype=np.uint64))
