@@ -78,8 +78,8 @@ class _Cut:
                 seen.add(term)
                 is_root = term is right or (term is left and not stop)
                 closed = (term in shared or term.is_constant or (stop and term is left)) and term not in opened
-                if term.op in CLOSED_FORM:
-                    continue
+                if term.op in CLOSED_FORM and (_is_truth(right) or not _is_truth(term)):
+                    continue  # in an equation with real variables, closed forms are real numbers
                 if not _can_open(term) or (closed and not is_root):
                     leaves[term] = None
                     continue
@@ -88,6 +88,10 @@ class _Cut:
         self.count = len(self.inside)
         ours, theirs = map(set, self.leaves)
         self.one_sided = {leaf for leaf in ours ^ theirs if _can_open(leaf)}
+
+
+def _is_truth(term: Term) -> bool:
+    return term.type is not None and term.type.dtype == "bool"
 
 
 def _can_open(term: Term) -> bool:

@@ -152,10 +152,10 @@ def _renamed(term: Term, operands: tuple[Term | None, ...], sizes: Mapping[str, 
 
 
 def _written_out(term: Term, weights: Mapping[str, Any]) -> Term:
-    """Return a constant of one real number with its value as an attribute, so that proofs may use it."""
+    """Return a constant of one real number or truth value with its value as an attribute, so that proofs may use it."""
     type = term.type
     shape = None if type is None else type.concrete()
-    if type is None or shape is None or type.dtype not in FLOAT_DTYPES or math.prod(shape) != 1:
+    if type is None or shape is None or type.dtype not in (*FLOAT_DTYPES, "bool") or math.prod(shape) != 1:
         return term
     source = term.inputs[0] if term.op == "Cast" else term
     if source is None or source.op != "Const":

@@ -145,13 +145,14 @@ class ShapeProofs:
         return tuple(result)
 
     def _reshape(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
-        """Take the target's sizes, copy the operand's for 0, and divide for -1."""
+        """Take the target's sizes, copy the operand's for 0 unless `allowzero`, and divide for -1."""
         shape, target = self._known.shape(inputs[0]), self._sizes(inputs, 1)
-        if shape is None or target is None or any(a.name == "allowzero" and a.i for a in node.attribute):
+        copies = not any(a.name == "allowzero" and a.i for a in node.attribute)
+        if shape is None or target is None or target.count(-1) > 1:
             return None
-        if target.count(-1) > 1 or any(size == 0 and k >= len(shape) for k, size in enumerate(target)):
+        if copies and any(size == 0 and k >= len(shape) for k, size in enumerate(target)):
             return None
-        result = [shape[k] if size == 0 else size for k, size in enumerate(target)]
+        result = [shape[k] if size == 0 and copies else size for k, size in enumerate(target)]
         if -1 in result:
             place, whole = result.index(-1), math.prod(shape)
             rest = math.prod(size for size in result if size != -1)

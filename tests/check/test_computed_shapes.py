@@ -1,0 +1,56 @@
+"""Reshapes and Expands whose target a model computes from the sizes of its inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+from superopt.check.equality import joined, prove_equal
+from superopt.onnx_io import Model, read_simplified
+from tests.support.models import floats, model
+
+node = helper.make_node
+NUMBERS = {"minus": [-1], "one": [1], "zero": [0], "two": [2], "parts": [1, 1]}
+
+
+def read(*nodes: onnx.NodeProto) -> Model:
+    proto = model(list(nodes), [floats("x", "b", "s", 8)], [floats("y", None, None, None, None)], opset=18)
+    proto.graph.initializer.extend(numpy_helper.from_array(np.array(v, np.int64), k) for k, v in NUMBERS.items())
+    return read_simplified(proto)
+
+
+def target(op: str, source: str, sizes: list[str], **attrs: int) -> list[onnx.NodeProto]:
+    """Nodes that compute the shape of x, join `sizes` (b, s, and the lists in NUMBERS), and apply `op`."""
+    return [
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "zero"], ["b"], axis=0),
+        node("Gather", ["shape", "one"], ["s"], axis=0),
+        node("Concat", sizes, ["target"], axis=0),
+        node(op, [source, "target"], ["y"], **attrs),
+    ]
+
+
+FLAT = node("Reshape", ["x", "minus"], ["flat"])
+HALVES = ["b", "s", "two", "minus"]
+CASES = [
+    (target("Reshape", "x", HALVES), [FLAT, *target("Reshape", "flat", HALVES)], True),
+    (target("Reshape", "x", HALVES, allowzero=1), [FLAT, *target("Reshape", "flat", HALVES)], True),
+    (target("Reshape", "x", HALVES), [FLAT, *target("Reshape", "flat", ["s", "b", "two", "minus"])], False),
+    (target("Reshape", "x", HALVES), target("Reshape", "x", ["b", "s", "minus", "two"]), False),
+    (
+        [node("Neg", ["x"], ["n"]), *target("Expand", "n", ["two", "b", "s", "one"])],
+        [*target("Expand", "x", ["two", "b", "s", "one"])[:-1], node("Expand", ["x", "target"], ["z"]),
+         node("Neg", ["z"], ["y"])],
+        True,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("one", "other", "equal"), CASES)
+def test_the_shape_of_the_result_says_what_they_do(
+    one: list[onnx.NodeProto], other: list[onnx.NodeProto], equal: bool
+) -> None:
+    left, right = joined(read(*one), read(*other))
+    assert prove_equal(left, right, seconds=10).outputs == (equal,)
