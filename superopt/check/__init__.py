@@ -6,6 +6,7 @@ values.py        proposes tensors that may be equal, by their values on random i
 cones.py         two tensors as an equation over the nearest tensors below that both models have
 literals.py      literals that stand for fractions, roots and products
 constants.py     equality of constants by value, with bounds of rounding errors
+runs.py          constants as ONNX Runtime computes them, where no bound says what folding may give
 layouts.py       constants that hold others transposed, reshaped or side by side
 folding.py       rewrites by rules until the constants are those that the other model has
 sweep.py         replaces tensors of one model by equal ones of the other, inputs first

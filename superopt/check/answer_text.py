@@ -68,4 +68,10 @@ def _correspondences(answer: Answer) -> Iterator[str]:
         yield f"  and {len(listed) - _MAX_PAIRS} more (--json, --html)"
 
 
-_HOW = {"same": "by structure", "kernel": "by the kernel", "rules": "by rules", "values": "by value"}
+_HOW = {
+    "same": "by structure",
+    "kernel": "by the kernel",
+    "rules": "by rules",
+    "values": "by value",
+    "runtime": "computed by ONNX Runtime, bit for bit",
+}

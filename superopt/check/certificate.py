@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from superopt.check.constants import Constants
 from superopt.check.folding import Folding, folding_holds
+from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep, holds
 from superopt.ir.infer import OPERATORS, IllTyped, make
 from superopt.ir.infer import replace as replace_terms
@@ -29,7 +30,7 @@ from verify.replay import merged_casts
 
 __all__ = ["Certificate", "certified"]
 
-_SCHEMA = 2
+_SCHEMA = 3
 FoldingText: TypeAlias = tuple[Any, ...]
 Expression: TypeAlias = tuple[Any, ...]
 
@@ -40,14 +41,15 @@ class Certificate:
 
     `models` has the digests of both models' outputs as terms. `claims` has, for the digest of a right tensor over left
     tensors, the digest of the left tensor, the equation, the signature, and the reading of its literals. `folded` has
-    the digest of a constant of the right model, the expression over left constants that is equal to it, and the bound
-    of their relative difference. `foldings` has the digests of the right and the left tensor, the steps (rule,
-    signature, digests of roots), the pairs of constants, and the last equation with its signature, if there is one.
+    the digest of a constant of the right model, the expression over left constants that is equal to it, the bound of
+    their relative difference, and True if ONNX Runtime computes one as the other. `foldings` has the digests of the
+    right and the left tensor, the steps (rule, signature, digests of roots), the pairs of constants, and the last
+    equation with its signature, if there is one.
     """
 
     models: tuple[str, str]
     claims: tuple[tuple[str, str, str, str, int], ...] = ()
-    folded: tuple[tuple[str, Expression, float], ...] = ()
+    folded: tuple[tuple[str, Expression, float, bool], ...] = ()
     foldings: tuple[FoldingText, ...] = ()
 
     def write(self, path: str | Path) -> None:
@@ -75,7 +77,9 @@ class Certificate:
             one, other = map(str, content["models"])
             rules = list(map(str, content["equations"]))
             claims = tuple((str(a), str(b), rules[int(k)], str(s), int(r)) for a, b, k, s, r in content["claims"])
-            folded = tuple((str(a), _tuples(b), float(error)) for a, b, error in content["folded_constants"])
+            folded = tuple(
+                (str(a), _tuples(b), float(error), ran is True) for a, b, error, ran in content["folded_constants"]
+            )
             foldings = tuple(map(_tuples, content["foldings"]))
             return Certificate((one, other), claims, folded, foldings)
         except OSError as error:
@@ -88,18 +92,21 @@ class Certificate:
     def replay(self, left: Model, right: Model) -> bool:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
         sweep, book, constants = Sweep(left, right), ProofBook(), Constants(left.weights)
+        runs = ConstantRuns(left, right)
         ours = {term.digest: term for term in sweep.left}
         claims = {claim[0]: claim[1:] for claim in self.claims}
-        folded = {right_one: (left_one, error) for right_one, left_one, error in self.folded}
+        folded = {entry[0]: entry[1:] for entry in self.folded}
         foldings = {folding[0]: folding for folding in self.foldings}
 
         def decide(_: Term, image: Term) -> Term | None:
             if image.is_constant and image.digest in folded:
-                expression, stated = folded[image.digest]
+                expression, stated, ran = folded[image.digest]
                 try:
                     theirs = _built(expression, ours)
                 except (IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
                     return None
+                if ran:
+                    return theirs if runs.agree(theirs, image) else None
                 found = constants.difference(theirs, image)
                 return theirs if found is not None and found <= stated else None
             try:
@@ -126,14 +133,14 @@ def certified(
     right: Model,
     claims: Iterable[Claim],
     foldings: Iterable[Folding],
-    folded: Iterable[tuple[Term, Term, float]],
+    folded: Iterable[tuple[Term, Term, float, bool]],
 ) -> Certificate:
     """Return the certificate of a finished proof."""
     present = set(topological(left.outputs))
     return Certificate(
         (_digest(left), _digest(right)),
         tuple((c.right.digest, c.left.digest, *_shown(c)) for c in claims),
-        tuple((one.digest, _expression(other, present), error) for other, one, error in folded),
+        tuple((one.digest, _expression(other, present), error, ran) for other, one, error, ran in folded),
         tuple(map(_folding_text, foldings)),
     )
 

@@ -21,6 +21,7 @@ from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.joining import joined
 from superopt.check.layouts import Layouts
 from superopt.check.literals import readings
+from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep, holds
 from superopt.check.values import Proposals
 from superopt.ir.pattern import Bindings, match
@@ -45,9 +46,9 @@ _PAIR_SHARE = 1 / 4  # of the time that is left: a pair that cannot be proven le
 class Match:
     """A tensor of the left model and one of the right model that are proven equal.
 
-    `by` says how: "same" (one structure), "kernel" (a proof of their cones), "rules" (rewriting), or "values"
-    (constants that were compared). `error` bounds the relative error of weights that one model folded; 0 means bit for
-    bit.
+    `by` says how: "same" (one structure), "kernel" (a proof of their cones), "rules" (rewriting), "values" (constants
+    that were compared), or "runtime" (constants of which ONNX Runtime computed one). `error` bounds the relative error
+    of weights that one model folded; 0 means bit for bit.
     """
 
     left: Term
@@ -93,7 +94,7 @@ class _Proof:
         self.book = ProofBook()
         self.sweep = Sweep(left, right)
         self.named = _paired_by_name(left, right)
-        self.constants = Constants(left.weights)
+        self.constants, self.runs = Constants(left.weights), ConstantRuns(left, right)
         self.layouts = Layouts((t for t in self.sweep.left if t.is_constant), left.weights)
         self.use_values = False
         self.not_named: set[Term] = set()  # images that are not proven equal to the tensor of their name
@@ -103,7 +104,7 @@ class _Proof:
         self.given_up: dict[tuple[Rule, _Instance], float] = {}  # and the share of the effort that did not suffice
         self.by: dict[Term, tuple[str, float]] = {}
         self.claims: list[Claim] = []
-        self.folded: list[tuple[Term, Term, float]] = []
+        self.folded: list[tuple[Term, Term, float, bool]] = []  # with True where ONNX Runtime computed one
         self.foldings: list[Folding] = []
         self.rewriting = Rewriting(self.constants, self._signature, self._closed)
         self.unproven: list[tuple[Term, Term, str]] = []
@@ -191,12 +192,17 @@ class _Proof:
         for candidate in self._constants_like(image):
             error = self.constants.difference(candidate, image)
             if error is not None:
-                self.folded.append((candidate, image, error))
+                self.folded.append((candidate, image, error, False))
                 self.by[term] = "values", error
                 return candidate
         for candidate in self.layouts.expressions(image):
             if self.constants.difference(candidate, image) == 0.0:
-                self.folded.append((candidate, image, 0.0))
+                self.folded.append((candidate, image, 0.0, False))
+                return candidate
+        for candidate in self._constants_like(image):
+            if self.runs.agree(candidate, image):
+                self.folded.append((candidate, image, 0.0, True))
+                self.by[term] = "runtime", 0.0
                 return candidate
         return None
 

@@ -32,7 +32,7 @@ def correspondences(equality: Equality, left: Model, right: Model) -> list[Corre
     return [
         Correspondence(name_of(left, one.left), name_of(right, one.right), str(one.left.type or ""), one.by, one.error)
         for one in equality.matches
-        if one.left.op != "Var" and (one.by == "values" or not one.left.is_constant)
+        if one.left.op != "Var" and (one.by in ("values", "runtime") or not one.left.is_constant)
     ]
 
 

@@ -229,6 +229,8 @@ class _Check:
         answer.reason = "one structure" if same else "the same real numbers, proven for all inputs and all sizes"
         if answer.error:
             answer.reason += f", with folded weights within a relative error of {answer.error:.1e}"
+        if any(one.by == "runtime" for one in answer.correspondences):
+            answer.reason += ", with constants that ONNX Runtime computed"
         if self._options.certificate is not None and equality.certificate is not None:
             equality.certificate.write(self._options.certificate)
             answer.certificate = str(self._options.certificate)

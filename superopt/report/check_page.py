@@ -16,6 +16,7 @@ _HOW = {
     "kernel": "proven by the kernel",
     "rules": "proven by rules",
     "values": "compared by value",
+    "runtime": "computed by ONNX Runtime, bit for bit",
 }
 
 

@@ -1,0 +1,69 @@
+"""Constants as ONNX Runtime computes them.
+
+A tool that folds constants lets a runtime compute them. Where a step jumps (a position becomes a bucket: Cast to
+integers of a logarithm), no bound on rounding errors says what the result may be. But a constant has no inputs, so a
+model has one value for it, and one run shows it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from superopt.evaluate.indices import Array
+from superopt.ir.term import Term, topological
+from superopt.onnx_io import Model, ModelError, write_model
+from superopt.onnx_io.build import new_model
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS
+from superopt.runtime import CannotRun, RuntimeUnavailable, Target, open_session
+
+__all__ = ["ConstantRuns"]
+
+_CPU = Target("cpu", 1)
+_MOST_NODES = 2000
+
+
+class ConstantRuns:
+    """Runs of constants of two joined models in ONNX Runtime, without its optimizations."""
+
+    def __init__(self, left: Model, right: Model) -> None:
+        self._models = (left, right)
+        self._known: dict[tuple[Term, int], Array | None] = {}
+
+    def agree(self, left: Term, right: Term) -> bool:
+        """Return True if a constant of the left model and one of the right have the same value, bit for bit.
+
+        One of them must be a weight of its file.
+        """
+        if left.type is None or left.type != right.type or "Const" not in (left.op, right.op):
+            return False
+        one, other = self._value(left, 0), self._value(right, 1)
+        same = one is not None and other is not None and (one.dtype, one.shape) == (other.dtype, other.shape)
+        return same and one is not None and other is not None and one.tobytes() == other.tobytes()
+
+    def _value(self, term: Term, side: int) -> Array | None:
+        if (term, side) not in self._known:
+            self._known[term, side] = self._computed(term, self._models[side])
+        return self._known[term, side]
+
+    def _computed(self, term: Term, model: Model) -> Array | None:
+        if term.op == "Const":
+            array = model.weights[str(term.attr("hash"))]
+            return None if array.dtype == object else np.asarray(array)
+        parts = list(topological((term,)))
+        if len(parts) > _MOST_NODES or any(part.op == "Var" or _is_foreign(part) for part in parts):
+            return None
+        weights = {
+            name: model.weights[name] for part in parts if part.op == "Const" for name in [str(part.attr("hash"))]
+        }
+        try:
+            proto = write_model(new_model((term,), weights, opset=model.opset), fold=False)
+            (value,) = open_session(proto, _CPU, level="none").run({})
+        except (ModelError, CannotRun, RuntimeUnavailable):
+            return None
+        return value if isinstance(value, np.ndarray) else None
+
+
+def _is_foreign(term: Term) -> bool:
+    """Return True for operators of other domains: they may be functions of the file."""
+    domain, separator, _ = term.op.rpartition("::")
+    return bool(separator) and domain not in DEFAULT_DOMAINS

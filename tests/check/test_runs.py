@@ -1,0 +1,75 @@
+"""Constants that jump: only a run says what they are. A folded one is equal if ONNX Runtime computes it so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from onnx import helper, numpy_helper
+
+from superopt.check.equality import joined, prove_equal
+from superopt.onnx_io import Model, read_model
+from tests.support.models import floats, model
+
+node = helper.make_node
+# Positions from 1 to 40 fall into buckets by their logarithms, as in T5; each bucket has a bias.
+BUCKETS = [
+    node("Log", ["positions"], ["logs"]),
+    node("Div", ["logs", "width"], ["parts"]),
+    node("Cast", ["parts"], ["buckets"], to=onnx.TensorProto.INT64),
+    node("Gather", ["table", "buckets"], ["bias"], axis=0),
+]
+ADD = node("Add", ["x", "bias"], ["y"])
+WEIGHTS = [
+    ("positions", np.arange(1, 41, dtype=np.float32)),
+    ("width", np.array(np.log(2) / 4, np.float32)),
+    ("table", np.random.default_rng(0).standard_normal(32).astype(np.float32)),
+]
+
+
+def computing() -> onnx.ModelProto:
+    return model([*BUCKETS, ADD], [floats("x", "n", 40)], [floats("y", "n", 40)], WEIGHTS)
+
+
+def folded() -> np.ndarray:
+    proto = computing()
+    proto.graph.output.append(floats("bias", 40))
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return np.asarray(session.run(["bias"], {"x": np.zeros((1, 40), np.float32)})[0])
+
+
+def stored(bias: np.ndarray) -> onnx.ModelProto:
+    return model([ADD], [floats("x", "n", 40)], [floats("y", "n", 40)], [("bias", bias)])
+
+
+@pytest.fixture(params=[False, True], ids=["the second model folded", "the first model folded"])
+def pair(request: pytest.FixtureRequest) -> tuple[Model, Model]:
+    models = read_model(computing()), read_model(stored(folded()))
+    return joined(*(models[::-1] if request.param else models))
+
+
+def test_it_is_equal_and_the_answer_says_by_what(pair: tuple[Model, Model]) -> None:
+    found = prove_equal(*pair, seconds=10)
+    assert found.outputs == (True,) and found.certificate is not None
+    assert "runtime" in {match.by for match in found.matches}
+    assert found.certificate.replay(*pair)
+    entries = tuple((*entry[:3], False) for entry in found.certificate.folded)
+    assert not replace(found.certificate, folded=entries).replay(*pair)
+
+
+def test_another_value_is_not() -> None:
+    bias = folded()
+    bias[7] = np.nextafter(bias[7], np.float32(9))
+    found = prove_equal(*joined(read_model(computing()), read_model(stored(bias))), seconds=10)
+    assert found.outputs == (False,)
+
+
+def test_arrays_of_two_files_are_not_run() -> None:
+    numbers = numpy_helper.to_array(numpy_helper.from_array(folded()))
+    found = prove_equal(*joined(read_model(stored(folded())), read_model(stored(numbers + 1))), seconds=10)
+    assert found.outputs == (False,)
