@@ -78,7 +78,8 @@ def check_command(
 
     Equivalent: the interfaces agree, and the kernel proves that each output is the same real number wherever A's is
     defined, for all inputs and all dynamic sizes. Rounding and overflow are no part of the proof. Weights that one
-    model has folded are compared by value, within a stated bound if not bit for bit.
+    model has folded are compared by value, within a stated bound if not bit for bit; where no bound says what folding
+    may give, with what ONNX Runtime computes, bit for bit, and the answer says so.
     Different: the interfaces differ, or ONNX Runtime confirms an input on which outputs differ by more than roundings;
     the input is saved, and the first pair of tensors where the models part is named. Unknown: neither.
 
