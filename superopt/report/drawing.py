@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from html import escape
 from typing import NamedTuple
 
@@ -32,6 +33,18 @@ def draw(roots: Sequence[Term], side: str) -> Drawing:
 
     Several roots end in numbered dots, a single root in a plain dot. `side` names the drawing for screen readers.
     """
+    body, w, h = _picture(tuple(roots))
+    svg = (
+        f'<svg class="graph" role="img" width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
+        f' style="min-width:{round(_SHRINK * w)}px">'
+        f"<title>{escape(f'{side}: {show_terms(roots)}')}</title>{body}</svg>"
+    )
+    return Drawing(svg, w)
+
+
+@lru_cache(maxsize=256)  # many a rule is followed by its reverse, and several rules share a side
+def _picture(roots: tuple[Term, ...]) -> tuple[str, int, int]:
+    """Return the elements of the drawing, its width and its height."""
     terms = [term for term in topological(roots) if term.op != "Out"]
     boxes = {term: _box(term) for term in terms}
     edges: list[Edge] = []
@@ -48,13 +61,7 @@ def draw(roots: Sequence[Term], side: str) -> Drawing:
     parts = [_edge(edge, ports.get(number)) for number, edge in enumerate(edges)]
     parts += [_node(term, box) for term, box in boxes.items()]
     parts += [_end(end, place + 1 if len(roots) > 1 else None) for place, end in enumerate(ends)]
-    w, h = round(size.width), round(size.height)
-    svg = (
-        f'<svg class="graph" role="img" width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
-        f' style="min-width:{round(_SHRINK * w)}px">'
-        f"<title>{escape(f'{side}: {show_terms(roots)}')}</title>{''.join(parts)}</svg>"
-    )
-    return Drawing(svg, w)
+    return "".join(parts), round(size.width), round(size.height)
 
 
 def _connect(

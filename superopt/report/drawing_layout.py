@@ -138,7 +138,13 @@ def _place_across(layers: list[list[Box]], pieces: Sequence[Edge]) -> None:
         for box in layer:
             box.x = at + box.width / 2
             at += box.width + _GAP_X
+    before: list[float] = []
     for sweep in range(4 * _SWEEPS):
+        if sweep % 2 == 0:
+            now = [box.x for layer in layers for box in layer]
+            if now == before:  # one sweep up and one down have moved nothing
+                return
+            before = now
         for layer in layers if sweep % 2 else reversed(layers):
             wanted = []
             for box in layer:
