@@ -141,11 +141,14 @@ class Rule:
 
     @cached_property
     def applicable(self) -> bool:
-        """True if the rule applies left to right: no root of lhs is a leaf, and lhs binds the variables of rhs."""
+        """True if the rule applies left to right: no root of lhs is a leaf, and lhs binds the variables of rhs.
+
+        A list `z` binds its elements `z[k]`; an element binds neither the list nor another element.
+        """
         if any(t.op == "Var" or t.op in CLOSED_FORM for t in self.lhs):
             return False
         (left, left_attrs), (right, right_attrs) = pattern_names(self.lhs), pattern_names(self.rhs)
-        return right <= left and {a.split("[")[0] for a in right_attrs} <= {a.split("[")[0] for a in left_attrs}
+        return right <= left and all(not {name, name.split("[")[0]}.isdisjoint(left_attrs) for name in right_attrs)
 
     def reversed(self) -> Rule:
         """Return the same equation, applied right to left."""

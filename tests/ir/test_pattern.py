@@ -220,6 +220,7 @@ def test_commuted_variants_are_all_orders() -> None:
         ("Conv[dilations=d, group=g, pads=[p, q], strides=s](x, w) = Conv[dilations=d, group=g, pads=[q, p], "
          "strides=s](x, w)", True, True),
         ("Transpose[perm=t](x) = Transpose[perm=u](x)", False, False),
+        ("Expand[shape=[z[1], 2]](x) = Squeeze[axes=[0]](Expand[shape=z](x))", False, True),
     ],
 )  # fmt: skip
 def test_which_directions_are_applicable(line: str, forward: bool, backward: bool) -> None:
