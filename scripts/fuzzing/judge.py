@@ -5,7 +5,8 @@ of assuming it: every real operand and result of every node is multiplied by ran
 roundings, and the spread of the outputs says how far roundings may carry each element. Two outputs may differ by a
 multiple of the spreads of both models. An integer or a truth value that the noise changes (a rounded number, a
 comparison) is not compared. As in `superopt optimize`, no spread excuses a difference in the upper half of an output's
-digits (`superopt.runtime.Tolerance.largest`).
+digits (`superopt.runtime.Tolerance.largest`). If everything may cancel, as in the mean of x - mean(x), an output has no
+digits but roundings; then these are the digits of the largest number in the graph (`cancels`).
 
 Nothing is claimed about results that are computed from NaN or infinities. With `exact` these are compared as well, bit
 for bit. What the specification leaves open is never compared.
@@ -14,6 +15,7 @@ for bit. What the specification leaves open is never compared.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 import onnx
@@ -84,6 +86,11 @@ class _Run:
         infinite = {name for name, v in self.values.items() if v.dtype.kind == "f" and not np.isfinite(v).all()}
         self.unspecified = self._unspecified()
         self.undefined = self._below(infinite) | self.unspecified
+
+    @cached_property
+    def largest(self) -> float:
+        """The largest absolute value of a real number in the graph."""
+        return max(map(_largest, self.values.values()), default=0.0)
 
     def _unspecified(self) -> set[str]:
         """Return tensors that depend on what neither the specification nor a proof says anything about.
@@ -184,13 +191,20 @@ def _castable(value: Array, result: Array) -> bool:
 
 
 class Judge:
-    """The original on several inputs. `exact` compares bits, and undefined results as well.
+    """The original on several inputs. `exact` compares bits, and undefined results as well; `cancels` as above.
 
     Raises NotRun if the original runs on none of them.
     """
 
-    def __init__(self, model: onnx.ModelProto, inputs: Sequence[Feeds], exact: bool = False, seed: int = 0) -> None:
-        self.exact, self.seed = exact, seed
+    def __init__(
+        self,
+        model: onnx.ModelProto,
+        inputs: Sequence[Feeds],
+        exact: bool = False,
+        seed: int = 0,
+        cancels: bool = False,
+    ) -> None:
+        self.exact, self.seed, self.cancels = exact, seed, cancels
         self.tolerance = derive_tolerance(model)
         self.runs: list[tuple[_Run, list[Array] | None]] = []
         problem = NotRun("no inputs")
@@ -258,7 +272,8 @@ class Judge:
                     self._spreads[number] = original.spreads(self.seed)
                 spreads = self._spreads[number], ours.spreads(self.seed + 1) if ours is not original else []
             spread = sum((s[k] for s in spreads if s), np.zeros(a.shape))
-            if not _within(a, b, spread, self.tolerance):
+            largest = original.largest if self.cancels else _largest(a)
+            if not _within(a, b, spread, self.tolerance, largest):
                 return f"output {name} differs: {_worst(a, b)}"
         return None
 
@@ -269,13 +284,18 @@ def _same_bits(a: Array, b: Array) -> bool:
     return a.tobytes() == b.tobytes()
 
 
-def _within(a: Array, b: Array, spread: Array, tolerance: Tolerance) -> bool:
+def _largest(a: Array) -> float:
+    with np.errstate(all="ignore"):
+        return float(np.max(np.abs(a.astype(float)), initial=0.0)) if a.dtype.kind == "f" else 0.0
+
+
+def _within(a: Array, b: Array, spread: Array, tolerance: Tolerance, largest: float) -> bool:
     if a.dtype.kind != "f":
         return bool(np.all((a == b) | (spread > 0)))
     x, y = a.astype(float), b.astype(float)
     least = float(np.finfo(a.dtype).smallest_normal)
     with np.errstate(all="ignore"):
-        amplified = np.minimum(_FACTOR * spread, tolerance.largest(a.dtype) * np.max(np.abs(x), initial=0.0))
+        amplified = np.minimum(_FACTOR * spread, tolerance.largest(a.dtype) * largest)
         bound = amplified + _FACTOR * _ROUNDOFF[a.dtype.name] * np.abs(x) + least
         return bool(np.all((np.abs(x - y) <= bound) | (x == y)))
 

@@ -28,19 +28,19 @@ def check_rule(task: int, rules: Sequence[Rule], dtypes: Sequence[str], wrong: b
     rule = rules[task % len(rules)]
     for candidate in mutants(rule, random.Random(task)) if wrong else [rule]:
         for dtype in dtypes:
-            count, problems = _differences(candidate, dtype, task)
+            count, problems = _differences(candidate, dtype, task, wrong)
             compared[dtype] += count
             found += problems
     return compared, found
 
 
-def _differences(rule: Rule, dtype: str, seed: int) -> tuple[int, list[str]]:
+def _differences(rule: Rule, dtype: str, seed: int, wrong: bool) -> tuple[int, list[str]]:
     compared, found = 0, []
     for number, (left, right) in enumerate(sides(rule, dtype, random.Random(seed))):
         profiles = _REAL if dtype in ("float", "double", "float16") else _WHOLE
         feeds = [Subject(left, profile, {}, seed + number).feeds()[0] for profile in profiles]
         try:
-            problem = Judge(left, feeds, seed=seed).problem(right, ("none",))
+            problem = Judge(left, feeds, seed=seed, cancels=not wrong).problem(right, ("none",))
         except NotRun:
             continue  # the runtime has no kernel for this type
         compared += 1

@@ -14,9 +14,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.pattern import pattern_names
 from superopt.ir.rule import Rule
-from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological
+from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, map_terms, topological
 
-__all__ = ["literal_rule", "split_attributes", "with_present_value"]
+__all__ = ["literal_rule", "splits", "split_attributes", "with_present_value"]
+
+
+def splits(rule: Rule) -> bool:
+    """Return True if the left side binds all that the right side has but for the attributes that it splits."""
+    if any(term.op == "Var" or term.op in CLOSED_FORM for term in rule.lhs):
+        return False
+    (left, bound), (right, wanted) = pattern_names(rule.lhs), pattern_names(rule.rhs)
+    return right <= left and set(map(_base, wanted)) <= set(map(_base, bound)) and bool(split_attributes(rule))
 
 
 def split_attributes(rule: Rule) -> frozenset[str]:
