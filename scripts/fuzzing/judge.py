@@ -14,6 +14,7 @@ for bit. What the specification leaves open is never compared.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
@@ -89,8 +90,8 @@ class _Run:
 
     @cached_property
     def largest(self) -> float:
-        """The largest absolute value of a real number in the graph."""
-        return max(map(_largest, self.values.values()), default=0.0)
+        """The largest absolute value of a real number in the graph, tensors with infinities and NaN left out."""
+        return max(filter(math.isfinite, map(_largest, self.values.values())), default=0.0)
 
     def _unspecified(self) -> set[str]:
         """Return tensors that depend on what neither the specification nor a proof says anything about.

@@ -1,7 +1,8 @@
 """Certificates: the proof that two models are equal, as a file, and its replay.
 
 A certificate proves nothing by being there. The replay reads both models' terms, proves each equation again in the
-kernel, compares the folded constants again, and rebuilds the right model's outputs over the left model's tensors.
+kernel, compares the folded constants again (by a run where the certificate says so), and rebuilds the right model's
+outputs over the left model's tensors.
 """
 
 from __future__ import annotations

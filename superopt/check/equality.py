@@ -189,7 +189,8 @@ class _Proof:
 
     def _constant(self, term: Term, image: Term) -> Term | None:
         """Return a constant of the left model with the same value, or None."""
-        for candidate in self._constants_like(image):
+        alike = self._constants_like(image)
+        for candidate in alike:
             error = self.constants.difference(candidate, image)
             if error is not None:
                 self.folded.append((candidate, image, error, False))
@@ -199,7 +200,7 @@ class _Proof:
             if self.constants.difference(candidate, image) == 0.0:
                 self.folded.append((candidate, image, 0.0, False))
                 return candidate
-        for candidate in self._constants_like(image):
+        for candidate in alike:
             if self.runs.agree(candidate, image):
                 self.folded.append((candidate, image, 0.0, True))
                 self.by[term] = "runtime", 0.0

@@ -25,7 +25,7 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model, ModelError
 from superopt.onnx_io.attributes import pack, unpack
 from superopt.onnx_io.opaque import RANDOM
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, standard_name
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
 
 __all__ = ["Meanings", "StructureKey", "joined"]
@@ -122,8 +122,8 @@ def _with_target(term: Term) -> Term:
     The operand and the shape of the result determine both, so the kernel need not know how the shape was computed.
     `term` must have proven sizes.
     """
-    domain, _, op = term.op.rpartition("::")
-    if domain not in DEFAULT_DOMAINS or op not in _TO_COMPUTED_SHAPE or len(term.inputs) != 2 or term.type is None:
+    op = standard_name(term.op)
+    if op is None or op not in _TO_COMPUTED_SHAPE or len(term.inputs) != 2 or term.type is None:
         return term
     try:
         made = make(op, term.inputs[:1], {"shape": term.type.shape or (), **_TO_COMPUTED_SHAPE[op]})
@@ -263,9 +263,8 @@ class Meanings:
 
     def _attributes(self, term: Term) -> list[tuple[str, Attr]]:
         """Return the attributes that matter: without the number of the node, and without ONNX's defaults."""
-        domain, _, op = term.op.rpartition("::")
-        defaults: dict[str, Attr] = {}
-        schema = schema_of(op, self._opset) if term.op not in OPERATORS and domain in DEFAULT_DOMAINS else None
+        op, defaults = standard_name(term.op), dict[str, Attr]()
+        schema = None if op is None or term.op in OPERATORS else schema_of(op, self._opset)
         if schema is not None:
             given = [one.default_value for one in schema.attributes.values() if one.default_value.name]
             defaults = dict(map(pack, given))

@@ -39,9 +39,11 @@ class Layouts:
             return
         dtype = wanted.type.dtype
         for source in self._whole.get((dtype, array.size, _unordered(array)), ()):
-            content = b"" if source is wanted else self._weights[str(source.attr("hash"))].tobytes()
+            if source is wanted:
+                continue
+            content = self._weights[str(source.attr("hash"))].tobytes()
             for perm in _permutations(array.ndim):
-                if content and array.transpose(perm).tobytes() == content:
+                if array.transpose(perm).tobytes() == content:
                     shape = tuple(array.shape[axis] for axis in perm)
                     found = make("Reshape", (source,), {"shape": shape, "allowzero": 0})
                     found = source if source.type is not None and source.type.shape == shape else found

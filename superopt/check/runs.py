@@ -11,9 +11,8 @@ import numpy as np
 
 from superopt.evaluate.indices import Array
 from superopt.ir.term import Term, topological
-from superopt.onnx_io import Model, ModelError, write_model
-from superopt.onnx_io.build import new_model
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS
+from superopt.onnx_io import Model, ModelError, new_model, write_model
+from superopt.onnx_io.schemas import standard_name
 from superopt.runtime import CannotRun, RuntimeUnavailable, Target, open_session
 
 __all__ = ["ConstantRuns"]
@@ -50,8 +49,8 @@ class ConstantRuns:
             array = model.weights[str(term.attr("hash"))]
             return None if array.dtype == object else np.asarray(array)
         parts = list(topological((term,)))
-        if len(parts) > _MOST_NODES or any(part.op == "Var" or _is_foreign(part) for part in parts):
-            return None
+        if len(parts) > _MOST_NODES or any(part.op == "Var" or standard_name(part.op) is None for part in parts):
+            return None  # operators of other domains may be functions of the file
         weights = {
             name: model.weights[name] for part in parts if part.op == "Const" for name in [str(part.attr("hash"))]
         }
@@ -61,9 +60,3 @@ class ConstantRuns:
         except (ModelError, CannotRun, RuntimeUnavailable):
             return None
         return value if isinstance(value, np.ndarray) else None
-
-
-def _is_foreign(term: Term) -> bool:
-    """Return True for operators of other domains: they may be functions of the file."""
-    domain, separator, _ = term.op.rpartition("::")
-    return bool(separator) and domain not in DEFAULT_DOMAINS

@@ -13,8 +13,9 @@ from superopt.check.rounding import NOISE
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
 from superopt.optimizer.float64 import Float64Model, Noise
+from superopt.optimizer.original import open_original
 from superopt.optimizer.source import Source
-from superopt.runtime import CannotRun, Feeds, InputShapes, RanTooLong, Session, Target, open_session
+from superopt.runtime import CannotRun, Feeds, InputShapes, RanTooLong, Session, Target
 
 __all__ = ["Side"]
 
@@ -55,7 +56,7 @@ class Side:
             if self.ran or self._level == "all":
                 raise
             # Float16 runs on CPUs only with casts that the optimizer inserts.
-            session = open_session(self.source.runnable, _CPU)
+            session = open_original(self.source, _CPU)
             outputs = session.run(feeds)
             self._session, self._level = session, "all"
         self.ran = True
@@ -63,10 +64,10 @@ class Side:
 
     def _opened(self) -> Session:
         try:
-            return open_session(self.source.runnable, _CPU, level=self._level)
+            return open_original(self.source, _CPU, self._level)
         except CannotRun:
             self._level = "all"
-            return open_session(self.source.runnable, _CPU)
+            return open_original(self.source, _CPU)
 
     def close(self) -> None:
         """Let the session go; the next run opens it again."""
@@ -74,7 +75,7 @@ class Side:
 
     def run_otherwise(self, feeds: Feeds) -> list[Any]:
         """Return the outputs at the other level of optimization. Raises CannotRun."""
-        return open_session(self.source.runnable, _CPU, level="all" if self._level == "none" else "none").run(feeds)
+        return open_original(self.source, _CPU, "all" if self._level == "none" else "none").run(feeds)
 
     def at(self, shapes: InputShapes) -> Model:
         """Return the terms with the values of symbolic sizes at the given shapes of the inputs."""

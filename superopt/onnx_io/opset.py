@@ -13,7 +13,7 @@ from superopt.ir.term import Term, topological
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.model import Model, ModelError
 from superopt.onnx_io.node_order import LEAVES
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, OpSchema, schema_of
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, OpSchema, schema_of, standard_name
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
 
 __all__ = ["NEWEST_OPSET", "at_opset"]
@@ -56,8 +56,8 @@ def _opaque_types(outputs: Iterable[Term]) -> Iterator[tuple[Term, str]]:
     for term in topological(outputs):
         if term.op in OPERATORS or term.op in LEAVES or term.op == "Out":
             continue
-        domain, _, name = term.op.rpartition("::")
-        if domain in DEFAULT_DOMAINS:
+        name = standard_name(term.op)
+        if name is not None:
             yield term, name
         for graph in graphs_in(unpack(term.attrs)):
             yield from ((term, node.op_type) for node in all_nodes(graph) if node.domain in DEFAULT_DOMAINS)

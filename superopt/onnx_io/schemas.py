@@ -21,6 +21,7 @@ __all__ = [
     "has_operator",
     "is_extension",
     "schema_of",
+    "standard_name",
     "type_error",
 ]
 
@@ -38,6 +39,12 @@ _KINDS = {
     OpSchema.AttrType.STRING: AttributeProto.STRING,
     OpSchema.AttrType.STRINGS: AttributeProto.STRINGS,
 }
+
+
+def standard_name(op: str) -> str | None:
+    """Return the name of the standard operator that the `op` of a term means, or None for those of other domains."""
+    domain, _, name = op.rpartition("::")
+    return name if domain in DEFAULT_DOMAINS else None
 
 
 @cache

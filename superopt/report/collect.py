@@ -23,6 +23,7 @@ from superopt.report.data import (
     Tested,
     Totals,
 )
+from superopt.search.match.split_rule import can_apply
 from verify.certificates import Certificate, kernel_hash, line_hash
 from verify.verdict import NUMERICS, Proved
 
@@ -99,7 +100,7 @@ def _entry(family: str, line: int, rule: Rule, certificate: Certificate, seconds
         outputs=len(rule.lhs),
         operators=tuple(sorted({t.op for t in terms if t.op not in ("Var", "Out")})),
         variables=tuple(sorted(str(t.attr("name")) for t in terms if t.op == "Var")),
-        backwards=rule.reversed().applicable,
+        backwards=can_apply(rule.reversed()),
         numerics=next(name for name in reversed(NUMERICS) if name in classes),
         text=certificate.text,
         certificate=line_hash(certificate.to_json()),

@@ -12,7 +12,7 @@ from superopt.onnx_io import Model, read_simplified
 from tests.support.models import floats, model
 
 node = helper.make_node
-NUMBERS = {"minus": [-1], "one": [1], "zero": [0], "two": [2], "parts": [1, 1]}
+NUMBERS = {"minus": [-1], "one": [1], "zero": [0], "two": [2]}
 
 
 def read(*nodes: onnx.NodeProto) -> Model:

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper
 
 from superopt.check.equality import joined, prove_equal
 from superopt.onnx_io import Model, read_model
@@ -70,6 +70,5 @@ def test_another_value_is_not() -> None:
 
 
 def test_arrays_of_two_files_are_not_run() -> None:
-    numbers = numpy_helper.to_array(numpy_helper.from_array(folded()))
-    found = prove_equal(*joined(read_model(stored(folded())), read_model(stored(numbers + 1))), seconds=10)
+    found = prove_equal(*joined(read_model(stored(folded())), read_model(stored(folded() + 1))), seconds=10)
     assert found.outputs == (False,)

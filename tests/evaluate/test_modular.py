@@ -16,7 +16,8 @@ from superopt.evaluate.residue_functions import PRIMITIVE_ROOT, exp, log
 from superopt.evaluate.residues import Array, P, Shape, inverse, random_residues, residue, small_residues
 from superopt.ir.infer import OPERATORS
 from superopt.ir.term import Term, topological
-from tests.support.modular_cases import EXACT, LAWS, NO_LAWS, TRUTHS, Shapes, typed
+from tests.support.modular_cases import EXACT, TRUTHS, Shapes, typed
+from tests.support.modular_laws import LAWS, NO_LAWS
 from tests.support.modular_nodes import NODES, operation, sizes_of
 
 

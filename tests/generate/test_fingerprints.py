@@ -12,7 +12,8 @@ from superopt.generate.enumeration.fingerprints import SAMPLES, Evaluator, Hashe
 from superopt.ir.infer import make
 from superopt.ir.term import var
 from superopt.ir.types import TensorType
-from tests.support.modular_cases import NO_LAWS, Shapes, typed
+from tests.support.modular_cases import Shapes, typed
+from tests.support.modular_laws import NO_LAWS
 
 _SQUARES = dict.fromkeys("abc", (2, 2))
 _LAWS = [

@@ -10,7 +10,7 @@ from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.occurrence import Match
 from superopt.search.match.rule_index import RuleIndex
-from superopt.search.match.split_rule import split_attributes
+from superopt.search.match.split_rule import can_apply, split_attributes
 from verify.proof_book import ProofBook
 
 TYPES = {"x": tensor(1, 2, 20, 20), "y": tensor(1, 2, 20, 20)}
@@ -71,3 +71,9 @@ def test_attributes_that_the_left_side_determines_are_not_split() -> None:
     slices = "Slice[axes=[0, 1], ends=[a, a + b], starts=[0, 0], steps=[1, 1]](Relu(x))"
     rule = parse_rule(f"{slices} = {slices.replace('Relu', 'Abs')}")
     assert split_attributes(rule) == frozenset()  # a is known, so b is
+
+
+def test_a_rule_can_be_applied_if_the_graph_gives_what_it_splits() -> None:
+    backwards = parse_rule(LISTS).reversed()
+    assert not backwards.applicable and can_apply(backwards)
+    assert not can_apply(parse_rule("Expand[shape=[z[1], 2]](x) = Squeeze[axes=[0]](Expand[shape=z](x))"))

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from superopt.ir.term import Term, topological
-from tests.support.modular_cases import EXACT, LAWS, typed
+from tests.support.modular_cases import EXACT, typed
+from tests.support.modular_laws import LAWS
 
 __all__ = ["NODES", "operation", "sizes_of"]
 

@@ -16,6 +16,7 @@ from superopt.rulebook.commutative import has_too_many_orders, operand_orders
 from superopt.search.match.compiled_rule import operators_in
 from superopt.search.match.graph_index import GraphIndex, index_key, node_of
 from superopt.search.match.occurrence import align
+from superopt.search.match.split_rule import can_apply
 
 __all__ = ["NearMiss", "near_misses"]
 
@@ -64,7 +65,7 @@ def _rank(miss: NearMiss) -> tuple[bool, int, str]:
 def _of_rule(
     rule: Rule, rule_id: str, index: GraphIndex, term: Term, name: Naming, available: Callable[[str], bool]
 ) -> Iterator[NearMiss]:
-    if len(rule.lhs) > 1 or not rule.applicable or has_too_many_orders(rule):
+    if len(rule.lhs) > 1 or not can_apply(rule) or has_too_many_orders(rule):
         return
     key = index_key(term)
     if all(index_key(p) != key for p in topological(rule.lhs) if p.op != "Var"):

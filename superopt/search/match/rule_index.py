@@ -26,7 +26,7 @@ from superopt.search.match.compiled_rule import (
 from superopt.search.match.graph_index import index_key, node_of
 from superopt.search.match.overflow import may_overflow
 from superopt.search.match.rule_identity import Sides, renamed
-from superopt.search.match.split_rule import split_attributes, splits, with_present_value
+from superopt.search.match.split_rule import can_apply, split_attributes, with_present_value
 from superopt.search.match.variadic_rule import VariadicRule, has_part_roots, operand_counts, variadic_rule
 
 __all__ = ["RuleIndex"]
@@ -140,7 +140,7 @@ class RuleIndex:
             self._applicable[key] = []
             for number, rule, reverse in self._listed.get(key, ()):
                 directed = rule.reversed() if reverse else rule
-                if not (directed.applicable or splits(directed)) or _keeps_root(directed) or may_overflow(directed):
+                if not can_apply(directed) or _keeps_root(directed) or may_overflow(directed):
                     continue
                 if has_too_many_orders(directed):  # `recurrent_layers` matches these
                     continue

@@ -16,11 +16,13 @@ from superopt.ir.pattern import pattern_names
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, map_terms, topological
 
-__all__ = ["literal_rule", "splits", "split_attributes", "with_present_value"]
+__all__ = ["can_apply", "literal_rule", "split_attributes", "with_present_value"]
 
 
-def splits(rule: Rule) -> bool:
-    """Return True if the left side binds all that the right side has but for the attributes that it splits."""
+def can_apply(rule: Rule) -> bool:
+    """Return True if the search can apply the rule left to right, perhaps with attributes that it splits."""
+    if rule.applicable:
+        return True
     if any(term.op == "Var" or term.op in CLOSED_FORM for term in rule.lhs):
         return False
     (left, bound), (right, wanted) = pattern_names(rule.lhs), pattern_names(rule.rhs)
