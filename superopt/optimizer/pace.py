@@ -11,9 +11,12 @@ import time
 __all__ = ["Pace"]
 
 _CALIBRATION = 0.3  # of the budget: the first runs on a machine measure it
-# Shares of the budget: work of the search (on a typical machine), its end by the clock and its least time, and the end
-# of timing regions.
-_SEARCH_WORK, _SEARCH_END, _LEAST_SEARCH, _REGIONS_END, _LEAST_REGIONS = 0.25, 0.4, 0.15, 0.5, 0.2
+# Shares of the budget: work of the search (on a typical machine), its least time by the clock, and the least time with
+# the timing of regions, for which the search leaves a share.
+_SEARCH_WORK, _LEAST_SEARCH, _LEAST_REGIONS, _REGIONS = 0.25, 0.15, 0.2, 0.1
+# What follows is the replay and the measurements, a share of the budget, and the comparison of outputs, which takes
+# longer than the runs of the original by this factor.
+_CHECKS, _COMPARISON = 0.3, 1.4
 # Shares of the time that is left: for one measurement to choose, and for one to accept.
 _CHOICE, _ACCEPTANCE = 0.25, 0.8
 _LEAST_MEASUREMENT_SHARE = 0.05  # of the budget
@@ -24,6 +27,7 @@ class Pace:
 
     def __init__(self, budget_s: float) -> None:
         self._budget_s, self._begun = budget_s, time.monotonic()
+        self.reference_s = 0.0  # the time that the runs of the original took, with all inputs
 
     @property
     def left_s(self) -> float:
@@ -42,15 +46,16 @@ class Pace:
 
     def search_deadline(self, share: float = 1.0) -> float:
         """Return the time of `time.monotonic` at which a search that has this share of the time ends."""
-        return self._deadline(_SEARCH_END, _LEAST_SEARCH, share)
+        return self._deadline(_REGIONS, _LEAST_SEARCH, share)
 
     def regions_deadline(self, share: float = 1.0) -> float:
         """Return the time of `time.monotonic` after which that search times no region."""
-        return self._deadline(_REGIONS_END, _LEAST_REGIONS, share)
+        return self._deadline(0.0, _LEAST_REGIONS, share)
 
-    def _deadline(self, end: float, least: float, share: float) -> float:
-        now = time.monotonic()
-        return now + share * max(self._begun + end * self._budget_s - now, least * self._budget_s)
+    def _deadline(self, left: float, least: float, share: float) -> float:
+        """Return the time at which a share `left` of the budget is left besides that for the checks of the result."""
+        seconds = self.left_s - (_CHECKS + left) * self._budget_s - _COMPARISON * self.reference_s
+        return time.monotonic() + share * max(seconds, least * self._budget_s)
 
     @property
     def choice_s(self) -> float:

@@ -6,7 +6,9 @@ import json
 from collections.abc import Mapping
 
 from superopt.ir.notation import show_signature
+from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
+from superopt.optimizer.example_check import fails_at_example
 from superopt.optimizer.proof_effort import GivenUp, within_effort
 from superopt.store import ResultStore, StabilityClasses, StabilityKey, VerdictKey, VerdictProof
 from verify.certificates import (
@@ -19,7 +21,8 @@ from verify.certificates import (
 )
 from verify.diagnose.counterexample import find_counterexample
 from verify.proof_book import Book, ProofBook, both_ways
-from verify.stability.classes import UNSTABLE, Stability
+from verify.propose.signatures import literal_signatures
+from verify.stability.classes import UNSTABLE, Stability, allowed
 from verify.verdict import Proved, Unknown, Verdict
 
 __all__ = ["ProofCache"]
@@ -46,6 +49,7 @@ class ProofCache(Book):
         self._certified = CertifiedBook(certificates or {}, numerics, find_counterexample)
         self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
         self._stability: dict[tuple[Rule, Signature], Stability] = {}
+        self._too_loose: dict[Rule, bool] = {}
         self._keys: dict[tuple[Rule, Signature], VerdictKey] = {}  # keys of verdicts by earlier runs
         self._store = store
 
@@ -54,13 +58,57 @@ class ProofCache(Book):
         """The proofs made in this run."""
         return self._certified.own
 
+    def check(self, rule: Rule, bindings: Bindings) -> Signature | None:
+        """Return a signature at which the rule may be applied to this match, or None.
+
+        Nothing is proven for the match if the rule is too loose at all signatures of its certificate, or if the sides
+        differ at an example of the match.
+        """
+        for signature in rule.signatures:
+            if self.allows(rule, signature, bindings):
+                return signature
+        if self._is_too_loose(rule):
+            return None
+        is_tested = False
+        for signature in literal_signatures(rule, bindings):
+            if not is_tested and self._known((rule, signature)) is None:
+                if fails_at_example(rule, bindings):
+                    return None
+                is_tested = True
+            if self.allows(rule, signature, bindings):
+                return signature
+        return None
+
+    def _is_too_loose(self, rule: Rule) -> bool:
+        """Return True if the rule's certificate has classes, and the level accepts none of them."""
+        if rule not in self._too_loose:
+            classes = [self._certified.certified_stability(rule, signature) for signature in rule.signatures]
+            self._too_loose[rule] = any(classes) and not any(
+                self._accepts(rule, signature, found)
+                for signature, found in zip(rule.signatures, classes, strict=True)
+                if found is not None
+            )
+        return self._too_loose[rule]
+
+    def _accepts(self, rule: Rule, signature: Signature, found: Stability) -> bool:
+        proofs = (self._certified.certified(directed, signature) for directed in (rule, rule.reversed()))
+        proof = next(filter(None, proofs), None)
+        return proof is None or proof.numerics == "exact" or allowed(self._level, proof.numerics, found)
+
     def verdict(self, rule: Rule, signature: Signature) -> Verdict:
         """Return the verdict at `signature` by this run or an earlier one."""
         at = (rule, signature)
+        return self._known(at) or self._verdicts.setdefault(at, self._proven(at))
+
+    def _known(self, at: tuple[Rule, Signature]) -> Verdict | None:
+        """Return the verdict by a certificate, by an earlier run, or by this one so far, else None."""
         if at not in self._verdicts:
+            rule, signature = at
             found: Verdict | None = self._certified.certified(rule, signature)
-            found = found or both_ways(self._verdicts.get((rule.reversed(), signature)))
-            self._verdicts[at] = found or self._remembered(at) or self._proven(at)
+            found = found or both_ways(self._verdicts.get((rule.reversed(), signature))) or self._remembered(at)
+            if found is None:
+                return None
+            self._verdicts[at] = found
         return self._verdicts[at]
 
     def stability(self, rule: Rule, signature: Signature) -> Stability:

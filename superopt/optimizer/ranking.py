@@ -76,10 +76,8 @@ def rank(
     """
     rules = list(dict.fromkeys(rules))
     origin: dict[str, str] = {}  # id of a rule as applied (in steps) -> id of the listed rule
-    listed: dict[Rule, Rule] = {}  # a rule as applied -> the listed rule in the same direction
-    for rule, directed, variant in _variants(rules):
+    for rule, variant in _variants(rules):
         origin.setdefault(variant.id, rule.id)
-        listed.setdefault(variant, directed)
 
     steps: list[Counter[str]] = []
     for path in traces:
@@ -91,7 +89,7 @@ def rank(
             if step in origin:
                 uses[origin[step]] += count
 
-    ready, check = RuleIndex(rules), _check(CertifiedBook(certificates, refute=find_counterexample), listed, prove)
+    ready, check = RuleIndex(rules), _check(CertifiedBook(certificates, refute=find_counterexample), prove)
     sites: list[Counter[str]] = []
     for number, path in enumerate(models, 1):
         progress(f"matching: {path} ({number} of {len(models)})")
@@ -103,28 +101,21 @@ def rank(
     return Ranking(tuple(ranks), tuple(counts.total() for counts in steps), foreign)
 
 
-def _variants(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Rule, Rule]]:
+def _variants(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Rule]]:
     """Yield every form of each rule that a search may apply: both directions, and all orders of operands."""
     for rule in rules:
         for directed in (rule, rule.reversed()):
             for variant in operand_orders(directed):
-                yield rule, directed, variant
+                yield rule, variant
 
 
-def _check(book: Book, listed: Mapping[Rule, Rule], prove: bool) -> Check:
-    """Return a check that asks `book` about the listed form of a rule, because only that form has a certificate.
-
-    The order of commutative operands does not change the equation. Without `prove`, only the rule's own signatures are
-    tried.
-    """
+def _check(book: Book, prove: bool) -> Check:
+    """Return a check that asks `book`. Without `prove`, only the rule's own signatures are tried."""
 
     def check(rule: Rule, bindings: Bindings) -> Signature | None:
-        directed = listed.get(rule, rule)  # a rule with more operands than listed has no certificate
-        if prove:
-            return book.check(directed, bindings)
-        return next((at for at in directed.signatures if book.allows(directed, at, bindings)), None)
+        return next((at for at in rule.signatures if book.allows(rule, at, bindings)), None)
 
-    return check
+    return book.check if prove else check
 
 
 def _steps(path: Path) -> Counter[str]:

@@ -102,6 +102,7 @@ def _improve(
             careful = not context.options.quick
             validator = Validator(source, target, context.options, thorough=careful, plain=careful)
         shapes, feeds, notices = validator.shapes, validator.timed, validator.notices
+        context.pace.reference_s = context.phases.seconds["prepare"]
     except (CannotRun, Unfeedable) as error:
         is_loaded = loads(source, target)
         help_ = advice(error, is_loaded=is_loaded)

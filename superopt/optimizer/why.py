@@ -170,7 +170,7 @@ class _RulesThere:
         return RuleThere(found.compiled.rule_id, *sides, blocked_by, reason, saved_ps * SECONDS_PER_PS * 1e6)
 
     def _proof_problem(self, found: Match) -> tuple[str, str] | None:
-        rule, bindings = found.compiled.rule, found.bindings
+        rule, bindings = found.compiled.listed, found.bindings
         if self._proofs.check(rule, bindings) is not None:
             return None
         env = bindings.shape_env()
@@ -181,7 +181,7 @@ class _RulesThere:
         return min(problems, key=lambda one: BLOCKS.index(one[0]))
 
     def _problem_at(self, found: Match, signature: Signature, env: Mapping[str, Attr]) -> tuple[str, str]:
-        rule = found.compiled.rule
+        rule = found.compiled.listed
         verdict = self._proofs.verdict(rule, signature)
         if not isinstance(verdict, Proved):
             return "proof", f"not proven at these ranks and attributes: {verdict.reason}"

@@ -6,10 +6,10 @@ import difflib
 import functools
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from superopt.ir.infer import OPERATORS
-from superopt.ir.notation import NotationError, parse_rule
+from superopt.ir.notation import NotationError, parse_rule, parse_signature
 from superopt.ir.pattern import pattern_names
 from superopt.ir.rule import Rule, Signature
 
@@ -53,7 +53,7 @@ def parsed(line: str) -> Rule | LineProblem:
     Lines are remembered: a process that optimizes several models reads the same rules for each of them.
     """
     try:
-        rule = parse_rule(line)
+        rule = _rule(line)
     except NotationError as error:
         return _of_notation(line, str(error))
     except ValueError as error:  # a term that has no type
@@ -68,6 +68,21 @@ def parsed(line: str) -> Rule | LineProblem:
         if problem is not None:
             return problem
     return rule
+
+
+def _rule(line: str) -> Rule:
+    """Return `parse_rule(line)`, reading each text of a signature once: 24,481 signatures are 2,831 texts.
+
+    Raises as `parse_rule` does.
+    """
+    equation, _, texts = line.partition(" @ ")
+    try:
+        return replace(parse_rule(equation), signatures=tuple(map(_signature, texts.split(" | ") if texts else ())))
+    except ValueError:
+        return parse_rule(line)  # which names the column in the whole line
+
+
+_signature = functools.lru_cache(1 << 14)(parse_signature)
 
 
 def _of_notation(line: str, text: str) -> LineProblem:

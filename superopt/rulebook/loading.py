@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from superopt.gc_tuning import rare_collections
-from superopt.ir.notation import show_signature
 from superopt.ir.rule import Rule
 from superopt.rulebook.line_problems import LineProblem, parsed
 from verify.certificates import Certificate, line_hash, rule_kernel_hash
@@ -210,8 +209,8 @@ class Certificates(Mapping[Rule, Certificate]):
             return f"no certificate in {self._source}"
         entry = next((entry for entry in entries if entry.text == text), entries[0])
         # The same text is the same signature; other text may still say the same.
-        shown = [show_signature(signature) for signature in rule.signatures]
-        if not shown or (entry.text, entry.signatures, entry.kernel) != (text, shown, rule_kernel_hash(rule)):
+        written = listed.text.partition(" @ ")[2].split(" | ")
+        if (entry.text, entry.signatures, entry.kernel) != (text, written, rule_kernel_hash(rule)):
             reason = self._certificate(entry).misfit(rule, listed.text)
             if reason is not None:
                 return reason

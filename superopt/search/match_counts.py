@@ -28,6 +28,6 @@ def count_matches(outputs: Sequence[Term], rules: RuleIndex, check: Check) -> Co
     found: dict[str, set[frozenset[Term]]] = {}
     for match in Matcher(rules).matches(GraphIndex(graph)):
         known = found.setdefault(match.compiled.rule_id, set())
-        if match.covered not in known and allowed(match.compiled.rule, match.bindings) is not None:
+        if match.covered not in known and allowed(match.compiled.listed, match.bindings) is not None:
             known.add(match.covered)
     return Counter({rule: len(places) for rule, places in found.items() if places})

@@ -36,7 +36,8 @@ _Path: TypeAlias = tuple[Term, tuple[UpwardStep, ...]]
 class CompiledRule:
     """A rule ready for matching: left to right, with the operands of its left side in one order.
 
-    `rule_id` is the id of the rule in the rule files. `paths[k]` leads from a variable that earlier roots bind up to
+    `rule_id` is the id of the rule in the rule files, and `listed` that rule in this direction, with the operands in the
+    order of the file: its certificate speaks for all orders. `paths[k]` leads from a variable that earlier roots bind up to
     root k; it is None if root k shares no variable with earlier roots. If `is_symmetric`, exchanging the two roots
     gives the same rule, so only one order of the roots is tried. `arity` is the number of inputs of the first root.
     `operand_ops` has the positions and operators of the inputs of the first root that are not variables.
@@ -47,6 +48,7 @@ class CompiledRule:
 
     rule: Rule
     rule_id: str
+    listed: Rule
     paths: tuple[_Path | None, ...]
     is_symmetric: bool
     operand_ops: tuple[tuple[int, str], ...]
@@ -77,8 +79,10 @@ class CompiledRule:
         return True
 
 
-def compile_rule(rule: Rule, rule_id: str, *, splits_attributes: bool = False) -> CompiledRule:
-    """Compile a rule, left to right."""
+def compile_rule(
+    rule: Rule, rule_id: str, *, listed: Rule | None = None, splits_attributes: bool = False
+) -> CompiledRule:
+    """Compile a rule, left to right. `listed` is it in the order of the rule files (None: this order)."""
     paths: list[_Path | None] = [None]
     for k in range(1, len(rule.lhs)):
         bound = {t for t in topological(rule.lhs[:k]) if t.op == "Var"}
@@ -91,7 +95,16 @@ def compile_rule(rule: Rule, rule_id: str, *, splits_attributes: bool = False) -
     same_roots = all(old.op == new.op for old, new in zip(rule.lhs, rule.rhs, strict=True))
     selects = introduces or same_roots or bool(_kernels(rule.lhs))
     return CompiledRule(
-        rule, rule_id, tuple(paths), is_symmetric, operand_ops, len(inputs), introduces, selects, splits_attributes
+        rule,
+        rule_id,
+        rule if listed is None else listed,
+        tuple(paths),
+        is_symmetric,
+        operand_ops,
+        len(inputs),
+        introduces,
+        selects,
+        splits_attributes,
     )
 
 

@@ -58,7 +58,7 @@ class _CompiledGroup:
                     for wider in with_present_value(rule):
                         self.compiled.append((number, compile_rule(wider, rule_id, splits_attributes=True)))
                     continue
-                self.compiled.append((number, compile_rule(rule, rule_id)))
+                self.compiled.append((number, compile_rule(rule, rule_id, listed=directed)))
                 if variadic is not None:
                     self.multi_output.append((number, variadic, rule_id))
 

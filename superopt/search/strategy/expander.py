@@ -152,7 +152,7 @@ class Expander:
         key = None if seen is None else self.operand_order(outputs)
         if seen is not None and key in seen:  # first, because a proof takes longer
             return None
-        signature = self._context.check(found.compiled.rule, found.bindings)
+        signature = self._context.check(found.compiled.listed, found.bindings)
         if signature is None:
             attempts.unproven += 1
             return None
