@@ -22,6 +22,7 @@ from superopt.generate.run.shard_results import StoreError
 from superopt.generate.run.workers import WorkersError
 from superopt.generate.targets import MOST_WINDOWS, window_families
 from superopt.ir.rule import Rule, Signature
+from superopt.rulebook.loading import read_rules
 from verify.verdict import Counterexample
 
 __all__ = ["generate_command"]
@@ -47,6 +48,14 @@ def _families(names: tuple[str, ...], corpus: Path | None, windows: int) -> tupl
         return choose(names, (*FAMILIES, *found))
     except (UnknownFamily, CorpusError) as error:
         raise click.BadParameter(str(error)) from error
+
+
+def _asked(path: Path | None) -> str:
+    """Return the text of a list of signatures. Raises RulesError."""
+    if path is None:
+        return ""
+    read_rules(path)  # which names what cannot be read
+    return path.read_text(encoding="utf-8")
 
 
 @click.command("generate", context_settings={"help_option_names": ["-h", "--help"]})
@@ -78,6 +87,10 @@ def _families(names: tuple[str, ...], corpus: Path | None, windows: int) -> tupl
     help="Largest number of windows of the corpus, those with the largest share of cost first.",
 )  # fmt: skip
 @click.option(
+    "--asked", type=click.Path(path_type=Path, dir_okay=False),
+    help="Also prove the rules at the signatures in this file, which `superopt rules asked` writes.",
+)  # fmt: skip
+@click.option(
     "-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True,
     help="Number of processes; the rules do not depend on it.",
 )  # fmt: skip
@@ -100,6 +113,7 @@ def generate_command(
     names: tuple[str, ...],
     corpus: Path | None,
     windows: int,
+    asked: Path | None,
     jobs: int,
     scheduler: str | None,
     memory: int | None,
@@ -120,6 +134,7 @@ def generate_command(
       superopt generate --out rules
       superopt generate --out other --seed 1 --family matrix --family conv
       superopt generate --out mine --corpus corpus.txt --family corpus
+      superopt generate --out mine --asked asked.rules
       superopt generate --out deep --operators 4 -j 8 --memory 16G
       superopt generate --out deep --operators 4 -j 8 --memory 16G --resume
       superopt generate --out deep --scheduler tcp://10.0.0.1:8786    (there: dask worker ... --nthreads 1)
@@ -140,6 +155,7 @@ def generate_command(
                 memory=memory,
                 resume=resume,
                 confirm=_confirmation,
+                asked=_asked(asked),
             )
     except (StoreError, WorkersError) as error:
         fail(str(error))

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import click
 from rich.table import Table
 
+from superopt.cli.asked_command import asked_command
 from superopt.cli.default_signatures import SignatureNeeded, default_signatures
 from superopt.cli.equation_text import equation_text
 from superopt.cli.rank_command import rank_command
@@ -64,7 +65,7 @@ class _Rules(click.Group):
 @click.group("rules", cls=_Rules, invoke_without_command=True, context_settings=_HELP)
 @click.pass_context
 def rules_command(context: click.Context) -> None:
-    """List rules, derive rules from other rules, or rank rules by their use.
+    """List rules, derive rules from other rules, rank rules by their use, or list what searches ask of them.
 
     Without a command, list the shipped rules, one on each line: id and equation.
 
@@ -81,6 +82,7 @@ def rules_command(context: click.Context) -> None:
 
 
 rules_command.add_command(rank_command)
+rules_command.add_command(asked_command)
 
 
 @rules_command.command("list", context_settings=_HELP)

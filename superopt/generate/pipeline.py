@@ -62,6 +62,7 @@ def generate(
     resume: bool = False,
     prover: Prover = decide,
     confirm: CounterexampleCheck | None = None,
+    asked: str = "",
 ) -> Summary:
     """Find, prove and write all rules of `families` (by default all that are not optional) into `out_dir`.
 
@@ -71,12 +72,15 @@ def generate(
     `scheduler` (address of a Dask cluster) and `memory` (bytes for compared graphs, in all processes of this machine).
     `operators` is the largest number of operators on a side. Until the files are written, results of shards are in
     `<out_dir>.shards`; `resume` continues with these results. `prover` and `confirm`, which is called for each
-    counterexample, are sent to the workers. Raises OSError, ShardFailed, StoreError, WorkersError.
+    counterexample, are sent to the workers. `asked` is the text of a file of rules with further signatures at which they
+    are to be proven. Raises OSError, ShardFailed, StoreError, WorkersError.
     """
     out = Path(out_dir).resolve()
     share = None if memory is None else max(1, memory // max(1, jobs))
-    config = RunConfig(choose(()) if families is None else tuple(families), operators, seed, share, prover, confirm)
-    depends_on = repr((code_hash(), seed, operators, config.families))
+    config = RunConfig(
+        choose(()) if families is None else tuple(families), operators, seed, share, prover, confirm, asked
+    )
+    depends_on = repr((code_hash(), seed, operators, config.families, asked))
     identity = hashlib.blake2b(depends_on.encode(), digest_size=16).hexdigest()
     tell = progress or (lambda message: None)
     check_folder(out, {*_OTHER_FILES, *(f"{family.name}.rules" for family in config.families)})

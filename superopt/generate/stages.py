@@ -29,6 +29,7 @@ from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.generalise.size_equations import pinned
 from superopt.generate.grammar import Family
+from superopt.generate.prove.asked_signatures import covers, with_asked
 from superopt.generate.prove.more_operands import extensions
 from superopt.generate.prove.prove_conjectures import ConjectureProver, CounterexampleCheck, Prover
 from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules, by_gain
@@ -66,6 +67,7 @@ class RunConfig:
     memory: int | None = None  # bytes for the graphs that one shard compares at once
     prover: Prover = decide
     confirm: CounterexampleCheck | None = None
+    asked: str = ""  # a file of rules with further signatures (`prove.asked_signatures`)
 
 
 def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[str, bytes]) -> bytes:
@@ -198,7 +200,7 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
             ordered = in_stable_order(schema, *next(iter(proofs.items())))
             if ordered is not schema:
                 proofs = _proofs(config, None if one.equation.family.targets else check, ordered, wanted)
-            certified = _certified(ordered.rule, proofs)
+            certified = _certified(config, ordered.rule, proofs)
             if certified is None:
                 continue
             seconds = time.perf_counter() - start_s
@@ -211,7 +213,7 @@ def prove_signatures(config: RunConfig, source: str, start: int, stop: int, inpu
                 known = [attr for attr, _ in converse.base.attrs]
                 wanted = [replace(s, attrs=tuple(a for a in s.attrs if a[0] in known)) for s in proofs]
                 proofs = _proofs(config, None, converse, [s for s in wanted if s != converse.base])
-                if proofs and (certified := _certified(converse.rule, proofs)) is not None:
+                if proofs and (certified := _certified(config, converse.rule, proofs)) is not None:
                     seconds = time.perf_counter() - start_s
                     found.append({"family": entry["family"], "extended": True, "seconds": seconds, **certified})
     return _json({"rules": found})
@@ -246,12 +248,13 @@ def _is_literal(value: SignatureValue) -> TypeGuard[Attr]:
     return all(isinstance(entry, (int, float, str)) for entry in entries)
 
 
-def _certified(rule: Rule, proofs: Mapping[Signature, Proved]) -> dict[str, Any] | None:
-    """Return a rule's line with the signatures of its proofs, and its certificate.
+def _certified(config: RunConfig, rule: Rule, proofs: Mapping[Signature, Proved]) -> dict[str, Any] | None:
+    """Return a rule's line with the signatures of its proofs and those that models ask for, and its certificate.
 
     Return None if the certificate cannot be read again: for CumSum, the numbers of roundings name the index of an
     element, which has no notation.
     """
+    proofs = with_asked(rule, proofs, config.asked, config.prover)
     rule = Rule(rule.lhs, rule.rhs, tuple(proofs))
     verdicts = [(s, v) for s, p in proofs.items() if isinstance(v := with_weakest(rule, s, p), Proved)]
     classes = [stability(rule, signature, proof) for signature, proof in verdicts]
@@ -279,30 +282,15 @@ def _proofs(
     proofs: dict[Signature, Proved] = {}
     for wide in [schema.base, *wanted]:
         signature = pinned(schema.rule, wide)
-        if any(_covers(known, signature) for known in proofs):
+        if any(covers(known, signature) for known in proofs):
             continue
         if check is not None and not check.holds(schema.rule, signature):
             continue
         verdict = config.prover(schema.rule, signature)
         if isinstance(verdict, Proved):
-            proofs = {s: p for s, p in proofs.items() if not _covers(signature, s)}
+            proofs = {s: p for s, p in proofs.items() if not covers(signature, s)}
             proofs[signature] = verdict
     return proofs
-
-
-def _covers(general: Signature, special: Signature) -> bool:
-    """Return True if every match at `special` is a match at `general`."""
-    return (
-        general.dtypes == special.dtypes
-        and all(_wider(a, b) for (_, a), (_, b) in zip(general.shapes, special.shapes, strict=True))
-        and all(_wider(a, b) for (_, a), (_, b) in zip(general.attrs, special.attrs, strict=True))
-    )
-
-
-def _wider(general: object, special: object) -> bool:
-    if isinstance(general, tuple) and isinstance(special, tuple):
-        return len(general) == len(special) and all(a is None or a == b for a, b in zip(general, special, strict=True))
-    return general is None or general == special
 
 
 def _show(equation: GroundEquation) -> str:

@@ -32,8 +32,9 @@ class ProofCache(Book):
     """The book of proofs for the search. It keeps the prover's verdicts in `store`.
 
     Only verdicts by the same kernel are used. A rule that takes too long to prove counts as not proven in this run, and
-    that is not stored. `own` has the proofs of this run. It uses no certificates and no verdicts of earlier runs, and
-    the replay uses no other book. If not `proves`, the search only uses what an earlier run or a certificate proves.
+    that is not stored. `made` has the verdicts that this run had to find for the search. `own` has the proofs of this
+    run. It uses no certificates and no verdicts of earlier runs, and the replay uses no other book. If not `proves`,
+    the search only uses what an earlier run or a certificate proves.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class ProofCache(Book):
         self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
         self._stability: dict[tuple[Rule, Signature], Stability] = {}
         self._too_loose: dict[Rule, bool] = {}
+        self.made: dict[tuple[Rule, Signature], Verdict] = {}  # by proofs of this run, for the search
         self._keys: dict[tuple[Rule, Signature], VerdictKey] = {}  # keys of verdicts by earlier runs
         self._store = store
 
@@ -137,6 +139,7 @@ class ProofCache(Book):
         except GivenUp as error:
             return Unknown(f"not proven in this run: {error}")
         self._remember(_key(*at), verdict)
+        self.made[at] = verdict
         return verdict
 
     def _remembered(self, at: tuple[Rule, Signature]) -> Verdict | None:

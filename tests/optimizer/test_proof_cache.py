@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from superopt.ir.notation import parse_rule
+from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Signature
+from superopt.ir.term import var
+from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError
 from superopt.optimizer import optimize, proof_cache, proof_effort
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest
@@ -23,6 +26,8 @@ from superopt.store import ResultStore
 from tests.support.models import lora
 from verify import proof_book
 from verify.certificates import Certificate
+from verify.proof_book import prove_at
+from verify.stability.classes import UNSTABLE
 from verify.verdict import Proved, Unknown, Verdict
 
 TRUE = parse_rule("Add(x, y) = Add(y, x) @ x[_,_] y[_,_]")
@@ -219,3 +224,32 @@ def test_a_long_proof_is_counted(monkeypatch: pytest.MonkeyPatch, limit: int, gi
 def test_a_thread_without_signals_counts_calls() -> None:
     with ThreadPoolExecutor(1) as threads:
         assert threads.submit(within_effort, _calls, 100).result() == 100
+
+
+def test_what_fails_at_an_example_is_not_proven(tmp_path: Path, unable: None) -> None:
+    rule = parse_rule("Sub(x, y) = Sub(y, x)")
+    match = Bindings({name: var(name, tensor(64, 32)) for name in "xy"})
+    assert ProofCache(ResultStore(tmp_path / "store.sqlite")).check(rule, match) is None
+
+
+def test_what_holds_at_an_example_is_proven(tmp_path: Path) -> None:
+    rule = parse_rule("Add(x, y) = Add(y, x)")
+    match = Bindings({name: var(name, tensor(64, 32)) for name in "xy"})
+    book = ProofCache(ResultStore(tmp_path / "store.sqlite"))
+    signature = book.check(rule, match)
+    assert signature is not None and list(book.made) == [(rule, signature)]
+
+
+@pytest.mark.parametrize(("level", "asked"), [("real-only", True), ("normwise", False)])
+def test_a_rule_that_is_too_loose_where_it_is_certified_is_not_proven_elsewhere(
+    tmp_path: Path, level: str, asked: bool
+) -> None:
+    """Distributing over a sum that may cancel has no bound, at any rank."""
+    rule = parse_rule("Mul(Sub(x, y), z) = Sub(Mul(x, z), Mul(y, z)) @ x[_,_] y[_,_] z[_,_]")
+    proof = prove_at(rule, rule.signatures[0])
+    assert isinstance(proof, Proved)
+    certificate = Certificate.of(rule, [(rule.signatures[0], proof)], stability=[(UNSTABLE, UNSTABLE)])
+    match = Bindings({name: var(name, tensor(3, 4, 5)) for name in "xyz"})
+    book = ProofCache(ResultStore(tmp_path / "store.sqlite"), {rule: certificate}, level)
+    assert (book.check(rule, match) is not None) is asked
+    assert bool(book.made) is asked
