@@ -36,11 +36,11 @@ _Path: TypeAlias = tuple[Term, tuple[UpwardStep, ...]]
 class CompiledRule:
     """A rule ready for matching: left to right, with the operands of its left side in one order.
 
-    `rule_id` is the id of the rule in the rule files, and `listed` that rule in this direction, with the operands in the
-    order of the file: its certificate speaks for all orders. `paths[k]` leads from a variable that earlier roots bind up to
-    root k; it is None if root k shares no variable with earlier roots. If `is_symmetric`, exchanging the two roots
-    gives the same rule, so only one order of the roots is tried. `arity` is the number of inputs of the first root.
-    `operand_ops` has the positions and operators of the inputs of the first root that are not variables.
+    `rule_id` is the id of the rule in the rule files, and `listed` that rule in this direction, with the operands in
+    the order of the file: its certificate speaks for all orders. `paths[k]` leads from a variable that earlier roots
+    bind up to root k; it is None if root k shares no variable with earlier roots. If `is_symmetric`, exchanging the two
+    roots gives the same rule, so only one order of the roots is tried. `arity` is the number of inputs of the first
+    root. `operand_ops` has the positions and operators of the inputs of the first root that are not variables.
 
     `introduces_kernel`: the right side has an operator of the runtime's own (FusedGemm), or an alias, that the left
     side lacks. `selects_kernel`: the rule introduces one, is about one, or keeps the operators of the roots.
