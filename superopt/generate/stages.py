@@ -29,7 +29,7 @@ from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.generalise.size_equations import pinned
 from superopt.generate.grammar import Family
-from superopt.generate.prove.asked_signatures import covers, with_asked
+from superopt.generate.prove.asked_signatures import with_asked
 from superopt.generate.prove.more_operands import extensions
 from superopt.generate.prove.prove_conjectures import ConjectureProver, CounterexampleCheck, Prover
 from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules, by_gain
@@ -282,15 +282,30 @@ def _proofs(
     proofs: dict[Signature, Proved] = {}
     for wide in [schema.base, *wanted]:
         signature = pinned(schema.rule, wide)
-        if any(covers(known, signature) for known in proofs):
+        if any(_covers(known, signature) for known in proofs):
             continue
         if check is not None and not check.holds(schema.rule, signature):
             continue
         verdict = config.prover(schema.rule, signature)
         if isinstance(verdict, Proved):
-            proofs = {s: p for s, p in proofs.items() if not covers(signature, s)}
+            proofs = {s: p for s, p in proofs.items() if not _covers(signature, s)}
             proofs[signature] = verdict
     return proofs
+
+
+def _covers(general: Signature, special: Signature) -> bool:
+    """Return True if every match at `special` is a match at `general`."""
+    return (
+        general.dtypes == special.dtypes
+        and all(_wider(a, b) for (_, a), (_, b) in zip(general.shapes, special.shapes, strict=True))
+        and all(_wider(a, b) for (_, a), (_, b) in zip(general.attrs, special.attrs, strict=True))
+    )
+
+
+def _wider(general: object, special: object) -> bool:
+    if isinstance(general, tuple) and isinstance(special, tuple):
+        return len(general) == len(special) and all(a is None or a == b for a, b in zip(general, special, strict=True))
+    return general is None or general == special
 
 
 def _show(equation: GroundEquation) -> str:

@@ -54,9 +54,10 @@ def test_proven_signatures_are_added_behind_the_others() -> None:
     rule = parse_rule(BATCHES)
     proof = prove_at(rule, rule.signatures[0])
     assert isinstance(proof, Proved)
-    asked = f"{MERGED} @ {MATRICES} | a[_,_] b[_,_] w[_,_] x[7,_,_] | a[_] b[_,_] w[_,_] x[_,_]\nRelu(x) = x @ x[_]\n"
+    known = BATCHES.rstrip().partition(" @ ")[2]
+    asked = f"{MERGED} @ {MATRICES} | {known} | a[_] b[_,_] w[_,_] x[_,_]\nRelu(x) = x @ x[_]\n"
     found = with_asked(rule, {rule.signatures[0]: proof}, asked, decide)
-    # The second is covered, and the third is not typed.
+    # The second is proven already, and the third is not typed.
     assert list(found) == [rule.signatures[0], parse_signature(MATRICES)]
 
 

@@ -13,18 +13,19 @@ from superopt.ir.notation import parse_rule, parse_rules, show_rule
 from superopt.ir.rule import Rule, Signature
 from verify.verdict import Proved
 
-__all__ = ["covers", "with_asked"]
+__all__ = ["with_asked"]
 
 
 def with_asked(rule: Rule, proofs: Mapping[Signature, Proved], asked: str, prover: Prover) -> dict[Signature, Proved]:
     """Return `proofs` and those at the signatures that `asked`, the text of a file of rules, has for `rule`.
 
-    Nothing is proven that another proof covers.
+    A search asks at a signature that another one covers if the other's conditions, or its class, do not admit the
+    match. So these are proven as well.
     """
     found = dict(proofs)
     listed = parse_rule(show_rule(Rule(rule.lhs, rule.rhs)))  # a literal may be written in several ways
     for signature in _read(asked).get(listed, ()):
-        if not any(covers(known, signature) for known in found):
+        if signature not in found:
             verdict = prover(rule, signature)
             if isinstance(verdict, Proved):
                 found[signature] = verdict
@@ -34,18 +35,3 @@ def with_asked(rule: Rule, proofs: Mapping[Signature, Proved], asked: str, prove
 @lru_cache(maxsize=1)
 def _read(asked: str) -> Mapping[Rule, tuple[Signature, ...]]:
     return {rule: rule.signatures for rule in parse_rules(asked, "the list of asked signatures")}
-
-
-def covers(general: Signature, special: Signature) -> bool:
-    """Return True if every match at `special` is a match at `general`."""
-    return (
-        general.dtypes == special.dtypes
-        and all(_wider(a, b) for (_, a), (_, b) in zip(general.shapes, special.shapes, strict=True))
-        and all(_wider(a, b) for (_, a), (_, b) in zip(general.attrs, special.attrs, strict=True))
-    )
-
-
-def _wider(general: object, special: object) -> bool:
-    if isinstance(general, tuple) and isinstance(special, tuple):
-        return len(general) == len(special) and all(a is None or a == b for a, b in zip(general, special, strict=True))
-    return general is None or general == special
