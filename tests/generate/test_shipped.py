@@ -19,7 +19,7 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.types import tensor
 from superopt.rulebook.commutative import operand_orders
-from superopt.rulebook.loading import certified_rules, read_rules
+from superopt.rulebook.loading import certified_rules, load_rules, read_rules
 from tests.support.paths import ROOT
 from verify.certificates import CertifiedBook, load_certificates
 
@@ -262,11 +262,18 @@ def test_the_set_is_small_and_every_rule_has_a_certificate() -> None:
     assert all(rule.applicable for rule in RULES)
 
 
+def test_the_rules_are_proven_where_searches_asked() -> None:
+    proven = {rule: rule.signatures for rule in RULES}
+    asked = [(rule, signature) for rule in load_rules(CORPUS.with_name("asked.rules")) for signature in rule.signatures]
+    unproven = [(rule, signature) for rule, signature in asked if signature not in proven[rule]]
+    assert len(asked) > 500 and len(unproven) < len(asked) / 20
+
+
 @pytest.mark.long
 def test_the_generator_makes_the_shipped_files(tmp_path: Path) -> None:
     # In a separate process, as the command does.
     program = "import sys; from superopt.cli import main; main(['generate', '-j', '2', *sys.argv[1:]])"
-    arguments = ["--corpus", str(CORPUS), "--out", str(tmp_path)]
+    arguments = ["--corpus", str(CORPUS), "--asked", str(CORPUS.with_name("asked.rules")), "--out", str(tmp_path)]
     subprocess.run([sys.executable, "-c", program, *arguments], check=True, cwd=SHIPPED.parent)
     made = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     shipped = {path.name: path.read_bytes() for path in SHIPPED.iterdir()}
