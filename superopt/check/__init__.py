@@ -17,10 +17,17 @@ rounding.py      differences that roundings do not explain
 faint.py         differences that only all elements of two runs together show
 witness.py       the search for an input with such a difference; parting.py finds where it begins
 answer.py        the answer as data; regions.py names its tensors
+options.py       its options
 run.py           `check`: all of these in order
 """
 
-from superopt.check.answer import DIFFERENT, EQUIVALENT, UNKNOWN, Answer
-from superopt.check.run import CheckOptions, check, replay
+import importlib
 
-__all__ = ["DIFFERENT", "EQUIVALENT", "UNKNOWN", "Answer", "CheckOptions", "check", "replay"]
+# The names are imported on first use: the command line's help needs a small module of this package only.
+TYPE_CHECKING = False  # as in `typing`
+if TYPE_CHECKING:
+    from superopt.check.exports import *  # noqa: F403
+else:
+
+    def __getattr__(name):
+        return getattr(importlib.import_module("superopt.check.exports"), name)

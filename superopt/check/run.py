@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import time
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +16,7 @@ from superopt.check.answer import DIFFERENT, EQUIVALENT, Answer, Difference, Par
 from superopt.check.certificate import Certificate
 from superopt.check.equality import Equality, joined, prove_equal
 from superopt.check.interface import input_differences, output_differences, renamed_by_position
+from superopt.check.options import CheckOptions
 from superopt.check.parting import Parting, find_parting
 from superopt.check.regions import correspondences, name_of, unproven_pairs
 from superopt.check.side import Side
@@ -25,11 +25,10 @@ from superopt.files import write_whole
 from superopt.ir.term import Term
 from superopt.onnx_io import Model, ModelError
 from superopt.onnx_io.load import load_proto
-from superopt.optimizer.input_data import InputData
 from superopt.optimizer.source import Source
-from superopt.runtime import Feeds, GivenShape, RuntimeUnavailable, Unfeedable, close_unused
+from superopt.runtime import Feeds, RuntimeUnavailable, Unfeedable, close_unused
 
-__all__ = ["CheckOptions", "check", "replay"]
+__all__ = ["check", "replay"]
 
 # Shares of the time: for a short search before the proof, and for the proof.
 _FIRST_SHARE, _PROOF_SHARE = 0.15, 0.6
@@ -39,38 +38,6 @@ _PARTING_SECONDS = 30.0  # at most, to find the pair where the models part
 
 
 CheckedModel = str | Path | onnx.ModelProto | Source
-
-
-@dataclass(frozen=True)
-class CheckOptions:
-    """Options of `check`. Raises ValueError for a value that cannot be used."""
-
-    seconds: float = 60.0
-    """Seconds for proof and search together."""
-
-    seed: int = 0
-    """Seed of the inputs."""
-
-    shapes: Mapping[str, GivenShape] = field(default_factory=dict)
-    """Shapes of dynamic inputs, by name, at which a difference is searched for; the proof is about all sizes."""
-
-    inputs: Sequence[InputData] = ()
-    """Values of inputs for the search: .npz files, or arrays by name."""
-
-    by_position: bool = False
-    """True if inputs and outputs of the models correspond by position, whatever their names."""
-
-    witness: Path | None = None
-    """File to which an input on which the models differ is written; None: it is not."""
-
-    certificate: Path | None = None
-    """File to which the proof is written if the models are equal; None: it is not."""
-
-    def __post_init__(self) -> None:
-        if not self.seconds > 0:
-            raise ValueError(f"seconds must be positive, not {self.seconds}")
-        if self.seed < 0:
-            raise ValueError(f"seed must not be negative, not {self.seed}")
 
 
 def check(

@@ -7,24 +7,19 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from superopt.bench.contestants import PEERS, Contestant
+from superopt.bench.contestants import Contestant
 from superopt.bench.processes import Failed, call
 from superopt.check.answer import DIFFERENT, EQUIVALENT, Answer
-from superopt.check.run import CheckOptions, check
+from superopt.check.known_tools import TOOLS
+from superopt.check.options import CheckOptions
+from superopt.check.run import check
 from superopt.onnx_io import ModelError
 from superopt.onnx_io.load import load_proto, parse_proto, read_bytes
 from superopt.temporary import temporary_folder
 
-__all__ = ["TOOLS", "Checked", "MissingTool", "check_tool", "find_tool"]
+__all__ = ["Checked", "MissingTool", "check_tool", "find_tool"]
 
 _TOOL_SECONDS = 900.0
-_OWN = "superopt.bench.optimizers"
-
-_NAMED = {peer.name: peer for peer in PEERS if peer.kind == "peer"} | {
-    name: Contestant(name, "peer", f"{_OWN}:{name.replace('-', '_')}", ("onnxruntime",))
-    for name in ("onnxruntime", "onnxruntime-basic")
-}
-TOOLS = tuple(_NAMED)  # names of optimizers; onnxruntime is its offline optimizer at level extended
 
 
 class MissingTool(ModelError):
@@ -61,7 +56,7 @@ class Checked:
 
 def find_tool(name: str) -> Contestant:
     """Return an optimizer by its name in TOOLS. Raises MissingTool."""
-    tool = _NAMED[name]
+    tool = TOOLS[name]
     if not tool.installed():
         raise MissingTool(f"{name} is not installed here; pip install {tool.modules[0]}")
     return tool

@@ -9,10 +9,7 @@ import click
 from superopt.cli.options import check_files
 from superopt.cli.terminal import ProgressLines, one_line_errors
 from superopt.files import write_text
-from superopt.ir.notation import show_rule
-from superopt.optimizer.asked_signatures import asked_signatures
-from superopt.rulebook.loading import certified_rules
-from superopt.search import find_device, shipped_devices
+from superopt.search.cost.device import find_device, shipped_devices
 from superopt.wording import counted
 
 __all__ = ["asked_command"]
@@ -45,6 +42,10 @@ def asked_command(models: tuple[Path, ...], out: Path, rules: Path | None, names
       superopt rules asked model.onnx -o asked.rules
       superopt rules asked *.onnx -o asked.rules --device cpu --work 20
     """
+    from superopt.ir.notation import show_rule
+    from superopt.optimizer.asked_signatures import asked_signatures
+    from superopt.rulebook.loading import certified_rules
+
     check_files({"the list": out}, {f"model {path}": path for path in models})
     with ProgressLines() as progress:
         listed, certificates = certified_rules(rules)

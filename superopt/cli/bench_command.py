@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.box import HEAVY_HEAD, MARKDOWN
-from rich.console import Console
-from rich.measure import Measurement
-from rich.table import Table
 
-from superopt.bench.chart import draw
-from superopt.bench.contest import BenchmarkSettings
 from superopt.bench.contestants import PEERS, UnknownPeer, choose
-from superopt.bench.result import Benchmark, Contest, EngineSpeed, Row
-from superopt.bench.run import bench
 from superopt.cli.options import check_files, fixed_shapes
 from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
 from superopt.files import write_text
-from superopt.optimizer import Options
-from superopt.runtime import resolve_target
+from superopt.optimizer.options import Options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from superopt.bench.contest import BenchmarkSettings
+    from superopt.bench.result import Benchmark, Contest, EngineSpeed, Row
 
 __all__ = ["bench_command"]
 
@@ -125,6 +124,11 @@ def bench_command(
       superopt bench model.onnx --peers onnxsim,onnxslim --threads 4 -o models
       superopt bench model.onnx --peers none --shape ids=1x128
     """
+    from superopt.bench.chart import draw
+    from superopt.bench.contest import BenchmarkSettings
+    from superopt.bench.run import bench
+    from superopt.runtime import resolve_target
+
     check_files({"the chart": svg}, {f"the model {model}": model for model in models} | {"the rules": rules})
     target = resolve_target(ep, 1)
     contestants, absent = choose(peers, target.provider)
@@ -159,6 +163,9 @@ def bench_command(
 
 def _print(console: Console, table: Table, markdown: bool) -> None:
     """Print a table at full width: cells are not wrapped, even if lines are longer than the terminal."""
+    from rich.box import HEAVY_HEAD, MARKDOWN
+    from rich.measure import Measurement
+
     table.box = MARKDOWN if markdown else HEAVY_HEAD
     for column in table.columns:
         column.no_wrap = True
@@ -169,6 +176,8 @@ def _print(console: Console, table: Table, markdown: bool) -> None:
 
 def _show(console: Console, contest: Contest, options: BenchmarkSettings, markdown: bool) -> None:
     """Print the table of one model, as soon as it is measured: a run may take hours."""
+    from rich.table import Table
+
     if contest.rows:
         table = Table(title=contest.model, title_justify="left")
         table.add_column("")
@@ -222,6 +231,8 @@ def _digits(milliseconds: float) -> str:
 
 def _summary(benchmark: Benchmark) -> Table:
     """Return a table of the ratios of all contestants on all models, with geometric means over the timed models."""
+    from rich.table import Table
+
     names = [name for name, kind in benchmark.contestants.items() if kind != "baseline"]
     table = Table(title=f"ratio to ONNX Runtime alone: {' / '.join(benchmark.clocks.values())}", title_justify="left")
     table.add_column("model")

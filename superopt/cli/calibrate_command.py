@@ -8,13 +8,11 @@ from pathlib import Path
 
 import click
 
+from superopt.choices import EXECUTION_PROVIDERS
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors
 from superopt.files import check_writable, write_text
-from superopt.optimizer import Options
-from superopt.runtime import EXECUTION_PROVIDERS, close_unused, resolve_target, versions
-from superopt.search import calibrate, device_of
-from superopt.search.cost.device import to_toml
-from superopt.store import ResultStore
+from superopt.optimizer.options import Options
+from superopt.search.cost.device import device_of, to_toml
 
 __all__ = ["calibrate_command"]
 
@@ -49,6 +47,10 @@ def calibrate_command(ep: str, threads: int, out: Path | None, as_json: bool) ->
       superopt calibrate --threads 4
       superopt calibrate -o server.toml        then elsewhere: optimize model.onnx -o fast.onnx --device server.toml
     """
+    from superopt.runtime import close_unused, resolve_target, versions
+    from superopt.search import calibrate
+    from superopt.store import ResultStore
+
     if out is not None:
         check_writable(out)
     target, begun = resolve_target(ep, threads), time.monotonic()

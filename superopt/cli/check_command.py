@@ -6,16 +6,19 @@ import json
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.table import Table
 
-from superopt.check import DIFFERENT, EQUIVALENT, Answer, CheckOptions, check, replay
-from superopt.check.tools import TOOLS, Checked, check_tool, find_tool
+from superopt.check.known_tools import TOOLS
+from superopt.check.options import CheckOptions
 from superopt.cli.options import check_files, shapes
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors, results
 from superopt.files import OutputError, check_writable, write_text
+
+if TYPE_CHECKING:
+    from superopt.check import Answer
+    from superopt.check.tools import Checked
 
 __all__ = ["UNDECIDED", "check_command", "exit_code"]
 
@@ -58,7 +61,7 @@ _File = click.Path(path_type=Path)
 @click.option("--html", metavar="FILE", type=_File, help="Write the answer as an HTML page to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.option(
-    "--against", metavar="TOOL", type=click.Choice(TOOLS),
+    "--against", metavar="TOOL", type=click.Choice(list(TOOLS)),
     help=f"Run this optimizer on each MODEL, and check its result: {', '.join(TOOLS)}. It must be installed.",
 )  # fmt: skip
 @click.option("--keep", metavar="FOLDER", type=_File, help="With --against: folder for the results and witnesses.")
@@ -121,6 +124,8 @@ def _check_pair(
         raise click.UsageError("--keep is for --against")
     if certificate is not None and (out is not None or witness is not None):
         raise click.UsageError("--certificate replays a proof; it does not go with -o or --witness")
+    from superopt.check import check, replay
+
     left, right = models
     inputs = {"model A": left, "model B": right, "the certificate": certificate}
     inputs |= {f"the values {path}": Path(str(path)) for path in options.inputs}
@@ -157,10 +162,14 @@ def _default_witness() -> Path | None:
 
 def exit_code(answer: Answer) -> int:
     """Return 0 for Equivalent, 1 for Different, 3 for Unknown."""
+    from superopt.check import DIFFERENT, EQUIVALENT
+
     return {EQUIVALENT: 0, DIFFERENT: NEGATIVE}.get(answer.verdict, UNDECIDED)
 
 
 def _check_tool(name: str, models: tuple[Path, ...], options: CheckOptions, keep: Path | None, as_json: bool) -> None:
+    from superopt.check.tools import check_tool, find_tool
+
     find_tool(name)
     if keep is not None:
         twice = [stem for stem, count in Counter(model.stem for model in models).items() if count > 1]
@@ -197,6 +206,8 @@ def _row(row: Checked) -> dict[str, Any]:
 
 
 def _show(rows: list[Checked]) -> None:
+    from rich.table import Table
+
     table = Table(title=" ".join(filter(None, (rows[0].tool, rows[0].version))), title_justify="left")
     for name in ("model", "answer", "nodes", "seconds", "reason"):
         table.add_column(name, justify="right" if name in ("nodes", "seconds") else "left", overflow="fold")

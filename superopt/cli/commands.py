@@ -1,4 +1,9 @@
-"""The programs `superopt` and `optimize`. Each subcommand calls one function of the library and prints its result."""
+"""The programs `superopt` and `optimize`. Each subcommand calls one function of the library and prints its result.
+
+The library imports Z3, onnx, NumPy and networkx, which takes a second, and --help and --version need none of them. So a
+module `superopt.cli.NAME_command`, and what it imports at the top, imports only modules of the library that import
+little; the others are imported inside the functions that need them.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +29,7 @@ _SUMMARIES = {
 
 
 class _Commands(click.Group):
-    """The subcommands, each imported when it is called: `superopt NAME` is `superopt.cli.NAME_command`.
-
-    All of them together import Z3, ONNX Runtime and Dask, which takes a second; --help and --version need none.
-    """
+    """The subcommands, each imported when it is called: `superopt NAME` is `superopt.cli.NAME_command`."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_SUMMARIES)

@@ -7,25 +7,21 @@ import re
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from superopt.cli.summary_table import show_summary
 from superopt.cli.supervisor import INTERRUPTED
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
-from superopt.corpus import CorpusError, read_corpus
-from superopt.diagnose.confirmation import Confirmation, confirm
-from superopt.generate import UnknownFamily, choose, generate
-from superopt.generate.families import FAMILIES
-from superopt.generate.grammar import Family
-from superopt.generate.run.shard_results import StoreError
-from superopt.generate.run.workers import WorkersError
-from superopt.generate.targets import MOST_WINDOWS, window_families
-from superopt.ir.rule import Rule, Signature
-from superopt.rulebook.loading import read_rules
-from verify.verdict import Counterexample
 
-__all__ = ["generate_command"]
+if TYPE_CHECKING:
+    from superopt.generate.grammar import Family
+    from superopt.ir.rule import Rule, Signature
+    from verify.verdict import Counterexample
+
+__all__ = ["MOST_WINDOWS", "generate_command"]
+
+MOST_WINDOWS = 200  # taken from a corpus by default: those with the largest share of cost
 
 _UNITS = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -43,6 +39,11 @@ def _bytes(context: click.Context, parameter: click.Parameter, value: str | None
 
 def _families(names: tuple[str, ...], corpus: Path | None, windows: int) -> tuple[Family, ...]:
     """Return the families with these names; by default all, with the windows of the corpus."""
+    from superopt.corpus import CorpusError, read_corpus
+    from superopt.generate import UnknownFamily, choose
+    from superopt.generate.families import FAMILIES
+    from superopt.generate.targets import window_families
+
     try:
         found = () if corpus is None else window_families(read_corpus(corpus), windows)
         return choose(names, (*FAMILIES, *found))
@@ -54,6 +55,8 @@ def _asked(path: Path | None) -> str:
     """Return the text of a list of signatures. Raises RulesError."""
     if path is None:
         return ""
+    from superopt.rulebook.loading import read_rules
+
     read_rules(path)  # which names what cannot be read
     return path.read_text(encoding="utf-8")
 
@@ -141,6 +144,11 @@ def generate_command(
     """
     if scheduler is not None and jobs > 1:
         raise click.UsageError("--jobs is for this machine only; with --scheduler, start more workers on the cluster")
+    from superopt.cli.summary_table import show_summary
+    from superopt.generate import generate
+    from superopt.generate.run.shard_results import StoreError
+    from superopt.generate.run.workers import WorkersError
+
     families = _families(names, corpus, windows)
     try:
         with ProgressLines(0.0) as progress:
@@ -175,11 +183,15 @@ def generate_command(
 
 def _confirmation(rule: Rule, signature: Signature, example: Counterexample) -> dict[str, str]:
     """Run a counterexample in ONNX Runtime, on the machine that found it."""
+    from superopt.diagnose.confirmation import confirm
+
     return asdict(confirm(rule, signature, example))
 
 
 def _contradicted(folder: Path) -> Iterator[str]:
     """Describe the refused equations whose sides are equal in ONNX Runtime."""
+    from superopt.diagnose.confirmation import Confirmation
+
     for line in (folder / "refused.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)
         said = Confirmation(**entry.get("confirmation", {"outcome": ""}))

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from superopt.cli.options import check_files, device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
-from superopt.corpus import write_corpus
-from superopt.harvest import Harvest, WindowLimits, harvest
-from superopt.search import Device, shipped_devices
+from superopt.harvest.limits import WindowLimits
+from superopt.search.cost.device import Device, shipped_devices
+
+if TYPE_CHECKING:
+    from superopt.harvest import Harvest
 
 __all__ = ["harvest_command"]
 
@@ -75,6 +77,9 @@ def harvest_command(
       superopt harvest *.onnx -o corpus.txt --device cuda_h200
       superopt harvest *.onnx -o corpus.txt --operators 5 --windows 500 --json > figures.json
     """
+    from superopt.corpus import write_corpus
+    from superopt.harvest import harvest
+
     check_files({"the corpus": out}, {f"model {path}": path for path in models})
     with ProgressLines() as progress:
         limits = WindowLimits(operators, inputs, outputs)
@@ -88,6 +93,8 @@ def harvest_command(
 
 
 def _show(found: Harvest, out: Path) -> None:
+    from rich.table import Table
+
     table = Table(title="windows by model", title_justify="left")
     table.add_column("model")
     for name in ("operators", "windows", "left out"):

@@ -10,9 +10,7 @@ import click
 
 from superopt.cli.options import device
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors, results
-from superopt.generate.run.workers import WorkersError
-from superopt.learn import learn
-from superopt.search import Device, shipped_devices
+from superopt.search.cost.device import Device, shipped_devices
 
 __all__ = ["learn_command"]
 
@@ -61,6 +59,9 @@ def learn_command(
       superopt learn model.onnx -o mine --budget 120 -j 2
       optimize model.onnx -o fast.onnx --add-rules mine
     """
+    from superopt.generate.run.workers import WorkersError
+    from superopt.learn import learn
+
     try:
         with ProgressLines(0.0) as progress:
             found = learn(

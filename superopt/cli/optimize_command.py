@@ -4,29 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, RUNTIMES
 from superopt.cli.options import STREAMS, device, shapes
 from superopt.cli.run_report import run_report_option, write_run_report
-from superopt.cli.second_proof import SecondProof
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
 from superopt.cli.worker import supervision
 from superopt.files import check_distinct
-from superopt.onnx_io.opset import NEWEST_OPSET
-from superopt.onnx_io.schemas import FIRST_OPSET
-from superopt.optimizer import COST_SOURCES, DOMAINS, Options, Result, optimize
-from superopt.optimizer.api import finish, optimize_here
-from superopt.optimizer.outcome import Checkpoint, Outcome
-from superopt.runtime import EXECUTION_PROVIDERS, RUNTIMES
-from superopt.search import EFFORTS, shipped_devices
+from superopt.optimizer.options import COST_SOURCES, DOMAINS, Options
+from superopt.search.cost.device import shipped_devices
+from superopt.search.strategy.efforts import EFFORTS
 from verify.stability.classes import LEVELS
+
+if TYPE_CHECKING:
+    from superopt.cli.second_proof import SecondProof
+    from superopt.optimizer import Result
+    from superopt.optimizer.outcome import Outcome
 
 __all__ = ["optimize_command"]
 
 _DEFAULTS = Options()
 _File = click.Path(path_type=Path)
+
+
+class _Opset(click.IntRange):
+    """Versions of ONNX's operator set. The newest is known to onnx only, which is asked when a version is given."""
+
+    def __init__(self) -> None:
+        super().__init__(min=FIRST_OPSET)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from superopt.onnx_io.opset import NEWEST_OPSET
+
+        return click.IntRange(FIRST_OPSET, NEWEST_OPSET).convert(value, param, ctx)
 
 
 @click.command("optimize", context_settings={"help_option_names": ["-h", "--help"]})
@@ -128,7 +141,7 @@ _File = click.Path(path_type=Path)
     " Runtime (com.microsoft) as well.",
 )  # fmt: skip
 @click.option(
-    "--target-opset", metavar="N", type=click.IntRange(FIRST_OPSET, NEWEST_OPSET),
+    "--target-opset", metavar="N", type=_Opset(),
     help="Convert the model to this version of ONNX's operator set first; the result is compared with the original.",
 )  # fmt: skip
 @click.option("--external-data", is_flag=True, help="Write weights to a second file beside OUT, whatever their size.")
@@ -177,6 +190,8 @@ def optimize_command(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     check_distinct({"the result": out, "the trace": settings["trace"], "the report": report}, STREAMS)
+    from superopt.cli.second_proof import SecondProof
+
     with ProgressLines() as progress:
         second = SecondProof(options, progress) if checked else None
         result = _supervised(model, out, options, report, progress, second)
@@ -195,6 +210,9 @@ def _supervised(
     second: SecondProof | None,
 ) -> Result:
     """Optimize in this process if another one supervises it; it may also have been started to finish a stopped run."""
+    from superopt.optimizer.api import finish, optimize, optimize_here
+    from superopt.optimizer.outcome import Checkpoint
+
     supervisor = supervision()
     confirm = second or (lambda *_: None)
     if supervisor is None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from superopt.files import check_distinct, check_writable
-from superopt.runtime import GivenShape, InputError, parse_shape, show_shape
-from superopt.search import Device, DeviceError, find_device
+from superopt.search.cost.device import Device, DeviceError, find_device
+
+if TYPE_CHECKING:
+    from superopt.runtime import GivenShape
 
 __all__ = ["STREAMS", "check_files", "device", "fixed_shapes", "shapes"]
 
@@ -29,6 +32,8 @@ def device(context: click.Context, parameter: click.Parameter, value: str | None
 
 def shapes(context: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, GivenShape]:
     """Parse repeated `--shape input=1..64x128` to shapes by name."""
+    from superopt.runtime import InputError, parse_shape, show_shape
+
     found: dict[str, GivenShape] = {}
     try:
         for name, shape in map(parse_shape, values):
@@ -43,6 +48,8 @@ def fixed_shapes(
     context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
 ) -> dict[str, tuple[int, ...]]:
     """Parse repeated `--shape input=1x3x224x224`, without ranges, to shapes by name."""
+    from superopt.runtime import show_shape
+
     fixed: dict[str, tuple[int, ...]] = {}
     for name, shape in shapes(context, parameter, values).items():
         fixed[name] = tuple(size for size in shape if isinstance(size, int))

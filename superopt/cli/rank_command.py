@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from superopt.cli.equation_text import equation_text
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors
-from superopt.optimizer.ranking import Ranking, RuleRank, TraceError, rank
-from superopt.rulebook.loading import certified_rules
-from verify.certificates import kernel_hash
+
+if TYPE_CHECKING:
+    from superopt.optimizer.ranking import Ranking, RuleRank
 
 __all__ = ["rank_command"]
 
@@ -55,6 +55,9 @@ def rank_command(
       superopt rules rank *.onnx --top 20
       superopt rules rank model.onnx --rules mine.rules --trace trace.json --json > ranking.json
     """
+    from superopt.optimizer.ranking import TraceError, rank
+    from superopt.rulebook.loading import certified_rules
+
     with ProgressLines() as progress:
         listed, certificates = certified_rules(rules)
         try:
@@ -76,6 +79,8 @@ def _unmatched(ranking: Ranking) -> tuple[int, int]:
 
 def _lines(ranking: Ranking, top: int | None) -> Iterator[str]:
     """Yield the table as plain text, one line for each rule, and the number of rules left out."""
+    from superopt.cli.equation_text import equation_text
+
     found = [one for one in ranking.ranks if one.uses or one.sites]
     if found:
         yield f"{'rule':12}  {'uses':>6}  {'models':>6}  {'sites':>6}  equation"
@@ -90,6 +95,8 @@ def _lines(ranking: Ranking, top: int | None) -> Iterator[str]:
 
 
 def _content(ranking: Ranking, models: tuple[Path, ...], traces: tuple[Path, ...]) -> dict[str, object]:
+    from verify.certificates import kernel_hash
+
     nowhere, used = _unmatched(ranking)
     return {
         "schema_version": SCHEMA_VERSION,
@@ -105,6 +112,8 @@ def _content(ranking: Ranking, models: tuple[Path, ...], traces: tuple[Path, ...
 
 
 def _rank_json(one: RuleRank) -> dict[str, object]:
+    from superopt.cli.equation_text import equation_text
+
     return {
         "id": one.rule.id,
         "equation": equation_text(one.rule),

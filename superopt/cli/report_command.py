@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,10 +12,10 @@ from superopt.cli.options import check_files
 from superopt.cli.terminal import ProgressLines, one_line_errors
 from superopt.files import write_text
 from superopt.folders import check_folder, write_files
-from superopt.ir.rule import Rule
-from superopt.report import ReportError, collect, render
-from superopt.rulebook.loading import RulesError, beside, certified_rules, rule_files
 from superopt.temporary import temporary_folder
+
+if TYPE_CHECKING:
+    from superopt.ir.rule import Rule
 
 __all__ = ["report_command"]
 
@@ -46,6 +47,9 @@ def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None
       superopt report -o report.html --json report.json
       superopt report --rules mine.rules -o mine.html
     """
+    from superopt.report import ReportError, collect, render
+    from superopt.rulebook.loading import RulesError, beside, certified_rules, rule_files
+
     with ProgressLines() as progress:
         progress("reading rules and certificates")
         check_files({"the page": out, "the data": json_out}, {f"rules ({p.name})": p for p in rule_files(rules)})

@@ -3,43 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING
 
 import click
-from rich.table import Table
 
 from superopt.cli.asked_command import asked_command
-from superopt.cli.default_signatures import SignatureNeeded, default_signatures
-from superopt.cli.equation_text import equation_text
 from superopt.cli.rank_command import rank_command
-from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors, results
-from superopt.generate.derive import (
-    DERIVED,
-    NO_INSTANCE,
-    NOT_DERIVED,
-    CertificateCheck,
-    Consequence,
-    Derivation,
-    DerivationStep,
-    Deriver,
-    consequence,
-    normal,
-)
-from superopt.ir.notation import show_signature, show_terms
-from superopt.ir.rule import Condition, Rule, Signature
-from superopt.rulebook.loading import CERTIFICATES, RulesError, beside, certified_rules, load_rules
-from superopt.wording import counted
-from verify.certificates import kernel_hash, load_certificates
+from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors
+
+if TYPE_CHECKING:
+    from superopt.generate.derive import Consequence
 
 __all__ = ["rules_command"]
 
-SCHEMA_VERSION = 1
 _HELP = {"help_option_names": ["-h", "--help"]}
-_Conditions: TypeAlias = Mapping[Signature, Sequence[Condition]]
-_OUTCOMES = (DERIVED, NOT_DERIVED, NO_INSTANCE)
 
 _steps = click.option(
     "--steps", type=click.IntRange(min=0), default=4, show_default=True, help="Maximum number of steps of a derivation."
@@ -90,6 +68,9 @@ rules_command.add_command(asked_command)
 @one_line_errors
 def list_command(path: Path | None) -> None:
     """List the rules of PATH (by default the shipped rules), one on each line: id and equation."""
+    from superopt.cli.equation_text import equation_text
+    from superopt.rulebook.loading import load_rules
+
     for rule in load_rules(path):
         click.echo(f"{rule.id}  {equation_text(rule)}")
 
@@ -116,18 +97,21 @@ def derive_command(source: Path, target: Path, steps: int, prove: bool, how: boo
       superopt rules derive rules mine.rules --steps 2 --how
       superopt rules derive mine.rules rules --json > derivations.json
     """
-    deriver, asked = _deriver(source, prove), _rules_to_derive(target)
+    from superopt.cli.deriving import consequence_of, deriver_of, lines, print_summary, rules_to_derive, to_json
+    from superopt.generate.derive import DERIVED
+
+    deriver, asked = deriver_of(source, prove), rules_to_derive(target)
     found: list[Consequence] = []
     with ProgressLines() as progress:
         for rule, known in asked:
             progress(f"deriving: {len(found)} of {len(asked)} rules")
-            found.append(_consequence(deriver, rule, known, steps))
+            found.append(consequence_of(deriver, rule, known, steps))
             if not as_json:
-                click.echo("\n".join(_lines(found[-1], how)))
+                click.echo("\n".join(lines(found[-1], how)))
     if as_json:
-        click.echo(_derived_json(found, source, target, steps))
+        click.echo(to_json(found, source, target, steps))
     else:
-        _summary(found, source, target, steps)
+        print_summary(found, source, target, steps)
     if any(one.outcome != DERIVED for one in found):
         raise SystemExit(NEGATIVE)
 
@@ -146,13 +130,19 @@ def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bo
       superopt rules matrix rules mine.rules
       superopt rules matrix old/ new/ --steps 2
     """
-    derivers = [_deriver(path, prove) for path in paths]
-    columns = [_rules_to_derive(path) for path in paths]
+    from rich.table import Table
+
+    from superopt.cli.deriving import SCHEMA_VERSION, consequence_of, deriver_of, print_table, rules_to_derive
+    from superopt.generate.derive import DERIVED
+    from verify.certificates import kernel_hash
+
+    derivers = [deriver_of(path, prove) for path in paths]
+    columns = [rules_to_derive(path) for path in paths]
     derived: list[list[int]] = []
     with ProgressLines() as progress:
         for path, deriver in zip(paths, derivers, strict=True):
             progress(f"deriving from {path}")
-            outcomes = [[_consequence(deriver, *one, steps).outcome for one in asked] for asked in columns]
+            outcomes = [[consequence_of(deriver, *one, steps).outcome for one in asked] for asked in columns]
             derived.append([column.count(DERIVED) for column in outcomes])
     if as_json:
         sets = [{"path": str(path), "rules": len(asked)} for path, asked in zip(paths, columns, strict=True)]
@@ -165,114 +155,4 @@ def matrix_command(paths: tuple[Path, ...], steps: int, prove: bool, as_json: bo
     for path, row in zip(paths, derived, strict=True):
         cells = (f"{count} of {len(asked)}" for count, asked in zip(row, columns, strict=True))
         table.add_row(str(path), *cells)
-    _print(table)
-
-
-def _deriver(path: Path, prove: bool) -> Deriver:
-    """Return a deriver with the certified rules of `path`. Raises RulesError."""
-    listed, certificates = certified_rules(path)
-    rules = [one.rule for one in listed]
-    return Deriver(rules, CertificateCheck(rules, certificates, anew=prove))
-
-
-def _rules_to_derive(path: Path) -> list[tuple[Rule, _Conditions]]:
-    """Return the rules to derive, each with the conditions of its certificate (if any), which restrict the sizes.
-
-    Raises RulesError.
-    """
-    rules, source = load_rules(path), beside(path, CERTIFICATES)
-    if not rules:
-        raise RulesError(f"{path}: contains no rule")
-    try:
-        certificates = load_certificates(source) if source.is_file() else []
-    except ValueError:
-        certificates = []
-    known = {one.rule: {at: proved.conditions for at, proved in one.proofs} for one in certificates}
-    return [(rule, known.get(rule.id, {})) for rule in rules]
-
-
-def _consequence(deriver: Deriver, rule: Rule, conditions: _Conditions, steps: int) -> Consequence:
-    try:
-        signatures = rule.signatures or default_signatures(rule)
-    except SignatureNeeded as needed:
-        return Consequence(rule, NO_INSTANCE, str(needed), ())
-    deriver.forget()  # each rule has its own sizes, and so its own terms
-    return consequence(deriver, rule, signatures, steps, conditions)
-
-
-def _lines(found: Consequence, how: bool) -> Iterator[str]:
-    outcome = found.outcome if found.steps is None else f"{found.outcome} in {counted(found.steps, 'step')}"
-    yield f"{found.rule.id}  {outcome:18}  {equation_text(found.rule)}"
-    if how and found.outcome == DERIVED:
-        yield from _path(max(found.derivations, key=lambda derivation: len(derivation.steps or ())))
-    elif how:
-        yield f"    {found.reason}"
-
-
-def _path(derivation: Derivation) -> Iterator[str]:
-    sizes = ", ".join(f"{name} = {size}" for name, size in derivation.instance.sizes.items())
-    yield f"    at {show_signature(derivation.signature)}" + (f" with {sizes}" if sizes else "")
-    yield f"      {show_terms(normal(derivation.instance.lhs))}"
-    for step in derivation.steps or ():
-        yield f"    = {show_terms(step.after)}  by {step.rule.id}, {_direction(step)}"
-
-
-def _direction(step: DerivationStep) -> str:
-    return "left to right" if step.forward else "right to left"
-
-
-def _totals(found: Iterable[Consequence]) -> dict[str, int]:
-    counts = Counter(one.outcome for one in found)
-    return {outcome: counts[outcome] for outcome in _OUTCOMES}
-
-
-def _summary(found: Sequence[Consequence], source: Path, target: Path, steps: int) -> None:
-    table = Table(title=f"{target} from {source}, in at most {steps} steps", title_justify="left")
-    totals = {"rules": len(found), **_totals(found)}
-    for name in totals:
-        table.add_column(name, justify="right")
-    table.add_row(*map(str, totals.values()))
-    _print(table)
-
-
-def _print(table: Table) -> None:
-    console = results()
-    # A row is one line, even if paths are long.
-    console.width = max(console.width, console.measure(table, options=console.options.update(width=1000)).maximum)
-    console.print(table)
-
-
-def _derived_json(found: Sequence[Consequence], source: Path, target: Path, steps: int) -> str:
-    content = {
-        "schema_version": SCHEMA_VERSION,
-        "kernel": kernel_hash(),
-        "from": str(source),
-        "rules_of": str(target),
-        "steps": steps,
-        "totals": {"rules": len(found), **_totals(found)},
-        "rules": [
-            {
-                "id": one.rule.id,
-                "equation": equation_text(one.rule),
-                "outcome": one.outcome,
-                "steps": one.steps,
-                "reason": one.reason,
-                "derivations": [_derivation_json(derivation) for derivation in one.derivations],
-            }
-            for one in found
-        ],
-    }
-    return json.dumps(content, indent=1)
-
-
-def _derivation_json(derivation: Derivation) -> dict[str, Any]:
-    steps = derivation.steps
-    return {
-        "signature": show_signature(derivation.signature),
-        "sizes": dict(derivation.instance.sizes),
-        "start": show_terms(normal(derivation.instance.lhs)),
-        "cut": derivation.cut,
-        "steps": None
-        if steps is None
-        else [{"rule": step.rule.id, "direction": _direction(step), "after": show_terms(step.after)} for step in steps],
-    }
+    print_table(table)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from superopt.files import write_text
-from superopt.optimizer import Options, Result
+
+if TYPE_CHECKING:
+    from superopt.optimizer import Options, Result
 
 __all__ = ["run_report_option", "write_run_report"]
 

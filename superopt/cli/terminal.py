@@ -6,27 +6,34 @@ import functools
 import sys
 import threading
 import time
-from collections.abc import Callable
-from types import TracebackType
-from typing import NoReturn, ParamSpec, TypeVar
-
-from rich.console import Console
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, ParamSpec, TypeVar
 
 from superopt.cli.supervisor import INTERRUPTED
-from superopt.onnx_io import ModelError
-from superopt.rulebook.loading import RulesError, RuleSyntaxError
-from superopt.runtime import InputError, RuntimeUnavailable
-from verify.diagnose.second_opinion import SecondSolverMissing
 
-__all__ = ["NEGATIVE", "UNUSABLE", "ProgressLines", "errors", "one_line_errors", "results"]
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from rich.console import Console
+
+__all__ = ["NEGATIVE", "UNUSABLE", "USER_ERRORS", "ProgressLines", "errors", "one_line_errors", "results"]
 
 NEGATIVE, UNUSABLE = 1, 2
 
 # Minimum seconds between two lines of the same phase (the text before the colon).
 _SAME_PHASE_SECONDS = 5.0
 
-# Errors that a user can cause. Any other exception is a fault of the program and keeps its traceback.
-_USER_ERRORS = (ModelError, RulesError, RuntimeUnavailable, SecondSolverMissing, InputError, OSError)
+# Errors that a user can cause, and their modules. Any other exception is a fault of the program and keeps its
+# traceback.
+USER_ERRORS = {
+    "OSError": "builtins",
+    "ModelError": "superopt.onnx_io.model",
+    "RulesError": "superopt.rulebook.loading",
+    "RuntimeUnavailable": "superopt.runtime.target",
+    "InputError": "superopt.runtime.shapes",
+    "SecondSolverMissing": "verify.diagnose.second_opinion",
+}
+_SYNTAX_ERROR = {"RuleSyntaxError": "superopt.rulebook.loading"}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,11 +41,15 @@ R = TypeVar("R")
 
 def results() -> Console:
     """Return the console for results, on stdout: colour only on a terminal and without NO_COLOR, no wrapped lines."""
+    from rich.console import Console
+
     return Console(soft_wrap=True, highlight=False)
 
 
 def errors() -> Console:
     """Return the console for progress, notices and errors, on stderr."""
+    from rich.console import Console
+
     return Console(stderr=True, soft_wrap=True, highlight=False)
 
 
@@ -60,16 +71,21 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
         except BrokenPipeError:  # `| head` has read enough; Click ends the process quietly
             raise
-        except RuleSyntaxError as error:
+        except _imported(_SYNTAX_ERROR) as error:
             print("\n".join(error.lines), file=sys.stderr)  # noqa: T201 - as above
             raise SystemExit(UNUSABLE) from None
-        except _USER_ERRORS as error:
+        except _imported(USER_ERRORS) as error:
             fail(_error_text(error))
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)  # noqa: T201 - as above
             raise SystemExit(INTERRUPTED) from None
 
     return run
+
+
+def _imported(errors: Mapping[str, str]) -> tuple[type[Any], ...]:
+    """Return those of the errors whose modules are imported: the others have not been raised."""
+    return tuple(getattr(sys.modules[module], name) for name, module in errors.items() if module in sys.modules)
 
 
 def _error_text(error: Exception) -> str:

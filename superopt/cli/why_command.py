@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
 
 from superopt.cli.options import device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
-from superopt.optimizer import Options
-from superopt.optimizer.why import RuleThere, Why, explain_node
-from superopt.search import shipped_devices
+from superopt.optimizer.options import Options
+from superopt.search.cost.device import shipped_devices
 from verify.stability.classes import LEVELS
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from superopt.optimizer.why import RuleThere, Why
 
 __all__ = ["why_command"]
 
@@ -76,6 +79,8 @@ def why_command(model: Path, node: str, limit: int, as_json: bool, **settings: A
       superopt why model.onnx --node logits --ep cuda
       superopt why model.onnx --node MatMul_12 --numerics exact --json
     """
+    from superopt.optimizer.why import explain_node
+
     with ProgressLines() as progress:
         progress("matching: all rules at this operator")
         found = explain_node(model, node, Options(**settings))

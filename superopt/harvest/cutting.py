@@ -11,22 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from superopt.harvest.limits import WindowLimits
 from superopt.harvest.model_graph import ModelGraph, bits
 from superopt.ir.term import Attr, Term
 
-__all__ = ["Cut", "WindowLimits", "Occurrences", "cut_windows"]
+__all__ = ["Cut", "Occurrences", "cut_windows"]
 
 _MAX_SETS = 60_000  # of one model, about; large models get a narrower beam
 _MAX_BEAM = 12
-
-
-@dataclass(frozen=True)
-class WindowLimits:
-    """Bounds of a window: operators, run-time values that it reads, and values that it computes for others."""
-
-    operators: int = 8
-    inputs: int = 6
-    outputs: int = 4
 
 
 @dataclass

@@ -16,7 +16,8 @@ import numpy as np
 
 from superopt.corpus import CorpusError, Window, WindowVariable, model_label
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
-from superopt.harvest.cutting import Occurrences, WindowLimits, cut_windows
+from superopt.harvest.cutting import Occurrences, cut_windows
+from superopt.harvest.limits import WindowLimits
 from superopt.harvest.model_graph import ModelGraph, bits
 from superopt.harvest.pieces import Piece, extract, literal
 from superopt.harvest.small_sizes import LeftOut, shrunk

@@ -8,6 +8,7 @@ from functools import cache
 import onnx
 from onnx import AttributeProto
 
+from superopt.choices import FIRST_OPSET
 from superopt.ir.operator import OPERATORS
 from superopt.ir.types import TensorType
 
@@ -28,8 +29,6 @@ __all__ = [
 OpSchema = onnx.defs.OpSchema
 
 DEFAULT_DOMAINS = ("", "ai.onnx")  # two names of the domain of ONNX's own operators
-FIRST_OPSET = 7  # older operators broadcast by attributes; models with older, or unknown newer, opsets stay opaque
-
 
 _KINDS = {
     OpSchema.AttrType.INT: AttributeProto.INT,

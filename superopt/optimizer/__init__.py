@@ -17,9 +17,13 @@ the search, then parts of it), and `selection.py` selects the one to write. A ca
 written. `outcome.py` keeps the best candidate so far, in case that the run is stopped.
 """
 
-from superopt.optimizer.api import optimize
-from superopt.optimizer.options import COST_SOURCES, DOMAINS, Options
-from superopt.optimizer.result import Result, RuleAttempts
-from superopt.optimizer.simplifier import simplify
+import importlib
 
-__all__ = ["COST_SOURCES", "DOMAINS", "Options", "Result", "RuleAttempts", "optimize", "simplify"]
+# The names are imported on first use: the command line's help needs a small module of this package only.
+TYPE_CHECKING = False  # as in `typing`
+if TYPE_CHECKING:
+    from superopt.optimizer.exports import *  # noqa: F403
+else:
+
+    def __getattr__(name):
+        return getattr(importlib.import_module("superopt.optimizer.exports"), name)

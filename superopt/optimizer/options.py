@@ -6,13 +6,16 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from superopt.onnx_io.opset import NEWEST_OPSET
-from superopt.onnx_io.schemas import FIRST_OPSET
-from superopt.optimizer.input_data import InputData
-from superopt.runtime import EXECUTION_PROVIDERS, RUNTIMES, GivenShape, check_given
-from superopt.search import EFFORTS, Device, find_device
+from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, RUNTIMES
+from superopt.search.cost.device import Device, find_device
+from superopt.search.strategy.efforts import EFFORTS
 from verify.stability.classes import LEVELS
+
+if TYPE_CHECKING:
+    from superopt.optimizer.input_data import InputData
+    from superopt.runtime import GivenShape
 
 __all__ = ["COST_SOURCES", "DOMAINS", "Options"]
 
@@ -136,14 +139,20 @@ class Options:
             value = getattr(self, field_name)
             if value is not None and not value >= least:  # NaN is refused as well
                 raise ValueError(f"{field_name} must be at least {least}, not {value}")
-        if self.target_opset is not None and not FIRST_OPSET <= self.target_opset <= NEWEST_OPSET:
-            raise ValueError(f"opset must be {FIRST_OPSET} to {NEWEST_OPSET}, not {self.target_opset}")
+        if self.target_opset is not None:
+            from superopt.onnx_io.opset import NEWEST_OPSET  # imports here: the command line's help needs defaults only
+
+            if not FIRST_OPSET <= self.target_opset <= NEWEST_OPSET:
+                raise ValueError(f"opset must be {FIRST_OPSET} to {NEWEST_OPSET}, not {self.target_opset}")
         if self.effort > EFFORTS:
             raise ValueError(f"effort must be at most {EFFORTS}, not {self.effort}")
         if self.timeout is not None and not 0 < self.timeout <= threading.TIMEOUT_MAX:
             raise ValueError(f"timeout must be a positive number of seconds, not {self.timeout}")
-        for name, shape in self.shapes.items():
-            check_given(name, shape)
+        if self.shapes:
+            from superopt.runtime import check_given  # as above
+
+            for name, shape in self.shapes.items():
+                check_given(name, shape)
         if self.target == "openvino" and self.ep == "cuda":
             raise ValueError("OpenVINO runs on the CPU: ep must be auto or cpu")
         if self.target_absent and (self.cost != "analytic" or self.device is None):

@@ -10,11 +10,12 @@ from importlib.metadata import packages_distributions
 from importlib.util import find_spec
 from types import ModuleType
 
+from superopt.choices import RUNTIMES
 from superopt.runtime.target import RuntimeUnavailable
 
 __all__ = ["MODULE", "OLDEST", "OPENVINO", "check_found", "check_usable", "with_advice"]
 
-MODULE, OPENVINO = "onnxruntime", "openvino"
+MODULE, OPENVINO = RUNTIMES
 OLDEST = (1, 22)  # version; the same as in the project's extras
 _INSTALL = {
     MODULE: "no ONNX Runtime is installed: pip install 'superopt[cpu]', or 'superopt[cuda]' for GPUs of NVIDIA",

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 import onnx
 
+from superopt.choices import EXECUTION_PROVIDERS, RUNTIMES
 from superopt.runtime import child, engine, onnx_runtime
 from superopt.runtime.engine import LostSession
 from superopt.runtime.installed import MODULE, OPENVINO, check_found, with_advice
@@ -43,8 +44,6 @@ RunnableModel: TypeAlias = "onnx.ModelProto | bytes | str | Path"
 R = TypeVar("R")
 
 _PROVIDERS = {"cpu": CPU, "cuda": CUDA, "openvino": OPENVINO_PROVIDER}
-EXECUTION_PROVIDERS = ("auto", "cpu", "cuda")  # of ONNX Runtime, the values of `ep`
-RUNTIMES = (MODULE, OPENVINO)  # values of `target`
 
 # Limits of wall time. A model with longer runs cannot be measured in a time that anybody would wait for.
 _OPEN_SECONDS = 600.0

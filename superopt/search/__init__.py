@@ -21,36 +21,13 @@ The search does not know the prover: it asks a callback for the signature at whi
 replayed by `verify.replay`, which trusts nothing here.
 """
 
-from superopt.search.cost.analytic import AnalyticCost, CostModel
-from superopt.search.cost.calibration import Calibration, calibrate
-from superopt.search.cost.device import CPU, Device, DeviceError, device_of, find_device, shipped_devices
-from superopt.search.cost.folding import folding_seconds
-from superopt.search.cost.region_timer import Gain, ModelTimer, RegionTimer, TimerOverSizes, Untimed
-from superopt.search.strategy.driver import search
-from superopt.search.strategy.match_report import Attempts
-from superopt.search.strategy.region_search import EFFORTS
-from superopt.search.strategy.search_result import SearchProgress, SearchResult
+import importlib
 
-__all__ = [
-    "CPU",
-    "EFFORTS",
-    "AnalyticCost",
-    "Attempts",
-    "Calibration",
-    "CostModel",
-    "Device",
-    "DeviceError",
-    "Gain",
-    "ModelTimer",
-    "RegionTimer",
-    "SearchProgress",
-    "SearchResult",
-    "TimerOverSizes",
-    "Untimed",
-    "calibrate",
-    "device_of",
-    "find_device",
-    "folding_seconds",
-    "search",
-    "shipped_devices",
-]
+# The names are imported on first use: the command line's help needs a small module of this package only.
+TYPE_CHECKING = False  # as in `typing`
+if TYPE_CHECKING:
+    from superopt.search.exports import *  # noqa: F403
+else:
+
+    def __getattr__(name):
+        return getattr(importlib.import_module("superopt.search.exports"), name)

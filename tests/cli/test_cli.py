@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from importlib import metadata
 from pathlib import Path
 
@@ -107,13 +105,6 @@ def test_subcommands(name: str) -> None:
     assert command is not None
     assert command.name == name
     assert name in run("--help").stdout
-
-
-def test_help_imports_no_subcommand() -> None:
-    """--help answers at once: what takes time to import is imported by the command that needs it."""
-    program = "import sys; from superopt.cli import main; main(['--help'], standalone_mode=False); print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert not {"z3", "onnx", "onnxruntime", "dask", "numpy"} & set(done.stdout.split())
 
 
 def test_verify_proves(lora_rules: Path) -> None:

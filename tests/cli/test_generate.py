@@ -16,7 +16,7 @@ from superopt.generate import Summary
 from superopt.generate.run.shard_results import StaleResults
 from superopt.generate.run.workers import WorkersError
 
-PATCHED = "superopt.cli.generate_command.generate"
+PATCHED = "superopt.generate.generate"
 
 
 @pytest.mark.parametrize(

@@ -151,7 +151,7 @@ def test_a_contradiction_fails_generate(tmp_path: Path, monkeypatch: pytest.Monk
         (out / "refused.jsonl").write_text(json.dumps({**entry, "confirmation": said}) + "\n")
         return Summary(seed)
 
-    monkeypatch.setattr("superopt.cli.generate_command.generate", found)
+    monkeypatch.setattr("superopt.generate.generate", found)
     done = CliRunner().invoke(main, ["generate", "--out", str(tmp_path)])
     assert done.exit_code == 1
     assert "error: Add(a, b) = Add(b, a) @ a[_] b[_]: CONTRADICTED" in done.stderr

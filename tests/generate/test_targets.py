@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from superopt.cli.generate_command import generate_command
+from superopt.cli.generate_command import MOST_WINDOWS, generate_command
 from superopt.corpus import Window, read_corpus
 from superopt.generate.conjectures.target_pairs import target_conjectures
 from superopt.generate.enumeration.enumerator import enumerate_family
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.grammar import Family
 from superopt.generate.prove.prove_conjectures import ConjectureProver
-from superopt.generate.targets import MOST_WINDOWS, window_families
+from superopt.generate.targets import window_families
 from superopt.ir.notation import parse_rules, show_rule
 from tests.support.paths import ROOT
 

@@ -5,6 +5,6 @@ variants.py       windows that differ from one in a number, where each such numb
 related.py        the operators that a window's right sides may need besides its own
 """
 
-from superopt.generate.targets.window_family import MOST_WINDOWS, window_families
+from superopt.generate.targets.window_family import window_families
 
-__all__ = ["MOST_WINDOWS", "window_families"]
+__all__ = ["window_families"]

@@ -16,9 +16,7 @@ from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Term, topological
 from superopt.properties import is_linear_product
 
-__all__ = ["MOST_WINDOWS", "window_families"]
-
-MOST_WINDOWS = 200  # taken from a corpus by default: those with the largest share of cost
+__all__ = ["window_families"]
 
 _RUNTIME = 4  # most operators of a right side at inference
 _FOLDED = 3  # most folded operators of a right side

@@ -25,39 +25,16 @@ too; local beam searches may use them as intermediate steps.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from superopt.ir.term import Term
 from superopt.search.match.graph_index import run_time_terms
+from superopt.search.strategy.efforts import EFFORT_PLAN, Effort
 from superopt.search.strategy.local_search import LocalSearch
 from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.state import SearchState, as_search_root
 
-__all__ = ["EFFORTS", "RegionSearch"]
+__all__ = ["RegionSearch"]
 
-
-class _Effort(NamedTuple):
-    """The parameters of one effort: widths and depths of local beam searches, and limits.
-
-    There is a width and depth for beam searches from the best graph, and a width and depth for those after a backjump.
-    The limits are the number of more expensive graphs in a row after which a beam search stops, and the number of
-    conflicting rewrites to try for each decision.
-    """
-
-    beam: tuple[int, int]
-    backjump_beam: tuple[int, int]
-    max_uphill: int
-    choices: int
-
-
-# Nearly all gains come from descents, narrow beams, and the next best decision. A third step rarely gains if none of
-# the graphs before it was as cheap as the best one.
-_EFFORT_PLAN = (
-    _Effort((2, 3), (3, 3), 2, 1),
-    _Effort((4, 4), (4, 4), 4, 1000),
-    _Effort((12, 6), (12, 6), 6, 1000),
-)
-EFFORTS = len(_EFFORT_PLAN)
 
 # The search of a region stops after a number of expansions without an improvement: `stall_limit` (see RuleStatistics)
 # times the number of efforts, or, if that is more, half of the expansions that it took to find the best graph. With the
@@ -183,7 +160,7 @@ class RegionSearch:
         if self.effort == 0 and self.base is self.start:
             self._accept(self._local.descend(self.start))
             self._select_kernels()
-        plan = _EFFORT_PLAN[self.effort]
+        plan = EFFORT_PLAN[self.effort]
         while not (self._only_descends or self.exhausted or self._out_of_time):
             found = self._local_beam_searches(plan) or self._backjumps(plan)
             if found is None:
@@ -212,7 +189,7 @@ class RegionSearch:
             self.base = as_search_root(state)
             self._found_at = self.expanded
 
-    def _local_beam_searches(self, plan: _Effort) -> SearchState | None:
+    def _local_beam_searches(self, plan: Effort) -> SearchState | None:
         """Return a state better than the base, found by a beam search from one of the base's rewrites, or None."""
         local, expander, statistics = self._local, self._local.expander, self._statistics
         expander.known_terms = frozenset(run_time_terms(self.base.outputs))
@@ -237,7 +214,7 @@ class RegionSearch:
             self._failed.add(key)
         return None
 
-    def _backjumps(self, plan: _Effort) -> SearchState | None:
+    def _backjumps(self, plan: Effort) -> SearchState | None:
         """Return a state better than the base, found by revising a decision on the path to it, or None.
 
         Late decisions are revised first.
