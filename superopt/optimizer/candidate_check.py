@@ -88,7 +88,7 @@ class CandidateCheck:
         return ", not timed" if self.speed is None else ""
 
     def check(self, candidate: ModelCandidate) -> CheckResult:
-        """Replay the candidate, write it to memory, compare its outputs, and estimate its speed.
+        """Replay the candidate, write it to memory, compare its outputs, and estimate its speed if there is time.
 
         Stops at the first problem. The candidate passes if it is not slower in the estimate; `accept` decides.
         """
@@ -172,7 +172,7 @@ class CandidateCheck:
             result.difference = _difference(self.validator, comparison, accuracy)
             if comparison.problem is not None:
                 raise _Refused(f"outputs differ: {comparison.problem}")
-            if speed is not None:
+            if speed is not None and self.context.pace.has_time_to_estimate:
                 self._timed(result, "measuring, original and result interleaved", lambda: speed.estimate(runnable))
                 if result.problem is not None:
                     raise _Refused(result.problem)

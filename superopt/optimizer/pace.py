@@ -20,6 +20,9 @@ _CHECKS, _COMPARISON = 0.3, 2.0
 # Shares of the time that is left: for one measurement to choose, and for one to accept.
 _CHOICE, _ACCEPTANCE = 0.25, 0.8
 _LEAST_MEASUREMENT_SHARE = 0.05  # of the budget
+# Where the runs of the original take a larger share of the budget, candidates are measured once, to accept them. An
+# estimate before saves time where it refuses a candidate, and adds half of the time where it does not.
+_LONG_REFERENCE = 0.2
 
 
 class Pace:
@@ -56,6 +59,11 @@ class Pace:
         """Return the time at which a share `left` of the budget is left besides that for the checks of the result."""
         seconds = self.left_s - (_CHECKS + left) * self._budget_s - _COMPARISON * self.reference_s
         return time.monotonic() + share * max(seconds, least * self._budget_s)
+
+    @property
+    def has_time_to_estimate(self) -> bool:
+        """True if candidates are to be estimated before they are measured to accept them."""
+        return self.reference_s <= _LONG_REFERENCE * self._budget_s
 
     @property
     def choice_s(self) -> float:

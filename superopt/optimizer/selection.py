@@ -49,8 +49,8 @@ def select(
     """Select among the candidates of a search, combined with the rewritten `bodies`; else the original is kept.
 
     Candidates are tried in order as long as the run has time, at least one, and then those that only clean up. A
-    candidate is first compared and estimated, then measured anew to be accepted; each try makes the next one stricter
-    (see `speed_check`).
+    candidate is first compared and, if that takes little of the run's time, estimated; then it is measured to be
+    accepted. Each try makes the next one stricter (see `speed_check`).
 
     `notices` are about the run. `keep` receives the selection to take if the run were stopped now, each time that it
     changes: a candidate that has passed and was not refused later, or None.
@@ -63,6 +63,8 @@ def select(
         if (best := selector.accepted(candidate)) is not None:
             return selector.taken(best)
     for candidate in clean_ups(found, bodies, simplified):
+        if selector.refused and pace.left_s <= pace.reference_s:
+            break
         if (best := selector.accepted(candidate)) is not None:
             return selector.taken(best)
     if selector.refused:
@@ -131,8 +133,9 @@ class _Selector:
 
     def _hand_over(self, one: _Passed | None) -> None:
         """Hand over `one` as the selection to take if the run were stopped now, if its estimate is surely a gain."""
-        if one is not None and one.result.latency is not None and one.result.latency.low <= 1:
-            one = None
+        if one is not None and self.check.speed is not None:
+            estimate = one.result.latency
+            one = one if estimate is not None and estimate.low > 1 else None
         if one is not self._kept:
             self._kept = one
             self._keep(None if one is None else self.taken(one))

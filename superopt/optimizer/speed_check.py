@@ -1,9 +1,10 @@
 """The speed of a candidate: estimated to choose among candidates, then measured anew to accept and report the choice.
 
 The fastest of several candidates is also the luckiest, so the measurement by which it was chosen says too much. A
-candidate is accepted by a later measurement, with fresh sessions, that no choice depends on. If several candidates are
-tried, each try is one more chance to pass by luck: the k-th try has to pass at the error probability 0.05 / k^2, which
-keeps the probability that any of them errs below 0.09.
+candidate is accepted by a later measurement, with fresh sessions, that no choice depends on. (There is no time to
+estimate a large model; its candidates are taken in the order of the search.) If several candidates are tried, each try
+is one more chance to pass by luck: the k-th try has to pass at the error probability 0.05 / k^2, which keeps the
+probability that any of them errs below 0.09.
 """
 
 from __future__ import annotations

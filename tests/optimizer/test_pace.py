@@ -1,0 +1,39 @@
+"""A run's time, divided among its phases."""
+
+from __future__ import annotations
+
+import pytest
+
+from superopt.optimizer import pace
+from superopt.optimizer.pace import Pace
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    now = [1000.0]
+    monkeypatch.setattr(pace.time, "monotonic", lambda: now[0])
+    return now
+
+
+def test_the_search_leaves_time_for_what_follows(clock: list[float]) -> None:
+    run = Pace(40.0)
+    assert run.search_deadline() == pytest.approx(1000 + 0.6 * 40)
+    assert run.regions_deadline() == pytest.approx(1000 + 0.7 * 40)
+    run.reference_s = 5.0  # so long ran the original, and comparing takes up to twice as long
+    assert run.search_deadline() == pytest.approx(1000 + 0.6 * 40 - 10)
+    clock[0] += 4.0
+    assert run.search_deadline(0.5) == pytest.approx(1004 + 0.5 * (0.6 * 40 - 14))
+
+
+def test_a_search_that_begins_late_has_a_part_of_the_budget(clock: list[float]) -> None:
+    run = Pace(40.0)
+    clock[0] += 35.0
+    assert run.search_deadline() == pytest.approx(1035 + 0.15 * 40)
+    assert run.regions_deadline() == pytest.approx(1035 + 0.2 * 40)
+
+
+def test_a_model_that_runs_long_is_not_estimated() -> None:
+    run = Pace(40.0)
+    assert run.has_time_to_estimate
+    run.reference_s = 9.0
+    assert not run.has_time_to_estimate
