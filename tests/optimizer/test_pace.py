@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from superopt.optimizer import pace
 from superopt.optimizer.pace import Pace
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     now = [1000.0]
-    monkeypatch.setattr(pace.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr("superopt.optimizer.pace.time.monotonic", lambda: now[0])
     return now
 
 
