@@ -9,7 +9,8 @@ from superopt.ir.notation import show_signature
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.optimizer.example_check import fails_at_example
-from superopt.optimizer.proof_effort import GivenUp, within_effort
+from superopt.optimizer.options import Options
+from superopt.optimizer.proof_effort import GivenUp, calls_within, within_effort
 from superopt.store import ResultStore, StabilityClasses, StabilityKey, VerdictKey, VerdictProof
 from verify.certificates import (
     Certificate,
@@ -27,14 +28,16 @@ from verify.verdict import Proved, Unknown, Verdict
 
 __all__ = ["ProofCache"]
 
+_USUAL_BUDGET = Options().budget_s
+
 
 class ProofCache(Book):
     """The book of proofs for the search. It keeps the prover's verdicts in `store`.
 
-    Only verdicts by the same kernel are used. A rule that takes too long to prove counts as not proven in this run, and
-    that is not stored. `made` has the verdicts that this run had to find for the search. `own` has the proofs of this
-    run. It uses no certificates and no verdicts of earlier runs, and the replay uses no other book. If not `proves`,
-    the search only uses what an earlier run or a certificate proves.
+    Only verdicts by the same kernel are used. A rule that takes too long to prove, for a run of `budget_s` seconds,
+    counts as not proven in this run, and that is not stored. `made` has the verdicts that this run had to find for the
+    search. `own` has the proofs of this run. It uses no certificates and no verdicts of earlier runs, and the replay
+    uses no other book. If not `proves`, the search only uses what an earlier run or a certificate proves.
     """
 
     def __init__(
@@ -44,9 +47,10 @@ class ProofCache(Book):
         numerics: str = "real-only",
         *,
         proves: bool = True,
+        budget_s: float = _USUAL_BUDGET,
     ) -> None:
         super().__init__(numerics)
-        self._proves = proves
+        self._proves, self._max_calls = proves, calls_within(budget_s)
         self._certified = CertifiedBook(certificates or {}, numerics, find_counterexample)
         self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
         self._stability: dict[tuple[Rule, Signature], Stability] = {}
@@ -135,7 +139,7 @@ class ProofCache(Book):
         if not self._proves:
             return Unknown("not proven before, and this run proves nothing for the search")
         try:
-            verdict = within_effort(self.own.verdict, *at)
+            verdict = within_effort(self.own.verdict, *at, max_calls=self._max_calls)
         except GivenUp as error:
             return Unknown(f"not proven in this run: {error}")
         self._remember(_key(*at), verdict)
@@ -169,7 +173,7 @@ class ProofCache(Book):
             return UNSTABLE
         rule, signature = at
         try:
-            forward = within_effort(self.own.stability, rule, signature)
+            forward = within_effort(self.own.stability, rule, signature, max_calls=self._max_calls)
         except GivenUp:
             return UNSTABLE
         backward = self.own.stability(rule.reversed(), signature)  # found together with the other one

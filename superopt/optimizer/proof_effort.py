@@ -19,11 +19,12 @@ from typing import Any, TypeVar
 
 import verify
 
-__all__ = ["GivenUp", "within_effort"]
+__all__ = ["GivenUp", "calls_within", "within_effort"]
 
 R = TypeVar("R")
 
-_MAX_CALLS = 10_000_000  # about 5 seconds on a CPU of 2020
+# Calls that one proof may make, for each second of the run's budget: about an eighth of a second on a CPU of 2020.
+_CALLS_OF_BUDGET = 250_000
 _CALLS_PER_SECOND = 10_000_000  # more than any CPU makes: 2.6 million on one of 2020
 _SHORTEST_S = 0.02  # several ticks of the timer, which is up to one late
 _RETRY_S = 0.002  # between attempts to stop a proof outside the functions of the kernel
@@ -34,7 +35,12 @@ class GivenUp(Exception):
     """A proof takes more than the limit."""
 
 
-def within_effort(function: Callable[..., R], *arguments: Any, max_calls: int = _MAX_CALLS) -> R:
+def calls_within(budget_s: float) -> int:
+    """Return the largest number of calls of a proof in a run that has `budget_s` seconds."""
+    return round(_CALLS_OF_BUDGET * budget_s)
+
+
+def within_effort(function: Callable[..., R], *arguments: Any, max_calls: int) -> R:
     """Return `function(*arguments)`, which asks the kernel. Raises GivenUp if it takes more than `max_calls` calls.
 
     The kernel keeps nothing of what it was proving then.

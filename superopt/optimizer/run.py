@@ -74,7 +74,7 @@ def run(
     rules, certificates = chosen_rules(own, map(Path, options.add_rules), options.skip_rules)
 
     with phases("total"), ResultStore() as store:
-        proofs = ProofCache(store, certificates, options.numerics, proves=not options.quick)
+        proofs = ProofCache(store, certificates, options.numerics, proves=not options.quick, budget_s=options.budget_s)
         context = RunContext(options, source, target, device, rules, proofs, store, phases, pace)
 
         def outcome(selection: Selection) -> Outcome:

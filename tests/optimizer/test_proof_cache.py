@@ -19,8 +19,9 @@ from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError
 from superopt.optimizer import optimize, proof_cache, proof_effort
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest
+from superopt.optimizer.options import Options
 from superopt.optimizer.proof_cache import ProofCache
-from superopt.optimizer.proof_effort import within_effort
+from superopt.optimizer.proof_effort import calls_within, within_effort
 from superopt.rulebook.loading import load_rules
 from superopt.store import ResultStore
 from tests.support.models import lora
@@ -133,7 +134,8 @@ def test_a_proof_that_takes_too_long_is_given_up_in_this_run_only(
 ) -> None:
     path, asked = tmp_path / "store.sqlite", []
 
-    def little_effort(function: Callable[..., Verdict], *arguments: object) -> Verdict:
+    def little_effort(function: Callable[..., Verdict], *arguments: object, max_calls: int) -> Verdict:
+        assert max_calls == calls_within(Options().budget_s)
         asked.append(arguments)
         return within_effort(function, *arguments, max_calls=10)
 
@@ -195,7 +197,7 @@ def _calls(number: int) -> int:
 def test_a_short_proof_is_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proof_effort, "_call_limit", lambda _: pytest.fail("counted"))
     before = signal.getsignal(signal.SIGVTALRM)
-    assert within_effort(_calls, 100) == 100
+    assert within_effort(_calls, 100, max_calls=calls_within(40.0)) == 100
     assert signal.getsignal(signal.SIGVTALRM) is before and signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
 
 

@@ -172,12 +172,12 @@ class _Driver:
     def _roll_up_recurrent_layers(self) -> None:
         """Replace unrolled recurrent layers by recurrent operators, if that pays as a whole.
 
-        Operators of single steps are slower than the cells: if the time ends at them, all rewrites are dropped.
+        Operators of single steps may be slower than the cells: if the time ends at them, all rewrites are dropped then.
         """
         outputs, steps = self.model.outputs, list[tuple[Trace, AppliedTrace]]()
         while (trace := self.recurrent_layers.next_trace(outputs, self.context.check)) is not None:
             if self.context.budget.exhausted:
-                return
+                break
             origin_of = {
                 a.rewrite: rule_origins(a.rewrite, [step.rule.id for step in a.rewrite.steps])
                 for a in trace.applications

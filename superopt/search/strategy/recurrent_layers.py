@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.pattern import Bindings, instantiate, match
@@ -26,8 +27,13 @@ __all__ = ["RecurrentLayers", "find_cells", "find_chains"]
 
 _MAX_CONCAT_OPERANDS = 256  # the prover cannot prove wider rules about the parts of one value
 
-# A rule, and the terms that are its roots.
-_Found = tuple[Rule, tuple[Term, ...]]
+
+class _Found(NamedTuple):
+    """A rule as it matches, the terms that are its roots, and the rule as it is listed (see `CompiledRule`)."""
+
+    rule: Rule
+    roots: tuple[Term, ...]
+    listed: Rule
 
 
 class RecurrentLayers:
@@ -92,7 +98,7 @@ def find_cells(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
             ]
             best = [order for order, score in zip(orders, scores, strict=True) if score == max(scores)]
             typed = (ordered for ordered, bindings in best[:-1] if _is_typed(ordered, bindings))
-            yield next(typed, best[-1][0]), roots
+            yield _Found(next(typed, best[-1][0]), roots, rule)
             taken.update(roots)
 
 
@@ -150,7 +156,7 @@ def find_chains(index: GraphIndex, rules: Sequence[ChainRule]) -> Iterator[_Foun
             ]
             rule = joining.for_steps(len(chain), [(k, int(str(t.attr("index")))) for k, t in reversed(wanted)])
             if rule is not None:
-                yield rule, tuple(t for _, t in reversed(wanted))
+                yield _Found(rule, tuple(t for _, t in reversed(wanted)), rule)
                 return  # the next chain may depend on this one
 
 
@@ -175,19 +181,19 @@ def _find_needless_movement(index: GraphIndex, rules: Sequence[Rule]) -> Iterato
                 form = next((form for form in variadic_forms(schema_of(rule)) if not form.single_operands), None)
                 rule = rule if form is None else form.schema(len(term.inputs), 0).rule
             if match(rule.lhs, (term,)) is not None:
-                yield rule, (term,)
+                yield _Found(rule, (term,), rule)
                 break
 
 
 def _trace(found: Iterable[_Found], check: Check) -> Trace:
     """Return a trace that applies all matches at which the rule is proven; equal occurrences share one rewrite."""
-    rewrites: dict[_Found, Rewrite | None] = {}
+    rewrites: dict[tuple[Rule, tuple[Term, ...]], Rewrite | None] = {}
     applications: list[Application] = []
-    for rule, roots in found:
+    for rule, roots, listed in found:
         leaves = _leaves(rule, roots)
         before = replace(roots, {actual: leaf for leaf, actual in leaves})
         if (rule, before) not in rewrites:
-            rewrites[rule, before] = _rewrite(rule, before, check)
+            rewrites[rule, before] = _rewrite(rule, listed, before, check)
         rewrite = rewrites[rule, before]
         if rewrite is not None and replace(before, dict(leaves)) == roots:
             applications.append(Application(rewrite, leaves))
@@ -206,10 +212,10 @@ def _leaves(rule: Rule, roots: tuple[Term, ...]) -> tuple[tuple[Term, Term], ...
     return tuple((leaf, actual) for actual, leaf in found.items())
 
 
-def _rewrite(rule: Rule, before: tuple[Term, ...], check: Check) -> Rewrite | None:
+def _rewrite(rule: Rule, listed: Rule, before: tuple[Term, ...], check: Check) -> Rewrite | None:
     """Return the rewrite of `before` by the rule, or None if it is not proven there or types differ."""
     bindings = match(rule.lhs, before)
-    signature = None if bindings is None else check(rule, bindings)
+    signature = None if bindings is None else check(listed, bindings)
     if bindings is None or signature is None:
         return None
     results = instantiate(rule.rhs, bindings, bindings.dtype() or "float")
