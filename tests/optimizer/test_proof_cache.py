@@ -225,7 +225,7 @@ def test_a_long_proof_is_counted(monkeypatch: pytest.MonkeyPatch, limit: int, gi
 
 def test_a_thread_without_signals_counts_calls() -> None:
     with ThreadPoolExecutor(1) as threads:
-        assert threads.submit(within_effort, _calls, 100).result() == 100
+        assert threads.submit(within_effort, _calls, 100, max_calls=10_000).result() == 100
 
 
 def test_what_fails_at_an_example_is_not_proven(tmp_path: Path, unable: None) -> None:
