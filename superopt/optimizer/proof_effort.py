@@ -3,7 +3,8 @@
 The prover bounds its steps and queries, but all of them together may take minutes, in which a search stands still. The
 effort is counted in calls of functions, not in seconds, so that a repeated run gives up the same proofs. Counting makes
 Python take twice the time. So a proof is first tried for so short a time that it cannot exceed the limit, and only a
-longer one is made again with its calls counted.
+longer one is made again with its calls counted. What passes in the solver makes no calls, so there is a limit of CPU
+time as well, which other proofs do not reach.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +28,10 @@ R = TypeVar("R")
 # Calls that one proof may make, for each second of the run's budget: about an eighth of a second on a CPU of 2020.
 _CALLS_OF_BUDGET = 250_000
 _CALLS_PER_SECOND = 10_000_000  # more than any CPU makes: 2.6 million on one of 2020
+# Fewer than are made while they are counted, unless most of the time passes in the solver. A proof that is so slow is
+# given up by time: one took 39 seconds for fewer than 10 million calls.
+_FEWEST_CALLS_PER_SECOND = 1_000_000
+_CALLS_BETWEEN_LOOKS = 1_000  # at the clock
 _SHORTEST_S = 0.02  # several ticks of the timer, which is up to one late
 _RETRY_S = 0.002  # between attempts to stop a proof outside the functions of the kernel
 _KERNEL = str(Path(str(verify.__file__)).parent)
@@ -83,14 +89,17 @@ def _cpu_time_limit(max_calls: int) -> Iterator[None]:
 
 @contextmanager
 def _call_limit(max_calls: int) -> Iterator[None]:
-    """Raise GivenUp at the first call after `max_calls` calls."""
-    calls = 0
+    """Raise GivenUp at the first call after `max_calls` calls, or after the CPU time in which nearly all make them."""
+    calls, is_over = 0, False
+    end_s = time.process_time() + max_calls / _FEWEST_CALLS_PER_SECOND
 
     def count(frame: FrameType, event: str, _: object) -> None:
-        nonlocal calls
+        nonlocal calls, is_over
         if event == "call":
             calls += 1
-            if calls > max_calls and frame.f_code.co_filename.startswith(_KERNEL):
+            if calls % _CALLS_BETWEEN_LOOKS == 0:
+                is_over = time.process_time() > end_s
+            if (is_over or calls > max_calls) and frame.f_code.co_filename.startswith(_KERNEL):
                 raise GivenUp("it takes too long to prove during a search")
 
     profiler = sys.getprofile()

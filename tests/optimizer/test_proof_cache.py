@@ -21,7 +21,7 @@ from superopt.optimizer import optimize, proof_cache, proof_effort
 from superopt.optimizer.model_search import FoundRewrites, SearchRequest
 from superopt.optimizer.options import Options
 from superopt.optimizer.proof_cache import ProofCache
-from superopt.optimizer.proof_effort import calls_within, within_effort
+from superopt.optimizer.proof_effort import GivenUp, calls_within, within_effort
 from superopt.rulebook.loading import load_rules
 from superopt.store import ResultStore
 from tests.support.models import lora
@@ -255,3 +255,13 @@ def test_a_rule_that_is_too_loose_where_it_is_certified_is_not_proven_elsewhere(
     book = ProofCache(ResultStore(tmp_path / "store.sqlite"), {rule: certificate}, level)
     assert (book.check(rule, match) is not None) is asked
     assert bool(book.made) is asked
+
+
+def test_a_proof_that_waits_for_the_solver_is_given_up_by_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It makes few calls, and the clock says that they take long."""
+    clock = iter(range(0, 10**9, 5))
+    monkeypatch.setattr("superopt.optimizer.proof_effort.time.process_time", lambda: next(clock))
+    monkeypatch.setattr(proof_effort, "_KERNEL", str(Path(__file__).parent))
+    with pytest.raises(GivenUp), proof_effort._call_limit(4_000_000):
+        _calls(50_000)
+    assert sys.getprofile() is None
