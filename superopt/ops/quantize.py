@@ -84,11 +84,18 @@ def _dequantize(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Size
     return g.multiply(value, _parameter(xs[1], attrs, i))
 
 
-def _product(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str) -> str:
-    """The type rule of products of 8-bit integers. Each zero point has the type of its operand."""
-    for operands in (dtypes[0::2], dtypes[1::2]):
-        if same(operands, attrs, "int8") not in ("int8", "uint8"):
-            raise IllTyped("an 8-bit integer is needed")
+def _product(dtypes: Sequence[str | None], attrs: Mapping[str, Any], default: str, saturating: tuple[str, str]) -> str:
+    """The type rule of products of 8-bit integers. Each zero point has the type of its operand.
+
+    ONNX Runtime has a kernel for unsigned by signed operands, the types `saturating`, that adds pairs of products in 16
+    bits, with saturation, on x86 processors without VNNI: 255 * 127 + 255 * 127 = 32767. So what it computes depends on
+    the processor and on the order of the sum, and the operator has no meaning for these types.
+    """
+    types = tuple(same(operands, attrs, "int8") for operands in (dtypes[0::2], dtypes[1::2]))
+    if not {"int8", "uint8"}.issuperset(types):
+        raise IllTyped("an 8-bit integer is needed")
+    if types == saturating:
+        raise IllTyped(f"a product of {types[0]} by {types[1]} depends on the processor")
     return "int32"
 
 
@@ -114,7 +121,7 @@ composite(
             ("a, b", "", ""), ("a, b, az", "az", ""), ("a, b, _, bz", "", "bz"), ("a, b, az, bz", "az", "bz")
         )
     ),
-    shape=partial(_integer_product, of="MatMul"), dtype=_product,
+    shape=partial(_integer_product, of="MatMul"), dtype=partial(_product, saturating=("uint8", "int8")),
 )  # fmt: skip
 
 
@@ -123,9 +130,11 @@ def _centered(g: Algebra, x: Operand, zero: Operand | None) -> Operand:
     return x if zero is None else Operand(x.shape, "int32", lambda *i: difference(g, x.at(*i), zero.at()))
 
 
+# Its kernel multiplies the filter by the columns of the image, in this order.
 @operator(
-    "ConvInteger", 2, 4, "dilations group=1 pads strides", shape=partial(_integer_product, of="Conv"), dtype=_product
-)
+    "ConvInteger", 2, 4, "dilations group=1 pads strides", shape=partial(_integer_product, of="Conv"),
+    dtype=partial(_product, saturating=("int8", "uint8")),
+)  # fmt: skip
 def _conv_integer(g: Algebra, xs: list[Any], attrs: Mapping[str, Any], shape: Sizes, i: Sizes) -> Any:
     """Conv of x and w without their zero points. So x has the value of its zero point outside its bounds."""
     x, w, *zeros = xs
