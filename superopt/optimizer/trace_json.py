@@ -31,7 +31,7 @@ def traces_to_json(traces: tuple[Trace, ...], names: Mapping[Term, str] | None =
 
 def _place(application: Application, rewrite: int, names: Mapping[Term, str]) -> dict[str, Any]:
     # A hash is found from the whole graph below a term, which took 28 seconds for the 2,989 places of an LSTM.
-    leaves = {_leaf(leaf): names[term] if term in names else term.digest for leaf, term in application.leaves}
+    leaves = {_leaf(leaf): names.get(term) or term.digest for leaf, term in application.leaves}
     return {"rewrite": rewrite, "leaves": leaves}
 
 

@@ -1,4 +1,4 @@
-"""What a subcommand imports before it begins: --help and --version answer at once."""
+"""A subcommand imports little before it begins, so that --help and --version answer at once."""
 
 from __future__ import annotations
 
