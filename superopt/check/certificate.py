@@ -10,28 +10,30 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from superopt.check.constants import Constants
+from superopt.check.derivation import DerivationText, carried_out, carried_out_step
 from superopt.check.folding import Folding, folding_holds
 from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep, holds
 from superopt.ir.infer import OPERATORS, IllTyped, make
 from superopt.ir.infer import replace as replace_terms
-from superopt.ir.notation import NotationError, parse_rule, parse_signature, show_rule, show_signature
-from superopt.ir.pattern import instantiate, match
+from superopt.ir.notation import NotationError, parse_signature, show_signature
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Step
 from superopt.onnx_io import Model, ModelError
+from superopt.optimizer.equations import parse_side, show_sides
 from verify.proof_book import ProofBook
-from verify.replay import merged_casts
+from verify.replay import ReplayError, merged_casts
 
 __all__ = ["Certificate", "certified"]
 
-_SCHEMA = 3
+_SCHEMA = 4
+EquationText: TypeAlias = tuple[str, str]
 FoldingText: TypeAlias = tuple[Any, ...]
 Expression: TypeAlias = tuple[Any, ...]
 
@@ -49,7 +51,8 @@ class Certificate:
     """
 
     models: tuple[str, str]
-    claims: tuple[tuple[str, str, str, str, int], ...] = ()
+    derivations: tuple[DerivationText, DerivationText] = ((), ())
+    claims: tuple[tuple[str, str, EquationText, str, int], ...] = ()
     folded: tuple[tuple[str, Expression, float, bool], ...] = ()
     foldings: tuple[FoldingText, ...] = ()
 
@@ -61,6 +64,7 @@ class Certificate:
         content = {
             "schema_version": _SCHEMA,
             "models": self.models,
+            "derivations": self.derivations,
             "equations": rules,
             "claims": claims,
             "folded_constants": self.folded,
@@ -76,13 +80,14 @@ class Certificate:
             if content["schema_version"] != _SCHEMA:
                 raise ModelError(f"{path}: a certificate of another version; check the models again")
             one, other = map(str, content["models"])
-            rules = list(map(str, content["equations"]))
+            first, second = map(_tuples, content["derivations"])
+            rules: list[EquationText] = [(str(lhs), str(rhs)) for lhs, rhs in content["equations"]]
             claims = tuple((str(a), str(b), rules[int(k)], str(s), int(r)) for a, b, k, s, r in content["claims"])
             folded = tuple(
                 (str(a), _tuples(b), float(error), ran is True) for a, b, error, ran in content["folded_constants"]
             )
             foldings = tuple(map(_tuples, content["foldings"]))
-            return Certificate((one, other), claims, folded, foldings)
+            return Certificate((one, other), (first, second), claims, folded, foldings)
         except OSError as error:
             raise ModelError(f"{path}: {error.strerror or error}") from None
         except ModelError:
@@ -92,7 +97,12 @@ class Certificate:
 
     def replay(self, left: Model, right: Model) -> bool:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
-        sweep, book, constants = Sweep(left, right), ProofBook(), Constants(left.weights)
+        book, constants = ProofBook(), Constants(left.weights)
+        try:
+            left, right = (carried_out(m, d, book) for m, d in zip((left, right), self.derivations, strict=True))
+        except (ReplayError, NotationError, IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
+            return False
+        sweep = Sweep(left, right)
         runs = ConstantRuns(left, right)
         ours = {term.digest: term for term in sweep.left}
         claims = {claim[0]: claim[1:] for claim in self.claims}
@@ -140,9 +150,9 @@ def certified(
     present = set(topological(left.outputs))
     return Certificate(
         (_digest(left), _digest(right)),
-        tuple((c.right.digest, c.left.digest, *_shown(c)) for c in claims),
-        tuple((one.digest, _expression(other, present), error, ran) for other, one, error, ran in folded),
-        tuple(map(_folding_text, foldings)),
+        claims=tuple((c.right.digest, c.left.digest, *_shown(c)) for c in claims),
+        folded=tuple((one.digest, _expression(other, present), error, ran) for other, one, error, ran in folded),
+        foldings=tuple(map(_folding_text, foldings)),
     )
 
 
@@ -164,14 +174,13 @@ def _built(expression: Expression, ours: Mapping[str, Term]) -> Term:
     return make(op, tuple(_built(operand, ours) for operand in operands), dict(attrs))
 
 
-def _shown(claim: Claim) -> tuple[str, str, int]:
-    return show_rule(claim.rule), show_signature(claim.signature), claim.reading
+def _shown(claim: Claim) -> tuple[EquationText, str, int]:
+    return show_sides(claim.rule), show_signature(claim.signature), claim.reading
 
 
 def _folding_text(folding: Folding) -> FoldingText:
     steps = tuple(
-        (show_rule(Rule(s.rule.lhs, s.rule.rhs)), show_signature(s.signature), tuple(root.digest for root in s.roots))
-        for s in folding.steps
+        (show_sides(s.rule), show_signature(s.signature), tuple(root.digest for root in s.roots)) for s in folding.steps
     )
     pairs = tuple((ours.digest, theirs.digest, error) for ours, theirs, error in folding.constants)
     last = () if folding.last is None else _shown(folding.last)
@@ -183,13 +192,9 @@ def _folding(text: FoldingText, ours: Mapping[str, Term], image: Term) -> Foldin
     _, name, shown, shown_pairs, shown_last = text
     left = state = ours[name]
     steps: list[Step] = []
-    for equation, signature, places in shown:
+    for sides, signature, places in shown:
         here = {term.digest: term for term in topological((state,))}
-        step = Step(_rule(equation), parse_signature(signature), tuple(here[place] for place in places))
-        bindings = match(step.rule.lhs, step.roots)
-        if bindings is None:
-            raise LookupError("a step does not match")
-        results = instantiate(step.rule.rhs, bindings, bindings.dtype() or "float")
+        step, results = carried_out_step(sides, signature, [here[place] for place in places])
         (state,) = replace_terms((state,), dict(zip(step.roots, results, strict=True)))
         steps.append(step)
     here = {term.digest: term for term in topological((state, image))}
@@ -206,8 +211,9 @@ def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _rule(text: str) -> Rule:
-    return replace(parse_rule(text), signatures=())
+def _rule(sides: EquationText) -> Rule:
+    lhs, rhs = map(parse_side, sides)
+    return Rule(lhs, rhs)
 
 
 def _digest(model: Model) -> str:

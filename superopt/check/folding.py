@@ -19,7 +19,6 @@ from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, repr_attrs, topological, var
 from superopt.ir.trace import Rewrite, Step
-from superopt.rulebook.loading import load_rules
 from superopt.search.match.graph_index import GraphIndex, run_time_terms
 from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
@@ -74,20 +73,21 @@ def folding_holds(folding: Folding, book: Book, constants: Constants) -> bool:
 
 
 class Rewriting:
-    """Searches for foldings. `check` returns a signature at which a rule may be applied, `close` a claim."""
+    """Searches for foldings by `rules`. `check` returns a signature at which a rule may be applied, `close` a claim."""
 
     def __init__(
         self,
+        rules: Callable[[], list[Rule]],
         constants: Constants,
         check: Callable[[Rule, Bindings], Signature | None],
         close: Callable[[Term, Term], Claim | None],
     ) -> None:
-        self._constants, self._check, self._close = constants, check, close
+        self._rules, self._constants, self._check, self._close = rules, constants, check, close
         self._compared: dict[tuple[Term, Term], float | None] = {}
 
     @cached_property
     def _matcher(self) -> Matcher:
-        return Matcher(RuleIndex(load_rules()))
+        return Matcher(RuleIndex(self._rules()))
 
     def load(self) -> None:
         """Read the rules, unless they are read."""

@@ -27,8 +27,9 @@ def name_of(model: Model, term: Term) -> str:
     return model.names.get(term) or f"({term.op})"
 
 
-def correspondences(equality: Equality, left: Model, right: Model) -> list[Correspondence]:
+def correspondences(equality: Equality) -> list[Correspondence]:
     """Return the proven pairs, without constants and inputs, in topological order."""
+    left, right = equality.models
     return [
         Correspondence(name_of(left, one.left), name_of(right, one.right), str(one.left.type or ""), one.by, one.error)
         for one in equality.matches
@@ -36,8 +37,9 @@ def correspondences(equality: Equality, left: Model, right: Model) -> list[Corre
     ]
 
 
-def unproven_pairs(equality: Equality, left: Model, right: Model) -> list[Unproven]:
+def unproven_pairs(equality: Equality) -> list[Unproven]:
     """Return the pairs that were not proven, and the outputs that are among no pair, with the regions to draw."""
+    left, right = equality.models
     words = _words(name_of(left, one.left) for one in equality.matches)
     ours = {one.left: words[name_of(left, one.left)] for one in equality.matches}
     theirs = {one.right: words[name_of(left, one.left)] for one in equality.matches}  # one name on both sides

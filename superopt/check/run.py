@@ -182,11 +182,11 @@ class _Check:
             self._progress(f"proving: up to {seconds:.0f} s")
             equality = prove_equal(left, right, seconds=seconds, seed=self._options.seed, progress=self._progress)
         answer.outputs = dict(zip(left.output_names, equality.outputs, strict=True))
-        answer.correspondences = correspondences(equality, left, right)
+        answer.correspondences = correspondences(equality)
         if all(equality.outputs) and equality.certificate is not None:
             self._proven(equality)
             return True
-        answer.unproven = unproven_pairs(equality, left, right)
+        answer.unproven = unproven_pairs(equality)
         return False
 
     def _proven(self, equality: Equality) -> None:

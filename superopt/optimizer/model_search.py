@@ -31,7 +31,7 @@ from superopt.search.cost.over_sizes import RESOLUTION, SizeGuard
 from superopt.store import ResultStore
 from verify.proof_book import Book
 
-__all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model"]
+__all__ = ["Finder", "FoundRewrites", "SearchRequest", "search_model", "without_algorithms"]
 
 # Analytic times on a device that differ by less than this share are equal. They have no noise, but the search rounds
 # prices to as much, and a weight folded into a bias is a few bytes more to read.
@@ -106,7 +106,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
     timers = [_timers(request, seconds) for seconds in (_REGION_SECONDS, _VALUE_SECONDS)]
     result = search(
         model.outputs,
-        request.rules if request.time_regions and options.effort > 1 else list(_without_algorithms(request.rules)),
+        request.rules if request.time_regions and options.effort > 1 else list(without_algorithms(request.rules)),
         request.proofs.check,
         costs[0],
         further_costs=costs[1:],
@@ -170,7 +170,7 @@ def _timers(request: SearchRequest, seconds: float) -> list[ModelTimer]:
     ]
 
 
-def _without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
+def without_algorithms(rules: Iterable[Rule]) -> Iterator[Rule]:
     """Drop rules that are algorithms for an operator, such as minimal filtering. They introduce constants.
 
     The cost model counts multiplications but does not model the runtime's kernels, so it cannot tell if fewer

@@ -1,0 +1,135 @@
+"""Derivations: both models are rewritten by shipped rules, as `optimize` does, before they are compared.
+
+A tool that merges branches, folds weights or fuses a layer leaves no tensor between by which a proof could proceed. But
+the rules lead the other model there as well: what two models become is closer than what they were. Every step is
+proven by the kernel, and a certificate has all steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import replace as with_fields
+from typing import Any, TypeAlias
+
+from superopt.ir.infer import IllTyped, replace
+from superopt.ir.notation import parse_signature, show_signature
+from superopt.ir.pattern import instantiate, match
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term, topological
+from superopt.ir.trace import Application, Rewrite, Step, Trace
+from superopt.onnx_io import Model, has_operator
+from superopt.optimizer.equations import parse_side, show_sides
+from superopt.search import AnalyticCost, search
+from superopt.search.apply import replacements
+from superopt.search.match.signature_check import Check
+from verify.proof_book import Book
+from verify.replay import ReplayError, replay
+
+__all__ = ["DerivationText", "carried_out", "derivation_text", "derived"]
+
+DerivationText: TypeAlias = tuple[Any, ...]
+
+
+def derived(model: Model, rules: Iterable[Rule], check: Check, book: Book, seconds: float) -> tuple[Model, list[Trace]]:
+    """Return what a search of about `seconds` seconds makes of `model`, and the traces that lead there.
+
+    `check` returns a signature at which a rule may be applied; `book` proves each step again. Without a result that
+    the kernel confirms, the model is returned as it is, with no traces.
+    """
+    found = search(
+        model.outputs,
+        rules,
+        check,
+        AnalyticCost(sizes=model.sizes),
+        position=model.position,
+        efforts=0,
+        budget_s=seconds,
+        deadline=time.monotonic() + 2 * seconds,
+        available=lambda op: has_operator(op, model.opset),
+    )
+    result, traces = model, list(found.traces)
+    try:
+        for trace in traces:
+            result = _after(result, trace, book)
+    except (ReplayError, IllTyped):
+        return model, []
+    return result, traces
+
+
+def _after(model: Model, trace: Trace, book: Book) -> Model:
+    """Return the model after a trace, with the names of the tensors that it still has. Raises ReplayError."""
+    result = model.with_outputs(replay(model.outputs, trace, book), replacements(trace))
+    present = set(topological(result.outputs))
+    return with_fields(result, names={term: name for term, name in result.names.items() if term in present})
+
+
+# A derivation as text. Terms of the model are named by their digests.
+
+
+def derivation_text(model: Model, traces: Sequence[Trace], book: Book) -> DerivationText:
+    """Return traces on `model` as nested lists: for each, its rewrites and the places where they are applied."""
+    found = []
+    for trace in traces:
+        number: dict[Rewrite, int] = {}
+        places = []
+        for application in trace.applications:
+            leaves = dict(application.leaves)
+            roots = replace(application.rewrite.before, leaves)
+            k = number.setdefault(application.rewrite, len(number))
+            places.append((k, tuple(r.digest for r in roots), tuple(t.digest for t in leaves.values())))
+        leaves_of = {a.rewrite: tuple(leaf for leaf, _ in a.leaves) for a in trace.applications}
+        found.append((tuple(_rewrite_text(one, leaves_of[one]) for one in number), tuple(places)))
+        model = _after(model, trace, book)
+    return tuple(found)
+
+
+def _rewrite_text(rewrite: Rewrite, leaves: Sequence[Term]) -> DerivationText:
+    steps = tuple(
+        (show_sides(s.rule), show_signature(s.signature), tuple(root.digest for root in s.roots)) for s in rewrite.steps
+    )
+    return tuple((leaf.op, leaf.attrs) for leaf in leaves), steps
+
+
+def carried_out(model: Model, text: DerivationText, book: Book) -> Model:
+    """Return the model after the derivation `text`, whose steps `book` proves.
+
+    Raises ReplayError, and LookupError, IllTyped and others if the text does not fit the model.
+    """
+    for rewrites, places in text:
+        ours = {term.digest: term for term in topological(model.outputs)}
+        made: dict[int, Rewrite] = {}
+        applications = []
+        for k, roots, actual in places:
+            terms = [ours[digest] for digest in actual]
+            shown_leaves, steps = rewrites[k]
+            pairs = zip(shown_leaves, terms, strict=True)
+            leaves = [Term.of(op, (), dict(attrs), term.types) for (op, attrs), term in pairs]
+            if k not in made:
+                before = replace([ours[digest] for digest in roots], dict(zip(terms, leaves, strict=True)))
+                made[k] = _rewrite(before, steps)
+            applications.append(Application(made[k], tuple(zip(leaves, terms, strict=True))))
+        model = _after(model, Trace(tuple(applications)), book)
+    return model
+
+
+def _rewrite(before: tuple[Term, ...], shown: Sequence[DerivationText]) -> Rewrite:
+    """Return the rewrite of a region by the text of its steps. Raises LookupError and others."""
+    state, steps = before, list[Step]()
+    for sides, signature, places in shown:
+        here = {term.digest: term for term in topological(state)}
+        step, results = carried_out_step(sides, signature, [here[place] for place in places])
+        state = replace(state, dict(zip(step.roots, results, strict=True)))
+        steps.append(step)
+    return Rewrite(before, tuple(steps), state)
+
+
+def carried_out_step(sides: Sequence[str], signature: str, roots: Sequence[Term]) -> tuple[Step, tuple[Term, ...]]:
+    """Return a step by its text, and the terms that it puts in the place of `roots`. Raises LookupError and others."""
+    lhs, rhs = map(parse_side, sides)
+    rule = Rule(lhs, rhs)
+    step = Step(rule, parse_signature(signature), tuple(roots))
+    bindings = match(rule.lhs, step.roots)
+    if bindings is None:
+        raise LookupError("a step does not match")
+    return step, instantiate(rule.rhs, bindings, bindings.dtype() or "float")

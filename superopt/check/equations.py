@@ -1,0 +1,74 @@
+"""Equations that one proof asks the kernel about, each once: equal layers of a model give equal equations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+from superopt.check.cones import signatures
+from superopt.check.literals import readings
+from superopt.check.sweep import Claim, holds
+from superopt.ir.pattern import Bindings, match
+from superopt.ir.rule import Rule, Signature
+from superopt.ir.term import Term
+from superopt.optimizer.proof_effort import GivenUp, within_effort
+from verify.proof_book import ProofBook
+
+__all__ = ["MAX_CALLS", "Equations"]
+
+MAX_CALLS = 2_000_000  # of one proof, see `within_effort`
+_FIRST_EFFORT = 1 / 10  # of `MAX_CALLS`
+_Instance: TypeAlias = tuple[Signature, int]  # where an equation is proven: the signature, the reading of literals
+
+
+class Equations:
+    """The equations of a proof, and what the kernel has said of them."""
+
+    def __init__(self) -> None:
+        self.book = ProofBook()
+        self._failed: set[tuple[Rule, tuple[object, ...]]] = set()
+        self._proven: dict[Rule, _Instance] = {}  # where an equation was proven last: equal layers need one proof
+        self._given_up: dict[tuple[Rule, _Instance], float] = {}  # and the share of the effort that did not suffice
+
+    def claim(self, left: Term, right: Term, rule: Rule) -> tuple[Claim | None, str]:
+        """Return a claim that the kernel proves with the equation `rule`, or None and the reason why there is none."""
+        bindings = match((*rule.lhs, *rule.rhs), (left, right))
+        if bindings is None:
+            return None, "the cone is not an instance of its equation"
+        types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
+        if (rule, types) in self._failed:
+            return None, "the kernel does not prove it"
+        reason = "the kernel does not prove it"
+        claims = {(claim.signature, claim.reading): claim for claim in _claims(left, right, rule, bindings)}
+        order = sorted(claims, key=lambda instance: instance != self._proven.get(rule))
+        for share in (_FIRST_EFFORT, 1.0):  # one reading may have a short proof, another none that is short
+            for instance in order:
+                if self._given_up.get((rule, instance), 0.0) >= share:
+                    reason = "the proof takes too long"
+                    continue
+                try:
+                    if within_effort(holds, claims[instance], self.book, max_calls=int(share * MAX_CALLS)):
+                        self._proven[rule] = instance
+                        return claims[instance], ""
+                except GivenUp:
+                    self._given_up[rule, instance] = share
+                    reason = "the proof takes too long"
+                    if share == 1.0:
+                        break
+        self._failed.add((rule, types))
+        return None, reason
+
+    def signature(self, rule: Rule, bindings: Bindings) -> Signature | None:
+        """Return a signature at which the kernel proves `rule` for a match, or None."""
+        try:
+            return within_effort(self.book.check, rule, bindings, max_calls=MAX_CALLS)
+        except GivenUp:
+            return None
+
+
+def _claims(left: Term, right: Term, rule: Rule, bindings: Bindings) -> Iterator[Claim]:
+    """Yield the claims to try: with the literals as they stand, then for what they may stand for."""
+    found = list(signatures(rule, bindings))
+    yield from (Claim(left, right, rule, signature) for signature in found)
+    for reading in range(len(readings(rule, bindings.dtype() or "float"))):
+        yield from (Claim(left, right, rule, signature, reading + 1) for signature in found)

@@ -1,0 +1,261 @@
+"""One sweep over two models: proposes equal tensors, by names or by values, and proves them one after the other.
+
+Most tools keep names. If they do not suffice, values on random inputs propose more (`values.py`), which takes an
+evaluation of both models. Each proposal becomes an equation over the nearest tensors below that both models have
+(`cones.py`). Constants that one model folded are compared by value (`constants.py`), if need be after rules have led to
+them (`folding.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
+
+from superopt.check.certificate import Certificate, certified
+from superopt.check.cones import cones
+from superopt.check.constants import Constants
+from superopt.check.equations import Equations
+from superopt.check.folding import Folding, Rewriting, folding_holds
+from superopt.check.layouts import Layouts
+from superopt.check.runs import ConstantRuns
+from superopt.check.sweep import Claim, Sweep
+from superopt.check.values import Proposals
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term, topological
+from superopt.ir.types import TensorType
+from superopt.onnx_io import Model
+from verify.replay import merged_casts
+
+__all__ = ["Equality", "Match", "SweepProof"]
+
+_MAX_FAILURES = 3  # below a tensor, among those that were tried by their names
+_PAIR_SHARE = 1 / 4  # of the time that is left: a pair that cannot be proven leaves time for the others
+
+
+@dataclass(frozen=True)
+class Match:
+    """A tensor of the left model and one of the right model that are proven equal.
+
+    `by` says how: "same" (one structure), "kernel" (a proof of their cones), "rules" (one structure after rewriting), "values" (constants
+    that were compared), or "runtime" (constants of which ONNX Runtime computed one). `error` bounds the relative error
+    of weights that one model folded; 0 means bit for bit.
+    """
+
+    left: Term
+    right: Term
+    by: str
+    error: float = 0.0
+
+
+@dataclass(frozen=True)
+class Equality:
+    """The result of a proof that two models are equal.
+
+    `models` are the models whose tensors are compared, which rules may have rewritten. `unproven` has pairs of tensors
+    with equal values that were not proven equal, with the reason in one line. `outputs` says for each output if it is
+    proven equal. `certificate` is None unless all are.
+    """
+
+    models: tuple[Model, Model]
+    matches: tuple[Match, ...]
+    unproven: tuple[tuple[Term, Term, str], ...]
+    outputs: tuple[bool, ...]
+    certificate: Certificate | None
+
+
+class SweepProof:
+    """A proof by one sweep. `values` proposes equal tensors, besides names; `progress` receives one line now and then.
+
+    With `rewrites`, rules are tried where only one model has a weight. The proof ends at `deadline`, a time of
+    `time.monotonic`.
+    """
+
+    def __init__(
+        self,
+        left: Model,
+        right: Model,
+        equations: Equations,
+        constants: Constants,
+        rules: Callable[[], list[Rule]],
+        *,
+        values: Proposals | None,
+        rewrites: bool,
+        deadline: float,
+        progress: Callable[[str], None],
+    ) -> None:
+        self.left, self.right, self.progress = left, right, progress
+        self.deadline, self.values, self.rewrites = deadline, values, rewrites
+        self.pause = 0.0  # of CPU time, when the next pair has its turn: a busy machine does not change what is found
+        self.equations, self.constants = equations, constants
+        self.sweep = Sweep(left, right)
+        self.named = _paired_by_name(left, right)
+        self.runs = ConstantRuns(left, right)
+        constants_left = [term for term in self.sweep.left if term.is_constant]
+        self.by_type = _by_type(constants_left, self.sweep.left)
+        self.layouts = Layouts(constants_left, left.weights)
+        self.not_named: set[Term] = set()  # images that are not proven equal to the tensor of their name
+        self.by: dict[Term, tuple[str, float]] = {}
+        self.claims: list[Claim] = []
+        self.folded: list[tuple[Term, Term, float, bool]] = []  # with True where ONNX Runtime computed one
+        self.foldings: list[Folding] = []
+        self.rewriting = Rewriting(rules, constants, equations.signature, self._closed)
+        self.unproven: list[tuple[Term, Term, str]] = []
+
+    def run(self) -> Equality:
+        """Return what the sweep proves."""
+        matches: list[Match] = []
+        total = sum(1 for _ in topological(self.right.outputs))
+        for number, (term, image) in enumerate(self.sweep.run(self.decide), 1):
+            if image in self.sweep.left:
+                matches.append(Match(image, term, *self.by.get(term, ("same", 0.0))))
+            if number % 50 == 0 or number == total:
+                self.progress(f"proving: {number} of {total} tensors, {len(matches)} equal")
+        images = [self.sweep.image[output] for output in self.right.outputs]
+        outputs = tuple(a is b for a, b in zip(self.left.outputs, images, strict=True))
+        if merged_casts(self.left.outputs).keys() != merged_casts(self.right.outputs).keys():
+            reason = "ONNX Runtime would merge other Casts"
+            self.unproven += [(a, b, reason) for a, b in zip(self.left.outputs, self.right.outputs, strict=True)]
+            outputs = (False,) * len(outputs)
+        certificate = None
+        if all(outputs):
+            certificate = certified(self.left, self.right, self.claims, self.foldings, self.folded)
+        return Equality((self.left, self.right), tuple(matches), tuple(self.unproven), outputs, certificate)
+
+    def decide(self, term: Term, image: Term) -> Term | None:
+        """Return a term of the left model that is equal to `image`, or None."""
+        if image.is_constant:
+            return self._constant(term, image)
+        if len(term.types) != 1:
+            return None  # an operator of several outputs is no tensor
+        reason = ""
+        candidates = self._candidates(term, image)
+        self.pause = time.process_time() + _PAIR_SHARE * (self.deadline - time.monotonic())
+        for candidate in candidates:
+            if self._is_over():
+                reason = reason or "the time is over"
+                break
+            found, reason = self._proven(candidate, image, self.sweep.shared, self.sweep.left)
+            if isinstance(found, Claim):
+                self.claims.append(found)
+                self.by[term] = "kernel", found.read().error
+            elif found is not None:
+                self.foldings.append(found)
+                self.by[term] = "rules", found.error
+            if found is not None:
+                return candidate
+        if candidates:
+            self.not_named.add(image)
+            self.unproven.append((candidates[0], term, reason))
+        return None
+
+    def _is_above_failures(self, image: Term) -> bool:
+        """Return True if several images below this one were not proven: then a proof is not to be expected."""
+        found, seen, stack = 0, {image}, [image]
+        while stack and found < _MAX_FAILURES:
+            term = stack.pop()
+            found += term in self.not_named
+            new = {i for i in term.inputs if i is not None and i not in self.sweep.left} - seen
+            seen |= new
+            stack += new
+        return found >= _MAX_FAILURES
+
+    def _candidates(self, term: Term, image: Term) -> list[Term]:
+        """Return terms of the left model that may equal `term`: by its values if they are known, else by its name."""
+        if self.values is not None and term in self.values:
+            return self.values.of(term)
+        same = self.named.get(term)
+        if same is None or same.is_constant or _dtype(same) != _dtype(term):
+            return []
+        return [] if self.values is None and self._is_above_failures(image) else [same]
+
+    def _constant(self, term: Term, image: Term) -> Term | None:
+        """Return a constant of the left model with the same value, or None."""
+        alike = self._constants_like(image)
+        for candidate in alike:
+            error = self.constants.difference(candidate, image)
+            if error is not None:
+                self.folded.append((candidate, image, error, False))
+                self.by[term] = "values", error
+                return candidate
+        for candidate in self.layouts.expressions(image):
+            if self.constants.difference(candidate, image) == 0.0:
+                self.folded.append((candidate, image, 0.0, False))
+                return candidate
+        for candidate in alike:
+            if self.runs.agree(candidate, image):
+                self.folded.append((candidate, image, 0.0, True))
+                self.by[term] = "runtime", 0.0
+                return candidate
+        return None
+
+    def _constants_like(self, image: Term) -> list[Term]:
+        """Return the left model's constants of this type: first bare weights, then what operators at run time read."""
+        return [t for t in self.by_type.get(image.type, ()) if t.op != "Const" or image.op != "Const"]
+
+    def _proven(
+        self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term], patient: bool = False
+    ) -> tuple[Claim | Folding | None, str]:
+        """Return a proof that the terms are equal, or None and the reason why there is none."""
+        reason = "no cone with known operators"
+        for cone in cones(left, right, shared, left_terms):
+            if self._is_over(patient):
+                return None, reason if time.monotonic() < self.deadline else "the time is over"
+            if cone.own:  # a weight of the right model alone stands for a number, never for any number
+                reason = "no rules lead to the weights of the second model"
+                if not self.rewrites:
+                    continue
+                begun = time.process_time()
+                self.rewriting.load()
+                self.pause += time.process_time() - begun
+                folding = self.rewriting.find(left, right, cone.leaves, cone.own, self.deadline)
+                if folding is not None and folding_holds(folding, self.equations.book, self.constants):
+                    return folding, ""
+                continue
+            claim, reason = self.equations.claim(left, right, cone.rule)
+            if claim is not None:
+                return claim, ""
+        return None, reason
+
+    def _is_over(self, patient: bool = False) -> bool:
+        """Return True if the time is over: all of it, or unless `patient`, that of this pair."""
+        return time.monotonic() > self.deadline or (not patient and time.process_time() > self.pause)
+
+    def _closed(self, left: Term, right: Term) -> Claim | None:
+        """Return a claim about two cones over variables and equal constants."""
+        found, _ = self._proven(left, right, frozenset(), frozenset(topological((left, right))), patient=True)
+        return found if isinstance(found, Claim) else None
+
+
+def _by_type(constants: Iterable[Term], terms: Iterable[Term]) -> dict[TensorType | None, list[Term]]:
+    """Return constants by type: first bare ones, then those that operators at run time read, then those below them."""
+    read = {operand for term in terms if not term.is_constant for operand in term.inputs}
+    found: dict[TensorType | None, list[Term]] = {}
+    for term in sorted(constants, key=lambda t: (bool(t.inputs), t not in read, t.digest)):
+        found.setdefault(term.type, []).append(term)
+    return found
+
+
+def _dtype(term: Term) -> str:
+    return "" if term.type is None else term.type.dtype
+
+
+def _paired_by_name(left: Model, right: Model) -> dict[Term, Term]:
+    """Return the tensor of the left model that has the name of each of the right model, as far as there is one.
+
+    Operands of a pair with the same operator are a pair, unless names say otherwise: tools give new tensors new names.
+    """
+    ours = {name: term for term, name in _names(left).items()}
+    found = {term: ours[name] for term, name in _names(right).items() if name in ours}
+    for term in reversed(list(topological(right.outputs))):
+        other = found.get(term)
+        if other is not None and other.op == term.op:
+            for theirs, operand in zip(other.inputs, term.inputs, strict=False):
+                if theirs is not None and operand is not None:
+                    found.setdefault(operand, theirs)
+    return found
+
+
+def _names(model: Model) -> dict[Term, str]:
+    """Return the names of a model's tensors in its file, the names of outputs for these."""
+    return {**model.names, **dict(zip(model.outputs, model.output_names, strict=True))}
