@@ -37,9 +37,9 @@ _PAIR_SHARE = 1 / 4  # of the time that is left: a pair that cannot be proven le
 class Match:
     """A tensor of the left model and one of the right model that are proven equal.
 
-    `by` says how: "same" (one structure), "kernel" (a proof of their cones), "rules" (one structure after rewriting), "values" (constants
-    that were compared), or "runtime" (constants of which ONNX Runtime computed one). `error` bounds the relative error
-    of weights that one model folded; 0 means bit for bit.
+    `by` says how: "same" (one structure), "kernel" (a proof of their cones), "rules" (one structure after rewriting),
+    "values" (constants that were compared), or "runtime" (constants of which ONNX Runtime computed one). `error` bounds
+    the relative error of weights that one model folded; 0 means bit for bit.
     """
 
     left: Term

@@ -42,7 +42,7 @@ def parse_side(text: str) -> tuple[Term, ...]:
     for line in assignments:
         name, _, shown = line.partition(" = ")
         (known[name],) = _read(shown, known)
-    return _read(result.removeprefix("return ") if assignments else result, known)
+    return _read(result.removeprefix("return "), known)
 
 
 class _Reader(Reader):

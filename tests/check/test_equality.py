@@ -170,7 +170,7 @@ def test_a_certificate_proves_nothing_else(tmp_path: Path) -> None:
         fewer = replace(found.certificate, claims=found.certificate.claims[k : k + 1])
         assert not fewer.replay(left, right)
     first, second = found.certificate.claims
-    wrong = replace(found.certificate, claims=((first[0], first[1], "x0 = Neg(x0)", *first[3:]), second))
+    wrong = replace(found.certificate, claims=((first[0], first[1], ("x0", "Neg(x0)"), *first[3:]), second))
     assert not wrong.replay(left, right)
     other, another = joined(_two_layers()[0], _bias_in_gemm()[1])
     assert not found.certificate.replay(other, another)

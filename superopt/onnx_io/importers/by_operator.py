@@ -11,8 +11,10 @@ import ml_dtypes
 import numpy as np
 
 from superopt.evaluate import dtype_name, numpy_dtype
+from superopt.ir.dim import Size
+from superopt.ir.infer import make
 from superopt.ir.operator import OPERATORS
-from superopt.ir.term import Attr
+from superopt.ir.term import Attr, Term
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.importers.constants import constant_of_shape, integer_range
 from superopt.onnx_io.importers.derived import check_rest, import_derived
@@ -129,9 +131,9 @@ def _trilu(view: NodeView) -> Canonical:
 
 
 def _recurrent(view: NodeView) -> Canonical:
-    """Read a layer of one direction, forward, with default activations and given initial states.
+    """Read a layer of one direction, forward, with default activations.
 
-    The input `sequence_lens` before the states must be absent.
+    The input `sequence_lens` before the states must be absent. Absent initial states are zeros.
     """
     operator, states = OPERATORS[view.node.op_type], len(RECURRENT[view.node.op_type].states)
     known = {"direction", "hidden_size", "input_forget", "layout", *operator.attrs}
@@ -145,9 +147,16 @@ def _recurrent(view: NodeView) -> Canonical:
     padded = view.inputs + (None,) * (5 + states - len(view.inputs))
     if len(padded) > 5 + states or padded[4] is not None or None in padded[:3]:  # the last input would be peepholes
         raise Unreadable("inputs")
-    return Canonical(
-        operator.name, (*padded[:4], *padded[5:]), {name: view.integer(name, 0) for name in operator.attrs}
-    )
+    begun = tuple(state or _zero_state(view, shape[2]) for state in padded[5:])
+    return Canonical(operator.name, (*padded[:4], *begun), {name: view.integer(name, 0) for name in operator.attrs})
+
+
+def _zero_state(view: NodeView, hidden: Size) -> Term:
+    """Return the initial state that an absent input stands for."""
+    shape, dtype = view.shape(0), view.dtype(0)
+    if shape is None or len(shape) != 3 or not isinstance(shape[1], int) or dtype is None:
+        raise Unreadable("batch size")
+    return make("Zeros", (), {"shape": (1, shape[1], hidden)}, dtype)
 
 
 def _one_hot(view: NodeView) -> Canonical:

@@ -1,0 +1,114 @@
+"""Models between which no tensor is left to compare: rules rewrite both first, and every step is in the certificate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+from superopt.check.certificate import Certificate
+from superopt.check.equality import joined, prove_equal
+from superopt.ir.notation import parse_rule
+from superopt.onnx_io import Model, read_simplified
+from superopt.optimizer.equations import parse_side, show_sides
+from tests.support.models import floats, model, weights
+
+node = helper.make_node
+STEPS, SIZE = 4, 6
+GATES = "iofc"  # as ONNX has them: input, output, forget, cell
+W, R, B = (
+    [weights(*shape, seed=10 * k + n) for n in range(4)] for k, shape in enumerate([(SIZE, SIZE)] * 2 + [(SIZE,)])
+)
+
+
+def unrolled(recurrent: list[np.ndarray] = R) -> onnx.ModelProto:
+    """An LSTM over STEPS steps, each written out (ONNX, operator LSTM)."""
+    nodes: list[onnx.NodeProto] = []
+    constants = [("zero", np.zeros((1, SIZE), np.float32))]
+    constants += [(f"w{g}", W[k]) for k, g in enumerate(GATES)] + [(f"b{g}", B[k]) for k, g in enumerate(GATES)]
+    constants += [(f"r{g}", recurrent[k]) for k, g in enumerate(GATES)]
+    h, c = "zero", "zero"
+    for t in range(STEPS):
+        constants.append((f"at{t}", np.array(t)))
+        nodes.append(node("Gather", ["x", f"at{t}"], [f"x{t}"], axis=0))
+        for gate in GATES:
+            name = f"{gate}{t}"
+            nodes.append(node("MatMul", [f"x{t}", f"w{gate}"], [f"{name}x"]))
+            nodes.append(node("MatMul", [h, f"r{gate}"], [f"{name}h"]))
+            nodes.append(node("Add", [f"{name}x", f"{name}h"], [f"{name}s"]))
+            nodes.append(node("Add", [f"{name}s", f"b{gate}"], [f"{name}a"]))
+            nodes.append(node("Tanh" if gate == "c" else "Sigmoid", [f"{name}a"], [name]))
+        nodes.append(node("Mul", [f"f{t}", c], [f"kept{t}"]))
+        nodes.append(node("Mul", [f"i{t}", f"c{t}"], [f"new{t}"]))
+        nodes.append(node("Add", [f"kept{t}", f"new{t}"], [f"cell{t}"]))
+        nodes.append(node("Tanh", [f"cell{t}"], [f"shown{t}"]))
+        h, c = f"h{t}" if t < STEPS - 1 else "y", f"cell{t}"
+        nodes.append(node("Mul", [f"o{t}", f"shown{t}"], [h]))
+    return model(nodes, [floats("x", STEPS, 1, SIZE)], [floats("y", 1, SIZE)], constants)
+
+
+def rolled() -> onnx.ModelProto:
+    """The same as one operator."""
+    both = [np.concatenate([part.T for part in parts])[None] for parts in (W, R)]
+    bias = np.concatenate((*B, np.zeros(4 * SIZE, np.float32)))[None]
+    return model(
+        [
+            node("LSTM", ["x", "w", "r", "b"], ["", "last"], hidden_size=SIZE),
+            node("Squeeze", ["last", "axis"], ["y"]),
+        ],
+        [floats("x", STEPS, 1, SIZE)],
+        [floats("y", 1, SIZE)],
+        [("w", both[0]), ("r", both[1]), ("b", bias), ("axis", np.array([0]))],
+    )
+
+
+def _read(one: onnx.ModelProto, other: onnx.ModelProto) -> tuple[Model, Model]:
+    return joined(read_simplified(one), read_simplified(other))
+
+
+def test_an_unrolled_layer_is_the_recurrent_operator(tmp_path: Path) -> None:
+    pair = _read(unrolled(), rolled())
+    found = prove_equal(*pair, seconds=30)
+    assert found.outputs == (True,) and found.certificate is not None
+    found.certificate.write(tmp_path / "proof.json")
+    proof = Certificate.read(tmp_path / "proof.json")
+    assert proof.derivations[0] and proof.replay(*pair)
+    assert not replace(proof, derivations=((), ())).replay(*pair)
+
+
+def test_another_weight_is_another_layer() -> None:
+    changed = [R[0] + np.float32(0.001), *R[1:]]
+    pair = _read(unrolled(changed), rolled())
+    assert prove_equal(*pair, seconds=10).outputs == (False,)
+    found = prove_equal(*_read(unrolled(), rolled()), seconds=30)
+    assert found.certificate is not None and not found.certificate.replay(*pair)
+
+
+def test_a_false_step_proves_nothing() -> None:
+    pair = _read(unrolled(), rolled())
+    found = prove_equal(*pair, seconds=30)
+    assert found.certificate is not None
+    (rewrites, places), *others = found.certificate.derivations[0]
+    leaves, ((_, signature, roots), *steps) = rewrites[0]
+    false = (leaves, ((("x", "Neg(x)"), signature, roots), *steps))
+    wrong = (((false, *rewrites[1:]), places), *others)
+    assert not replace(found.certificate, derivations=(wrong, ())).replay(*pair)
+
+
+@pytest.mark.parametrize("depth", [3, 12])
+def test_equations_are_read_as_they_are_written(depth: int) -> None:
+    """A term that reads the one below it twice doubles its tree with each level; assignments write it once."""
+    term = "x"
+    lines = []
+    for k in range(depth):
+        lines.append(f"t{k} = Add({term}, {term})")
+        term = f"t{k}"
+    (side,) = parse_side("; ".join((*lines, f"return {term}")))
+    rule = replace(parse_rule("x = x"), lhs=(side,))
+    shown = show_sides(rule)
+    assert len(shown[0]) < 5000
+    assert tuple(map(parse_side, shown)) == (rule.lhs, rule.rhs)
