@@ -1,7 +1,10 @@
 """Equivalence of two models, whoever wrote them.
 
 joining.py       both models as terms over the same leaves; regions that are equal in structure become one term
-equality.py      proves outputs equal, by sweeping
+equality.py      proves outputs equal, by sweeps: over the models as read, then over what rules make of them
+derivation.py    rewrites both models by rules, and repeats the steps from a certificate
+proof.py         one sweep: proposes tensors of both models that may be equal, and proves them
+equations.py     equations that the kernel is asked about, each once
 values.py        proposes tensors that may be equal, by their values on random inputs (others by their names)
 cones.py         two tensors as an equation over the nearest tensors below that both models have
 literals.py      literals that stand for fractions, roots and products

@@ -6,7 +6,7 @@ equation, which is proven once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Collection, Iterator, Set
 from dataclasses import dataclass
 
 from superopt.ir.dim import Dim, Size, evaluate, symbol
@@ -101,6 +101,7 @@ def _can_open(term: Term) -> bool:
 
 def _equation(left: Term, right: Term, cut: _Cut) -> Rule | None:
     leaves = dict.fromkeys((*cut.leaves[0], *cut.leaves[1]))
+    leaves.update(dict.fromkeys(_of_other_types(left, right, leaves)))
     new: dict[Term, Term] = {leaf: var(f"x{k}") for k, leaf in enumerate(leaves)}
     sizes: dict[str, Size] = {}
     for leaf, variable in new.items():
@@ -130,6 +131,28 @@ def _equation(left: Term, right: Term, cut: _Cut) -> Rule | None:
                 inputs = tuple(None if i is None else new[i] for i in term.inputs)
                 new[term] = make(term.op, inputs, {name: lifted(value) for name, value in term.attrs})
     return Rule((new[left],), (new[right],))
+
+
+def _of_other_types(left: Term, right: Term, leaves: Collection[Term]) -> list[Term]:
+    """Return the closed forms that must become variables: the others have the element type of the equation.
+
+    See `Bindings.dtype`. A variable stands for any value, so what is proven for it holds for the constant.
+    """
+    stack, seen = [left, right], set(leaves)
+    literals = []
+    while stack:
+        term = stack.pop()
+        if term not in seen:
+            seen.add(term)
+            literals += [term] if term.op in CLOSED_FORM else []
+            stack += [i for i in term.inputs if i is not None]
+    found: list[Term] = []
+    while True:
+        dtype = Bindings({str(k): leaf for k, leaf in enumerate((*leaves, *found))}).dtype()
+        other = [one for one in literals if one not in found and one.type is not None and one.type.dtype != dtype]
+        if dtype is None or not other:
+            return found
+        found += other
 
 
 def signatures(rule: Rule, bindings: Bindings) -> Iterator[Signature]:

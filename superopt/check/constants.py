@@ -31,6 +31,7 @@ _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 r
 _UNSEEN = 8  # roundings of two arrays: BatchNormalization in a weight, w s / sqrt(v + e), takes four
 _CANCELLED = 1 << 12  # roundings of one element of them, relative to itself: o - m s cancels up to 12 bits
 _MAX_ELEMENTS = 1 << 27
+_SKETCHED = 48  # elements that are compared first
 _MAX_ERROR = 2.0**-7  # relative to the largest element; a larger bound would say nothing
 
 
@@ -41,6 +42,45 @@ class Constants:
         self._weights = weights
         self._known: dict[Term, tuple[Array, Array | None] | None] = {}
         self._digests: dict[Term, str | None] = {}
+        self._sketches: dict[Term, Array | None] = {}
+
+    def near(self, left: Term, right: Term) -> bool:
+        """Return False if some elements show that two constants of one type are not equal.
+
+        Most pairs are told apart so, without a bound on errors.
+        """
+        one, other = self._sketch(left), self._sketch(right)
+        if one is None or other is None:
+            return True
+        largest = max(np.abs(one).max(), np.abs(other).max())
+        return not math.isfinite(largest) or bool((np.abs(one - other) <= 2 * _MAX_ERROR * largest).all())
+
+    def _sketch(self, term: Term) -> Array | None:
+        """Return some elements of a constant and its largest one; None if it has no elements or cannot be computed."""
+        if term.op == "Neg" and (operand := term.inputs[0]) is not None:
+            found = self._sketch(operand)
+            return None if found is None else np.append(-found[:-1], found[-1])
+        if term not in self._sketches:
+            array = self._plain_value(term)
+            if array is None or array.dtype.kind not in "fiub" or not array.size:
+                self._sketches[term] = None
+            else:
+                flat = array.reshape(-1)
+                places = np.random.default_rng(flat.size).integers(0, flat.size, _SKETCHED)
+                self._sketches[term] = np.append(flat[places].astype(np.float64), float(np.abs(flat).max()))
+        return self._sketches[term]
+
+    def _plain_value(self, term: Term) -> Array | None:
+        if term.op == "Const":
+            return np.asarray(self._weights[str(term.attr("hash"))])
+        if not self._is_small(term) or not all(p.op == "Const" or can_evaluate(p) for p in topological((term,))):
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                value = evaluate([term], {}, self._weights)[0]
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            return None
+        return value if isinstance(value, np.ndarray) else None
 
     def difference(self, left: Term, right: Term) -> float | None:
         """Return a bound of the relative error by which two constants differ, or None if they are not equal.
@@ -195,8 +235,8 @@ def _is_real(term: Term) -> bool:
 
 
 def _is_exact(term: Term) -> bool:
-    """Return True if an operator rounds nothing: it moves elements, or computes with no real numbers."""
-    if term.op in ("Const", "Out", _GATHER, _ELEMENTS) or term.op in CLOSED_FORM or moves(term.op):
+    """Return True if an operator rounds nothing: it moves elements or signs, or computes with no real numbers."""
+    if term.op in ("Const", "Out", "Neg", _GATHER, _ELEMENTS) or term.op in CLOSED_FORM or moves(term.op):
         return True
     types: Iterable[Any] = [type for part in (term, *term.inputs) if part is not None for type in part.types]
     return all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)

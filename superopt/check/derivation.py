@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace as with_fields
 from typing import Any, TypeAlias
 
+from superopt.check.joining import free_sizes
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.notation import parse_signature, show_signature
 from superopt.ir.pattern import instantiate, match
@@ -30,6 +31,8 @@ __all__ = ["DerivationText", "carried_out", "derivation_text", "derived"]
 
 DerivationText: TypeAlias = tuple[Any, ...]
 
+_SIZES = (1, 64)  # free sizes that costs are for; a search makes no rewrite that costs more at either
+
 
 def derived(model: Model, rules: Iterable[Rule], check: Check, book: Book, seconds: float) -> tuple[Model, list[Trace]]:
     """Return what a search of about `seconds` seconds makes of `model`, and the traces that lead there.
@@ -37,13 +40,15 @@ def derived(model: Model, rules: Iterable[Rule], check: Check, book: Book, secon
     `check` returns a signature at which a rule may be applied; `book` proves each step again. Without a result that
     the kernel confirms, the model is returned as it is, with no traces.
     """
+    small, large = (AnalyticCost(sizes=dict.fromkeys(free_sizes(model), size)) for size in _SIZES)
     found = search(
         model.outputs,
         rules,
         check,
-        AnalyticCost(sizes=model.sizes),
+        small,
+        further_costs=[large],
         position=model.position,
-        efforts=0,
+        efforts=1,
         budget_s=seconds,
         deadline=time.monotonic() + 2 * seconds,
         available=lambda op: has_operator(op, model.opset),

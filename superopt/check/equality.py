@@ -14,7 +14,7 @@ from functools import cache
 
 from superopt.check.constants import Constants
 from superopt.check.derivation import derivation_text, derived
-from superopt.check.equations import Equations
+from superopt.check.equations import FIRST_EFFORT, Equations
 from superopt.check.joining import joined
 from superopt.check.proof import Equality, Match, SweepProof
 from superopt.check.values import Proposals
@@ -67,7 +67,7 @@ class _Proof:
 
         With more tensors to cut at, other cones are proven, so each sweep begins anew; what is known is not lost.
         """
-        found = self._swept(self.models)
+        found = self._swept(self.models, effort=FIRST_EFFORT)
         if all(found.outputs):
             return found
         rewritten, traces = self._rewritten()
@@ -98,7 +98,7 @@ class _Proof:
             ),
         )
 
-    def _swept(self, models: tuple[Model, Model], by_values: bool = False) -> Equality:
+    def _swept(self, models: tuple[Model, Model], by_values: bool = False, effort: float = 1.0) -> Equality:
         left, right = models
         values = None
         if by_values:
@@ -114,6 +114,7 @@ class _Proof:
             lambda: _rules()[0],
             values=values,
             rewrites=by_values,
+            effort=effort,
             deadline=self.deadline,
             progress=self.progress,
         ).run()

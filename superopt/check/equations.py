@@ -14,10 +14,10 @@ from superopt.ir.term import Term
 from superopt.optimizer.proof_effort import GivenUp, within_effort
 from verify.proof_book import ProofBook
 
-__all__ = ["MAX_CALLS", "Equations"]
+__all__ = ["FIRST_EFFORT", "MAX_CALLS", "Equations"]
 
 MAX_CALLS = 2_000_000  # of one proof, see `within_effort`
-_FIRST_EFFORT = 1 / 10  # of `MAX_CALLS`
+FIRST_EFFORT = 1 / 10  # of `MAX_CALLS`
 _Instance: TypeAlias = tuple[Signature, int]  # where an equation is proven: the signature, the reading of literals
 
 
@@ -30,8 +30,11 @@ class Equations:
         self._proven: dict[Rule, _Instance] = {}  # where an equation was proven last: equal layers need one proof
         self._given_up: dict[tuple[Rule, _Instance], float] = {}  # and the share of the effort that did not suffice
 
-    def claim(self, left: Term, right: Term, rule: Rule) -> tuple[Claim | None, str]:
-        """Return a claim that the kernel proves with the equation `rule`, or None and the reason why there is none."""
+    def claim(self, left: Term, right: Term, rule: Rule, effort: float = 1.0) -> tuple[Claim | None, str]:
+        """Return a claim that the kernel proves with the equation `rule`, or None and the reason why there is none.
+
+        `effort` is the share of `MAX_CALLS` that the proof may take.
+        """
         bindings = match((*rule.lhs, *rule.rhs), (left, right))
         if bindings is None:
             return None, "the cone is not an instance of its equation"
@@ -41,7 +44,7 @@ class Equations:
         reason = "the kernel does not prove it"
         claims = {(claim.signature, claim.reading): claim for claim in _claims(left, right, rule, bindings)}
         order = sorted(claims, key=lambda instance: instance != self._proven.get(rule))
-        for share in (_FIRST_EFFORT, 1.0):  # one reading may have a short proof, another none that is short
+        for share in sorted({FIRST_EFFORT, effort}):  # one reading may have a short proof, another none that is short
             for instance in order:
                 if self._given_up.get((rule, instance), 0.0) >= share:
                     reason = "the proof takes too long"
@@ -55,7 +58,8 @@ class Equations:
                     reason = "the proof takes too long"
                     if share == 1.0:
                         break
-        self._failed.add((rule, types))
+        if effort == 1.0:
+            self._failed.add((rule, types))
         return None, reason
 
     def signature(self, rule: Rule, bindings: Bindings) -> Signature | None:

@@ -28,7 +28,7 @@ from superopt.onnx_io.opaque import RANDOM
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, standard_name
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
 
-__all__ = ["Meanings", "StructureKey", "joined"]
+__all__ = ["Meanings", "StructureKey", "free_sizes", "joined"]
 
 StructureKey: TypeAlias = tuple[object, ...]
 
@@ -46,8 +46,8 @@ def joined(left: Model, right: Model) -> tuple[Model, Model]:
     values.
     """
     sizes = _sizes_by_place(left, right)
-    taken = _symbols(left) | frozenset(sizes)
-    for name in sorted(_symbols(right) - sizes.keys()):
+    taken = free_sizes(left) | frozenset(sizes)
+    for name in sorted(free_sizes(right) - sizes.keys()):
         sizes[name] = symbol(_unused(name, taken))
     weights = {**right.weights, **left.weights}
     inputs = {_name(term): term for term in left.inputs}
@@ -216,7 +216,7 @@ def _defaults(model: Model) -> dict[str, tuple[object, ...]]:
     return found
 
 
-def _symbols(model: Model) -> frozenset[str]:
+def free_sizes(model: Model) -> frozenset[str]:
     """Return the names of all free sizes in a model's terms."""
 
     def of(value: object) -> frozenset[str]:

@@ -21,9 +21,10 @@ from superopt.check.layouts import Layouts
 from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep
 from superopt.check.values import Proposals
+from superopt.ir.infer import make
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
-from superopt.ir.types import TensorType
+from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model
 from verify.replay import merged_casts
 
@@ -67,8 +68,8 @@ class Equality:
 class SweepProof:
     """A proof by one sweep. `values` proposes equal tensors, besides names; `progress` receives one line now and then.
 
-    With `rewrites`, rules are tried where only one model has a weight. The proof ends at `deadline`, a time of
-    `time.monotonic`.
+    With `rewrites`, rules are tried where only one model has a weight. `effort` is for `Equations.claim`. The proof
+    ends at `deadline`, a time of `time.monotonic`.
     """
 
     def __init__(
@@ -81,11 +82,12 @@ class SweepProof:
         *,
         values: Proposals | None,
         rewrites: bool,
+        effort: float,
         deadline: float,
         progress: Callable[[str], None],
     ) -> None:
         self.left, self.right, self.progress = left, right, progress
-        self.deadline, self.values, self.rewrites = deadline, values, rewrites
+        self.deadline, self.values, self.rewrites, self.effort = deadline, values, rewrites, effort
         self.pause = 0.0  # of CPU time, when the next pair has its turn: a busy machine does not change what is found
         self.equations, self.constants = equations, constants
         self.sweep = Sweep(left, right)
@@ -170,9 +172,10 @@ class SweepProof:
         return [] if self.values is None and self._is_above_failures(image) else [same]
 
     def _constant(self, term: Term, image: Term) -> Term | None:
-        """Return a constant of the left model with the same value, or None."""
-        alike = self._constants_like(image)
-        for candidate in alike:
+        """Return a constant over those of the left model with the same value, or None."""
+        near = [candidate for candidate in self.by_type.get(image.type, ()) if self.constants.near(candidate, image)]
+        near = [one for one in near if one.op != "Const" or image.op != "Const"]
+        for candidate in near:
             error = self.constants.difference(candidate, image)
             if error is not None:
                 self.folded.append((candidate, image, error, False))
@@ -182,16 +185,12 @@ class SweepProof:
             if self.constants.difference(candidate, image) == 0.0:
                 self.folded.append((candidate, image, 0.0, False))
                 return candidate
-        for candidate in alike:
+        for candidate in near:
             if self.runs.agree(candidate, image):
                 self.folded.append((candidate, image, 0.0, True))
                 self.by[term] = "runtime", 0.0
                 return candidate
         return None
-
-    def _constants_like(self, image: Term) -> list[Term]:
-        """Return the left model's constants of this type: first bare weights, then what operators at run time read."""
-        return [t for t in self.by_type.get(image.type, ()) if t.op != "Const" or image.op != "Const"]
 
     def _proven(
         self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term], patient: bool = False
@@ -212,7 +211,7 @@ class SweepProof:
                 if folding is not None and folding_holds(folding, self.equations.book, self.constants):
                     return folding, ""
                 continue
-            claim, reason = self.equations.claim(left, right, cone.rule)
+            claim, reason = self.equations.claim(left, right, cone.rule, self.effort)
             if claim is not None:
                 return claim, ""
         return None, reason
@@ -228,11 +227,14 @@ class SweepProof:
 
 
 def _by_type(constants: Iterable[Term], terms: Iterable[Term]) -> dict[TensorType | None, list[Term]]:
-    """Return constants by type: first bare ones, then those that operators at run time read, then those below them."""
+    """Return constants by type: bare ones, those that operators at run time read, and those below; then all negated."""
     read = {operand for term in terms if not term.is_constant for operand in term.inputs}
     found: dict[TensorType | None, list[Term]] = {}
     for term in sorted(constants, key=lambda t: (bool(t.inputs), t not in read, t.digest)):
         found.setdefault(term.type, []).append(term)
+    for type, alike in found.items():
+        if type is not None and type.dtype in FLOAT_DTYPES:  # a search moves signs between weights and operators
+            alike += [make("Neg", (term,)) for term in alike]
     return found
 
 
