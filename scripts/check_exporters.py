@@ -39,8 +39,19 @@ def network(name: str) -> tuple[Any, tuple[Any, ...], list[str]]:
             vocab_size=1000, hidden_size=256, intermediate_size=1024, num_attention_heads=4, num_hidden_layers=2,
             attn_implementation="eager",
         )  # fmt: skip
-        config.return_dict = False
-        made, inputs, names = BertModel(config), (torch.randint(0, 1000, (1, 32)),), ["ids"]
+        bert = BertModel(config)
+
+        class Outputs(torch.nn.Module):
+            """The network as a function of one argument, which is what both exporters trace."""
+
+            def __init__(self) -> None:
+                super().__init__()
+                self.bert = bert
+
+            def forward(self, ids: Any) -> Any:
+                return self.bert(input_ids=ids, return_dict=False)[:2]
+
+        made, inputs, names = Outputs(), (torch.randint(0, 1000, (1, 32)),), ["ids"]
     else:
         import torchvision
 

@@ -48,7 +48,7 @@ def derived(model: Model, rules: Iterable[Rule], check: Check, book: Book, secon
         small,
         further_costs=[large],
         position=model.position,
-        efforts=1,
+        efforts=0,
         budget_s=seconds,
         deadline=time.monotonic() + 2 * seconds,
         available=lambda op: has_operator(op, model.opset),
