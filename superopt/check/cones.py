@@ -45,7 +45,7 @@ def cones(left: Term, right: Term, shared: Set[Term], left_terms: Set[Term]) -> 
         for _ in range(_LEVELS):
             cut = _Cut(left, right, shared, opened, stop)
             while cut.one_sided and cut.count <= _MAX_OPERATORS:
-                opened |= cut.one_sided
+                opened |= _not_below_others(cut.one_sided)
                 cut = _Cut(left, right, shared, opened, stop)
             if cut.count > _MAX_OPERATORS:
                 break
@@ -88,6 +88,20 @@ class _Cut:
         self.count = len(self.inside)
         ours, theirs = map(set, self.leaves)
         self.one_sided = {leaf for leaf in ours ^ theirs if _can_open(leaf)}
+
+
+def _not_below_others(terms: Set[Term]) -> set[Term]:
+    """Return the terms that compute none of the others near them: these may be leaves of both sides once they open."""
+    below: set[Term] = set()
+    for term in terms:
+        stack, seen = list(term.inputs), set[Term]()
+        while stack and len(seen) < _MAX_OPERATORS:
+            operand = stack.pop(0)
+            if operand is not None and operand not in seen:
+                seen.add(operand)
+                stack += operand.inputs
+        below |= seen
+    return set(terms - below)
 
 
 def _is_truth(term: Term) -> bool:

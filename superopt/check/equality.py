@@ -14,13 +14,14 @@ from functools import cache
 
 from superopt.check.constants import Constants
 from superopt.check.derivation import derivation_text, derived
-from superopt.check.equations import FIRST_EFFORT, Equations
+from superopt.check.equations import Equations
 from superopt.check.joining import joined
 from superopt.check.proof import Equality, Match, SweepProof
 from superopt.check.values import Proposals
 from superopt.ir.rule import Rule
-from superopt.ir.term import topological
+from superopt.ir.term import CLOSED_FORM, topological
 from superopt.ir.trace import Trace
+from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io import Model
 from superopt.optimizer.model_search import without_algorithms
 from superopt.optimizer.proof_cache import ProofCache
@@ -50,6 +51,15 @@ def prove_equal(
     return _Proof(left, right, seconds, seed, progress or (lambda line: None)).run()
 
 
+def _has_own_weights(found: Equality) -> bool:
+    """Return True if operators of the right model read real constants that equal none of the left model."""
+    matched = {one.right for one in found.matches}
+    terms = topological(found.models[1].outputs)
+    read = {operand for term in terms if not term.is_constant for operand in term.inputs if operand is not None}
+    own = [term for term in read if term.is_constant and term.op not in CLOSED_FORM and term not in matched]
+    return any(term.type is None or term.type.dtype in FLOAT_DTYPES for term in own)
+
+
 @cache
 def _rules() -> tuple[list[Rule], Mapping[Rule, Certificate]]:
     rules, certificates = chosen_rules()
@@ -68,14 +78,17 @@ class _Proof:
 
         With more tensors to cut at, other cones are proven, so each sweep begins anew; what is known is not lost.
         """
-        found = self._swept(self.models, effort=FIRST_EFFORT)
+        found = self._swept(self.models)
+        # Without weights of its own, the right model has most tensors of the left one, whatever their names.
+        if not all(found.outputs) and not _has_own_weights(found):
+            found = self._swept(self.models, by_values=True)
         if all(found.outputs):
             return found
         rewritten, traces = self._rewritten()
         if any(traces):
             found = self._swept(rewritten)
         if not all(found.outputs):
-            found = self._swept(rewritten, by_values=True)
+            found = self._swept(rewritten, by_values=True, is_last=True)
         if any(traces):
             found = self._as_found_by_rules(found)
         if found.certificate is not None and any(traces):
@@ -99,7 +112,8 @@ class _Proof:
             ),
         )
 
-    def _swept(self, models: tuple[Model, Model], by_values: bool = False, effort: float = 1.0) -> Equality:
+    def _swept(self, models: tuple[Model, Model], by_values: bool = False, is_last: bool = False) -> Equality:
+        """Return the result of a sweep, which takes half of the time that is left unless it is the last."""
         left, right = models
         values = None
         if by_values:
@@ -107,6 +121,7 @@ class _Proof:
             values = Proposals(left, right, self.seed, self.seconds * _VALUES_SHARE)
             # On a busy machine the evaluation takes longer; proofs get their share all the same.
             self.deadline = max(self.deadline, time.monotonic() + self.seconds * (1 - _VALUES_SHARE) / 2)
+        left_s = self.deadline - time.monotonic()
         return SweepProof(
             left,
             right,
@@ -115,8 +130,7 @@ class _Proof:
             lambda: _rules()[0],
             values=values,
             rewrites=by_values,
-            effort=effort,
-            deadline=self.deadline,
+            deadline=time.monotonic() + (left_s if is_last else left_s / 2),
             progress=self.progress,
         ).run()
 

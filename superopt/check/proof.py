@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from superopt.check.certificate import Certificate, certified
 from superopt.check.cones import cones
 from superopt.check.constants import Constants
-from superopt.check.equations import Equations
+from superopt.check.equations import FIRST_EFFORT, Equations
 from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.layouts import Layouts
 from superopt.check.runs import ConstantRuns
@@ -68,8 +68,8 @@ class Equality:
 class SweepProof:
     """A proof by one sweep. `values` proposes equal tensors, besides names; `progress` receives one line now and then.
 
-    With `rewrites`, rules are tried where only one model has a weight. `effort` is for `Equations.claim`. The proof
-    ends at `deadline`, a time of `time.monotonic`.
+    With `rewrites`, rules are tried where only one model has a weight. The proof ends at `deadline`, a time of
+    `time.monotonic`.
     """
 
     def __init__(
@@ -82,12 +82,11 @@ class SweepProof:
         *,
         values: Proposals | None,
         rewrites: bool,
-        effort: float,
         deadline: float,
         progress: Callable[[str], None],
     ) -> None:
         self.left, self.right, self.progress = left, right, progress
-        self.deadline, self.values, self.rewrites, self.effort = deadline, values, rewrites, effort
+        self.deadline, self.values, self.rewrites = deadline, values, rewrites
         self.pause = 0.0  # of CPU time, when the next pair has its turn: a busy machine does not change what is found
         self.equations, self.constants = equations, constants
         self.sweep = Sweep(left, right)
@@ -174,7 +173,6 @@ class SweepProof:
     def _constant(self, term: Term, image: Term) -> Term | None:
         """Return a constant over those of the left model with the same value, or None."""
         near = [candidate for candidate in self.by_type.get(image.type, ()) if self.constants.near(candidate, image)]
-        near = [one for one in near if one.op != "Const" or image.op != "Const"]
         for candidate in near:
             error = self.constants.difference(candidate, image)
             if error is not None:
@@ -196,7 +194,7 @@ class SweepProof:
         self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term], patient: bool = False
     ) -> tuple[Claim | Folding | None, str]:
         """Return a proof that the terms are equal, or None and the reason why there is none."""
-        reason = "no cone with known operators"
+        reason, effort = "no cone with known operators", 1.0
         for cone in cones(left, right, shared, left_terms):
             if self._is_over(patient):
                 return None, reason if time.monotonic() < self.deadline else "the time is over"
@@ -211,9 +209,11 @@ class SweepProof:
                 if folding is not None and folding_holds(folding, self.equations.book, self.constants):
                     return folding, ""
                 continue
-            claim, reason = self.equations.claim(left, right, cone.rule, self.effort)
+            claim, reason = self.equations.claim(left, right, cone.rule, effort)
             if claim is not None:
                 return claim, ""
+            if self.values is None:  # with more tensors to cut at, the wider cones may not be needed
+                effort = FIRST_EFFORT
         return None, reason
 
     def _is_over(self, patient: bool = False) -> bool:
