@@ -31,6 +31,7 @@ from verify.replay import merged_casts
 __all__ = ["Equality", "Match", "SweepProof"]
 
 _MAX_FAILURES = 3  # below a tensor, among those that were tried by their names
+_MANY_TERMS = 40  # of an equation, variables among them
 _PAIR_SHARE = 1 / 4  # of the time that is left: a pair that cannot be proven leaves time for the others
 
 
@@ -194,7 +195,7 @@ class SweepProof:
         self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term], patient: bool = False
     ) -> tuple[Claim | Folding | None, str]:
         """Return a proof that the terms are equal, or None and the reason why there is none."""
-        reason, effort = "no cone with known operators", 1.0
+        reason, is_first = "no cone with known operators", True
         for cone in cones(left, right, shared, left_terms):
             if self._is_over(patient):
                 return None, reason if time.monotonic() < self.deadline else "the time is over"
@@ -209,11 +210,13 @@ class SweepProof:
                 if folding is not None and folding_holds(folding, self.equations.book, self.constants):
                     return folding, ""
                 continue
+            # By values, there will be more tensors to cut at, and wide cones may not be needed.
+            is_wide = not is_first or len(set(topological((*cone.rule.lhs, *cone.rule.rhs)))) > _MANY_TERMS
+            effort = FIRST_EFFORT if self.values is None and is_wide else 1.0
             claim, reason = self.equations.claim(left, right, cone.rule, effort)
             if claim is not None:
                 return claim, ""
-            if self.values is None:  # with more tensors to cut at, the wider cones may not be needed
-                effort = FIRST_EFFORT
+            is_first = False
         return None, reason
 
     def _is_over(self, patient: bool = False) -> bool:
