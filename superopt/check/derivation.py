@@ -27,7 +27,7 @@ from superopt.search.match.signature_check import Check
 from verify.proof_book import Book
 from verify.replay import ReplayError, replay
 
-__all__ = ["DerivationText", "carried_out", "derivation_text", "derived"]
+__all__ = ["DerivationText", "carried_out", "carried_out_step", "derivation_text", "derived"]
 
 DerivationText: TypeAlias = tuple[Any, ...]
 
