@@ -46,9 +46,9 @@ class Certificate:
     digests of the outputs after them, as terms. `claims` has, for the digest of a right tensor over left tensors, the
     digest of the left tensor, the equation (both sides, see `show_sides`), the signature, and the reading of its
     literals. `folded` has the digest of a constant of the right model, the expression over left constants that is equal
-    to it, the bound of their relative difference, and True if ONNX Runtime computes one as the other. `foldings` has the
-    digests of the right and the left tensor, the steps (rule, signature, digests of roots), the pairs of constants, and
-    the last equation with its signature, if there is one.
+    to it, the bound of their relative difference, and True if ONNX Runtime computes one as the other. `foldings` has
+    the digests of the right and the left tensor, the steps (rule, signature, digests of roots), the pairs of constants,
+    and the last equation with its signature, if there is one.
     """
 
     models: tuple[str, str]
