@@ -108,14 +108,20 @@ def carried_out(model: Model, text: DerivationText, book: Book) -> Model:
         for k, roots, actual in places:
             terms = [ours[digest] for digest in actual]
             shown_leaves, steps = rewrites[k]
-            pairs = zip(shown_leaves, terms, strict=True)
-            leaves = [Term.of(op, (), dict(attrs), term.types) for (op, attrs), term in pairs]
+            leaves = [_leaf(op, attrs, term) for (op, attrs), term in zip(shown_leaves, terms, strict=True)]
             if k not in made:
                 before = replace([ours[digest] for digest in roots], dict(zip(terms, leaves, strict=True)))
                 made[k] = _rewrite(before, steps)
             applications.append(Application(made[k], tuple(zip(leaves, terms, strict=True))))
         model = _after(model, Trace(tuple(applications)), book)
     return model
+
+
+def _leaf(op: str, attrs: Any, term: Term) -> Term:
+    """Return what stands for `term` in a rewrite: a name for any value. Raises LookupError for what has a meaning."""
+    if op not in ("Const", "Var"):
+        raise LookupError(f"{op} stands for a value of its own")
+    return Term.of(op, (), dict(attrs), term.types)
 
 
 def _rewrite(before: tuple[Term, ...], shown: Sequence[DerivationText]) -> Rewrite:

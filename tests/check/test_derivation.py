@@ -12,7 +12,9 @@ from onnx import helper
 
 from superopt.check.certificate import Certificate
 from superopt.check.equality import joined, prove_equal
+from superopt.ir.infer import make
 from superopt.ir.notation import parse_rule
+from superopt.ir.term import Attr, Term
 from superopt.onnx_io import Model, read_simplified
 from superopt.optimizer.equations import parse_side, show_sides
 from tests.support.models import floats, model, weights
@@ -97,6 +99,24 @@ def test_a_false_step_proves_nothing() -> None:
     false = (leaves, ((("x", "Neg(x)"), signature, roots), *steps))
     wrong = (((false, *rewrites[1:]), places), *others)
     assert not replace(found.certificate, derivations=(wrong, ())).replay(*pair)
+
+
+@pytest.mark.parametrize(("op", "attrs"), [("Zeros", {"shape": (2, 3)}), ("Var", {"name": "x1"})])
+def test_a_leaf_stands_for_any_value(op: str, attrs: dict[str, Attr]) -> None:
+    """A forged certificate: z of x + z is called zero. With a name for z, the step does not fit."""
+    inputs = [floats("x", 2, 3), floats("z", 2, 3)]
+    left = model([node("Add", ["x", "z"], ["y"])], inputs, [floats("y", 2, 3)])
+    right = model([node("Identity", ["x"], ["y"])], inputs, [floats("y", 2, 3)])
+    pair = _read(left, right)
+    (add,) = pair[0].outputs
+    x, z = add.inputs
+    assert x is not None and z is not None
+    leaves = [Term.of("Var", (), {"name": "x0"}, x.types), Term.of(op, (), attrs, z.types)]
+    root = make("Add", (leaves[0], leaves[1]), {})
+    step = (("Add(x, Zeros[shape=[2, 3]])", "x"), "x[2,3]", (root.digest,))
+    rewrites = ((tuple((leaf.op, leaf.attrs) for leaf in leaves), (step,)),)
+    forged = ((rewrites, ((0, (add.digest,), (x.digest, z.digest)),)),)
+    assert not Certificate(("", ""), (forged, ())).replay(*pair)
 
 
 @pytest.mark.parametrize("depth", [3, 12])
