@@ -109,7 +109,7 @@ class SweepProof:
         matches: list[Match] = []
         total = sum(1 for _ in topological(self.right.outputs))
         for number, (term, image) in enumerate(self.sweep.run(self.decide), 1):
-            if image in self.sweep.left:
+            if image in self.sweep.left or term in self.by:  # a negated weight is no term of the left model
                 matches.append(Match(image, term, *self.by.get(term, ("same", 0.0))))
             if number % 50 == 0 or number == total:
                 self.progress(f"proving: {number} of {total} tensors, {len(matches)} equal")
