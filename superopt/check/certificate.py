@@ -15,18 +15,16 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from superopt.check.constants import Constants
-from superopt.check.derivation import DerivationText, carried_out, carried_out_step
+from superopt.check.derivation import DerivationText, carried_out, parse_sides, stepped, steps_text
 from superopt.check.folding import Folding, folding_holds
 from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep, holds
 from superopt.ir.infer import OPERATORS, IllTyped, make
 from superopt.ir.infer import replace as replace_terms
 from superopt.ir.notation import NotationError, parse_signature, show_signature
-from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
-from superopt.ir.trace import Step
 from superopt.onnx_io import Model, ModelError
-from superopt.optimizer.equations import parse_side, show_sides
+from superopt.optimizer.equations import show_sides
 from verify.proof_book import ProofBook
 from verify.replay import ReplayError, merged_casts
 
@@ -127,7 +125,7 @@ class Certificate:
                     return folding.left if folding_holds(folding, book, constants) else None
                 if image.digest in claims:
                     name, equation, signature, reading = claims[image.digest]
-                    claim = Claim(ours[name], image, _rule(equation), parse_signature(signature), reading)
+                    claim = Claim(ours[name], image, parse_sides(equation), parse_signature(signature), reading)
                     return claim.left if holds(claim, book) else None
             except (NotationError, IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
                 return None
@@ -180,41 +178,28 @@ def _shown(claim: Claim) -> tuple[EquationText, str, int]:
 
 
 def _folding_text(folding: Folding) -> FoldingText:
-    steps = tuple(
-        (show_sides(s.rule), show_signature(s.signature), tuple(root.digest for root in s.roots)) for s in folding.steps
-    )
     pairs = tuple((ours.digest, theirs.digest, error) for ours, theirs, error in folding.constants)
     last = () if folding.last is None else _shown(folding.last)
-    return folding.right.digest, folding.left.digest, steps, pairs, last
+    return folding.right.digest, folding.left.digest, steps_text(folding.steps), pairs, last
 
 
 def _folding(text: FoldingText, ours: Mapping[str, Term], image: Term) -> Folding:
     """Return the folding of `image` by its text: the steps are carried out. Raises LookupError and others."""
     _, name, shown, shown_pairs, shown_last = text
-    left = state = ours[name]
-    steps: list[Step] = []
-    for sides, signature, places in shown:
-        here = {term.digest: term for term in topological((state,))}
-        step, results = carried_out_step(sides, signature, [here[place] for place in places])
-        (state,) = replace_terms((state,), dict(zip(step.roots, results, strict=True)))
-        steps.append(step)
+    left = ours[name]
+    steps, (state,) = stepped((left,), shown)
     here = {term.digest: term for term in topological((state, image))}
     pairs = tuple((here[a], here[b], float(error)) for a, b, error in shown_pairs)
     last = None
     if shown_last:
         (right,) = replace_terms((image,), {a: b for a, b, _ in pairs})
         equation, signature, reading = shown_last
-        last = Claim(state, right, _rule(equation), parse_signature(signature), int(reading))
-    return Folding(left, image, tuple(steps), state, pairs, last)
+        last = Claim(state, right, parse_sides(equation), parse_signature(signature), int(reading))
+    return Folding(left, image, steps, state, pairs, last)
 
 
 def _tuples(value: Any) -> Any:
     return tuple(map(_tuples, value)) if isinstance(value, list) else value
-
-
-def _rule(sides: EquationText) -> Rule:
-    lhs, rhs = map(parse_side, sides)
-    return Rule(lhs, rhs)
 
 
 def _digest(model: Model) -> str:

@@ -27,7 +27,7 @@ from superopt.search.match.signature_check import Check
 from verify.proof_book import Book
 from verify.replay import ReplayError, replay
 
-__all__ = ["DerivationText", "carried_out", "carried_out_step", "derivation_text", "derived"]
+__all__ = ["DerivationText", "carried_out", "derivation_text", "derived", "parse_sides", "stepped", "steps_text"]
 
 DerivationText: TypeAlias = tuple[Any, ...]
 
@@ -90,10 +90,12 @@ def derivation_text(model: Model, traces: Sequence[Trace], book: Book) -> Deriva
 
 
 def _rewrite_text(rewrite: Rewrite, leaves: Sequence[Term]) -> DerivationText:
-    steps = tuple(
-        (show_sides(s.rule), show_signature(s.signature), tuple(root.digest for root in s.roots)) for s in rewrite.steps
-    )
-    return tuple((leaf.op, leaf.attrs) for leaf in leaves), steps
+    return tuple((leaf.op, leaf.attrs) for leaf in leaves), steps_text(rewrite.steps)
+
+
+def steps_text(steps: Sequence[Step]) -> DerivationText:
+    """Return steps by both sides of their rules, their signatures, and the digests of their roots."""
+    return tuple((show_sides(s.rule), show_signature(s.signature), tuple(r.digest for r in s.roots)) for s in steps)
 
 
 def carried_out(model: Model, text: DerivationText, book: Book) -> Model:
@@ -111,7 +113,7 @@ def carried_out(model: Model, text: DerivationText, book: Book) -> Model:
             leaves = [_leaf(op, attrs, term) for (op, attrs), term in zip(shown_leaves, terms, strict=True)]
             if k not in made:
                 before = replace([ours[digest] for digest in roots], dict(zip(terms, leaves, strict=True)))
-                made[k] = _rewrite(before, steps)
+                made[k] = Rewrite(before, *stepped(before, steps))
             applications.append(Application(made[k], tuple(zip(leaves, terms, strict=True))))
         model = _after(model, Trace(tuple(applications)), book)
     return model
@@ -124,23 +126,22 @@ def _leaf(op: str, attrs: Any, term: Term) -> Term:
     return Term.of(op, (), dict(attrs), term.types)
 
 
-def _rewrite(before: tuple[Term, ...], shown: Sequence[DerivationText]) -> Rewrite:
-    """Return the rewrite of a region by the text of its steps. Raises LookupError and others."""
-    state, steps = before, list[Step]()
+def stepped(state: tuple[Term, ...], shown: DerivationText) -> tuple[tuple[Step, ...], tuple[Term, ...]]:
+    """Return the steps of a text (see `steps_text`) and what they make of `state`. Raises LookupError and others."""
+    steps: list[Step] = []
     for sides, signature, places in shown:
         here = {term.digest: term for term in topological(state)}
-        step, results = carried_out_step(sides, signature, [here[place] for place in places])
+        step = Step(parse_sides(sides), parse_signature(signature), tuple(here[place] for place in places))
+        bindings = match(step.rule.lhs, step.roots)
+        if bindings is None:
+            raise LookupError("a step does not match")
+        results = instantiate(step.rule.rhs, bindings, bindings.dtype() or "float")
         state = replace(state, dict(zip(step.roots, results, strict=True)))
         steps.append(step)
-    return Rewrite(before, tuple(steps), state)
+    return tuple(steps), state
 
 
-def carried_out_step(sides: Sequence[str], signature: str, roots: Sequence[Term]) -> tuple[Step, tuple[Term, ...]]:
-    """Return a step by its text, and the terms that it puts in the place of `roots`. Raises LookupError and others."""
+def parse_sides(sides: Sequence[str]) -> Rule:
+    """Return an equation by its sides, as `show_sides` writes them. Raises NotationError, and ValueError unless two."""
     lhs, rhs = map(parse_side, sides)
-    rule = Rule(lhs, rhs)
-    step = Step(rule, parse_signature(signature), tuple(roots))
-    bindings = match(rule.lhs, step.roots)
-    if bindings is None:
-        raise LookupError("a step does not match")
-    return step, instantiate(rule.rhs, bindings, bindings.dtype() or "float")
+    return Rule(lhs, rhs)

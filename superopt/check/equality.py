@@ -129,7 +129,6 @@ class _Proof:
             self.constants,
             lambda: _rules()[0],
             values=values,
-            rewrites=by_values,
             deadline=time.monotonic() + (left_s if is_last else left_s / 2),
             progress=self.progress,
         ).run()

@@ -69,7 +69,7 @@ class Equality:
 class SweepProof:
     """A proof by one sweep. `values` proposes equal tensors, besides names; `progress` receives one line now and then.
 
-    With `rewrites`, rules are tried where only one model has a weight. The proof ends at `deadline`, a time of
+    With values, rules are tried where only one model has a weight. The proof ends at `deadline`, a time of
     `time.monotonic`.
     """
 
@@ -82,12 +82,11 @@ class SweepProof:
         rules: Callable[[], list[Rule]],
         *,
         values: Proposals | None,
-        rewrites: bool,
         deadline: float,
         progress: Callable[[str], None],
     ) -> None:
         self.left, self.right, self.progress = left, right, progress
-        self.deadline, self.values, self.rewrites = deadline, values, rewrites
+        self.deadline, self.values = deadline, values
         self.pause = 0.0  # of CPU time, when the next pair has its turn: a busy machine does not change what is found
         self.equations, self.constants = equations, constants
         self.sweep = Sweep(left, right)
@@ -201,7 +200,7 @@ class SweepProof:
                 return None, reason if time.monotonic() < self.deadline else "the time is over"
             if cone.own:  # a weight of the right model alone stands for a number, never for any number
                 reason = "no rules lead to the weights of the second model"
-                if not self.rewrites:
+                if self.values is None:
                     continue
                 begun = time.process_time()
                 self.rewriting.load()

@@ -54,7 +54,7 @@ def unrolled(recurrent: list[np.ndarray] = R) -> onnx.ModelProto:
 
 
 def rolled() -> onnx.ModelProto:
-    """The same as one operator."""
+    """The layer of `unrolled` written as one operator."""
     both = [np.concatenate([part.T for part in parts])[None] for parts in (W, R)]
     bias = np.concatenate((*B, np.zeros(4 * SIZE, np.float32)))[None]
     return model(
