@@ -74,4 +74,5 @@ _HOW = {
     "rules": "by rules",
     "values": "by value",
     "runtime": "computed by ONNX Runtime, bit for bit",
+    "bodies": "equal bodies",
 }

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from superopt.check.bodies import Bodies
 from superopt.check.constants import Constants
 from superopt.check.derivation import DerivationText, carried_out, parse_sides, stepped, steps_text
 from superopt.check.folding import Folding, folding_holds
@@ -28,12 +29,13 @@ from superopt.optimizer.equations import show_sides
 from verify.proof_book import ProofBook
 from verify.replay import ReplayError, merged_casts
 
-__all__ = ["Certificate", "certified"]
+__all__ = ["BodyClaim", "Certificate", "certified"]
 
-_SCHEMA = 4
+_SCHEMA = 5
 EquationText: TypeAlias = tuple[str, str]
 FoldingText: TypeAlias = tuple[Any, ...]
 Expression: TypeAlias = tuple[Any, ...]
+BodyClaim: TypeAlias = "tuple[str, str, tuple[Certificate, ...]]"
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,8 @@ class Certificate:
     literals. `folded` has the digest of a constant of the right model, the expression over left constants that is equal
     to it, the bound of their relative difference, and True if ONNX Runtime computes one as the other. `foldings` has
     the digests of the right and the left tensor, the steps (rule, signature, digests of roots), the pairs of constants,
-    and the last equation with its signature, if there is one.
+    and the last equation with its signature, if there is one. `bodies` has the digests of a right and a left node with
+    bodies, and a certificate for each pair of bodies.
     """
 
     models: tuple[str, str]
@@ -54,22 +57,26 @@ class Certificate:
     claims: tuple[tuple[str, str, EquationText, str, int], ...] = ()
     folded: tuple[tuple[str, Expression, float, bool], ...] = ()
     foldings: tuple[FoldingText, ...] = ()
+    bodies: tuple[BodyClaim, ...] = ()
 
     def write(self, path: str | Path) -> None:
         """Write the certificate as JSON. Raises OSError."""
+        content = {"schema_version": _SCHEMA, **self._content()}
+        Path(path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+    def _content(self) -> dict[str, Any]:
         rules = list(dict.fromkeys(claim[2] for claim in self.claims))
         number = {rule: k for k, rule in enumerate(rules)}
         claims = [[right, left, number[rule], *rest] for right, left, rule, *rest in self.claims]
-        content = {
-            "schema_version": _SCHEMA,
+        return {
             "models": self.models,
             "derivations": self.derivations,
             "equations": rules,
             "claims": claims,
             "folded_constants": self.folded,
             "foldings": self.foldings,
+            "bodies": [(right, left, [one._content() for one in proofs]) for right, left, proofs in self.bodies],
         }
-        Path(path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
     @staticmethod
     def read(path: str | Path) -> Certificate:
@@ -78,21 +85,27 @@ class Certificate:
             content: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
             if content["schema_version"] != _SCHEMA:
                 raise ModelError(f"{path}: a certificate of another version; check the models again")
-            one, other = map(str, content["models"])
-            first, second = map(_tuples, content["derivations"])
-            rules: list[EquationText] = [(str(lhs), str(rhs)) for lhs, rhs in content["equations"]]
-            claims = tuple((str(a), str(b), rules[int(k)], str(s), int(r)) for a, b, k, s, r in content["claims"])
-            folded = tuple(
-                (str(a), _tuples(b), float(error), ran is True) for a, b, error, ran in content["folded_constants"]
-            )
-            foldings = tuple(map(_tuples, content["foldings"]))
-            return Certificate((one, other), (first, second), claims, folded, foldings)
+            return Certificate._of(content)
         except OSError as error:
             raise ModelError(f"{path}: {error.strerror or error}") from None
         except ModelError:
             raise
         except (ValueError, LookupError, TypeError):
             raise ModelError(f"{path}: not a certificate of `superopt check`") from None
+
+    @staticmethod
+    def _of(content: dict[str, Any]) -> Certificate:
+        """Return the certificate that `_content` gave. Raises ValueError, LookupError, TypeError."""
+        one, other = map(str, content["models"])
+        first, second = map(_tuples, content["derivations"])
+        rules: list[EquationText] = [(str(lhs), str(rhs)) for lhs, rhs in content["equations"]]
+        claims = tuple((str(a), str(b), rules[int(k)], str(s), int(r)) for a, b, k, s, r in content["claims"])
+        folded = tuple(
+            (str(a), _tuples(b), float(error), ran is True) for a, b, error, ran in content["folded_constants"]
+        )
+        foldings = tuple(map(_tuples, content["foldings"]))
+        bodies = tuple((str(a), str(b), tuple(map(Certificate._of, proofs))) for a, b, proofs in content["bodies"])
+        return Certificate((one, other), (first, second), claims, folded, foldings, bodies)
 
     def replay(self, left: Model, right: Model) -> bool:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
@@ -107,6 +120,7 @@ class Certificate:
         claims = {claim[0]: claim[1:] for claim in self.claims}
         folded = {entry[0]: entry[1:] for entry in self.folded}
         foldings = {folding[0]: folding for folding in self.foldings}
+        bodies, proofs = Bodies(left, right), {claim[0]: claim[1:] for claim in self.bodies}
 
         def decide(_: Term, image: Term) -> Term | None:
             if image.is_constant and image.digest in folded:
@@ -123,6 +137,13 @@ class Certificate:
                 if image.digest in foldings:
                     folding = _folding(foldings[image.digest], ours, image)
                     return folding.left if folding_holds(folding, book, constants) else None
+                if image.digest in proofs:
+                    name, certificates = proofs[image.digest]
+                    pairs = bodies.pairs(ours[name], image)
+                    if pairs is None or len(pairs) != len(certificates):
+                        return None
+                    proven = (one.replay(*pair) for one, pair in zip(certificates, pairs, strict=True))
+                    return ours[name] if all(proven) else None
                 if image.digest in claims:
                     name, equation, signature, reading = claims[image.digest]
                     claim = Claim(ours[name], image, parse_sides(equation), parse_signature(signature), reading)
@@ -144,6 +165,7 @@ def certified(
     claims: Iterable[Claim],
     foldings: Iterable[Folding],
     folded: Iterable[tuple[Term, Term, float, bool]],
+    bodies: Iterable[BodyClaim],
 ) -> Certificate:
     """Return the certificate of a finished proof."""
     present = set(topological(left.outputs))
@@ -152,6 +174,7 @@ def certified(
         claims=tuple((c.right.digest, c.left.digest, *_shown(c)) for c in claims),
         folded=tuple((one.digest, _expression(other, present), error, ran) for other, one, error, ran in folded),
         foldings=tuple(map(_folding_text, foldings)),
+        bodies=tuple(bodies),
     )
 
 

@@ -19,7 +19,7 @@ from superopt.check.joining import joined
 from superopt.check.proof import Equality, Match, SweepProof
 from superopt.check.values import Proposals
 from superopt.ir.rule import Rule
-from superopt.ir.term import CLOSED_FORM, topological
+from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.ir.trace import Trace
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io import Model
@@ -72,6 +72,7 @@ class _Proof:
         self.seconds, self.seed = seconds, seed
         self.deadline = time.monotonic() + seconds
         self.equations, self.constants = Equations(), Constants(left.weights)
+        self.compared: dict[tuple[tuple[Term, ...], ...], Equality] = {}  # bodies by their outputs
 
     def run(self) -> Equality:
         """Return the first sweep that proves all outputs equal, or the last one.
@@ -129,9 +130,18 @@ class _Proof:
             self.constants,
             lambda: _rules()[0],
             values=values,
+            compare=self._compared,
             deadline=time.monotonic() + (left_s if is_last else left_s / 2),
             progress=self.progress,
         ).run()
+
+    def _compared(self, left: Model, right: Model) -> Equality:
+        """Return what a proof of its own finds about two bodies, in half of the time that is left."""
+        key = (left.outputs, right.outputs)
+        if key not in self.compared:
+            seconds = (self.deadline - time.monotonic()) / 2
+            self.compared[key] = prove_equal(left, right, seconds=seconds, seed=self.seed, progress=self.progress)
+        return self.compared[key]
 
     def _rewritten(self) -> tuple[tuple[Model, Model], tuple[list[Trace], list[Trace]]]:
         """Return what rules make of both models, and the traces."""

@@ -28,7 +28,7 @@ from superopt.onnx_io.opaque import RANDOM
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, standard_name
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
 
-__all__ = ["Meanings", "StructureKey", "free_sizes", "joined"]
+__all__ = ["Meanings", "StructureKey", "free_sizes", "joined", "over_inputs"]
 
 StructureKey: TypeAlias = tuple[object, ...]
 
@@ -41,9 +41,9 @@ def joined(left: Model, right: Model) -> tuple[Model, Model]:
     """Return both models over the same leaves.
 
     A term of the right model that applies the same operator to the same operands as a term of the left model is
-    replaced by that term, even if the files state different types for it. `Model.light` still has the old names of
-    free sizes. Raises ModelError if the inputs do not correspond: other names, element types, ranks, sizes, or default
-    values.
+    replaced by that term, even if the files state different types for it. `Model.light` and `Model.as_read` still have
+    the old names of free sizes. Raises ModelError if the inputs do not correspond: other names, element types, ranks,
+    sizes, or default values.
     """
     sizes = _sizes_by_place(left, right)
     taken = free_sizes(left) | frozenset(sizes)
@@ -56,6 +56,12 @@ def joined(left: Model, right: Model) -> tuple[Model, Model]:
         _placed_over(left, inputs, {}, weights, known, 0),
         _placed_over(right, inputs, sizes, weights, known, _OTHER_NODES),
     )
+
+
+def over_inputs(model: Model, inputs: Mapping[str, Term], further: Iterable[Term]) -> Model:
+    """Return `model` over other `inputs`, given by the names of its own, and `further` ones that nothing reads."""
+    placed = _placed_over(model, inputs, {}, model.weights, {}, 0)
+    return replace(placed, inputs=(*dict.fromkeys(placed.inputs), *further))
 
 
 def _placed_over(
@@ -72,13 +78,16 @@ def _placed_over(
     """
     meaning = Meanings(model)
     new: dict[Term, Term] = {}
+    given = _sizes_in(tuple(leaf.type for leaf in inputs.values()))
     for term in topological((*model.outputs, *model.names, *model.inputs)):
         if term.op == "Var" and _name(term) in inputs:
             new[term] = inputs[_name(term)]
             continue
         operands = tuple(None if i is None else new[i] for i in term.inputs)
         made = _renamed(_as_proven(term, model, min(first_node, 1)), operands, sizes)
-        made = _written_out(_with_target(made) if term in model.proven_shapes else made, weights)
+        if term in model.proven_shapes and _sizes_in(made.types) <= given:
+            made = _with_target(made)
+        made = _written_out(made, weights)
         if meaning.is_random(term):
             number = int(str(made.attr("node"))) + first_node
             new[term] = Term.of(made.op, made.inputs, {**dict(made.attrs), "node": number}, made.types)
@@ -95,6 +104,7 @@ def _placed_over(
         sizes={str(sizes.get(name, name)): value for name, value in model.sizes.items()},
         listed_weights={name: new.get(term, term) for name, term in model.listed_weights.items()},
         proven_shapes={new[t]: shape for t, shape in model.proven_shapes.items() if t in new and not sizes},
+        as_read=model.as_read or model,
     )
 
 
@@ -120,7 +130,7 @@ def _with_target(term: Term) -> Term:
     """Return a Reshape or Expand to a computed shape as one whose attribute is the shape of its result.
 
     The operand and the shape of the result determine both, so the kernel need not know how the shape was computed.
-    `term` must have proven sizes.
+    `term` must have proven sizes that follow from those of inputs.
     """
     op = standard_name(term.op)
     if op is None or op not in _TO_COMPUTED_SHAPE or len(term.inputs) != 2 or term.type is None:
@@ -218,17 +228,17 @@ def _defaults(model: Model) -> dict[str, tuple[object, ...]]:
 
 def free_sizes(model: Model) -> frozenset[str]:
     """Return the names of all free sizes in a model's terms."""
-
-    def of(value: object) -> frozenset[str]:
-        if isinstance(value, TensorType):
-            return of(value.shape or ())
-        if isinstance(value, tuple):
-            return frozenset().union(*map(of, value))
-        return symbols_of(value) if isinstance(value, Dim) else frozenset()
-
     terms = topological((*model.outputs, *model.names, *model.inputs))
-    found = [of((*term.types, *(value for _, value in term.attrs))) for term in terms]
-    return frozenset(model.sizes).union(*found, *map(of, model.proven_shapes.values()))
+    found = [_sizes_in((*term.types, *(value for _, value in term.attrs))) for term in terms]
+    return frozenset(model.sizes).union(*found, *map(_sizes_in, model.proven_shapes.values()))
+
+
+def _sizes_in(value: object) -> frozenset[str]:
+    if isinstance(value, TensorType):
+        return _sizes_in(value.shape or ())
+    if isinstance(value, tuple):
+        return frozenset().union(*map(_sizes_in, value))
+    return symbols_of(value) if isinstance(value, Dim) else frozenset()
 
 
 def _unused(name: str, taken: frozenset[str]) -> str:

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
-from superopt.check.certificate import Certificate, certified
+from superopt.check.bodies import Bodies, has_bodies
+from superopt.check.certificate import BodyClaim, Certificate, certified
 from superopt.check.cones import cones
 from superopt.check.constants import Constants
 from superopt.check.equations import FIRST_EFFORT, Equations
@@ -40,8 +41,9 @@ class Match:
     """A tensor of the left model and one of the right model that are proven equal.
 
     `by` says how: "same" (one structure), "kernel" (a proof of their cones), "rules" (one structure after rewriting),
-    "values" (constants that were compared), or "runtime" (constants of which ONNX Runtime computed one). `error` bounds
-    the relative error of weights that one model folded; 0 means bit for bit.
+    "values" (constants that were compared), "runtime" (constants of which ONNX Runtime computed one), or "bodies" (If,
+    Loop or Scan with equal bodies). `error` bounds the relative error of weights that one model folded; 0 means bit for
+    bit.
     """
 
     left: Term
@@ -69,8 +71,8 @@ class Equality:
 class SweepProof:
     """A proof by one sweep. `values` proposes equal tensors, besides names; `progress` receives one line now and then.
 
-    With values, rules are tried where only one model has a weight. The proof ends at `deadline`, a time of
-    `time.monotonic`.
+    With values, rules are tried where only one model has a weight. `compare` proves two bodies equal. The proof ends at
+    `deadline`, a time of `time.monotonic`.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class SweepProof:
         rules: Callable[[], list[Rule]],
         *,
         values: Proposals | None,
+        compare: Callable[[Model, Model], Equality],
         deadline: float,
         progress: Callable[[str], None],
     ) -> None:
@@ -92,6 +95,8 @@ class SweepProof:
         self.sweep = Sweep(left, right)
         self.named = _paired_by_name(left, right)
         self.runs = ConstantRuns(left, right)
+        self.bodies, self.compare = Bodies(left, right), compare
+        self.body_claims: list[BodyClaim] = []
         constants_left = [term for term in self.sweep.left if term.is_constant]
         self.by_type = _by_type(constants_left, self.sweep.left)
         self.layouts = Layouts(constants_left, left.weights)
@@ -120,13 +125,15 @@ class SweepProof:
             outputs = (False,) * len(outputs)
         certificate = None
         if all(outputs):
-            certificate = certified(self.left, self.right, self.claims, self.foldings, self.folded)
+            certificate = certified(self.left, self.right, self.claims, self.foldings, self.folded, self.body_claims)
         return Equality((self.left, self.right), tuple(matches), tuple(self.unproven), outputs, certificate)
 
     def decide(self, term: Term, image: Term) -> Term | None:
         """Return a term of the left model that is equal to `image`, or None."""
         if image.is_constant:
             return self._constant(term, image)
+        if has_bodies(image):
+            return self._with_equal_bodies(term, image)
         if len(term.types) != 1:
             return None  # an operator of several outputs is no tensor
         reason = ""
@@ -148,6 +155,27 @@ class SweepProof:
         if candidates:
             self.not_named.add(image)
             self.unproven.append((candidates[0], term, reason))
+        return None
+
+    def _with_equal_bodies(self, term: Term, image: Term) -> Term | None:
+        """Return a node of the left model that reads the same tensors and has equal bodies, or None."""
+        for ours in sorted(filter(has_bodies, self.sweep.left), key=lambda node: node.digest):
+            pairs = self.bodies.pairs(ours, image)
+            if pairs is None:
+                continue
+            certificates, by, error = [], "bodies", 0.0
+            for pair in pairs:
+                found = self.compare(*pair)
+                if found.certificate is None:
+                    break
+                certificates.append(found.certificate)
+                error = max([error, *(match.error for match in found.matches)])
+                by = "runtime" if any(match.by == "runtime" for match in found.matches) else by
+            else:
+                self.body_claims.append((image.digest, ours.digest, tuple(certificates)))
+                self.by[term] = by, error
+                return ours
+            self.unproven.append((ours, term, "the bodies are not proven equal"))
         return None
 
     def _is_above_failures(self, image: Term) -> bool:

@@ -55,6 +55,7 @@ class Model:
     simplified_nodes: int = 0  # nodes replaced by a constant, by their input or by a branch
     proven_shapes: dict[Term, Sizes] = field(default_factory=dict)  # shapes that the inputs' imply (`simplify` only)
     reserved: frozenset[str] = frozenset()  # tensor names of the graphs around a body, forbidden inside it
+    as_read: Model | None = field(default=None, repr=False, compare=False)  # before its terms were joined with others
     light: onnx.ModelProto | None = field(
         default=None, repr=False, compare=False
     )  # the copy that shape inference ran on

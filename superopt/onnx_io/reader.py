@@ -350,6 +350,8 @@ class _Reader:
             self.simplified_nodes += 1
             return operand
         types = tuple(merged_type(own, self.types.get(name)) for own, name in zip(ours, outputs, strict=True))
+        if uncertain and len(types) == len(term.types):  # sizes that a run needs to be equal, under several names
+            types = tuple(own if type is None else type for own, type in zip(term.types, types, strict=True))
         return term if types == term.types else Term.of(form.op, form.inputs, dict(form.attrs), types)
 
     def has_proven_shape(self, term: Term) -> bool:

@@ -12,13 +12,15 @@ from onnx import SparseTensorProto, helper
 from superopt.evaluate import constant, evaluate, folded, numpy_dtype
 from superopt.ir.infer import OPERATORS, replace
 from superopt.ir.term import CLOSED_FORM, Term, topological
+from superopt.ir.types import TensorType
 from superopt.onnx_io.attributes import unpack
+from superopt.onnx_io.build import value_info
 from superopt.onnx_io.constant_nodes import constant_node
 from superopt.onnx_io.exporters import export_filled, export_term
 from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError, Unwritable
 from superopt.onnx_io.node_order import LEAVES, in_order
-from superopt.onnx_io.schemas import FIRST_OPSET, OpSchema, is_extension, schema_of
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, OpSchema, is_extension, schema_of
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in, local_names, rename_captured, subgraphs
 from superopt.onnx_io.tensors import to_proto
@@ -101,6 +103,7 @@ class _Writer:
         self.weights: list[onnx.TensorProto] = []
         self.sparse: list[SparseTensorProto] = []
         self.imports: list[onnx.OperatorSetIdProto] = []
+        self.stated: dict[str, TensorType] = {}  # types of tensors that ONNX's shape inference cannot know
         self.bodies: dict[Term, list[onnx.AttributeProto]] = {}
         self.read_outputs = {term for term in topological(model.outputs) if term.op == "Out"}
         self.sizes = SizeArithmetic(self.opset, self.write_size_node, self.parameter)
@@ -240,6 +243,8 @@ class _Writer:
         for name, type in zip(outputs, term.types, strict=False):
             if name:
                 self.sizes.learn(name, type)
+                if type is not None and type.shape is not None and any(name in _foreign_outputs(one) for one in made):
+                    self.stated[name] = type
 
     def unused(self, term: Term) -> tuple[int, ...]:
         """Return the indices of the optional outputs of a known operator that nothing reads."""
@@ -287,6 +292,8 @@ class _Writer:
         model.opset_import.extend(_missing_imports(model))
         there = set(self.named.values())
         values = [value for value in graph.value_info if value.name in there]
+        listed = {value.name for value in (*values, *graph.output)}
+        values += [value_info(name, type) for name, type in self.stated.items() if name not in listed]
         del graph.value_info[:]
         graph.value_info.extend(values)
         notes = [
@@ -319,6 +326,11 @@ def _distinct(stem: str, taken: set[str], counts: dict[str, int]) -> str:
         name = f"{stem}_{counts[stem]}"
     taken.add(name)
     return name
+
+
+def _foreign_outputs(node: onnx.NodeProto) -> Sequence[str]:
+    """Return the outputs of a node of another domain than ONNX's."""
+    return () if node.domain in DEFAULT_DOMAINS else node.output
 
 
 def _slot(term: Term) -> tuple[Term, int]:

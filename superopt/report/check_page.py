@@ -17,6 +17,7 @@ _HOW = {
     "rules": "proven by rules",
     "values": "compared by value",
     "runtime": "computed by ONNX Runtime, bit for bit",
+    "bodies": "equal bodies",
 }
 
 

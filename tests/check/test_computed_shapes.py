@@ -54,3 +54,16 @@ def test_the_shape_of_the_result_says_what_they_do(
 ) -> None:
     left, right = joined(read(*one), read(*other))
     assert prove_equal(left, right, seconds=10).outputs == (equal,)
+
+
+def test_a_shape_that_values_decide_is_compared_as_a_tensor() -> None:
+    """The shape of the result has names of its own in each model, and says nothing of the other's."""
+    found = [
+        node("NonZero", ["x"], ["places"]),
+        node("Shape", ["places"], ["target"]),
+        node("ReduceSum", ["x"], ["sum"], keepdims=0),
+        node("Expand", ["sum", "target"], ["e"]),
+    ]
+    twice = [node("Neg", ["e"], ["n"]), node("Neg", ["n"], ["m"]), node("Neg", ["m"], ["y"])]
+    left, right = joined(read(*found, node("Neg", ["e"], ["y"])), read(*found, *twice))
+    assert prove_equal(left, right, seconds=10).outputs == (True,)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import time
+from typing import Any
+
 import numpy as np
 import onnx
+import pytest
 from onnx import helper, numpy_helper
 
 from superopt.check import DIFFERENT, EQUIVALENT, CheckOptions, check
 from superopt.check.constants import Constants
 from superopt.check.faint import follows
+from superopt.check.side import Side
+from superopt.check.witness import WitnessSearch
 from superopt.ir.term import Term
 from superopt.ir.types import TensorType
 from tests.support.models import floats, model, weights
@@ -40,7 +46,7 @@ def test_rounded_weights_are_no_difference() -> None:
     assert check(_layers(), _layers(scale=3.0), CheckOptions(seconds=2)).verdict != DIFFERENT
 
 
-def test_a_folded_bias_that_cancels_is_no_difference() -> None:
+def _cancelling() -> tuple[onnx.ModelProto, onnx.ModelProto]:
     """((x w - 1000) + 1000.001) t is x (w t) + (0.001 t), where 1000.001 - 1000 has lost most of its digits."""
     w, t = weights(_WIDTH, _WIDTH), weights(_WIDTH, seed=1)
     high = np.full(_WIDTH, 1000.001, np.float32)
@@ -59,7 +65,11 @@ def test_a_folded_bias_that_cancels_is_no_difference() -> None:
         [floats("y", 4, _WIDTH)],
         [("w", w * t), ("b", (high - np.float32(1000)) * t)],
     )
-    assert check(long, folded, CheckOptions(seconds=2)).verdict != DIFFERENT
+    return long, folded
+
+
+def test_a_folded_bias_that_cancels_is_no_difference() -> None:
+    assert check(*_cancelling(), CheckOptions(seconds=2)).verdict != DIFFERENT
 
 
 def test_attributes_that_are_roundings_are_no_difference() -> None:
@@ -119,3 +129,19 @@ def test_a_small_weight_that_moved_is_not_equivalent() -> None:
         values[0, 0] = np.float32(1e-6 * factor)
         tensor.CopyFrom(numpy_helper.from_array(values, "a"))
     assert check(before, after, CheckOptions(seconds=2)).verdict != EQUIVALENT
+
+
+def test_without_time_for_float64_nothing_is_called_different(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs alone do not tell a cancellation from a difference."""
+    exact = Side.exact
+
+    def late(side: Side, *arguments: Any) -> list[Any]:
+        time.sleep(1.2)  # longer than a search may take of two seconds
+        return exact(side, *arguments)
+
+    def compared(*arguments: Any) -> None:
+        raise AssertionError("runs were compared with each other")
+
+    monkeypatch.setattr(Side, "exact", late)
+    monkeypatch.setattr(WitnessSearch, "_difference_of_runs", compared)
+    assert check(*_cancelling(), CheckOptions(seconds=2)).verdict != DIFFERENT

@@ -358,3 +358,23 @@ def test_a_size_that_is_called_unknown_is_not_equal_to_another_one(name: str) ->
     assert first.type is not None
     assert second.type is not None
     assert first.type.shape != second.type.shape
+
+
+def test_sizes_that_a_run_needs_to_be_equal_may_have_two_names() -> None:
+    """ONNX's inference knows no type of `a`, and so none of what is computed from it."""
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]> g (float[n, 4] x, float[k, 4] z) => (float y) {
+            a = com.microsoft.QuickGelu(x)  b = Relu(z)  c = Concat<axis = 1>(a, b)  y = Gemm(c, c) }"""
+    )
+    (product,) = read_model(model).outputs
+    assert product.op == "Gemm"
+    assert [str(i.type) for i in product.inputs if i is not None] == ["float[n, 8]"] * 2
+
+
+def test_types_that_onnx_cannot_infer_are_stated() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["": 17, "com.microsoft": 1]> g (float[n, 4] x) => (float[n, 4] y) {
+            a = com.microsoft.QuickGelu(x)  b = Relu(a)  y = com.microsoft.QuickGelu(b) }"""
+    )
+    stated = write_model(read_model(model)).graph.value_info
+    assert [(value.name, value.type.tensor_type.shape.dim[0].dim_param) for value in stated] == [("a", "n")]

@@ -33,7 +33,7 @@ CASES: dict[str, tuple[int, Made, str]] = {
     "one other size": (7, lambda x, b, s: flat(x, b, s), "Reshape"),
     "copies": (7, lambda x, b, s: term("Reshape", x, shape=(b, s, 2, 3)), "Reshape"),
     "two other sizes": (
-        7,
+        14,
         lambda x, b, s: term("Reshape", term("Relu", flat(x, b, s)), shape=(b, s, 6)),
         "Reshape Relu Shape Concat Reshape",
     ),
@@ -43,7 +43,7 @@ CASES: dict[str, tuple[int, Made, str]] = {
         "Reshape Relu Shape Concat Reshape",
     ),
     "turned": (
-        7,
+        14,
         lambda x, b, s: term("Reshape", flat(x, b, s), shape=(6, s, b)),
         "Reshape Shape Gather Concat Reshape",
     ),
@@ -124,12 +124,35 @@ def test_arithmetic_on_shapes_is_written_once() -> None:
     assert [n.op_type for n in written.graph.node if n.op_type in ("Shape", "Concat")] == ["Shape", "Concat"]
 
 
-def test_a_size_may_be_0_at_run_time() -> None:
-    b, s = symbol("b"), symbol("s")
-    x = var("x", tensor(b, s, 6))
-    written = write_model(new_model([term("Reshape", flat(x, b, s), shape=(b, s, 6))], opset=14))
-    for shape in ((0, 3, 6), (2, 0, 6)):
-        assert session(written).run(None, {"x": np.zeros(shape, np.float32)})[0].shape == shape
+# Target shapes of x[b, s, 6], and the first opset that can write them.
+TARGETS: list[tuple[int, Callable[[Size, Size], tuple[Size, ...]]]] = [
+    (7, lambda b, s: (b, s, 2, 3)),
+    (7, lambda b, s: (b * s, 2, 3)),
+    (7, lambda b, s: (2 * b * s, 3)),
+    (14, lambda b, s: (b, 2, 3 * s)),
+    (14, lambda b, s: (2 * b, 3 * s)),
+    (14, lambda b, s: (s, b, 6)),
+]
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0), (0, 0), (2, 3)])
+@pytest.mark.parametrize(("opset", "wanted"), TARGETS)
+def test_a_size_may_be_0_at_run_time(
+    opset: int, wanted: Callable[[Size, Size], tuple[Size, ...]], shape: tuple[int, int]
+) -> None:
+    x = var("x", tensor(symbol("b"), symbol("s"), 6))
+    reshaped = term("Reshape", x, shape=wanted(symbol("b"), symbol("s")))
+    (y,) = session(write_model(new_model([reshaped], opset=opset))).run(None, {"x": np.zeros((*shape, 6), np.float32)})
+    assert y.shape == wanted(*shape)
+    if opset >= 14:
+        with pytest.raises(ModelError, match="sizes that may be 0"):
+            write_model(new_model([reshaped], opset=opset - 1))
+
+
+def test_a_copied_size_may_be_0_at_run_time() -> None:
+    x = var("x", tensor(symbol("b"), symbol("s"), 6))
+    made = session(write_model(new_model([term("Reshape", x, shape=(0, 2, 3 * symbol("s")))])))
+    assert made.run(None, {"x": np.zeros((0, 5, 6), np.float32)})[0].shape == (0, 2, 15)
 
 
 def test_a_size_that_data_determine_comes_from_the_tensor_that_has_it() -> None:

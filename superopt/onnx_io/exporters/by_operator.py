@@ -10,11 +10,12 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from superopt.ir.dim import Dim, Size
+from superopt.ir.dim import Dim, Size, floor_div
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.exporters.derived import export_derived
 from superopt.onnx_io.exporters.node import Exporter, NodeExport, is_free, operand_shape
 from superopt.onnx_io.model import ModelError
+from superopt.onnx_io.static_values import is_never_negative
 from superopt.ops.recurrent import RECURRENT
 from superopt.ops.resize import REPEATING
 from superopt.properties import fused_activations
@@ -153,26 +154,36 @@ def _expand(e: NodeExport) -> list[onnx.NodeProto]:
 
 
 def _reshape(e: NodeExport) -> list[onnx.NodeProto]:
-    """Write 0 for free sizes that keep their place, and -1 for a single other one; compute more of them.
+    """Write 0 for free sizes that keep their place, or -1 for a single one among numbers; compute more of them.
 
-    `allowzero` is written only if it has an effect: older opsets lack it. Computed sizes may be 0 at run time.
+    Beside a size of 0 at run time, -1 is an error, and without `allowzero` a computed 0 copies a size. So raises
+    ModelError before opset 14, which has no `allowzero`, unless the copied size is 0 as well.
     """
-    shape, wanted = operand_shape(e.term) or (), list(e.attrs["shape"])
-    free = [k for k, size in enumerate(wanted) if is_free(size)]
-    copied = [k for k in free if k < len(shape) and wanted[k] == shape[k] and not e.attrs["allowzero"]]
-    others = [k for k in free if k not in copied]
-    if len(others) == 1 and -1 not in wanted and (0 not in wanted or not e.attrs["allowzero"]):
+    shape, wanted, copies = operand_shape(e.term) or (), list(e.attrs["shape"]), not e.attrs["allowzero"]
+    own = [shape[k] if k < len(shape) else None for k in range(len(wanted))]
+    copied = [k for k, n in enumerate(wanted) if copies and (n == 0 or (is_free(n) and n == own[k]))]
+    others = [k for k, n in enumerate(wanted) if is_free(n) and k not in copied]
+    if len(others) == 1 and all(isinstance(n, int) and n > 0 for k, n in enumerate(wanted) if k != others[0]):
         wanted[others[0]] = -1
         others = []
-    if not others or 0 in wanted or -1 in wanted:
+    if not others or -1 in wanted or (e.opset < 14 and all(_copies_itself(wanted[k], own[k]) for k in others)):
         for k in copied:
             wanted[k] = 0
-    elif e.opset >= 14:
+    elif e.opset >= 14 and all(own[k] is not None for k in copied):
         e.attrs["allowzero"] = 1
+        for k in copied:
+            wanted[k] = own[k]
+    else:
+        raise ModelError(f"opset {e.opset} has no Reshape to computed sizes that may be 0 (new in 14)")
     e.attrs["shape"] = tuple(wanted)
     if not e.attrs["allowzero"] or not (others or 0 in wanted):
         del e.attrs["allowzero"]
     return export_derived(e)
+
+
+def _copies_itself(size: Size, own: Size | None) -> bool:
+    """Return True if a target of `size` gives that size also where it is 0, and the operand's `own` size is copied."""
+    return is_never_negative(size - 1) or (own is not None and own == size * floor_div(own, size))
 
 
 def _resize(e: NodeExport) -> list[onnx.NodeProto]:
