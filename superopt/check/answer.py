@@ -61,7 +61,7 @@ class Difference:
     models differ in `output` at `index`, where they give `left` and `right`; these are None, and `output` may be empty,
     if B does not run on the input or gives another shape. `relative` is the difference relative to the largest element
     around, `rounding` what roundings explain of it (None: values that are not finite or not real). With `is_faint`,
-    single values differ by roundings too, and only all elements of two runs together show the difference.
+    single values of two runs differ by roundings too: only all elements together, or float64, show the difference.
     """
 
     problem: str

@@ -4,7 +4,9 @@ A constant that one model computes from weights, and that the other has in its f
 rounded after each operation, in an order of its own. So both are computed in float64, with a bound of the rounding
 errors that any order may have: the first-order bound E of Higham, Accuracy and Stability of Numerical Algorithms,
 chapter 3, in units of the roundoff. Without a rounded operation the constants must agree bit for bit. But if both
-models have folded a weight, as two exporters do, no model says from what: such arrays may differ by a few roundings.
+models have folded a weight, as two exporters do, no model says from what: such arrays may differ by a few roundings of
+their largest element. A bias, o - m s after a BatchNormalization, may be what that sum has left, and then it has the
+error of o, which is hardly smaller than the largest bias: one rounding of that is no difference.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ _GATHER, _ELEMENTS = "ai.onnx::Gather", "GatherElements"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
 _UNSEEN = 8  # roundings of two arrays: BatchNormalization in a weight, w s / sqrt(v + e), takes four
 _CANCELLED = 1 << 12  # roundings of one element of them, relative to itself: o - m s cancels up to 12 bits
+_CHANGED_SHARE = 1 / 32  # of the elements of a weight; all others are equal bit for bit
 _MAX_ELEMENTS = 1 << 27
 _SKETCHED = 48  # elements that are compared first
 _MAX_ERROR = 2.0**-7  # relative to the largest element; a larger bound would say nothing
@@ -107,12 +110,25 @@ class Constants:
         if not one.any() and not other.any():  # nothing that we see was rounded
             both_bare = left.op == right.op == "Const" and a.size > 1
             own = _CANCELLED * np.maximum(np.abs(a), np.abs(b))
+            if max(a.shape) == a.size:  # a bias
+                own = np.maximum(own, largest)
             if not both_bare or not (np.abs(a - b) <= roundoff * np.minimum(_UNSEEN * largest, own)).all():
                 return None
             return float(np.abs(a - b).max()) / largest
         if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= _MAX_ERROR * largest:
             return None
         return float(bound.max()) / largest
+
+    def changed(self, left: Term, right: Term) -> tuple[Array, Array] | None:
+        """Return two weights of which only a few elements differ, or None.
+
+        Another order of roundings gives many elements other last digits, so such elements were changed by themselves.
+        """
+        if left.op != "Const" or right.op != "Const" or left.type != right.type:
+            return None
+        one, other = (np.asarray(self._weights[str(term.attr("hash"))]) for term in (left, right))
+        few = one.dtype.kind == "f" and 0 < np.count_nonzero(one != other) <= _CHANGED_SHARE * one.size
+        return (one, other) if few else None
 
     def digest(self, term: Term) -> str | None:
         """Return a hash of the value of a constant without rounded operations, or None."""

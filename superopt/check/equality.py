@@ -80,6 +80,11 @@ class _Proof:
         With more tensors to cut at, other cones are proven, so each sweep begins anew; what is known is not lost.
         """
         found = self._swept(self.models)
+        if not all(found.outputs) and found.changed:
+            otherwise = self._swept(self.models, but_for_changed=True)
+            if all(otherwise.outputs):
+                return replace(found, changed=otherwise.changed)
+        found = replace(found, changed=())
         # Without weights of its own, the right model has most tensors of the left one, whatever their names.
         if not all(found.outputs) and not _has_own_weights(found):
             found = self._swept(self.models, by_values=True)
@@ -113,7 +118,13 @@ class _Proof:
             ),
         )
 
-    def _swept(self, models: tuple[Model, Model], by_values: bool = False, is_last: bool = False) -> Equality:
+    def _swept(
+        self,
+        models: tuple[Model, Model],
+        by_values: bool = False,
+        is_last: bool = False,
+        but_for_changed: bool = False,
+    ) -> Equality:
         """Return the result of a sweep, which takes half of the time that is left unless it is the last."""
         left, right = models
         values = None
@@ -130,6 +141,7 @@ class _Proof:
             self.constants,
             lambda: _rules()[0],
             values=values,
+            but_for_changed=but_for_changed,
             compare=self._compared,
             deadline=time.monotonic() + (left_s if is_last else left_s / 2),
             progress=self.progress,

@@ -58,7 +58,8 @@ class Equality:
 
     `models` are the models whose tensors are compared, which rules may have rewritten. `unproven` has pairs of tensors
     with equal values that were not proven equal, with the reason in one line. `outputs` says for each output if it is
-    proven equal. `certificate` is None unless all are.
+    proven equal. `certificate` is None unless all are. `changed` are pairs of weights of which a few elements differ;
+    if there are any, all outputs would be equal with equal weights there.
     """
 
     models: tuple[Model, Model]
@@ -66,12 +67,14 @@ class Equality:
     unproven: tuple[tuple[Term, Term, str], ...]
     outputs: tuple[bool, ...]
     certificate: Certificate | None
+    changed: tuple[tuple[Term, Term], ...] = ()
 
 
 class SweepProof:
     """A proof by one sweep. `values` proposes equal tensors, besides names; `progress` receives one line now and then.
 
-    With values, rules are tried where only one model has a weight. `compare` proves two bodies equal. The proof ends at
+    With values, rules are tried where only one model has a weight. With `but_for_changed`, weights of which a few
+    elements were changed are taken for equal. `compare` proves two bodies equal. The proof ends at
     `deadline`, a time of `time.monotonic`.
     """
 
@@ -84,6 +87,7 @@ class SweepProof:
         rules: Callable[[], list[Rule]],
         *,
         values: Proposals | None,
+        but_for_changed: bool = False,
         compare: Callable[[Model, Model], Equality],
         deadline: float,
         progress: Callable[[str], None],
@@ -97,6 +101,8 @@ class SweepProof:
         self.runs = ConstantRuns(left, right)
         self.bodies, self.compare = Bodies(left, right), compare
         self.body_claims: list[BodyClaim] = []
+        self.but_for_changed = but_for_changed
+        self.changed: list[tuple[Term, Term]] = []
         constants_left = [term for term in self.sweep.left if term.is_constant]
         self.by_type = _by_type(constants_left, self.sweep.left)
         self.layouts = Layouts(constants_left, left.weights)
@@ -124,9 +130,10 @@ class SweepProof:
             self.unproven += [(a, b, reason) for a, b in zip(self.left.outputs, self.right.outputs, strict=True)]
             outputs = (False,) * len(outputs)
         certificate = None
-        if all(outputs):
+        if all(outputs) and not (self.changed and self.but_for_changed):
             certificate = certified(self.left, self.right, self.claims, self.foldings, self.folded, self.body_claims)
-        return Equality((self.left, self.right), tuple(matches), tuple(self.unproven), outputs, certificate)
+        pair, unproven, changed = (self.left, self.right), tuple(self.unproven), tuple(self.changed)
+        return Equality(pair, tuple(matches), unproven, outputs, certificate, changed)
 
     def decide(self, term: Term, image: Term) -> Term | None:
         """Return a term of the left model that is equal to `image`, or None."""
@@ -216,6 +223,10 @@ class SweepProof:
                 self.folded.append((candidate, image, 0.0, True))
                 self.by[term] = "runtime", 0.0
                 return candidate
+        same = self.named.get(term)
+        if same is not None and self.constants.changed(same, image) is not None:
+            self.changed.append((same, image))
+            return same if self.but_for_changed else None
         return None
 
     def _proven(

@@ -7,6 +7,7 @@ import time
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace as replace_fields
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,7 @@ from superopt.onnx_io import Model, ModelError
 from superopt.onnx_io.load import load_proto
 from superopt.optimizer.source import Source
 from superopt.runtime import Feeds, RuntimeUnavailable, Unfeedable, close_unused
+from superopt.wording import counted
 
 __all__ = ["check", "replay"]
 
@@ -90,6 +92,7 @@ class _Check:
         self._left, self._right, self._end = Side(one), Side(other), 0.0
         self._search: WitnessSearch | None = None
         self._models: tuple[Model, Model] | None = None
+        self._changed: tuple[tuple[Term, Term], ...] = ()  # weights, see `Equality`
 
     def run(self) -> Answer:
         """Return the answer."""
@@ -164,6 +167,8 @@ class _Check:
             return
         if self._models is not None and self._proves(*self._models):
             return
+        if self._changed and self._differs_in_weights((self._end - time.monotonic()) / 2):
+            return
         # A proof may overrun its share; the search gets its own all the same.
         least = (1 - _FIRST_SHARE - _PROOF_SHARE) * self._options.seconds
         if self._differs(max(self._end - time.monotonic(), least)):
@@ -172,7 +177,8 @@ class _Check:
         shown = ", ".join(unproven[:3]) + (", ..." if len(unproven) > 3 else "")
         tried = f"{self._answer.tried} inputs show no difference" if self._answer.tried else "no input was tried"
         what = f"not proven: {shown}" if shown else "nothing was proven"
-        self._answer.reason = f"{what}; {tried}"
+        but_for = [f"equal but for {self._changed_weight()}"] if self._changed else []
+        self._answer.reason = "; ".join((what, *but_for, tried))
 
     def _proves(self, left: Model, right: Model) -> bool:
         """Prove the outputs equal; note what was proven and what was not."""
@@ -187,7 +193,29 @@ class _Check:
             self._proven(equality)
             return True
         answer.unproven = unproven_pairs(equality)
+        self._changed = equality.changed
         return False
+
+    def _differs_in_weights(self, seconds: float) -> bool:
+        """Search for an input on which models differ that are equal but for a few elements of weights."""
+        if self._search is None:
+            return False
+        with self._phase("search"):
+            witness = self._search.in_float64(max(seconds, 1.0))
+        if witness is None:
+            return False
+        problem = f"equal but for {self._changed_weight()}; {witness.problem}, not beyond the roundings of runs"
+        self._different(replace_fields(witness, problem=problem))
+        return True
+
+    def _changed_weight(self) -> str:
+        """Return the name of a weight of which a few elements differ, with one of these, and the number of others."""
+        assert self._models is not None
+        (left, right), (one, other) = self._models, self._changed[0]
+        a, b = (np.asarray(model.weights[str(w.attr("hash"))]) for model, w in ((left, one), (right, other)))
+        place = tuple(int(axis[0]) for axis in np.nonzero(a != b))
+        more = f" and {counted(len(self._changed) - 1, 'other weight')}" if len(self._changed) > 1 else ""
+        return f"{name_of(left, one)!r}{list(place)} ({a[place]} in A, {b[place]} in B){more}"
 
     def _proven(self, equality: Equality) -> None:
         answer = self._answer

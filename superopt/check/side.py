@@ -90,13 +90,14 @@ class Side:
         return self._float64(feeds).run(feeds, time.process_time() + seconds, observe=observe)
 
     def simulated(
-        self, feeds: Feeds, seed: Sequence[int], seconds: float, other: Side, factor: float = NOISE
+        self, feeds: Feeds, seed: Sequence[int], seconds: float, other: Side | None, factor: float = NOISE
     ) -> list[Any]:
         """Return the outputs in float64 with simulated roundings, also of weights that are not the `other` model's.
 
-        `factor` is the size of the operators' roundings. Raises NoReference.
+        `factor` is the size of the operators' roundings; without another model, weights are exact. Raises NoReference.
         """
-        noise = Noise(np.random.default_rng(list(seed)), factor, self.weights - other.weights, NOISE)
+        own = self.weights - other.weights if other is not None else frozenset()
+        noise = Noise(np.random.default_rng(list(seed)), factor, own, NOISE)
         return self._float64(feeds).run(feeds, time.process_time() + seconds, noise)
 
     def _float64(self, feeds: Feeds) -> Float64Model:

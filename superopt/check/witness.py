@@ -51,7 +51,8 @@ class Witness:
 
     `problem` is one line. If both models run, `output` is the name of an output and `gap` its element where float64
     evaluations (or, without `exact`, runs) differ, and `left` and `right` are its values in ONNX Runtime. `is_faint`
-    says that these values differ by roundings too, and that all elements of the runs together show the difference.
+    says that these values differ by roundings too: all elements of the runs together, or evaluations in float64 only,
+    show the difference.
     """
 
     kind: str
@@ -135,6 +136,28 @@ class WitnessSearch:
 
     def _left_s(self) -> float:
         return max(0.0, self._deadline - time.monotonic())
+
+    def in_float64(self, seconds: float) -> Witness | None:
+        """Return an input on which outputs differ beyond the roundings of float64, though no run may show it."""
+        self._deadline = time.monotonic() + seconds
+        for kind, feeds in self._generator:
+            try:
+                exact = self._exact(feeds)
+                if exact is None:
+                    return None
+                draws = [self._simulated(feeds, k, OPERATOR_NOISE, exact_weights=True) for k in range(_DRAWS[1])]
+                gap = faint_gap(flat(exact[0]), flat(exact[1]), draws)
+                if gap is not None:
+                    runs = [flat(side.run(feeds))[gap.output] for side in (self._left, self._right)]
+                    a, b = (element(run, gap.index) for run in runs)
+                    name = self._name(gap.output)
+                    problem = f"output {name!r} differs by {gap.relative:.1e} relative in float64"
+                    return Witness(kind, feeds, problem, name, gap, a, b, is_faint=True)
+            except (NoReference, CannotRun):
+                return None
+            if self._over():
+                return None
+        return None
 
     def _inputs(self) -> Iterator[tuple[str, Feeds]]:
         for turn in range(_ROUNDS):
@@ -286,11 +309,13 @@ class WitnessSearch:
                 return None
         return gap
 
-    def _simulated(self, feeds: Feeds, number: int, factor: float = NOISE) -> tuple[list[Any], list[Any]]:
+    def _simulated(
+        self, feeds: Feeds, number: int, factor: float = NOISE, exact_weights: bool = False
+    ) -> tuple[list[Any], list[Any]]:
         left, right, seconds = self._left, self._right, self._reference_s
         return (
-            left.simulated(feeds, (self._seed, number, 0), seconds, right, factor),
-            right.simulated(feeds, (self._seed, number, 1), seconds, left, factor),
+            left.simulated(feeds, (self._seed, number, 0), seconds, None if exact_weights else right, factor),
+            right.simulated(feeds, (self._seed, number, 1), seconds, None if exact_weights else left, factor),
         )
 
     def _difference_of_runs(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
-from superopt.check import DIFFERENT, EQUIVALENT, CheckOptions, check
+from superopt.check import DIFFERENT, EQUIVALENT, UNKNOWN, CheckOptions, check
 from superopt.check.constants import Constants
 from superopt.check.faint import follows
 from superopt.check.side import Side
@@ -110,7 +111,8 @@ def _compared(a: np.ndarray, b: np.ndarray) -> float | None:
 def test_a_small_element_that_moved_is_no_rounding() -> None:
     """It is near relative to the largest element, but not to itself."""
     a = weights(64, 64)
-    a[0, 0], b = 1e-6, a.copy()
+    a[0, 0] = 1e-6
+    b = a.copy()
     b[0, 0] *= np.float32(1.01)
     assert _compared(a, b) is None
     b[0, 0] = np.nextafter(a[0, 0], np.float32(1))
@@ -119,6 +121,16 @@ def test_a_small_element_that_moved_is_no_rounding() -> None:
     assert _compared(a, b) is not None
     again = (a.astype(np.float64) * (1 + 1e-7 * np.random.default_rng(0).standard_normal(a.shape))).astype(np.float32)
     assert _compared(a, again) is not None
+
+
+def test_a_bias_may_be_what_a_sum_has_left() -> None:
+    a = weights(64)
+    a[0] = 1e-6
+    b = a.copy()
+    b[0] += np.float32(2.0**-25) * np.abs(a).max()
+    assert _compared(a, b) is not None
+    b[0] += np.float32(2.0**-23) * np.abs(a).max()
+    assert _compared(a, b) is None
 
 
 def test_a_small_weight_that_moved_is_not_equivalent() -> None:
@@ -145,3 +157,43 @@ def test_without_time_for_float64_nothing_is_called_different(monkeypatch: pytes
     monkeypatch.setattr(Side, "exact", late)
     monkeypatch.setattr(WitnessSearch, "_difference_of_runs", compared)
     assert check(*_cancelling(), CheckOptions(seconds=2)).verdict != DIFFERENT
+
+
+@pytest.mark.parametrize("width", [8, 192])
+def test_a_weight_with_other_last_digits_is_found_in_float64(width: int, tmp_path: Path) -> None:
+    """No run in float32 tells the outputs apart. But the models are equal but for one element."""
+
+    def layers(factor: float) -> onnx.ModelProto:
+        first, second = weights(width, width), weights(width, width, seed=1)
+        place = np.unravel_index(np.argmax(np.abs(first)), first.shape)
+        first[place] *= np.float32(factor)
+        nodes = [node("MatMul", ["x", "a"], ["h"]), node("Tanh", ["h"], ["t"]), node("MatMul", ["t", "b"], ["y"])]
+        return model(nodes, [floats("x", 4, width)], [floats("y", 4, width)], [("a", first), ("b", second)])
+
+    witness = tmp_path / "x.npz"
+    answer = check(layers(1.0), layers(1 + 1e-6), CheckOptions(seconds=20, witness=witness))
+    assert answer.verdict == DIFFERENT
+    assert "equal but for 'a'[" in answer.reason
+    assert answer.difference is not None
+    assert answer.difference.is_faint
+    assert witness.exists()
+
+
+def test_a_changed_weight_without_effect_is_not_called_different() -> None:
+    def gated(weight: float) -> onnx.ModelProto:
+        nodes = [
+            node("MatMul", ["x", "a"], ["h"]),
+            node("Sigmoid", ["h"], ["s"]),
+            node("Mul", ["s", "half"], ["t"]),
+            node("Floor", ["t"], ["f"]),
+            node("Add", ["f", "x"], ["y"]),
+        ]
+        values = weights(64, 64)
+        values[0, 0] = weight
+        return model(
+            nodes, [floats("x", 4, 64)], [floats("y", 4, 64)], [("a", values), ("half", np.array(0.5, np.float32))]
+        )
+
+    answer = check(gated(1.0), gated(1.25), CheckOptions(seconds=3))
+    assert answer.verdict == UNKNOWN
+    assert "equal but for 'a'[0, 0] (1.0 in A, 1.25 in B)" in answer.reason
