@@ -269,4 +269,5 @@ _ERRORS: Mapping[str, _Bound] = {
     "Abs": lambda x, e, y: e[0],
     "Reciprocal": lambda x, e, y: e[0] / x[0] ** 2 + y,
     "Sqrt": lambda x, e, y: e[0] / (2 * np.sqrt(x[0])) + y,
+    "Pow": lambda x, e, y: y * (x[1] * e[0] / x[0] + np.abs(np.log(x[0])) * e[1] + 2),  # libraries round it twice
 }

@@ -19,7 +19,7 @@ from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
-from superopt.onnx_io import Model, has_operator
+from superopt.onnx_io import Model
 from superopt.optimizer.equations import parse_side, show_sides
 from superopt.search import AnalyticCost, search
 from superopt.search.apply import replacements
@@ -51,7 +51,6 @@ def derived(model: Model, rules: Iterable[Rule], check: Check, book: Book, secon
         efforts=0,
         budget_s=seconds,
         deadline=time.monotonic() + 2 * seconds,
-        available=lambda op: has_operator(op, model.opset),
     )
     result, traces = model, list(found.traces)
     try:

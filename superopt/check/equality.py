@@ -125,7 +125,7 @@ class _Proof:
         is_last: bool = False,
         but_for_changed: bool = False,
     ) -> Equality:
-        """Return the result of a sweep, which takes half of the time that is left unless it is the last."""
+        """Return the result of a sweep, which takes half of the time that is left unless it is the last or succeeds."""
         left, right = models
         values = None
         if by_values:
@@ -143,7 +143,8 @@ class _Proof:
             values=values,
             but_for_changed=but_for_changed,
             compare=self._compared,
-            deadline=time.monotonic() + (left_s if is_last else left_s / 2),
+            deadline=self.deadline if is_last else self.deadline - left_s / 2,
+            end=self.deadline,
             progress=self.progress,
         ).run()
 

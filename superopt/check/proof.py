@@ -74,8 +74,8 @@ class SweepProof:
     """A proof by one sweep. `values` proposes equal tensors, besides names; `progress` receives one line now and then.
 
     With values, rules are tried where only one model has a weight. With `but_for_changed`, weights of which a few
-    elements were changed are taken for equal. `compare` proves two bodies equal. The proof ends at
-    `deadline`, a time of `time.monotonic`.
+    elements were changed are taken for equal. `compare` proves two bodies equal. The proof ends at `deadline`, or at
+    `end` as long as it has proven every pair; both are times of `time.monotonic`.
     """
 
     def __init__(
@@ -90,10 +90,11 @@ class SweepProof:
         but_for_changed: bool = False,
         compare: Callable[[Model, Model], Equality],
         deadline: float,
+        end: float,
         progress: Callable[[str], None],
     ) -> None:
         self.left, self.right, self.progress = left, right, progress
-        self.deadline, self.values = deadline, values
+        self._deadline, self._end, self.values = deadline, end, values
         self.pause = 0.0  # of CPU time, when the next pair has its turn: a busy machine does not change what is found
         self.equations, self.constants = equations, constants
         self.sweep = Sweep(left, right)
@@ -113,6 +114,11 @@ class SweepProof:
         self.foldings: list[Folding] = []
         self.rewriting = Rewriting(rules, constants, equations.signature, self._closed)
         self.unproven: list[tuple[Term, Term, str]] = []
+
+    @property
+    def deadline(self) -> float:
+        """The time at which the proof ends."""
+        return self._deadline if self.unproven else self._end
 
     def run(self) -> Equality:
         """Return what the sweep proves."""

@@ -75,7 +75,7 @@ class Proposals:
         near = [k for k in range(len(terms)) if worst[k] <= limit]
         if not near and worst.min() <= _NEAREST_TOLERANCE:
             near = [int(worst.argmin())]
-        near.sort(key=lambda k: (round(float(worst[k]) / limit, 3), -self._order[terms[k]]))
+        near.sort(key=lambda k: (round(float(worst[k]) / limit, 3), self._order[terms[k]]))
         return [terms[k] for k in near[:_MOST]]
 
 
