@@ -22,7 +22,7 @@ from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
 from superopt.evaluate.indices import Array
 from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES
-from superopt.properties import is_linear_product, moves
+from superopt.properties import adds_up, moves
 from superopt.runtime import unit_roundoff
 from verify.prove.roundings import roundings
 
@@ -228,8 +228,8 @@ class Constants:
         es = [error for i in operands if (error := errors[i]) is not None]
         if moves(term.op):
             return again(*(e if _is_real(i) else values[i] for i, e in zip(operands, es, strict=True)))
-        if is_linear_product(term.op) and all(value >= 0 for _, value in term.attrs if isinstance(value, float)):
-            # A sum of products: of the absolute values, the sum bounds each partial sum.
+        if adds_up(term.op) and all(value >= 0 for _, value in term.attrs if isinstance(value, float)):
+            # A sum, linear in each operand: that of the absolute values bounds each partial sum.
             count, whole = roundings((placed,)), again(*xs)
             carried = again(*(x + e for x, e in zip(xs, es, strict=True))) - whole
             return np.asarray(carried + count * whole) if isinstance(count, int) else None
