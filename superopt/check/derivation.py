@@ -7,10 +7,11 @@ proven by the kernel, and a certificate has all steps.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace as with_fields
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from superopt.check.joining import free_sizes
 from superopt.ir.infer import IllTyped, replace
@@ -27,18 +28,35 @@ from superopt.search.match.signature_check import Check
 from verify.proof_book import Book
 from verify.replay import ReplayError, replay
 
-__all__ = ["DerivationText", "carried_out", "derivation_text", "derived", "parse_sides", "stepped", "steps_text"]
+__all__ = [
+    "DerivationText",
+    "Derived",
+    "carried_out",
+    "derivation_text",
+    "derived",
+    "parse_sides",
+    "stepped",
+    "steps_text",
+]
 
 DerivationText: TypeAlias = tuple[Any, ...]
+
+
+class Derived(NamedTuple):
+    """What rules made of a model, and the traces that lead there."""
+
+    model: Model
+    traces: tuple[Trace, ...]
+
 
 _SIZES = (1, 64)  # free sizes that costs are for; a search makes no rewrite that costs more at either
 
 
-def derived(model: Model, rules: Iterable[Rule], check: Check, book: Book, seconds: float) -> tuple[Model, list[Trace]]:
-    """Return what a search of about `seconds` seconds makes of `model`, and the traces that lead there.
+def derived(model: Model, rules: Iterable[Rule], check: Check, book: Book, seconds: float) -> list[Derived]:
+    """Return `model` and what it is after each pass of a search of about `seconds` seconds.
 
-    `check` returns a signature at which a rule may be applied; `book` proves each step again. Without a result that
-    the kernel confirms, the model is returned as it is, with no traces.
+    `check` returns a signature at which a rule may be applied; `book` proves each step again. A pass that the kernel
+    does not confirm is the end.
     """
     small, large = (AnalyticCost(sizes=dict.fromkeys(free_sizes(model), size)) for size in _SIZES)
     found = search(
@@ -52,13 +70,12 @@ def derived(model: Model, rules: Iterable[Rule], check: Check, book: Book, secon
         budget_s=seconds,
         deadline=time.monotonic() + 2 * seconds,
     )
-    result, traces = model, list(found.traces)
-    try:
-        for trace in traces:
-            result = _after(result, trace, book)
-    except (ReplayError, IllTyped):
-        return model, []
-    return result, traces
+    passes = [Derived(model, ())]
+    with contextlib.suppress(ReplayError, IllTyped):
+        for trace in found.traces:
+            last = passes[-1]
+            passes.append(Derived(_after(last.model, trace, book), (*last.traces, trace)))
+    return passes
 
 
 def _after(model: Model, trace: Trace, book: Book) -> Model:

@@ -1,8 +1,9 @@
 """Proves that two models compute the same outputs.
 
 First, regions that are equal in structure are one term (`joining.py`). Then the right model's tensors are replaced by
-equal ones of the left model, inputs first (`proof.py`, `sweep.py`). Names propose which tensors are equal. If they do
-not suffice, rules rewrite both models (`derivation.py`), and names propose again; then values propose.
+equal ones of the left model, inputs first (`proof.py`, `sweep.py`). Names propose which tensors are equal, then values
+do. If they do not suffice, rules rewrite the left model, and the right one too (`derivation.py`); names and values
+propose again.
 """
 
 from __future__ import annotations
@@ -13,14 +14,13 @@ from dataclasses import replace
 from functools import cache
 
 from superopt.check.constants import Constants
-from superopt.check.derivation import derivation_text, derived
+from superopt.check.derivation import Derived, derivation_text, derived
 from superopt.check.equations import Equations
 from superopt.check.joining import joined
 from superopt.check.proof import Equality, Match, SweepProof
 from superopt.check.values import Proposals
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, topological
-from superopt.ir.trace import Trace
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io import Model
 from superopt.optimizer.model_search import without_algorithms
@@ -90,20 +90,36 @@ class _Proof:
             found = self._swept(self.models, by_values=True)
         if all(found.outputs):
             return found
-        rewritten, traces = self._rewritten()
-        if any(traces):
-            found = self._swept(rewritten)
-        if not all(found.outputs):
-            found = self._swept(rewritten, by_values=True, is_last=True)
-        if any(traces):
-            found = self._as_found_by_rules(found)
-        if found.certificate is not None and any(traces):
-            left, right = (
-                derivation_text(model, steps, self.equations.book)
-                for model, steps in zip(self.models, traces, strict=True)
-            )
-            found = replace(found, certificate=replace(found.certificate, derivations=(left, right)))
-        return found
+        return self._found_by_rules()
+
+    def _found_by_rules(self) -> Equality:
+        """Return what sweeps prove after rules have rewritten the left model, and then the right one as well.
+
+        An optimizer with the same rules has done to the left model what they do here, up to some pass.
+        """
+        passes, right = self._rewritten(self.models[0], 1), Derived(self.models[1], ())
+        for left in reversed(passes[1:]):
+            found = self._swept((left.model, right.model))
+            if all(found.outputs):
+                return self._with_derivations(found, left, right)
+        left, right = passes[-1], self._rewritten(self.models[1], 2)[-1]
+        if right.traces:
+            found = self._swept((left.model, right.model))
+            if all(found.outputs):
+                return self._with_derivations(found, left, right)
+        found = self._swept((left.model, right.model), by_values=True, is_last=True)
+        return self._with_derivations(found, left, right) if left.traces or right.traces else found
+
+    def _with_derivations(self, found: Equality, left: Derived, right: Derived) -> Equality:
+        """Return the result for the models as read, with the steps that lead to those that were compared."""
+        found = self._as_found_by_rules(found)
+        if found.certificate is None:
+            return found
+        one, other = (
+            derivation_text(model, end.traces, self.equations.book)
+            for model, end in zip(self.models, (left, right), strict=True)
+        )
+        return replace(found, certificate=replace(found.certificate, derivations=(one, other)))
 
     def _as_found_by_rules(self, found: Equality) -> Equality:
         """Return the result with what is one structure in the rewritten models only as found by rules."""
@@ -156,14 +172,10 @@ class _Proof:
             self.compared[key] = prove_equal(left, right, seconds=seconds, seed=self.seed, progress=self.progress)
         return self.compared[key]
 
-    def _rewritten(self) -> tuple[tuple[Model, Model], tuple[list[Trace], list[Trace]]]:
-        """Return what rules make of both models, and the traces."""
+    def _rewritten(self, model: Model, number: int) -> list[Derived]:
+        """Return what rules make of a model, pass by pass, beginning with the model. `number` is for the user."""
         rules, certificates = _rules()
+        self.progress(f"rewriting model {number} of 2 by rules")
         with temporary_folder() as folder, ResultStore(folder / "store.sqlite") as store:
-            found = []
-            for number, model in enumerate(self.models, 1):
-                self.progress(f"rewriting model {number} of 2 by rules")
-                proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
-                found.append(derived(model, rules, proofs.check, self.equations.book, self.seconds * _REWRITING_SHARE))
-        (left, first), (right, second) = found
-        return (left, right), (first, second)
+            proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
+            return derived(model, rules, proofs.check, self.equations.book, self.seconds * _REWRITING_SHARE)
