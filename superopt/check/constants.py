@@ -108,11 +108,12 @@ class Constants:
         bound = _SECOND_ORDER * roundoff * (one + other + np.abs(a) + np.abs(b))
         largest = float(max(np.abs(a).max(), np.abs(b).max()))
         if not one.any() and not other.any():  # nothing that we see was rounded
-            both_bare = left.op == right.op == "Const" and a.size > 1
+            if not left.op == right.op == "Const" or a.size == 1:
+                return None
             own = _CANCELLED * np.maximum(np.abs(a), np.abs(b))
             if max(a.shape) == a.size:  # a bias
                 own = np.maximum(own, largest)
-            if not both_bare or not (np.abs(a - b) <= roundoff * np.minimum(_UNSEEN * largest, own)).all():
+            if not (np.abs(a - b) <= roundoff * np.minimum(_UNSEEN * largest, own)).all():
                 return None
             return float(np.abs(a - b).max()) / largest
         if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= _MAX_ERROR * largest:
