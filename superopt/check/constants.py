@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from superopt.properties import adds_up, moves
 from superopt.runtime import unit_roundoff
 from verify.prove.roundings import roundings
 
-__all__ = ["Constants"]
+__all__ = ["ChangedWeight", "Constants"]
 
 _GATHER, _ELEMENTS = "ai.onnx::Gather", "GatherElements"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
@@ -36,6 +37,16 @@ _CHANGED_SHARE = 1 / 32  # of the elements of a weight; all others are equal bit
 _MAX_ELEMENTS = 1 << 27
 _SKETCHED = 48  # elements that are compared first
 _MAX_ERROR = 2.0**-7  # relative to the largest element; a larger bound would say nothing
+
+
+@dataclass(frozen=True)
+class ChangedWeight:
+    """A weight of the right model whose element at `place` is `right`, and `left` in the left model."""
+
+    weight: Term
+    place: tuple[int, ...]
+    left: float
+    right: float
 
 
 class Constants:
@@ -120,16 +131,26 @@ class Constants:
             return None
         return float(bound.max()) / largest
 
-    def changed(self, left: Term, right: Term) -> tuple[Array, Array] | None:
-        """Return two weights of which only a few elements differ, or None.
+    def changed(self, left: Term, right: Term) -> ChangedWeight | None:
+        """Return how a weight of the right model was changed if a few elements alone are not those of `left`.
 
         Another order of roundings gives many elements other last digits, so such elements were changed by themselves.
         """
-        if left.op != "Const" or right.op != "Const" or left.type != right.type:
+        if right.op != "Const" or left.type is None or left.type != right.type or left.type.concrete() is None:
             return None
-        one, other = (np.asarray(self._weights[str(term.attr("hash"))]) for term in (left, right))
-        few = one.dtype.kind == "f" and 0 < np.count_nonzero(one != other) <= _CHANGED_SHARE * one.size
-        return (one, other) if few else None
+        if left.type.dtype not in FLOAT_DTYPES:
+            return None
+        ours, theirs = self._bounded(left), self._bounded(right)
+        if ours is None or theirs is None:
+            return None
+        (a, error), (b, _) = ours, theirs
+        roundoff = unit_roundoff(numpy_dtype(left.type.dtype))
+        bound = _SECOND_ORDER * roundoff * (error + np.abs(a) + np.abs(b)) if error.any() else 0
+        places = np.argwhere(~(np.abs(a - b) <= bound))
+        if not 0 < len(places) <= _CHANGED_SHARE * a.size:
+            return None
+        place = tuple(map(int, places[0]))
+        return ChangedWeight(right, place, float(a[place]), float(b[place]))
 
     def digest(self, term: Term) -> str | None:
         """Return a hash of the value of a constant without rounded operations, or None."""

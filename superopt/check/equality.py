@@ -79,14 +79,11 @@ class _Proof:
 
         With more tensors to cut at, other cones are proven, so each sweep begins anew; what is known is not lost.
         """
-        found = self._swept(self.models)
-        if not all(found.outputs) and found.changed:
-            otherwise = self._swept(self.models, but_for_changed=True)
-            if all(otherwise.outputs):
-                return replace(found, changed=otherwise.changed)
-        found = replace(found, changed=())
+        found = self._named(self.models)
+        if all(found.outputs) or found.changed:
+            return found
         # Without weights of its own, the right model has most tensors of the left one, whatever their names.
-        if not all(found.outputs) and not _has_own_weights(found):
+        if not _has_own_weights(found):
             found = self._swept(self.models, by_values=True)
         if all(found.outputs):
             return found
@@ -99,15 +96,16 @@ class _Proof:
         """
         passes, right = self._rewritten(self.models[0], 1), Derived(self.models[1], ())
         for left in reversed(passes[1:]):
-            found = self._swept((left.model, right.model))
-            if all(found.outputs):
+            found = self._named((left.model, right.model))
+            if all(found.outputs) or found.changed:
                 return self._with_derivations(found, left, right)
         left, right = passes[-1], self._rewritten(self.models[1], 2)[-1]
         if right.traces:
-            found = self._swept((left.model, right.model))
-            if all(found.outputs):
+            found = self._named((left.model, right.model))
+            if all(found.outputs) or found.changed:
                 return self._with_derivations(found, left, right)
         found = self._swept((left.model, right.model), by_values=True, is_last=True)
+        found = replace(found, changed=())
         return self._with_derivations(found, left, right) if left.traces or right.traces else found
 
     def _with_derivations(self, found: Equality, left: Derived, right: Derived) -> Equality:
@@ -133,6 +131,14 @@ class _Proof:
                 for one in found.matches
             ),
         )
+
+    def _named(self, models: tuple[Model, Model]) -> Equality:
+        """Return the result of a sweep by names. It has changed weights only if all else is equal."""
+        found = self._swept(models)
+        if all(found.outputs) or not found.changed:
+            return replace(found, changed=())
+        otherwise = self._swept(models, but_for_changed=True)
+        return replace(found, changed=otherwise.changed if all(otherwise.outputs) else ())
 
     def _swept(
         self,

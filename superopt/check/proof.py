@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from superopt.check.bodies import Bodies, has_bodies
 from superopt.check.certificate import BodyClaim, Certificate, certified
 from superopt.check.cones import cones
-from superopt.check.constants import Constants
+from superopt.check.constants import ChangedWeight, Constants
 from superopt.check.equations import FIRST_EFFORT, Equations
 from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.layouts import Layouts
@@ -58,8 +58,8 @@ class Equality:
 
     `models` are the models whose tensors are compared, which rules may have rewritten. `unproven` has pairs of tensors
     with equal values that were not proven equal, with the reason in one line. `outputs` says for each output if it is
-    proven equal. `certificate` is None unless all are. `changed` are pairs of weights of which a few elements differ;
-    if there are any, all outputs would be equal with equal weights there.
+    proven equal. `certificate` is None unless all are. `changed` are weights of which a few elements differ; if there
+    are any, all outputs would be equal with equal weights there.
     """
 
     models: tuple[Model, Model]
@@ -67,7 +67,7 @@ class Equality:
     unproven: tuple[tuple[Term, Term, str], ...]
     outputs: tuple[bool, ...]
     certificate: Certificate | None
-    changed: tuple[tuple[Term, Term], ...] = ()
+    changed: tuple[ChangedWeight, ...] = ()
 
 
 class SweepProof:
@@ -103,7 +103,7 @@ class SweepProof:
         self.bodies, self.compare = Bodies(left, right), compare
         self.body_claims: list[BodyClaim] = []
         self.but_for_changed = but_for_changed
-        self.changed: list[tuple[Term, Term]] = []
+        self.changed: list[ChangedWeight] = []
         constants_left = [term for term in self.sweep.left if term.is_constant]
         self.by_type = _by_type(constants_left, self.sweep.left)
         self.layouts = Layouts(constants_left, left.weights)
@@ -230,10 +230,11 @@ class SweepProof:
                 self.by[term] = "runtime", 0.0
                 return candidate
         same = self.named.get(term)
-        if same is not None and self.constants.changed(same, image) is not None:
-            self.changed.append((same, image))
-            return same if self.but_for_changed else None
-        return None
+        changed = None if same is None else self.constants.changed(same, image)
+        if changed is None:
+            return None
+        self.changed.append(changed)
+        return same if self.but_for_changed else None
 
     def _proven(
         self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term], patient: bool = False

@@ -15,6 +15,7 @@ import onnx
 
 from superopt.check.answer import DIFFERENT, EQUIVALENT, Answer, Difference, PartingPair
 from superopt.check.certificate import Certificate
+from superopt.check.constants import ChangedWeight
 from superopt.check.equality import Equality, joined, prove_equal
 from superopt.check.interface import input_differences, output_differences, renamed_by_position
 from superopt.check.options import CheckOptions
@@ -92,7 +93,7 @@ class _Check:
         self._left, self._right, self._end = Side(one), Side(other), 0.0
         self._search: WitnessSearch | None = None
         self._models: tuple[Model, Model] | None = None
-        self._changed: tuple[tuple[Term, Term], ...] = ()  # weights, see `Equality`
+        self._changed: tuple[ChangedWeight, ...] = ()  # see `Equality`
 
     def run(self) -> Answer:
         """Return the answer."""
@@ -211,11 +212,10 @@ class _Check:
     def _changed_weight(self) -> str:
         """Return the name of a weight of which a few elements differ, with one of these, and the number of others."""
         assert self._models is not None
-        (left, right), (one, other) = self._models, self._changed[0]
-        a, b = (np.asarray(model.weights[str(w.attr("hash"))]) for model, w in ((left, one), (right, other)))
-        place = tuple(int(axis[0]) for axis in np.nonzero(a != b))
+        one = self._changed[0]
         more = f" and {counted(len(self._changed) - 1, 'other weight')}" if len(self._changed) > 1 else ""
-        return f"{name_of(left, one)!r}{list(place)} ({a[place]} in A, {b[place]} in B){more}"
+        name = name_of(self._models[1], one.weight)
+        return f"{name!r}{list(one.place)} ({one.left:.9g} in A, {one.right:.9g} in B){more}"
 
     def _proven(self, equality: Equality) -> None:
         answer = self._answer

@@ -196,4 +196,4 @@ def test_a_changed_weight_without_effect_is_not_called_different() -> None:
 
     answer = check(gated(1.0), gated(1.25), CheckOptions(seconds=3))
     assert answer.verdict == UNKNOWN
-    assert "equal but for 'a'[0, 0] (1.0 in A, 1.25 in B)" in answer.reason
+    assert "equal but for 'a'[0, 0] (1 in A, 1.25 in B)" in answer.reason
