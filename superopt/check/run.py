@@ -52,8 +52,9 @@ def check(
 ) -> Answer:
     """Return whether two models compute the same function, for all inputs and all dynamic sizes.
 
-    The answer is Equivalent if the kernel proves it, Different if the interfaces differ or ONNX Runtime confirms an
-    input on which outputs differ by more than roundings, else Unknown. Raises ModelError, InputError, OSError.
+    The answer is Equivalent if the kernel proves it, Different if the interfaces differ, if ONNX Runtime confirms an
+    input on which outputs differ by more than roundings, or if a few elements of weights alone differ and float64 shows
+    it, else Unknown. Raises ModelError, InputError, OSError.
     """
     return _Check(left, right, options or CheckOptions(), progress or (lambda _: None)).run()
 
