@@ -19,6 +19,8 @@ from superopt.onnx_io.subgraph_reader import body_interface
 
 __all__ = ["Bodies", "has_bodies"]
 
+_WITH_BODIES = frozenset({"If", "Loop", "Scan"})  # and no graphs besides these bodies
+
 
 def has_bodies(term: Term) -> bool:
     """Return True if `term` is a node with graphs inside."""
@@ -42,7 +44,9 @@ class Bodies:
         `ours` is a term of the left model, `theirs` one of the right model over left tensors. None if the nodes differ
         beside their bodies, or if a body cannot be read.
         """
-        if not (has_bodies(ours) and has_bodies(theirs)) or _outside(ours) != _outside(theirs):
+        if ours.op not in _WITH_BODIES or not (has_bodies(ours) and has_bodies(theirs)):
+            return None
+        if _outside(ours) != _outside(theirs):
             return None
         found = []
         for key in _keys(ours):

@@ -84,8 +84,8 @@ def check_command(
     model has folded are compared by value, within a stated bound if not bit for bit; where no bound says what folding
     may give, with what ONNX Runtime computes, bit for bit, and the answer says so.
     Different: the interfaces differ, or ONNX Runtime confirms an input on which outputs differ by more than roundings;
-    or all is proven equal but a few elements of weights, and outputs differ in float64. The input is saved, and the first
-    pair of tensors where the models part is named. Unknown: neither.
+    or all is proven equal but a few elements of weights, and outputs differ in float64. The input is saved, and the
+    first pair of tensors where the models part is named. Unknown: neither.
 
     Exit codes: 0 Equivalent, 1 Different, 3 Unknown, 2 a model that cannot be read or wrong usage. With --against: 1 if
     any result is Different, else 3 if any is not proven, else 2 if a model cannot be read.
