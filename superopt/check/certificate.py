@@ -18,6 +18,7 @@ from superopt.check.bodies import Bodies
 from superopt.check.constants import Constants
 from superopt.check.derivation import DerivationText, carried_out, parse_sides, stepped, steps_text
 from superopt.check.folding import Folding, folding_holds
+from superopt.check.joining import by_digest
 from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep, holds
 from superopt.ir.infer import OPERATORS, IllTyped, make
@@ -116,7 +117,7 @@ class Certificate:
             return False
         sweep = Sweep(left, right)
         runs = ConstantRuns(left, right)
-        ours = {term.digest: term for term in sweep.left}
+        ours = by_digest(left.outputs)
         claims = {claim[0]: claim[1:] for claim in self.claims}
         folded = {entry[0]: entry[1:] for entry in self.folded}
         foldings = {folding[0]: folding for folding in self.foldings}
@@ -211,7 +212,7 @@ def _folding(text: FoldingText, ours: Mapping[str, Term], image: Term) -> Foldin
     _, name, shown, shown_pairs, shown_last = text
     left = ours[name]
     steps, (state,) = stepped((left,), shown)
-    here = {term.digest: term for term in topological((state, image))}
+    here = by_digest((state, image))
     pairs = tuple((here[a], here[b], float(error)) for a, b, error in shown_pairs)
     last = None
     if shown_last:

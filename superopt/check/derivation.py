@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace as with_fields
 from typing import Any, NamedTuple, TypeAlias
 
-from superopt.check.joining import free_sizes
+from superopt.check.joining import by_digest, free_sizes
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.notation import parse_signature, show_signature
 from superopt.ir.pattern import instantiate, match
@@ -94,6 +94,7 @@ def derivation_text(model: Model, traces: Sequence[Trace], book: Book) -> Deriva
     for trace in traces:
         number: dict[Rewrite, int] = {}
         places = []
+        by_digest(model.outputs)
         for application in trace.applications:
             leaves = dict(application.leaves)
             roots = replace(application.rewrite.before, leaves)
@@ -120,7 +121,7 @@ def carried_out(model: Model, text: DerivationText, book: Book) -> Model:
     Raises ReplayError, and LookupError, IllTyped and others if the text does not fit the model.
     """
     for rewrites, places in text:
-        ours = {term.digest: term for term in topological(model.outputs)}
+        ours = by_digest(model.outputs)
         made: dict[int, Rewrite] = {}
         applications = []
         for k, roots, actual in places:
@@ -146,7 +147,7 @@ def stepped(state: tuple[Term, ...], shown: DerivationText) -> tuple[tuple[Step,
     """Return the steps of a text (see `steps_text`) and what they make of `state`. Raises LookupError and others."""
     steps: list[Step] = []
     for sides, signature, places in shown:
-        here = {term.digest: term for term in topological(state)}
+        here = by_digest(state)
         step = Step(parse_sides(sides), parse_signature(signature), tuple(here[place] for place in places))
         bindings = match(step.rule.lhs, step.roots)
         if bindings is None:

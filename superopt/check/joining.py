@@ -28,7 +28,7 @@ from superopt.onnx_io.opaque import RANDOM
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, standard_name
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
 
-__all__ = ["Meanings", "StructureKey", "free_sizes", "joined", "over_inputs"]
+__all__ = ["Meanings", "StructureKey", "by_digest", "free_sizes", "joined", "over_inputs"]
 
 StructureKey: TypeAlias = tuple[object, ...]
 
@@ -58,6 +58,17 @@ def joined(left: Model, right: Model) -> tuple[Model, Model]:
     )
 
 
+def by_digest(roots: Iterable[Term]) -> dict[str, Term]:
+    """Return all terms below `roots` by their digests.
+
+    A term passes through all below it for its digest. So roots come first: leaves first would take quadratic time.
+    """
+    roots = tuple(roots)
+    for root in roots:
+        _ = root.digest
+    return {term.digest: term for term in topological(roots)}
+
+
 def over_inputs(model: Model, inputs: Mapping[str, Term], further: Iterable[Term]) -> Model:
     """Return `model` over other `inputs`, given by the names of its own, and `further` ones that nothing reads."""
     placed = _placed_over(model, inputs, {}, model.weights, {}, 0)
@@ -77,6 +88,7 @@ def _placed_over(
     `first_node` is added to the numbers of nodes that draw random numbers.
     """
     meaning = Meanings(model)
+    by_digest((*model.outputs, *model.names, *model.inputs))
     new: dict[Term, Term] = {}
     given = _sizes_in(tuple(leaf.type for leaf in inputs.values()))
     for term in topological((*model.outputs, *model.names, *model.inputs)):
