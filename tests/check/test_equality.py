@@ -295,3 +295,28 @@ def test_the_nearest_tensor_is_proposed_where_roundings_have_grown(factor: float
         _graph(node("MatMul", ["x", "w"], ["y"]), w=(W * factor).astype(np.float32)),
     )
     assert len(Proposals(left, right, 0, 10.0).of(right.outputs[0])) == count
+
+
+FOLDINGS = {
+    "a mean": (
+        [node("ReduceMean", ["w"], ["m"], axes=[0], keepdims=1)],
+        lambda w: w.mean(axis=0, keepdims=True, dtype=np.float32),
+    ),
+    "a sum": ([node("CumSum", ["w", "axis"], ["m"])], lambda w: np.cumsum(w, axis=0, dtype=np.float32)),
+    "a power": ([node("Abs", ["w"], ["a"]), node("Pow", ["a", "half"], ["m"])], lambda w: np.sqrt(np.abs(w))),
+}
+
+
+@pytest.mark.parametrize("name", FOLDINGS)
+def test_what_a_tool_folds_is_compared_within_its_roundings(name: str) -> None:
+    nodes, computed = FOLDINGS[name]
+    value = computed(W)
+    product = node("Mul", ["x", "m"], ["y"])
+    constants = {"w": W, "axis": np.array(0), "half": np.array(0.5, np.float32)}
+    used = {key: constants[key] for key in constants if any(key in made.input for made in nodes)}
+    left = _graph(*nodes, product, **used)
+    found, *pair = _checked(left, _graph(product, m=value))
+    assert found.outputs == (True,)
+    assert found.certificate is not None
+    assert found.certificate.replay(*pair)
+    assert _checked(left, _graph(product, m=value * np.float32(1.001)))[0].outputs == (False,)
