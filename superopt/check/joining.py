@@ -174,15 +174,23 @@ def _renamed(term: Term, operands: tuple[Term | None, ...], sizes: Mapping[str, 
 
 
 def _written_out(term: Term, weights: Mapping[str, Any]) -> Term:
-    """Return a constant of one real number or truth value with its value as an attribute, so that proofs may use it."""
+    """Return a constant with its value as an attribute, so that proofs may use it: a number, or equal truth values.
+
+    A mask that hides nothing is such a constant.
+    """
     type = term.type
     shape = None if type is None else type.concrete()
-    if type is None or shape is None or type.dtype not in (*FLOAT_DTYPES, "bool") or math.prod(shape) != 1:
+    if type is None or shape is None or type.dtype not in (*FLOAT_DTYPES, "bool"):
+        return term
+    if math.prod(shape) != 1 and (type.dtype != "bool" or not math.prod(shape)):
         return term
     source = term.inputs[0] if term.op == "Cast" else term
     if source is None or source.op != "Const":
         return term
-    array = np.asarray(weights[str(source.attr("hash"))]).reshape(())
+    elements = np.asarray(weights[str(source.attr("hash"))]).reshape(-1)
+    if not (elements == elements[0]).all():
+        return term
+    array = elements[:1].reshape(())
     value = float(array.astype(np.float64))
     if source is not term and (array.dtype.kind not in "iub" or float(array.astype(numpy_dtype(type.dtype))) != array):
         return term  # the conversion rounds

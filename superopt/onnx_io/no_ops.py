@@ -1,31 +1,61 @@
-"""Recognition of no-ops: nodes that return their first input unchanged, at their types, attributes and constants.
+"""Recognition of no-ops: nodes that return an input unchanged, at their types, attributes and constants.
 
 Sources: the operators' pages of the ONNX specification. In doubt, a node does not count as a no-op.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from superopt.evaluate import dtype_name
 from superopt.ir.dim import Size
+from superopt.ir.term import Term
 from superopt.onnx_io.importers.view import NodeView, Unreadable
 from superopt.onnx_io.static_values import StaticValues
 
-__all__ = ["is_no_op"]
+__all__ = ["unchanged_input"]
 
 _TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end"
 
 
-def is_no_op(view: NodeView, known: StaticValues) -> bool:
-    """Return True if the first output of the node (of the standard domain) is its first input."""
+def unchanged_input(view: NodeView, known: StaticValues) -> Term | None:
+    """Return the input that is the first output of the node (of the standard domain), or None."""
+    if view.node.op_type in _CHOICES:
+        return _chosen(view, known)
     test = _TESTS.get(view.node.op_type)
     if test is None or not view.inputs or view.inputs[0] is None:
-        return False
+        return None
     try:
-        return test(view, known)
+        return view.inputs[0] if test(view, known) else None
     except Unreadable:
-        return False
+        return None
+
+
+# Operators that return an operand if another is one truth value everywhere: (that operand, its value, the result).
+_CHOICES: Mapping[str, tuple[tuple[int, bool, int], ...]] = {
+    "And": ((0, True, 1), (1, True, 0)),
+    "Or": ((0, False, 1), (1, False, 0)),
+    "Where": ((0, True, 1), (0, False, 2)),
+}
+
+
+def _chosen(view: NodeView, known: StaticValues) -> Term | None:
+    """Return the operand that a choice returns, if it has the shape of the result, or None."""
+    shapes = [known.shape(term) for term in view.inputs]
+    for by, value, index in _CHOICES[view.node.op_type]:
+        condition = view.inputs[by] if len(view.inputs) > max(by, index) else None
+        found, shape = None if condition is None else known.numbers(condition), shapes[index : index + 1]
+        if found is None or found.dtype != bool or not found.size or not (found == value).all() or not shape:
+            continue
+        if shape[0] is not None and all(other is not None and _broadcasts(other, shape[0]) for other in shapes):
+            return view.inputs[index]
+    return None
+
+
+def _broadcasts(sizes: Sequence[Size], to: Sequence[Size]) -> bool:
+    """Return True if a tensor of `sizes` is broadcast to another without changing the shape of that."""
+    own = to[len(to) - len(sizes) :]
+    return len(sizes) <= len(to) and all(size in (1, have) for size, have in zip(sizes, own, strict=True))
 
 
 def _always(view: NodeView, known: StaticValues) -> bool:

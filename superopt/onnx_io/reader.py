@@ -28,7 +28,7 @@ from superopt.onnx_io.inference import (
 )  # fmt: skip
 from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
-from superopt.onnx_io.no_ops import is_no_op
+from superopt.onnx_io.no_ops import unchanged_input
 from superopt.onnx_io.node_order import LEAVES
 from superopt.onnx_io.opaque import opaque_term
 from superopt.onnx_io.proven_shapes import ShapeProofs
@@ -285,10 +285,10 @@ class _Reader:
         view = NodeView(node, self.opset, tuple(inputs), len(outputs), None, self.array)
         if inputs and (target := numeric_target(view, self.static)) is not None:
             inputs[1] = constant(target, "int64", self.weights)
-        if not is_no_op(view, self.static):
+        same = unchanged_input(view, self.static)
+        if same is None:
             return False
-        assert inputs[0] is not None
-        self.define(outputs[0], inputs[0])
+        self.define(outputs[0], same)
         if len(outputs) > 1:  # the mask of a Dropout
             whole = self.opaque(unique, node, inputs, outputs)
             self.position.setdefault(whole, index)

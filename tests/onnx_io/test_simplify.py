@@ -76,10 +76,13 @@ def on_x(nodes: str, opset: int = 17, result: str = "float[a,b] y", extra: str =
         ("Max(x)", 13),
         ("Min(x)", 13),
         ("Mean(x)", 13),
+        ("Where(yes, x, half)", 13),
+        ("Where(never, half, x)", 13),
     ],
 )
 def test_no_ops(node: str, opset: int) -> None:
-    weights = """<float half = {0.5}, bool no = {0}, int64[2] two_three = {2, 3}, int64[2] zero_left = {0, -1},
+    weights = """<float half = {0.5}, bool no = {0}, bool[1, 1] yes = {1}, bool[3] never = {0, 0, 0},
+        int64[2] two_three = {2, 3}, int64[2] zero_left = {0, -1},
         int64[2] ones = {1, 1}, int64[1] one = {1}, int64[4] zeros = {0, 0, 0, 0}, int64[2] ends = {0, 1},
         int64[1] zero = {0}, int64[1] far = {9223372036854775807}, int64[2] start = {0, 0}, int64[1] three = {3},
         int64[1] minus = {-1}>"""
@@ -109,15 +112,37 @@ def test_no_ops(node: str, opset: int) -> None:
         ("Concat<axis = 0>(x, x)", 13),
         ("Sum(x, x)", 13),
         ("Mean(x, x)", 13),
+        ("Where(yes, half, x)", 13),
+        ("Where(some, x, half)", 13),
     ],
 )
 def test_what_only_looks_like_one(node: str, opset: int) -> None:
-    weights = """<float half = {0}, bool yes = {1}, int64[2] three_two = {3, 2}, int64[3] two_one_one = {2, 1, 1},
+    weights = """<float half = {0}, bool yes = {1}, bool[3] some = {1, 0, 1},
+        int64[2] three_two = {3, 2}, int64[3] two_one_one = {2, 1, 1},
         int64[2] one_two = {1, 2}, int64[4] around = {0, 1, 0, -1}, int64[4] right = {0, 0, 0, 1}, int64[1] zero = {0},
         int64[1] two = {2}, int64[1] one = {1}, int64[1] last = {-1}, int64[1] far = {9223372036854775807},
         int64[1] before = {-9223372036854775807}>"""
     result = "double[a,b] y" if "11>" in node else "float[a,b,c] y" if "two_one_one" in node else "float[a,b] y"
     assert len(on_x(f"m = {node}", opset, result, weights)) == 2
+
+
+@pytest.mark.parametrize(
+    ("node", "left"),
+    [
+        ("And(yes, p)", ["Less"]),
+        ("And(p, yes)", ["Less"]),
+        ("Or(no, p)", ["Less"]),
+        ("And(no, p)", ["Less", "And"]),
+        ("Or(p, some)", ["Less", "Or"]),
+        ("And(wide, p)", ["Less", "And"]),
+    ],
+)
+def test_truth_values_that_change_nothing(node: str, left: list[str]) -> None:
+    weights = """<float zero = {0}, bool yes = {1}, bool[1, 3] no = {0, 0, 0}, bool[3] some = {1, 0, 1},
+        bool[2, 1, 1] wide = {1, 1}>"""
+    result = "bool[a,b,c] y" if "wide" in node else "bool[a,b] y"
+    body = f"g (float[2,3] x) => ({result}) {weights} {{ p = Less(x, zero) y = {node} }}"
+    assert simplified(parsed(body), {"x": X}) == left
 
 
 def test_casts_that_lose_something_stay() -> None:
