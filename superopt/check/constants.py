@@ -23,7 +23,7 @@ from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
 from superopt.evaluate.indices import Array
 from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES
-from superopt.properties import adds_up, moves
+from superopt.properties import adds_up, is_conversion, moves
 from superopt.runtime import unit_roundoff
 from verify.prove.roundings import roundings
 
@@ -248,6 +248,9 @@ class Constants:
 
         xs = [np.abs(values[i]) for i in operands]
         es = [error for i in operands if (error := errors[i]) is not None]
+        if is_conversion(term.op) and term.type is not None and not _is_real(operands[0]):
+            largest = 1 / unit_roundoff(numpy_dtype(term.type.dtype))  # up to which the type has all integers
+            return np.where(np.abs(value) <= largest, 0.0, np.abs(value))
         if moves(term.op):
             return again(*(e if _is_real(i) else values[i] for i, e in zip(operands, es, strict=True)))
         if adds_up(term.op) and all(value >= 0 for _, value in term.attrs if isinstance(value, float)):
@@ -280,6 +283,9 @@ def _is_exact(term: Term) -> bool:
     return all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)
 
 
+_LIBRARY = (
+    4  # roundings of a function in a library, two units in the last place; of a bounded one, of its largest value
+)
 _Bound = Callable[[list[Array], list[Array], Array], Array]
 # The error of a result y from the absolute values x and the errors e of operands.
 _ERRORS: Mapping[str, _Bound] = {
@@ -291,5 +297,9 @@ _ERRORS: Mapping[str, _Bound] = {
     "Abs": lambda x, e, y: e[0],
     "Reciprocal": lambda x, e, y: e[0] / x[0] ** 2 + y,
     "Sqrt": lambda x, e, y: e[0] / (2 * np.sqrt(x[0])) + y,
-    "Pow": lambda x, e, y: y * (x[1] * e[0] / x[0] + np.abs(np.log(x[0])) * e[1] + 2),  # libraries round it twice
+    "Pow": lambda x, e, y: y * (x[1] * e[0] / x[0] + np.abs(np.log(x[0])) * e[1] + _LIBRARY),
+    "Exp": lambda x, e, y: y * (e[0] + _LIBRARY),
+    "Log": lambda x, e, y: e[0] / x[0] + _LIBRARY * np.maximum(y, 1),
+    **dict.fromkeys(("Cos", "Sin", "Tanh"), lambda x, e, y: e[0] + _LIBRARY),
+    "Sigmoid": lambda x, e, y: e[0] / 4 + _LIBRARY,
 }

@@ -303,6 +303,10 @@ FOLDINGS = {
         lambda w: w.mean(axis=0, keepdims=True, dtype=np.float32),
     ),
     "a sum": ([node("CumSum", ["w", "axis"], ["m"])], lambda w: np.cumsum(w, axis=0, dtype=np.float32)),
+    "a function of whole numbers": (
+        [node("Cast", ["rows"], ["r"], to=1), node("Mul", ["r", "half"], ["t"]), node("Cos", ["t"], ["m"])],
+        lambda w: np.cos(0.5 * np.arange(w.shape[1])).astype(np.float32),
+    ),
     "a power": ([node("Abs", ["w"], ["a"]), node("Pow", ["a", "half"], ["m"])], lambda w: np.sqrt(np.abs(w))),
 }
 
@@ -312,7 +316,7 @@ def test_what_a_tool_folds_is_compared_within_its_roundings(name: str) -> None:
     nodes, computed = FOLDINGS[name]
     value = computed(W)
     product = node("Mul", ["x", "m"], ["y"])
-    constants = {"w": W, "axis": np.array(0), "half": np.array(0.5, np.float32)}
+    constants = {"w": W, "axis": np.array(0), "half": np.array(0.5, np.float32), "rows": np.arange(W.shape[1])}
     used = {key: constants[key] for key in constants if any(key in made.input for made in nodes)}
     left = _graph(*nodes, product, **used)
     found, *pair = _checked(left, _graph(product, m=value))
