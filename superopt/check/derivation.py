@@ -43,7 +43,7 @@ DerivationText: TypeAlias = tuple[Any, ...]
 
 
 class Derived(NamedTuple):
-    """What rules made of a model, and the traces that lead there."""
+    """A model after rules have rewritten it, and the traces that lead there."""
 
     model: Model
     traces: tuple[Trace, ...]
