@@ -96,7 +96,7 @@ def contest(
         shapes = {name: shape for name, shape in options.shapes.items() if name in inputs}
         drawn = Options(seed=options.seed + _OTHER_SEED, shapes=shapes, samples=_SAMPLES)
         validator = Validator(source, options.target, drawn, thorough=False)
-        session = open_session(model, options.target)
+        session = open_session(model, options.target.in_float32)
         expected = [session.run(feeds) for feeds in validator.feeds]
         del session
     except (CannotRun, Unfeedable) as error:
@@ -160,7 +160,8 @@ def _compared(
     except Failed as failed:
         return replace(entrant.row, status="failed", note=f"does not run: {failed}")
     pairs = [pair for outputs in reply.value for pair in zip(expected, outputs, strict=True)]
-    worst = worst_of([compare(original, result, validator.tolerance) for original, result in pairs])
+    tolerance = validator.tolerance.in_tf32 if targets[0].rounds_operands else validator.tolerance
+    worst = worst_of([compare(original, result, tolerance) for original, result in pairs])
     relative = worst.relative if math.isfinite(worst.relative) else None
     row = replace(entrant.row, relative=relative, tolerance=worst.tolerance)
     return row if worst.problem is None else replace(row, status="wrong", note=worst.problem)

@@ -135,6 +135,19 @@ class Expected:
         own, theirs = (_float_error(each, reference.outputs) for each in (ours, outputs))
         return worst_of([others, found]), InputAccuracy(self.kind, own, theirs)
 
+    def compare_rounded(
+        self, ours: Sequence[Any], theirs: Sequence[Any], tolerance: Tolerance, kind: str
+    ) -> tuple[OutputComparison, InputAccuracy]:
+        """Compare the errors of real outputs with products in TF32: `ours` are the original's, `theirs` a candidate's.
+
+        Where there is no evaluation in float64, the original's outputs in float32 are exact enough.
+        """
+        exact = self.outputs if self._reference is None else self._reference.outputs
+        found = compare_accuracy(ours, theirs, exact, tolerance.in_tf32)
+        if found.problem is not None or self._reference is None:
+            return found, InputAccuracy(kind, None, None, self.no_reference)
+        return found, InputAccuracy(kind, _float_error(ours, exact), _float_error(theirs, exact))
+
     def _unstable(self, ours: Sequence[Any], theirs: Sequence[Any]) -> list[Mask | None]:
         """Return masks of the elements that differ between runs of the original, for outputs that are no floats."""
         a_all, b_all = flat(ours), flat(theirs)

@@ -58,9 +58,14 @@ class OriginalSessions:
         """True if the original runs without optimizations."""
         return "none" in self._usable
 
+    @property
+    def runs_optimized(self) -> bool:
+        """True if the original runs with ONNX Runtime's optimizations."""
+        return "all" in self._usable
+
     def run(self, feeds: Feeds) -> list[Any]:
         """Return the outputs with optimizations, or without if it cannot be run with them. Raises CannotRun."""
-        return self._session("all" if "all" in self._usable else "none").run(feeds)
+        return self._session("all" if self.runs_optimized else "none").run(feeds)
 
     def run_plain(self, feeds: Feeds) -> list[Any] | None:
         """Return the outputs without optimizations, or None if it does not run so."""

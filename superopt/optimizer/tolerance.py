@@ -30,7 +30,7 @@ _RECURRENT = frozenset({"RNN", *RECURRENT})
 
 
 def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
-    """Return the tolerance with D and L of `model`, each along the path where it is largest.
+    """Return the tolerance with D, L and P of `model`, each along the path where it is largest.
 
     Bodies of control flow count as one operator, however often they run. That may be too strict, never too wide.
     """
@@ -42,18 +42,28 @@ def derive_tolerance(model: onnx.ModelProto) -> Tolerance:
                     shapes[node.output[0]] = tuple(attribute.t.dims)
     depth: dict[str, int] = {}
     length: dict[str, int] = {}
+    products: dict[str, int] = {}
     for _ in range(2):  # nodes may be in any order: a second pass sees the producers that follow their users
         for node in model.graph.node:
             reached = 1 + max((depth.get(i, 0) for i in node.input), default=0)
             summed = _summands(node, shapes) + max((length.get(i, 0) for i in node.input), default=0)
             depth.update(dict.fromkeys(node.output, reached))
             length.update(dict.fromkeys(node.output, summed))
+            multiplied = _is_product(node) + max((products.get(i, 0) for i in node.input), default=0)
+            products.update(dict.fromkeys(node.output, multiplied))
     outputs = [value.name for value in model.graph.output]
     return Tolerance(
         max((depth.get(name, 0) for name in outputs), default=0) + 1,
         max((length.get(name, 0) for name in outputs), default=0) + 1,
         coarsest=_coarsest(model.graph),
+        products=max((products.get(name, 0) for name in outputs), default=0),
     )
+
+
+def _is_product(node: onnx.NodeProto) -> bool:
+    """Return True if a CUDA provider may take sums of products of `node` in TF32."""
+    op, standard = node.op_type, node.domain in DEFAULT_DOMAINS
+    return not standard or op in _RECURRENT or op == "Einsum" or is_linear_product(op) or is_matrix_product(op)
 
 
 def _coarsest(graph: onnx.GraphProto) -> float:

@@ -22,7 +22,7 @@ from superopt.optimizer.input_sizes import InputSizes
 from superopt.optimizer.measured_sizes import bytes_of_run, choose_shapes
 from superopt.optimizer.model_timer import InputsTimer
 from superopt.optimizer.options import Options
-from superopt.optimizer.original import OriginalSessions
+from superopt.optimizer.original import OriginalSessions, open_original
 from superopt.optimizer.result import InputAccuracy
 from superopt.optimizer.source import Source
 from superopt.optimizer.tolerance import derive_tolerance
@@ -51,6 +51,7 @@ __all__ = ["Validator", "runnable_form"]
 
 # If the original's relative spread between optimization levels is larger, a comparison of outputs says little.
 _LARGE_SPREAD = 1e-2
+_TF32, _BITS = "TF32", "every bit is compared"
 _REFERENCE_SHARE = 0.25  # of the run's budget: CPU time for evaluations in float64
 
 
@@ -71,6 +72,9 @@ class Validator:
     `seed` and `shapes`) and, at the smallest size, those of `input_sets`, each with an evaluation in float64 as long as
     time allows. With numerics "exact", candidates must give the same bits, also on an input with NaN and infinities.
 
+    On CUDA, outputs are compared in float32. With products in TF32, as the runtime takes them unless it is told not to,
+    a candidate must be as accurate as the original as well.
+
     If not `thorough`, there are random inputs only, and no evaluations in float64. If not `plain`, models run with ONNX
     Runtime's optimizations only.
 
@@ -90,7 +94,7 @@ class Validator:
         given = [load_inputs(data, specs) for data in options.inputs] or [Feeds()]
         sizes = [InputSizes(specs, given_shapes(values, options.shapes)) for values in given]
         self._fixed = {name for values in given for name in values}
-        self._original = OriginalSessions(source, target, plain=plain and target.has_levels)
+        self._original = OriginalSessions(source, target.in_float32, plain=plain and target.has_levels)
 
         def draw(shapes: InputShapes, values: Feeds, index: int = 0) -> tuple[Feeds, list[Any]]:
             drawn = feed_candidates(specs, shapes, self._seed, index)
@@ -208,17 +212,42 @@ class Validator:
         Raises CannotRun if the candidate fails on an input.
         """
         self._refer(self._expected[1:])
-        session = open_session(candidate, self._target)
+        session = open_session(candidate, self._target.in_float32)
         comparison, accuracies = self.compare_outputs(session.run(feeds) for feeds in self.feeds)
         del session
-        if comparison.problem is not None or not self._original.runs_plain:
-            return comparison, accuracies
+        if comparison.problem is None and self._original.runs_plain:
+            comparison = worst_of([comparison, self._compared_plain(candidate)])
+        if comparison.problem is None and self._target.rounds_operands:
+            rounded, accuracy = self._compared_rounded(candidate)
+            accuracies.append(accuracy)
+            comparison = comparison if rounded.problem is None else rounded
+        return comparison, accuracies
+
+    def _compared_plain(self, candidate: bytes | Path) -> OutputComparison:
+        """Compare outputs without ONNX Runtime's optimizations on the first input."""
         first = self._expected[0]
-        outputs = open_session(candidate, self._target, level="none").run(first.feeds)
-        plain, _ = self._compared(first, outputs, plain=True)
-        if plain.problem is not None:
-            plain = replace(plain, problem=f"{plain.problem} (without ONNX Runtime's optimizations)")
-        return worst_of([comparison, plain]), accuracies
+        outputs = open_session(candidate, self._target.in_float32, level="none").run(first.feeds)
+        found, _ = self._compared(first, outputs, plain=True)
+        problem = found.problem and f"{found.problem} (without ONNX Runtime's optimizations)"
+        return replace(found, problem=problem)
+
+    def _compared_rounded(self, candidate: bytes | Path) -> tuple[OutputComparison, InputAccuracy]:
+        """Compare outputs with products in TF32 on the first input."""
+        first = self._expected[0]
+        outputs = open_session(candidate, self._target).run(first.feeds)
+        if self._exact:
+            found, accuracy = identical(self._rounded, outputs), InputAccuracy(_TF32, None, None, _BITS)
+        else:
+            found, accuracy = first.compare_rounded(self._rounded, outputs, self.tolerance, _TF32)
+        return replace(found, problem=found.problem and f"{found.problem} (with products in TF32)"), accuracy
+
+    @cached_property
+    def _rounded(self) -> list[Any]:
+        """The original's outputs on the first input with products in TF32."""
+        if self._source.is_large:
+            self._original.close()
+        level = "all" if self._original.runs_optimized else "none"
+        return open_original(self._source, self._target, level).run(self._expected[0].feeds)
 
     def compare_outputs(self, outputs: Iterable[list[Any]]) -> tuple[OutputComparison, list[InputAccuracy]]:
         """Compare a candidate's outputs on all `feeds`; stop at the first problem."""
@@ -238,7 +267,7 @@ class Validator:
         if not self._exact:
             return expected.compare(outputs, self.tolerance, plain=plain)
         ours = expected.plain if plain and expected.plain is not None else expected.outputs
-        return identical(ours, outputs), InputAccuracy(expected.kind, None, None, "every bit is compared")
+        return identical(ours, outputs), InputAccuracy(expected.kind, None, None, _BITS)
 
     def time(self, candidate: bytes | Path, timer: InputsTimer, budget_s: float) -> list[Timing]:
         """Time the original against the candidate with `timer`, `budget_s` seconds in all; one timing for each size.

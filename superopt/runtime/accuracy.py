@@ -19,7 +19,8 @@ slice is compared with itself only, because its factor is no standard for other 
 are then refused about once in 10^6 slices.
 
 u is the unit roundoff of the output's type, and D the number of stored results on the longest path: u * sqrt(D) is the
-error to expect if each of them is rounded once and none is amplified (`Tolerance.stored`). An original that is more
+error to expect if each of them is rounded once and none is amplified (`Tolerance.stored`, which adds that of products
+in TF32). An original that is more
 accurate than that is so by luck. Errors below the smallest normal number count as one rounding. NaN and infinity must
 be at the original's places.
 

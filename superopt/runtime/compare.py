@@ -2,13 +2,14 @@
 
 The tolerance of a floating-point output is relative to its magnitude (largest finite absolute value M):
 
-    |a - b| <= t * M,    t = C * e,    e = u * sqrt(D) + v * sqrt(L),    C = 4
+    |a - b| <= t * M,    t = C * e,    e = u * sqrt(D) + v * sqrt(L) + w * sqrt(P),    C = 4
 
-u is the unit roundoff of the output's dtype: every stored intermediate result is rounded to it, D times on the
-longest path. v is the unit roundoff of the accumulator (float32, or double for double), which rounds once for
-each of the L summands on the longest path. Roundings are nearly independent, so their sum grows as the square root of
-their number (Higham & Mary, "A new approach to probabilistic rounding error analysis", SIAM J. Sci. Comput. 2019): e is
-the error to expect where the model amplifies no rounding, and C covers the tail.
+u is the unit roundoff of the output's dtype: every stored intermediate result is rounded to it, D times on the longest
+path. v is the unit roundoff of the accumulator (float32, or double for double), which rounds once for each of the L
+summands on the longest path. w is the unit roundoff to which operands of products are rounded first, P times on the
+longest path: 2^-11 where products of float32 are taken in TF32, else w = 0. Roundings are nearly independent, so their
+sum grows as the square root of their number (Higham & Mary, "A new approach to probabilistic rounding error analysis",
+SIAM J. Sci. Comput. 2019): e is the error to expect where the model amplifies no rounding, and C covers the tail.
 
 A model may amplify roundings, or quantize, which turns a rounding into a whole step. So the original's relative
 difference from itself between ONNX Runtime's optimization levels is measured as well, and t is at least four times that
@@ -48,6 +49,7 @@ Mask: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
 
 _TAIL_FACTOR = 4.0
 _OWN_SPREAD_FACTOR = 4.0
+_TF32_ROUNDOFF = 2.0**-11  # 10 bits after the leading one
 _UNIT_ROUNDOFF = {
     np.dtype(np.float64): 2.0**-53,
     np.dtype(np.float32): 2.0**-24,
@@ -60,24 +62,31 @@ _UNIT_ROUNDOFF = {
 class Tolerance:
     """Allowed difference of outputs.
 
-    `depth` is D and `length` is L of the formula above. `own_spread` is the relative difference of the original from
-    itself between optimization levels. `coarsest` is the largest unit roundoff of any arithmetic in the model (0: that
-    of each output).
+    `depth` is D, `length` is L, `products` is P and `operands` is w of the formula above. `own_spread` is the
+    relative difference of the original from itself between optimization levels. `coarsest` is the largest unit
+    roundoff of any arithmetic in the model (0: that of each output).
     """
 
     depth: int
     length: int
     own_spread: float = 0.0
     coarsest: float = 0.0
+    products: int = 0
+    operands: float = 0.0
+
+    @property
+    def in_tf32(self) -> Tolerance:
+        """The tolerance where products of float32 round their operands to TF32."""
+        return replace(self, operands=_TF32_ROUNDOFF, coarsest=max(self.coarsest, _TF32_ROUNDOFF))
 
     def expected(self, dtype: np.dtype[Any]) -> float:
         """Return e for outputs of `dtype`."""
         v = 2.0**-53 if dtype in (np.dtype(np.float64), np.dtype(np.complex128)) else 2.0**-24
-        return unit_roundoff(dtype) * math.sqrt(self.depth) + v * math.sqrt(self.length)
+        return self.stored(dtype) + v * math.sqrt(self.length)
 
     def stored(self, dtype: np.dtype[Any]) -> float:
-        """Return u * sqrt(D), the part of e from stored results, for outputs of `dtype`."""
-        return unit_roundoff(dtype) * math.sqrt(self.depth)
+        """Return u * sqrt(D) + w * sqrt(P), the part of e from stored results and operands, for outputs of `dtype`."""
+        return unit_roundoff(dtype) * math.sqrt(self.depth) + self.operands * math.sqrt(self.products)
 
     def relative(self, dtype: np.dtype[Any]) -> float:
         """Return t for outputs of `dtype`."""

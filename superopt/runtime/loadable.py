@@ -20,7 +20,7 @@ class Loadable:
     `provider` is the execution provider of ONNX Runtime, or OPENVINO. `level` is "all" for all of ONNX Runtime's
     optimizations, "none" for none of them, "any" for all, or none if the model does not load with them; OpenVINO has
     one level only. `rooted`: the model names the files of its weights relative to the root of the file system, not to
-    its own folder.
+    its own folder. `tf32`: products of float32 may round their operands to TF32 (on CUDA).
     """
 
     model: bytes | str
@@ -28,6 +28,7 @@ class Loadable:
     threads: int
     level: str = "all"
     rooted: bool = False
+    tf32: bool = True
 
 
 class NodeTime(NamedTuple):

@@ -130,7 +130,7 @@ def _opened_at(loadable: Loadable, profile_prefix: str = "") -> _Session:
     if wanted != CPU:
         _preload(ort)
     try:
-        session = ort.InferenceSession(loadable.model, options, providers=_with_fallback(wanted))
+        session = ort.InferenceSession(loadable.model, options, providers=_with_fallback(loadable))
     except Exception as error:  # as above
         raise CannotRun(reason(error)) from error
     if wanted not in session.get_providers():
@@ -138,10 +138,11 @@ def _opened_at(loadable: Loadable, profile_prefix: str = "") -> _Session:
     return _Session(session)
 
 
-def _with_fallback(wanted: str) -> list[str]:
+def _with_fallback(loadable: Loadable) -> list[str | tuple[str, dict[str, str]]]:
     # Operators that a provider lacks run on the next one, as they will for the user; the session must still have it.
     order = [TENSORRT, CUDA, CPU]
-    return order[order.index(wanted) :] if wanted in order else [wanted, CPU]
+    names = order[order.index(loadable.provider) :] if loadable.provider in order else [loadable.provider, CPU]
+    return [(name, {"use_tf32": "0"}) if name == CUDA and not loadable.tf32 else name for name in names]
 
 
 def _preload(ort: ModuleType) -> None:

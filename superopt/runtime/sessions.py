@@ -112,16 +112,16 @@ def loadable(model: RunnableModel, target: Target, level: str = "all") -> Iterat
     """Yield `model` in the form that goes to the child; a large one is in a temporary file meanwhile."""
     if isinstance(model, onnx.ModelProto):
         model = model.SerializeToString()
-    provider, threads = _PROVIDERS[target.provider], target.threads
+    options = (_PROVIDERS[target.provider], target.threads, level)
     if isinstance(model, bytes) and len(model) > _MAX_INLINE_BYTES:
         with temporary_folder() as folder:
             path = folder / "model.onnx"
             path.write_bytes(model)
-            yield Loadable(str(path), provider, threads, level, rooted=True)
+            yield Loadable(str(path), *options, rooted=True, tf32=target.tf32)
     elif isinstance(model, bytes):
-        yield Loadable(model, provider, threads, level, rooted=True)
+        yield Loadable(model, *options, rooted=True, tf32=target.tf32)
     else:
-        yield Loadable(str(Path(model).absolute()), provider, threads, level)
+        yield Loadable(str(Path(model).absolute()), *options, tf32=target.tf32)
 
 
 def in_child(function: Callable[..., R], *arguments: Any, limit_s: float) -> R:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 __all__ = ["CannotRun", "RanTooLong", "RuntimeUnavailable", "Target", "reason"]
 
@@ -34,11 +34,13 @@ def reason(error: Exception) -> str:
 class Target:
     """Runtime and device, and number of threads (0: the runtime's own choice).
 
-    `provider` is an execution provider of ONNX Runtime, `cpu` or `cuda`, or `openvino` for OpenVINO on the CPU.
+    `provider` is an execution provider of ONNX Runtime, `cpu` or `cuda`, or `openvino` for OpenVINO on the CPU. `tf32`:
+    on CUDA, products of float32 may round their operands to TF32, which ONNX Runtime does unless it is told not to.
     """
 
     provider: str = "cpu"
     threads: int = 1
+    tf32: bool = True
 
     @property
     def runtime(self) -> str:
@@ -49,6 +51,16 @@ class Target:
     def device(self) -> str:
         """The name of the default device of the analytic costs, `cpu` or `cuda`."""
         return "cuda" if self.provider == "cuda" else "cpu"
+
+    @property
+    def rounds_operands(self) -> bool:
+        """True if products of float32 may round their operands to TF32."""
+        return self.provider == "cuda" and self.tf32
+
+    @property
+    def in_float32(self) -> Target:
+        """The same target with products of float32 in float32."""
+        return replace(self, tf32=False)
 
     @property
     def has_levels(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,8 @@ from superopt.bench.run import bench
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import tensor
+from superopt.onnx_io import read_model
+from superopt.optimizer.float64 import Float64Model
 from superopt.runtime import Target, open_session, resolve_target, sessions
 from superopt.runtime.measure import TimedModel, time_pair
 from superopt.search import AnalyticCost, device_of
@@ -112,3 +115,16 @@ def test_a_model_is_benchmarked(tmp_path: Path, lora_rules: Path) -> None:
     for row in contest.rows:
         assert row.status == "ok", row
         assert row.speeds.keys() == settings.clocks.keys()
+
+
+def test_products_are_taken_in_float32_where_outputs_are_compared(target: Target) -> None:
+    model = lora()
+    feeds = drawn(model)
+    exact = {name: array.astype(np.float64) for name, array in feeds.items()}
+    (expected,) = Float64Model(read_model(model)).run(exact, math.inf)
+    precise, deployed = (
+        float(np.abs(open_session(model, one).run(feeds)[0] - expected).max() / np.abs(expected).max())
+        for one in (target.in_float32, target)
+    )
+    assert precise < 1e-5
+    assert precise <= deployed  # in TF32 an operand has 11 bits

@@ -9,10 +9,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from superopt.optimizer import validator as validator_module
 from superopt.optimizer.options import Options
+from superopt.optimizer.original import open_original
 from superopt.optimizer.source import Source
 from superopt.optimizer.validator import Validator
-from superopt.runtime import Target
+from superopt.runtime import Session, Target, open_session, sessions
 from tests.support.models import floats, model
 
 node = helper.make_node
@@ -118,3 +120,36 @@ def test_random_models_are_compared_without_a_reference() -> None:
     comparison, accuracies = validator.compare(affine(nodes).SerializeToString())
     assert comparison.ok
     assert all(one.no_reference == "operator RandomNormalLike" for one in accuracies)
+
+
+@pytest.mark.parametrize("error", [1e-4, 1e-2])
+def test_on_cuda_a_candidate_must_be_accurate_in_tf32_too(error: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The CPU stands for a GPU with products in TF32, whose errors are 1e-4 in the original, `error` in the result."""
+
+    class Rounding:
+        def __init__(self, session: Session, size: float) -> None:
+            self.session, self.size = session, size
+
+        def run(self, feeds: dict[str, Any]) -> list[Any]:
+            return [
+                x * (1 + self.size * RNG.standard_normal(x.shape)).astype(np.float32) for x in self.session.run(feeds)
+            ]
+
+    def opened(size: float) -> Any:
+        def open_one(model: Any, target: Target, *level: str, **options: str) -> Any:
+            session = (open_original if isinstance(model, Source) else open_session)(model, target, *level, **options)
+            return Rounding(session, size) if target.rounds_operands else session
+
+        return open_one
+
+    monkeypatch.setitem(sessions._PROVIDERS, "cuda", "CPUExecutionProvider")
+    monkeypatch.setattr(validator_module, "open_original", opened(1e-4))
+    monkeypatch.setattr(validator_module, "open_session", opened(error))
+    candidate = affine([node("MatMul", ["x", "w"], ["y"])], w=W)
+    validator = Validator(Source(candidate), Target("cuda"), Options())
+    comparison, accuracies = validator.compare(candidate.SerializeToString())
+    assert accuracies[-1].kind == "TF32"
+    if error == 1e-4:
+        assert comparison.problem is None and comparison.relative < 1e-6  # in float32
+    else:
+        assert "TF32" in str(comparison.problem)
