@@ -15,7 +15,7 @@ from superopt.runtime import Target
 from superopt.search import AnalyticCost, Device, calibrate, device_of, find_device, shipped_devices
 from superopt.search.cost import calibration
 from superopt.search.cost.device import read_device, to_toml
-from superopt.search.cost.kernel_kind import kernel_kind
+from superopt.search.cost.kernel_kind import kernel_kind, kinds_of
 from superopt.search.cost.microbench import Unmeasurable
 from superopt.search.cost.operator_timer import OperatorTimer
 from superopt.store import ResultStore
@@ -27,7 +27,7 @@ DEVICE = Device(1e12, 1e12, 1e10, 1e-6)
 @pytest.mark.parametrize("name", shipped_devices())
 def test_figures_are_found_again(name: str) -> None:
     """Operators that take as long as a device's description predicts lead back to its figures."""
-    device = dataclasses.replace(find_device(name), slower={})
+    device = dataclasses.replace(find_device(name), slower={}, starts={})
     found = calibration.fitted(AnalyticCost(device).cost, device_of(device.provider))
     assert found.overhead == pytest.approx(device.overhead, rel=0.05)
     assert found.dense == pytest.approx(device.dense, rel=0.1)
@@ -118,3 +118,19 @@ def test_descriptions_are_written_as_they_are_read(name: str, tmp_path: Path) ->
     assert read_device(path) == device
     assert dict(read_device(path).slower) == dict(device.slower)
     assert dict(read_device(path).starts) == dict(device.starts)
+
+
+def test_on_a_gpu_starts_that_differ_little_are_one() -> None:
+    gpu = dataclasses.replace(
+        DEVICE, provider="cuda", starts={"Relu": 5e-6, "Tanh": 6e-6, "Abs": 4e-6, "FusedConv": 6e-5}
+    )
+    cost = AnalyticCost(gpu)
+    weight = Term.of("Const", (), {"hash": "w"}, (tensor(1, 1, 1, 1),))
+    attrs: dict[str, Attr] = {"strides": (1, 1), "dilations": (1, 1), "group": 1, "pads": (0, 0, 0, 0)}
+    fused = {**attrs, "activation": "Relu", "activation_alpha": 0.0, "activation_beta": 0.0}
+    terms = [make(op, (var("x", tensor(4)),)) for op in ("Relu", "Tanh", "Abs")]
+    terms.append(make("FusedConv", (var("x", tensor(1, 1, 2, 2)), weight), fused))
+    found = calibration.kinds(dataclasses.replace(gpu, starts={}), gpu, [(term, cost.cost(term)) for term in terms])
+    assert found.starts["Relu"] == found.starts["Tanh"] == found.starts["Abs"]
+    assert found.starts["FusedConv 1x1"] > 2 * found.starts["Relu"]
+    assert kinds_of(terms[-1]) == ("FusedConv 1x1", "FusedConv", "Conv 1x1", "Conv")

@@ -28,7 +28,7 @@ def split(x: Term, *sizes: int) -> list[Term]:
 
 
 def test_shipped_descriptions_can_be_read() -> None:
-    assert {"cpu", "cuda", "cuda_h200"} <= set(shipped_devices())
+    assert {"cpu", "cuda", "cuda_h100", "cuda_h200"} <= set(shipped_devices())
     for name in shipped_devices():
         device = find_device(name)
         assert device.name and device.provider == name.partition("_")[0]
@@ -169,3 +169,11 @@ def test_einsum_is_no_faster_than_transposes_and_a_product(name: str, heads: int
     einsum = make("Einsum", (x, y), {"equation": "abcd,aecd->acbe"})
     device = find_device(name)
     assert price(einsum, device=device) >= price(make("MatMul", (first, second)), device=device)
+
+
+def test_a_reduction_to_few_results_keeps_a_large_device_busy() -> None:
+    device = dataclasses.replace(CPU, provider="cuda", full=100_000, overhead=0.0, bandwidth=1e15, cache_bandwidth=1e15)
+    attrs: dict[str, Attr] = {"axes": (-1,), "keepdims": 0}
+    operands = [var("x", tensor(*shape)) for shape in ((8, 1 << 20), (1 << 20, 8))]
+    few, many = (make("ReduceSum", (operand,), attrs) for operand in operands)
+    assert AnalyticCost(device).cost(few) == pytest.approx(AnalyticCost(device).cost(many), rel=0.2)

@@ -78,12 +78,12 @@ def test_a_fused_operator_computes_what_its_parts_do() -> None:
     parts = flops(conv) + 16 * 14 * 14 + flops(make("Tanh", (conv,)))
     assert flops(fused) == parts
     q, k, v = var("q", tensor(2, 5, 8)), var("k", tensor(2, 7, 8)), var("v", tensor(2, 7, 12))
-    heads = work(make("MultiHeadAttention", (q, k, v), {"num_heads": 4, "scale": 0.0}))
+    heads = work(make("MultiHeadAttention", (q, k, v), {"num_heads": 4, "scale": 0.5}))
     scores = var("s", tensor(2, 4, 5, 7))
     assert heads.dense == 2 * 2 * 5 * 7 * (8 + 12)
     assert heads.scalar == flops(make("Softmax", (scores,), {"axis": -1})) + 2 * 4 * 5 * 7
     x, w, b = var("x", tensor(2, 5, 6)), graphs.const(6, 24), graphs.const(24)
-    whole = work(make("Attention", (x, w, b), {"num_heads": 4, "scale": 0.0}))
+    whole = work(make("Attention", (x, w, b), {"num_heads": 4, "scale": 0.5}))
     assert whole.dense == 2 * 2 * 5 * 5 * 16 + 2 * 2 * 5 * 24 * 6
 
 
@@ -116,7 +116,7 @@ def test_what_is_not_known_counts_as_something() -> None:
     assert flops(make("MatMul", (nothing, square))) > 0
     assert flops(make("Relu", (nothing,))) > 0
     hidden = [var(name, TensorType("float", (2, 5, symbol("h")))) for name in "qkv"]  # 12 heads do not divide 32
-    assert flops(make("MultiHeadAttention", hidden, {"num_heads": 12, "scale": 0.0})) > 0
+    assert flops(make("MultiHeadAttention", hidden, {"num_heads": 12, "scale": 0.5})) > 0
     assert flops(Term.of("Unheard", (rows,), {}, rows.types)) == 0
 
 

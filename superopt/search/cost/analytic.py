@@ -14,7 +14,7 @@ from superopt.ir.term import Term
 from superopt.search.cost.blocked_layout import reordered_bytes
 from superopt.search.cost.concrete import concrete_attrs
 from superopt.search.cost.device import CPU, Device
-from superopt.search.cost.kernel_kind import MIN_CHANNEL_BLOCK, kernel_kind
+from superopt.search.cost.kernel_kind import MIN_CHANNEL_BLOCK, kinds_of
 from superopt.search.cost.runtime_fusion import CONVOLUTIONS, WITH_EPILOGUE
 from superopt.search.cost.work import bytes_of, elements, traffic, work
 
@@ -69,13 +69,13 @@ class AnalyticCost:
         values = moved.values + reordered_bytes(term, device.channel_block)
         dtype = term.types[0].dtype if term.types and term.types[0] is not None else "float"
         dense = device.dense_rate(dtype) * _utilization_of_groups(term, device)
-        busy = min(1.0, max(1, elements(term)) / device.full) * self.threads
         scalar = 0 if term.op in WITH_EPILOGUE else count.scalar
-        arithmetic = (count.dense / dense + scalar / device.scalar) / busy
+        # Few sums of products leave a large device idle. Too little of other arithmetic takes no time beside the start.
+        busy = min(1.0, max(1, elements(term)) / device.full)
+        arithmetic = (count.dense / (dense * busy) + scalar / device.scalar) / self.threads
         transfer = (values / device.byte_rate(values) + moved.weights / device.byte_rate(0)) / self._bandwidth_factor
-        kind = kernel_kind(term, device.channel_block)
-        start = device.start(kind, term.op) * _kernels(term)
-        return start + max(arithmetic, transfer) * device.factor(kind, term.op)
+        kinds = kinds_of(term, device.channel_block)
+        return device.start(kinds) * _kernels(term) + max(arithmetic, transfer) * device.factor(kinds)
 
 
 def _kernels(term: Term) -> int:

@@ -134,7 +134,17 @@ def kinds(device: Device, prior: Device, samples: Iterable[tuple[Term, float]]) 
         slower[kind] = round(factor, 3)
         if start is not None:
             starts[kind] = float(f"{start:.3g}")
-    return dataclasses.replace(device, slower=slower, starts=starts)
+    return dataclasses.replace(device, slower=slower, starts=_alike(starts) if device.provider != "cpu" else starts)
+
+
+def _alike(starts: Mapping[str, float]) -> dict[str, float]:
+    """Return the starts, with the median of all for those within a factor of 2 of it.
+
+    On a GPU all kernels are started in one way, and timings of this little differ by that much from run to run. Without
+    this a search prefers LeakyRelu to Relu, and so breaks fusions of the runtime.
+    """
+    usual = statistics.median(starts.values()) if starts else 0.0
+    return {kind: usual if usual / 2 <= start <= usual * 2 else start for kind, start in starts.items()}
 
 
 def _line(samples: Sequence[tuple[float, float]], overhead: float) -> tuple[float | None, float]:

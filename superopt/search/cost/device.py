@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,8 @@ class Device:
     `dense` is the FLOP/s of sums of products of float elements, `dense_of` that of other element types, `scalar` the
     FLOP/s of all other arithmetic. `bandwidth` is in bytes/s from memory, `cache_bandwidth` applies to operators whose
     values take at most `cache_bytes`. `overhead` is the seconds to start an operator. `full` is the number of results
-    that keep the whole device busy; with fewer, arithmetic slows down in proportion. `channel_block` is the number of
-    channels in a block of the runtime's own image layout (1: it has none). `slower` maps kinds of kernels
+    that keep the whole device busy; with fewer, sums of products slow down in proportion. `channel_block` is the
+    number of channels in a block of the runtime's own image layout (1: it has none). `slower` maps kinds of kernels
     (`kernel_kind`), or operators, to the factor by which they take longer than these figures predict, `starts` to the
     seconds to start them where that is not `overhead`. If `measured`, figures are those of all its threads together.
     """
@@ -80,13 +80,13 @@ class Device:
         """Return the bytes/s of an operator that touches `touched` bytes."""
         return max(self.bandwidth, self.cache_bandwidth) if touched <= self.cache_bytes else self.bandwidth
 
-    def factor(self, kind: str, op: str) -> float:
-        """Return the factor by which a kind of kernel of the operator `op` takes longer than predicted."""
-        return self.slower.get(kind, self.slower.get(op, 1.0))
+    def factor(self, kinds: Sequence[str]) -> float:
+        """Return the factor by which the first known one of `kinds` of kernels takes longer than predicted."""
+        return next((self.slower[kind] for kind in kinds if kind in self.slower), 1.0)
 
-    def start(self, kind: str, op: str) -> float:
-        """Return the seconds to start a kind of kernel of the operator `op`."""
-        return self.starts.get(kind, self.starts.get(op, self.overhead))
+    def start(self, kinds: Sequence[str]) -> float:
+        """Return the seconds to start the first known one of `kinds` of kernels."""
+        return next((self.starts[kind] for kind in kinds if kind in self.starts), self.overhead)
 
 
 def _is_number(value: Any) -> bool:

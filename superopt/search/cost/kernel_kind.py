@@ -12,14 +12,25 @@ from superopt.ir.term import Term
 from superopt.properties import joins, moves, reduces
 from superopt.search.cost.runtime_fusion import CONVOLUTIONS
 
-__all__ = ["MIN_CHANNEL_BLOCK", "kernel_kind"]
+__all__ = ["MIN_CHANNEL_BLOCK", "kernel_kind", "kinds_of"]
 
 MIN_CHANNEL_BLOCK = 8  # channels of a group that product units take at once, at least
 _PRODUCTS = frozenset({"FusedGemm", "FusedMatMul", "Gemm", "MatMul"})
+_PLAIN = {"FusedConv": "Conv", "FusedGemm": "MatMul"}  # products with an activation: without it
 _FEW_ROWS = 4  # a product with so few rows reads its matrix from memory, and uses each element once or twice
 _SHORT_PIECE = 16  # elements: below, a copy spends its time on finding the pieces
 _BINARY = 2
 _LINE_RANK, _VOLUME_RANK = 3, 5  # of the kernels of Convs
+
+
+def kinds_of(term: Term, block: int = 1) -> tuple[str, ...]:
+    """Return the names under which figures of an operator are looked up, the most special first.
+
+    A product with an activation is a kernel of its own, and where its figures are not known, it is the product.
+    """
+    kind = kernel_kind(term, block)
+    plain = _PLAIN.get(term.op, term.op)
+    return tuple(dict.fromkeys((kind, term.op, kind.replace(term.op, plain, 1), plain)))
 
 
 def kernel_kind(term: Term, block: int = 1) -> str:
@@ -32,9 +43,10 @@ def kernel_kind(term: Term, block: int = 1) -> str:
     if not shapes or shapes[0] is None or result is None:
         return term.op
     if term.op in CONVOLUTIONS and shapes[1] is not None:
-        return f"Conv{_form_of_conv(term, shapes[1], block)}"
+        return f"{term.op}{_form_of_conv(term, shapes[1], block)}"
     if term.op in _PRODUCTS and shapes[1] is not None:
-        return f"MatMul{_form_of_product(result, shapes[1])}"
+        name = "FusedGemm" if term.op == "FusedGemm" else "MatMul"
+        return f"{name}{_form_of_product(result, shapes[1])}"
     if moves(term.op):
         return f"{term.op}{' short' if _piece(term, shapes[0], result) < _SHORT_PIECE else ''}"
     if reduces(term.op):
