@@ -100,6 +100,8 @@ def _stepped(state: tuple[Term, ...], step: Step, book: Book, number: int) -> tu
 
 def _placed(terms: tuple[Term, ...], leaves: Mapping[Term, Term]) -> tuple[Term, ...]:
     for leaf, actual in leaves.items():
+        if leaf.op not in ("Const", "Var"):
+            raise ReplayError(f"{leaf} has a meaning of its own, so it stands for nothing else")
         if leaf.type != actual.type:
             raise ReplayError(f"a leaf of type {leaf.type} stands for a term of type {actual.type}")
     for term in topological(terms):

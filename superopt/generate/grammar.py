@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from superopt.evaluate.residues import Shape
 from superopt.ir.infer import make
@@ -39,6 +39,7 @@ __all__ = [
     "reduce",
 ]
 
+T = TypeVar("T")
 Constant: TypeAlias = tuple[str, Mapping[str, Any]]
 CORPUS = "corpus"  # name of the families of windows
 FOLDED: Mapping[str, Any] = {"slots": ("w",), "run": False, "fold": True}  # keywords of a `Use` on weights alone
@@ -73,6 +74,7 @@ class Use:
     fold: bool = False
     index: int | None = None  # number of the output (of several), or of the half (Slice)
     parts: int = 2  # number of outputs of a Split
+    absent: int | None = None  # number of the input that is left out, which counts as no operand
     made: str = ""  # name of the results in slots, by default the operator's
     thin: bool = False  # True: may cut an axis of size 2 into parts of size 1, which broadcast
 
@@ -96,8 +98,15 @@ class Use:
         """Return the operator applied to terms. Raises IllTyped."""
         attrs = self.attributes(shapes)
         index = attrs.pop("index", None)
-        term = make(self.op, inputs, attrs)
+        term = make(self.op, self.placed(inputs), attrs)
         return term if index is None else term.out(index)
+
+    def placed(self, operands: Sequence[T]) -> list[T | None]:
+        """Return the operator's inputs: the operands, with None for the absent one."""
+        places: list[T | None] = list(operands)
+        if self.absent is not None:
+            places.insert(self.absent, None)
+        return places
 
     def attributes(self, shapes: tuple[Shape, ...]) -> dict[str, Any]:
         """Return all attributes at these operand shapes.

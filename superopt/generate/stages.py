@@ -37,9 +37,11 @@ from superopt.generate.prove.shipped_signatures import variations
 from superopt.generate.prove.stable_order import in_stable_order
 from superopt.generate.prove.used_signatures import UsedSignatures
 from superopt.generate.stage_counts import StageCounts
+from superopt.ir.dim import Size, evaluate, symbols_of
+from superopt.ir.infer import remake
 from superopt.ir.notation import NotationError, parse_rule, parse_rules, parse_terms, show_rule
-from superopt.ir.pattern import Bindings, instantiate, pattern_names
-from superopt.ir.rule import Rule, Signature, SignatureValue
+from superopt.ir.pattern import Bindings, instantiate, pattern_names, sizes_in
+from superopt.ir.rule import Condition, Rule, Signature, SignatureValue
 from superopt.ir.term import Attr, AttrVar, Term, map_terms, topological, var
 from superopt.ir.types import tensor
 from superopt.ops.equation import unfold
@@ -75,7 +77,7 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
     family, evaluator = config.families[number], Evaluator(config.seed)
     if family.definitions:
         terms = [_typed(family, text) for text in family.definitions]
-        own = [GroundEquation(one, normal((unfold(one[0]),)), family) for one in terms]
+        own = [GroundEquation(one, map_terms(normal((unfold(one[0]),)), _without_one), family) for one in terms]
         return _json({"counts": asdict(StageCounts(graphs=len(own))), "equations": [_show(e) for e in own]})
     if family.reals:
         operators = min(family.runtime, config.operators or family.runtime)
@@ -89,6 +91,15 @@ def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[st
     counts = _counts(own_levels)
     counts.classes += len(state.classes.leaves) if part == 0 else 0
     return _json({"counts": asdict(counts), "equations": [_show(e) for e in equations]})
+
+
+def _without_one(term: Term, inputs: tuple[Term | None, ...]) -> Term:
+    """Return `term` over `inputs`, or the other factor if one of two is 1: no model multiplies by it."""
+    if term.op == "Mul":
+        for factor, other in (inputs, inputs[::-1]):
+            if factor is not None and other is not None and factor.op == "Ones" and other.type == term.type:
+                return other
+    return term if inputs == term.inputs else remake(term, inputs)
 
 
 def _counts(levels: Iterable[LevelCounts]) -> StageCounts:
@@ -282,19 +293,42 @@ def _proofs(
     proofs: dict[Signature, Proved] = {}
     for wide in [schema.base, *wanted]:
         signature = pinned(schema.rule, wide)
-        if any(_covers(known, signature) for known in proofs):
+        if signature in proofs or any(_covers(known, signature, proof) for known, proof in proofs.items()):
             continue
         if check is not None and not check.holds(schema.rule, signature):
             continue
         verdict = config.prover(schema.rule, signature)
-        if isinstance(verdict, Proved):
-            proofs = {s: p for s, p in proofs.items() if not _covers(signature, s)}
-            proofs[signature] = verdict
+        if not isinstance(verdict, Proved):
+            continue
+        if any(_covers(known, signature, proof, verdict) for known, proof in proofs.items()):
+            continue
+        proofs = {s: p for s, p in proofs.items() if not _covers(signature, s, verdict, p)}
+        proofs[signature] = verdict
     return proofs
 
 
-def _covers(general: Signature, special: Signature) -> bool:
-    """Return True if every match at `special` is a match at `general`."""
+def _covers(general: Signature, special: Signature, proof: Proved, other: Proved | None = None) -> bool:
+    """Return True if every match at `special` is a match at `general`, whose proof is `proof`.
+
+    The conditions of `proof` must follow from the sizes of `special`, or be those of its own proof `other`.
+    """
+    if not _matches(general, special):
+        return False
+    sizes = special.bindings().shape_env()
+    own = {_at(condition, sizes) for condition in (() if other is None else other.conditions)}
+    return all(condition.holds(sizes) or _at(condition, sizes) in own for condition in proof.conditions)
+
+
+def _at(condition: Condition, sizes: Mapping[str, Attr]) -> tuple[str, frozenset[Size] | tuple[Size, ...]]:
+    """Return a condition with these sizes; both ways of writing an equation are the same."""
+    names = symbols_of(condition.left) | symbols_of(condition.right)
+    known = {name: size for name, size in sizes_in(sizes, names).items() if isinstance(size, int)}
+    sides = tuple(evaluate(side, known) for side in (condition.left, condition.right))
+    return condition.relation, frozenset(sides) if condition.relation == "==" else sides
+
+
+def _matches(general: Signature, special: Signature) -> bool:
+    """Return True if `special` differs from `general` in having literals for symbols only."""
     return (
         general.dtypes == special.dtypes
         and all(_wider(a, b) for (_, a), (_, b) in zip(general.shapes, special.shapes, strict=True))

@@ -16,7 +16,7 @@ from superopt.ir.operator import IllTyped, Need, ignore
 from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, equal_attr, topological
 from superopt.ir.types import FLOAT_DTYPES
 
-__all__ = ["Bindings", "instantiate", "match", "pattern_names"]
+__all__ = ["Bindings", "instantiate", "match", "pattern_names", "sizes_in"]
 
 
 @dataclass
@@ -71,7 +71,8 @@ def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
     """Return the bindings under which each pattern equals its term, or None. Linear in the size of the patterns.
 
     The match is syntactic: operands must stand in the given order (`Rule.commuted` gives the other orders). A
-    closed-form constant must have the element type that `instantiate` would give it.
+    closed-form constant must have the element type that `instantiate` would give it. One exception: the target of a
+    Reshape of known sizes is matched by its meaning, as it may be stated in several ways (see `_match_target`).
     """
     bindings = Bindings()
     constants: set[str] = set()
@@ -93,8 +94,15 @@ def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
             continue
         if pattern.op != term.op or len(pattern.inputs) != len(term.inputs) or len(pattern.attrs) != len(term.attrs):
             return None
+        sizes = _sizes_of_reshape(term) if term.op == "Reshape" else None
         for (name, wanted), (other, value) in zip(pattern.attrs, term.attrs, strict=True):
-            if name != other or not _match_attr(wanted, value, bindings.attrs, postponed):
+            if name != other:
+                return None
+            if sizes is not None and name == "shape" and isinstance(wanted, tuple):
+                fits = _match_target(wanted, *sizes, bindings.attrs, postponed)
+            else:
+                fits = _match_attr(wanted, value, bindings.attrs, postponed)
+            if not fits:
                 return None
         if term.op in CLOSED_FORM and term.type is not None:
             constants.add(term.type.dtype)
@@ -114,6 +122,39 @@ def _name(pattern: Term) -> str:
     name = pattern.attr("name")
     assert isinstance(name, str)
     return name
+
+
+def _sizes_of_reshape(term: Term) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the sizes of operand and result of a Reshape, or None if one is not a number above 0."""
+    operand = term.inputs[0]
+    types = (None if operand is None else operand.type, term.type)
+    before, after = (None if type is None else type.concrete() for type in types)
+    if before is None or after is None or 0 in before or term.attr("allowzero"):
+        return None
+    return before, after
+
+
+def _match_target(
+    wanted: tuple[Attr, ...],
+    before: tuple[int, ...],
+    after: tuple[int, ...],
+    found: dict[str, Attr],
+    postponed: list[tuple[Dim, Attr]],
+) -> bool:
+    """Match the target of a Reshape from the sizes `before` to the sizes `after`, all above 0.
+
+    A 0 stands for the size at its place before, one -1 for what is left. So the target that matches leads to `after`,
+    however the term states its own.
+    """
+    if len(wanted) != len(after):
+        return False
+    for place, (want, size) in enumerate(zip(wanted, after, strict=True)):
+        if want == 0:
+            if before[place : place + 1] != (size,):
+                return False
+        elif want != -1 and not _match_attr(want, size, found, postponed):
+            return False
+    return True
 
 
 def _match_attr(wanted: Attr, value: Attr, found: dict[str, Attr], postponed: list[tuple[Dim, Attr]]) -> bool:

@@ -115,12 +115,16 @@ class Term:
     @property
     def digest(self) -> str:
         """The content hash (128 bits, hexadecimal), the same in every process and on every machine."""
-        if self._digest is None:
-            for term in topological((self,)):
-                if term._digest is None:
-                    parts = [term.op, repr_attrs(term.attrs), ";".join(map(str, term.types))]
-                    parts += ["-" if i is None else i._digest or "" for i in term.inputs]
-                    term._digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
+        stack = [self] if self._digest is None else []
+        while stack:  # without recursion; terms below a known digest are not visited again
+            term = stack[-1]
+            if waiting := [i for i in term.inputs if i is not None and i._digest is None]:
+                stack += waiting
+                continue
+            stack.pop()
+            parts = [term.op, repr_attrs(term.attrs), ";".join(map(str, term.types))]
+            parts += ["-" if i is None else i._digest or "" for i in term.inputs]
+            term._digest = hashlib.blake2b("\0".join(parts).encode(), digest_size=16).hexdigest()
         assert self._digest is not None
         return self._digest
 

@@ -175,17 +175,22 @@ def _multi_head_attention_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any]
     need_equal(need, value[0], query[0])
     for size in (query[2], value[2]):
         _heads(need, size, attrs["num_heads"])
-    bias, scores = (*shapes[3:], None, None)[:2]
+    bias, added = (*shapes[3:], None, None)[:2]
     if bias is not None:
         _same(need, bias, (query[2] + key[2] + value[2],), "the bias")
-    if scores is not None:
-        if len(scores) != 4:
-            raise IllTyped("what is added to scores has (batch, heads, query, key)")
-        _same(need, scores[2:], (query[1], key[1]), "what is added to scores")
-        for size, full in zip(scores[:2], (query[0], attrs["num_heads"]), strict=True):
-            if size != 1:
-                need_equal(need, size, full)
+    if added is not None:
+        _check_added(need, added, (query[0], attrs["num_heads"], query[1], key[1]))
     return ((query[0], query[1], value[2]),)
+
+
+def _check_added(need: Need, added: Sizes, scores: Sizes) -> None:
+    """Check the shape of what is added to scores of the shape (batch, heads, query, key)."""
+    if len(added) != 4:
+        raise IllTyped("what is added to scores has (batch, heads, query, key)")
+    _same(need, added[2:], scores[2:], "what is added to scores")
+    for size, full in zip(added[:2], scores[:2], strict=True):
+        if size != 1:
+            need_equal(need, size, full)
 
 
 _ATTENDED = (
@@ -195,17 +200,14 @@ _ATTENDED = (
     " k = Transpose[perm=[0, 2, 3, 1]](Reshape[shape=[0, 0, num_heads, -1]](key)),"
     " v = Transpose[perm=[0, 2, 1, 3]](Reshape[shape=[0, 0, num_heads, -1]](value))"
 )
-_DEFAULT_SCALE = "Reciprocal(Sqrt(query.shape[2] // num_heads))"
-_SCORES, _ADDED = "Mul({0}, MatMul(q, k))", "Add(Mul({0}, MatMul(q, k)), added)"
+_SCORES = "Mul(scale, MatMul(q, k))"
 # The bias holds those of query, key and value. `added` is ONNX Runtime's attention_bias, its sixth input; the input
 # before it, a mask of keys, is not defined here: the runtime adds a large negative number, which is no real operation.
+# The scale is the number that the runtime multiplies by; importers put it in where a file leaves it to the runtime.
 _fused(
-    "MultiHeadAttention", 3, 5, "num_heads scale=0.0",
-    f"MultiHeadAttention[scale=0.0](query, key, value) = {_ATTENDED.format(_SCORES.format(_DEFAULT_SCALE))}",
-    f"MultiHeadAttention(query, key, value) = {_ATTENDED.format(_SCORES.format('scale'))}",
-    "MultiHeadAttention[scale=0.0](query, key, value, _, added) = "
-    + _ATTENDED.format(_ADDED.format(_DEFAULT_SCALE)),
-    "MultiHeadAttention(query, key, value, _, added) = " + _ATTENDED.format(_ADDED.format("scale")),
+    "MultiHeadAttention", 3, 5, "num_heads scale=1.0",
+    f"MultiHeadAttention(query, key, value) = {_ATTENDED.format(_SCORES)}",
+    f"MultiHeadAttention(query, key, value, _, added) = {_ATTENDED.format(f'Add({_SCORES}, added)')}",
     "MultiHeadAttention(query, key, value, bias, added) = MultiHeadAttention[num_heads=num_heads, scale=scale]("
     "Add(query, b.0), Add(key, b.1), Add(value, b.2), _, added)"
     " where b = Split[axis=-1, split=[query.shape[2], key.shape[2], value.shape[2]]](bias)",
@@ -214,7 +216,8 @@ _fused(
 
 
 def _attention_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Need) -> tuple[Sizes, ...]:
-    x, weights, bias = shapes
+    x, weights, bias = shapes[:3]
+    added = shapes[3] if len(shapes) > 3 else None
     if len(x) != 3 or len(weights) != 2:
         raise IllTyped("Attention needs (batch, sequence, hidden) and a matrix")
     need_equal(need, x[2], weights[0])
@@ -222,13 +225,15 @@ def _attention_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Nee
     need_equal(need, weights[1], hidden * 3)
     _same(need, bias, weights[1:], "the bias")
     _heads(need, hidden, attrs["num_heads"])
+    if added is not None:
+        _check_added(need, added, (x[0], attrs["num_heads"], x[1], x[1]))
     return ((x[0], x[1], hidden),)
 
 
-# The weights hold those of query, key and value side by side, and so does the bias.
+# The weights hold those of query, key and value side by side, and so does the bias. `added` is the sixth input, too.
 _fused(
-    "Attention", 3, 3, "num_heads scale=0.0",
-    "Attention(x, weights, bias) = MultiHeadAttention[num_heads=num_heads, scale=scale](y.0, y.1, y.2)"
+    "Attention", 3, 4, "num_heads scale=1.0",
+    "Attention(x, weights, bias, added) = MultiHeadAttention[num_heads=num_heads, scale=scale](y.0, y.1, y.2, _, added)"
     " where y = Split[axis=-1, split=[weights.shape[1] // 3, weights.shape[1] // 3, weights.shape[1] // 3]]("
     "Add(MatMul(x, weights), bias))",
     shape=_attention_type,

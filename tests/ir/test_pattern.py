@@ -12,14 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from superopt.evaluate import evaluate
-from superopt.ir.dim import symbol
+from superopt.ir.dim import Size, symbol
 from superopt.ir.infer import OPERATORS, make, remake, replace
 from superopt.ir.notation import parse_rule, parse_terms, show_rule
 from superopt.ir.operator import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match, pattern_names
 from superopt.ir.rule import Condition, Rule
 from superopt.ir.term import Term, topological, var
-from superopt.ir.types import tensor
+from superopt.ir.types import TensorType, tensor
 from superopt.rulebook.commutative import operand_orders
 from tests.support.semantic_cases.terms import example
 from verify.propose.signatures import literal_signatures
@@ -308,3 +308,31 @@ def test_symbols_of_the_model_are_not_those_of_the_pattern() -> None:
         found = match((pattern,), (make("Slice", (var("x", tensor(2, symbol("p"))),), attrs),))
         assert found is not None
         assert found.attrs == {"p": expected, "q": symbol("p")}
+
+
+@pytest.mark.parametrize(
+    ("target", "heads"),
+    [((2, 6, 4, 8), 4), ((2, 6, -1, 8), 4), ((0, 0, 4, -1), 4), ((0, -1, 2, 16), 2), ((2, 6, 32, 1), 32)],
+)
+def test_the_target_of_a_reshape_is_matched_by_its_meaning(target: tuple[int, ...], heads: int) -> None:
+    (pattern,) = parse_terms("Reshape[allowzero=0, shape=[0, 0, h, -1]](q)")
+    term = make("Reshape", (var("x", tensor(2, 6, 32)),), {"allowzero": 0, "shape": target})
+    found = match((pattern,), (term,))
+    assert found is not None and found.attrs == {"h": heads}
+    (filled,) = instantiate((pattern,), found, "float")
+    assert filled.type == term.type
+
+
+@pytest.mark.parametrize(
+    ("shape", "target"),
+    [
+        ((2, 6, 32), (6, 2, 4, 8)),  # other sizes
+        ((2, 6, 32), (12, 4, 8)),  # another rank
+        ((2, 0, 32), (2, 0, 4, 8)),  # of no elements: -1 would stand for any size
+        ((symbol("n"), 6, 32), (-1, 6, 4, 8)),  # of sizes that are not known
+    ],
+)
+def test_another_target_of_a_reshape_does_not_match(shape: tuple[Size, ...], target: tuple[int, ...]) -> None:
+    (pattern,) = parse_terms("Reshape[allowzero=0, shape=[0, 0, h, -1]](q)")
+    term = make("Reshape", (var("x", TensorType("float", shape)),), {"allowzero": 0, "shape": target})
+    assert match((pattern,), (term,)) is None

@@ -5,7 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from superopt.onnx_io import read_model
+from superopt.ir.infer import make
+from superopt.ir.term import var
+from superopt.ir.types import tensor
+from superopt.onnx_io import ModelError, read_model, write_model
+from superopt.onnx_io.build import new_model
 from tests.onnx_io.test_canonical import parsed, read, shown
 from tests.support.runtime_oracle import round_trip
 
@@ -74,3 +78,24 @@ def test_rotations(node: str, op: str) -> None:
         f" int64[1, 3] at) => (float[] y) {{ y = {node} }}"
     )
     assert read(parsed(body, 23)).op == op
+
+
+def test_packed_attention_reads_what_is_added_to_scores() -> None:
+    body = (
+        "g (float[2, 3, 4] x, float[4, 12] w, float[12] b, float[1, 2, 3, 3] added) => (float[] y)"
+        " { y = com.microsoft.Attention<num_heads = 2>(x, w, b, , , added) }"
+    )
+    model = parsed(body, 17)
+    model.opset_import.add(domain="com.microsoft", version=1)
+    written = round_trip(model)
+    assert list(written.graph.node[0].input) == ["x", "w", "b", "", "", "added"]
+    (term,) = read_model(model).outputs
+    assert term.op == "Attention" and term.attr("scale") == float(np.float32(2**-0.5))
+
+
+def test_an_attention_with_a_scale_of_zero_cannot_be_written() -> None:
+    """A file's 0 stands for the default."""
+    q = var("q", tensor(1, 2, 4))
+    term = make("MultiHeadAttention", (q, q, q), {"num_heads": 2, "scale": 0.0})
+    with pytest.raises(ModelError, match="scale"):
+        write_model(new_model((term,), {}, opset=17))

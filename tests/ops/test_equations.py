@@ -100,8 +100,8 @@ def test_numbers_are_exact_and_have_the_element_type() -> None:
 
 
 def test_a_symbolic_attribute_selects_no_equation() -> None:
-    q, k, v = (var(name, tensor(1, 2, 4)) for name in "qkv")
-    term = make("MultiHeadAttention", (q, k, v), {"num_heads": 2, "scale": AttrVar("s")})
+    a, b = (var(name, tensor(4, 4)) for name in "ab")
+    term = Term.of("FusedMatMul", (a, b), {"alpha": 1.0, "transA": AttrVar("t"), "transB": 0}, (tensor(4, 4),))
     with pytest.raises(NoSemantics):
         unfold(term)
 

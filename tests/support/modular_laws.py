@@ -228,7 +228,6 @@ LAWS: list[tuple[str, str, Shapes]] = [
     ),
     ('FusedGemm[activation="Tanh", transB=1](a, b)', "Tanh(Gemm[transB=1](a, b))", _SQUARES),
     ("MultiHeadAttention[num_heads=2, scale=0.5](q, k, v)", _WEIGHTED, _SEQUENCES),
-    ("MultiHeadAttention[num_heads=2](q, k, v)", "MultiHeadAttention[num_heads=2, scale=0.5](q, k, v)", _SEQUENCES),
     (
         "Attention[num_heads=2](x, w, b)",
         f"MultiHeadAttention[num_heads=2]({_JOINED}.0, {_JOINED}.1, {_JOINED}.2)",

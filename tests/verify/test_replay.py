@@ -115,3 +115,14 @@ def test_casts_that_the_runtime_would_merge_are_not_joined(source: str, joined: 
     else:
         with pytest.raises(ReplayError, match="merge"):
             replay((graph,), trace, ProofBook())
+
+
+def test_a_leaf_has_no_meaning_of_its_own() -> None:
+    """Else zeros, of which a rule may be proven, could stand for any value."""
+    zeros = parse_terms("Zeros[shape=[2, 3]]")[0]
+    rewrite = _rewrite()
+    changed = replace(rewrite.before, {parse_terms("x", TYPES)[0]: zeros})
+    pairs = [(zeros if a.attrs[0][1] == "x" else a, b) for a, b in _application(rewrite).leaves]
+    trace = Trace((Application(Rewrite(changed, (), changed), tuple(pairs)),))
+    with pytest.raises(ReplayError, match="a meaning of its own"):
+        replay(_region(), trace, ProofBook())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TypeAlias
 
 from superopt.generate.derive.canonical import canonical
@@ -74,6 +75,11 @@ class _Variant:
     lhs: Term
     rhs: Term
     inner: tuple[tuple[int, str], ...]  # (operand number, required head) of the left side's root
+
+    @cached_property
+    def reshapes(self) -> bool:
+        """True if the left side has a Reshape."""
+        return any(term.op == "Reshape" for term in topological((self.lhs,)))
 
     def may_fit(self, heads: tuple[str, ...]) -> bool:
         """Return False if the heads rule out a match."""
@@ -190,6 +196,9 @@ class Neighbours:
         if bindings is None or dtype is None:
             return None
         try:
+            # The matcher takes one statement of a Reshape's target for another one, which is so at known sizes only.
+            if variant.reshapes and instantiate((variant.lhs,), bindings, dtype)[0] is not place:
+                return None
             new = self._form(instantiate((variant.rhs,), bindings, dtype)[0])
         except IllTyped:  # the right side does not exist at these sizes
             return None

@@ -64,7 +64,7 @@ class BlockFingerprints:
         for start in range(0, len(flat), step):
             places = np.unravel_index(flat[start : start + step], block.sizes)
             operands = [self.classes.value(ids[p]) for ids, p in zip(block.operands, places, strict=True)]
-            value = compute(use.op, operands, shapes, attrs, block.out)
+            value = compute(use.op, use.placed(operands), use.placed(shapes), attrs, block.out)
             yield np.broadcast_to(value, (len(places[0]), SAMPLES, *block.out))
 
     def _op(self, block: Block) -> str:

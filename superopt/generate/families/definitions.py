@@ -69,4 +69,16 @@ DEFINITIONS: tuple[Family, ...] = (
         "Gemm[alpha=1.0, beta=1.0, transA=0, transB=0](x, w, b)",
         variation="",
     ),
+    _family(
+        (*inputs("q k v", (2, 3, 8)), *inputs("m", (2, 2, 3, 3), "m")),
+        "MultiHeadAttention[num_heads=2, scale=0.375](q, k, v, _, m)",
+        variation="attention",
+    ),
+    _family(inputs("q k v", (2, 3, 8)), "MultiHeadAttention[num_heads=2, scale=0.375](q, k, v)", variation=""),
+    _family(
+        (*inputs("x y", (2, 4, 6), "x"), *inputs("g h b", (6,), "g")),
+        "SkipLayerNormalization[epsilon=0.125](x, y, g, h, b)",
+        "SkipSimplifiedLayerNormalization[epsilon=0.125](x, y, g, b)",
+        variation="",
+    ),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from superopt.evaluate.residues import Shape
 from superopt.generate.grammar import FOLDED, Family, Use, binary, inputs, transpose, unary
 
 __all__ = ["FUSED"]
@@ -44,6 +45,38 @@ def _with_parameters(name: str) -> tuple[Use, Use]:
     return (
         Use(name, own, (1,), ("x!x,FusedConv," + ",".join(_PARAMETERS),)),
         Use("FusedConv", {**_CONV, **zeros, **fused}, (2, 3), (_PLAIN, "w!b", "b")),
+    )
+
+
+def _attention(added: Shape | None) -> Family:
+    """MultiHeadAttention written out: a chain in which each operator accepts only few others as its operand.
+
+    Scores are multiplied by a number; what is added to them has the shape `added`.
+    """
+    heads = {"num_heads": 2, "scale": 1.0}
+    own = () if added is None else (
+        Use("Add", {}, (2,), ("MatMul|Mul", "m")),
+        Use("MultiHeadAttention", heads, (4,), ("q|Mul", "k", "v", "m"), absent=3),
+    )  # fmt: skip
+    return Family(
+        "fused",
+        (*inputs("q k v", (2, 3, 8)), *inputs("c", (), "c", True), *inputs("m", added or (), "m")[: added is not None]),
+        (
+            Use("Reshape", {"shape": (0, 0, 2, -1)}, (1,), ("q|k|v",)),
+            Use("Transpose", {"perm": _HEADS}, (1,), ("Reshape|MatMul",)),
+            Use("Transpose", {"perm": (0, 2, 3, 1)}, (1,), ("Reshape",)),
+            Use("MatMul", {}, (2,), ("Transpose|Softmax", "Transpose")),
+            Use("Mul", {}, (2,), ("MatMul|q", "c")),
+            Use("Softmax", {"axis": -1}, (1,), ("MatMul|Mul|Add",)),
+            Use("Reshape", {"shape": (0, 0, -1)}, (1,), ("Transpose",)),
+            Use("MultiHeadAttention", heads, (3,), ("q|Mul", "k", "v")),
+            *own,
+        ),
+        runtime=13,
+        folded=(0,) * 14,
+        elements=48,
+        shapes=frozenset({(2, 3, 8), (2, 3, 2, 4), (2, 2, 3, 4), (2, 2, 4, 3), (2, 2, 3, 3)}),
+        variation="attention",
     )
 
 
@@ -119,23 +152,6 @@ FUSED: tuple[Family, ...] = (
         folded=(1, 1, 1),
         variation="matrix",
     ),
-    # MultiHeadAttention written out: a chain in which each operator accepts only one other as its operand.
-    Family(
-        "fused",
-        inputs("q k v", (2, 3, 8)),
-        (
-            Use("Reshape", {"shape": (0, 0, 2, -1)}, (1,), ("q|k|v",)),
-            Use("Transpose", {"perm": _HEADS}, (1,), ("*!Transpose,Softmax",)),
-            Use("Transpose", {"perm": (0, 2, 3, 1)}, (1,), ("*!Transpose,MatMul,Softmax",)),
-            Use("MatMul", {}, (2,), ("*!Reshape,MatMul,q,k,v", "*!Reshape,MatMul,q,k,v")),
-            Use("Softmax", {"axis": -1}, (1,), ("*!Reshape,Transpose,q,k,v,Softmax",)),
-            Use("Reshape", {"shape": (0, 0, -1)}, (1,), ("*!Reshape,MatMul,Softmax,MultiHeadAttention,q,k,v",)),
-            Use("MultiHeadAttention", {"num_heads": 2, "scale": 1.0}, (3,), ("q", "k", "v")),
-        ),
-        runtime=11,
-        folded=(0,) * 12,
-        elements=48,
-        shapes=frozenset({(2, 3, 8), (2, 3, 2, 4), (2, 2, 3, 4), (2, 2, 4, 3), (2, 2, 3, 3)}),
-        variation="",
-    ),
+    _attention(None),
+    _attention((2, 2, 3, 3)),
 )

@@ -18,6 +18,8 @@ __all__ = ["variations"]
 
 
 _MAX_RANK = 4  # of a value that is reduced or normalised
+# Axes of scores (batch, heads, query, key) along which what is added to them may have the size 1.
+_SCORES_RANK, _ALIKE = 4, ((0, 1), (1,), (0,))
 _CLIP_BOUNDS = ((0.0, 6.0), (-1.0, 1.0), (0.0, 1.0))  # bounds that occur in models
 
 
@@ -48,9 +50,20 @@ def variations(schema: Schema, variation: str) -> Iterator[Signature]:
                     yield from _along_each_axis(schema, one, fixed=variation == "rows")
     if variation == "elementwise":
         yield from _pointwise(schema)
+    if variation == "attention":
+        yield from _for_all_heads(base)
     for name, shape in base.shapes:
         if not shape:  # models often store scalars as tensors of rank 1
             yield replace(base, shapes=tuple((n, (1,) if n == name else s) for n, s in base.shapes))
+
+
+def _for_all_heads(base: Signature) -> Iterator[Signature]:
+    """Yield signatures in which what is added to scores (batch, heads, query, key) is the same for some of these."""
+    for name, shape in base.shapes:
+        if len(shape) == _SCORES_RANK:
+            for axes in _ALIKE:
+                own = tuple(1 if axis in axes else size for axis, size in enumerate(shape))
+                yield replace(base, shapes=tuple((n, own if n == name else s) for n, s in base.shapes))
 
 
 def _with_free_indices(schema: Schema) -> Schema:

@@ -11,6 +11,7 @@ import onnx
 from onnx import helper
 
 from superopt.ir.dim import Dim, Size, floor_div
+from superopt.ir.operator import OPERATORS
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.exporters.derived import export_derived
 from superopt.onnx_io.exporters.node import Exporter, NodeExport, is_free, operand_shape
@@ -292,11 +293,11 @@ def _activation_parameters(e: NodeExport) -> tuple[float, ...]:
 
 
 def _attention(e: NodeExport) -> list[onnx.NodeProto]:
-    """Leave out a scale of 0, which stands for the default, and the mask of keys before what is added to scores."""
-    if len(e.inputs) > 4:
-        e.inputs.insert(4, "")
-    if not e.attrs["scale"]:
-        del e.attrs["scale"]
+    """Leave out what has no definition: a mask of keys, and earlier keys and values, before what is added to scores."""
+    if not np.float32(e.attrs["scale"]):
+        raise ModelError(f"{e.term.op} takes a scale of 0 for its default")
+    if len(e.inputs) == OPERATORS[e.term.op].inputs[1]:
+        e.inputs[-1:] = ["", e.inputs[-1]] if e.term.op == "MultiHeadAttention" else ["", "", e.inputs[-1]]
     return export_derived(e)
 
 

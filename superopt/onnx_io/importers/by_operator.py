@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from superopt.evaluate import dtype_name, numpy_dtype
-from superopt.ir.dim import Size
+from superopt.ir.dim import Size, floor_div
 from superopt.ir.infer import make
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import Attr, Term
@@ -178,12 +178,30 @@ def _quantization(view: NodeView) -> dict[str, Attr]:
 
 
 def _multi_head_attention(view: NodeView) -> Canonical:
-    """Move what is added to the scores before the mask of keys, which must be absent, and so must be earlier keys."""
-    inputs = view.inputs
-    if len(inputs) > 6 or (len(inputs) > 4 and inputs[4] is not None):
+    shape = view.shape(0)
+    return _attention(view, 4, None if shape is None else shape[-1])
+
+
+def _packed_attention(view: NodeView) -> Canonical:
+    shape = view.shape(1)
+    return _attention(view, 3, None if shape is None else floor_div(shape[-1], 3))
+
+
+def _attention(view: NodeView, operands: int, width: Size | None) -> Canonical:
+    """Read the first operands, and what is added to the scores, the sixth input; those between and after are refused.
+
+    An absent scale is 1 / sqrt(width of a head) in float32, as ONNX Runtime computes it; `width` is that of all heads.
+    """
+    inputs, heads = view.inputs, view.integer("num_heads", 1)
+    if len(inputs) > 6 or any(one is not None for one in inputs[operands:5]):
         raise Unreadable("inputs")
-    form = import_derived(dataclasses.replace(view, inputs=inputs[:4]), OPERATORS[view.node.op_type])
-    return Canonical(form.op, (*inputs[:4], *inputs[5:]), form.attrs)
+    form = import_derived(dataclasses.replace(view, inputs=inputs[:operands]), OPERATORS[view.node.op_type])
+    scale = view.real("scale", 0.0)
+    if not scale:
+        if not isinstance(width, int) or width < heads or heads < 1:
+            raise Unreadable("scale")
+        scale = float(np.float32(1) / np.sqrt(np.float32(width // heads)))
+    return Canonical(form.op, (*inputs[:operands], *inputs[5:]), {**form.attrs, "scale": scale})
 
 
 def _rotary(view: NodeView) -> dict[str, Attr]:
@@ -207,6 +225,7 @@ IMPORTERS: Mapping[str, Importer] = {
     "Gather": gather,
     "GatherND": gather_nd,
     "LogSoftmax": _softmax,
+    "com.microsoft::Attention": _packed_attention,
     "com.microsoft::MultiHeadAttention": _multi_head_attention,
     "OneHot": _one_hot,
     "Pad": pad,

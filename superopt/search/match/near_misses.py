@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from superopt.ir.infer import IllTyped
 from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
-from superopt.ir.term import Attr, AttrVar, Term, equal_attr, topological
+from superopt.ir.term import Attr, AttrVar, Term, equal_attr, topological, var
 from superopt.rulebook.commutative import has_too_many_orders, operand_orders
 from superopt.search.match.compiled_rule import operators_in
 from superopt.search.match.graph_index import GraphIndex, index_key, node_of
@@ -214,7 +214,7 @@ def _attribute_problem(at: Mapping[Term, Term], name: Naming) -> str:
     bound: dict[str, tuple[Attr, Term]] = {}
     uncertain = ""
     for pattern, term in at.items():
-        if pattern.op == "Var":
+        if pattern.op == "Var" or (pattern.op == "Reshape" and _fits_alone(pattern, term)):
             continue
         actual = dict(term.attrs)
         for key, wanted in pattern.attrs:
@@ -230,6 +230,12 @@ def _attribute_problem(at: Mapping[Term, Term], name: Naming) -> str:
             elif not uncertain:
                 uncertain = f"{here}, and the rule needs {_shown(wanted)}"
     return uncertain or "attributes differ from those of the rule"
+
+
+def _fits_alone(pattern: Term, term: Term) -> bool:
+    """Return True if the pattern's operator matches, whatever its operand: a Reshape states its target in many ways."""
+    alone = Term.of(pattern.op, (var("x"),), dict(pattern.attrs), pattern.types)
+    return match((alone,), (term,)) is not None
 
 
 def _is_literal(value: Attr) -> bool:

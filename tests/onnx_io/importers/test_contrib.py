@@ -70,8 +70,11 @@ def real(value: float) -> float:
         ("SkipLayerNormalization(x, skip, v)", f"SkipLayerNormalization epsilon={real(1e-12)}"),
         ("SkipLayerNormalization<epsilon = 0.5>(x, m, v, , v)", "SkipLayerNormalization epsilon=0.5"),
         ("SkipSimplifiedLayerNormalization(x, skip, v)", f"SkipSimplifiedLayerNormalization epsilon={real(1e-12)}"),
-        ("MultiHeadAttention<num_heads = 2>(x, skip, skip)", "MultiHeadAttention num_heads=2 scale=0.0"),
-        ("MultiHeadAttention<num_heads = 2>(x, skip, skip, offset)", "MultiHeadAttention num_heads=2 scale=0.0"),
+        ("MultiHeadAttention<num_heads = 2>(x, skip, skip)", f"MultiHeadAttention num_heads=2 scale={real(2**-0.5)}"),
+        (
+            "MultiHeadAttention<num_heads = 2>(x, skip, skip, offset)",
+            f"MultiHeadAttention num_heads=2 scale={real(2**-0.5)}",
+        ),
         ("Attention<num_heads = 2, scale = 0.5>(x, qkv, offset)", "Attention num_heads=2 scale=0.5"),
     ],
 )

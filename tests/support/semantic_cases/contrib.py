@@ -102,7 +102,7 @@ def _multi_head_attention(rng: random.Random) -> Case:
         if arrays[-1] is None or rng.random() < 0.5:
             scores = (rng.choice([1, batch]), rng.choice([1, heads]), sequence, rows)
             arrays.append(values(rng, scores))
-    return _case({"num_heads": heads, "scale": rng.choice([0.0, 0.5])}, arrays)
+    return _case({"num_heads": heads, "scale": rng.choice([-0.25, 0.5])}, arrays)
 
 
 def _rotary_embedding(rng: random.Random) -> Case:
@@ -117,7 +117,9 @@ def _rotary_embedding(rng: random.Random) -> Case:
 def _attention(rng: random.Random) -> Case:
     batch, sequence, hidden, heads, size = (rng.randint(1, 3) for _ in range(5))
     shapes = [(batch, sequence, hidden), (hidden, 3 * heads * size), (3 * heads * size,)]
-    attrs = {"num_heads": heads, "scale": rng.choice([0.0, 0.5])}
+    attrs = {"num_heads": heads, "scale": rng.choice([-0.25, 0.5])}
+    if rng.random() < 0.5:
+        shapes.append((rng.choice([1, batch]), rng.choice([1, heads]), sequence, sequence))
     return _case(attrs, [values(rng, shape) for shape in shapes])
 
 
