@@ -22,7 +22,7 @@ from superopt.ir.term import Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.onnx_io import Model
 from superopt.optimizer.equations import parse_side, show_sides
-from superopt.search import AnalyticCost, search
+from superopt.search import AnalyticCost, Device, find_device, search
 from superopt.search.apply import replacements
 from superopt.search.match.signature_check import Check
 from verify.proof_book import Book
@@ -34,6 +34,7 @@ __all__ = [
     "carried_out",
     "derivation_text",
     "derived",
+    "device_of",
     "parse_sides",
     "stepped",
     "steps_text",
@@ -49,16 +50,28 @@ class Derived(NamedTuple):
     traces: tuple[Trace, ...]
 
 
+_FUSED_FOR_GPUS = frozenset({"Attention", "MultiHeadAttention"})
 _SIZES = (1, 64)  # free sizes that costs are for; a search makes no rewrite that costs more at either
 
 
-def derived(model: Model, rules: Iterable[Rule], check: Check, book: Book, seconds: float) -> list[Derived]:
+def device_of(models: Iterable[Model]) -> Device:
+    """Return the device that the models seem to be optimized for: its costs lead the other model to the same graph.
+
+    Attention is fused for GPUs, on which starting kernels takes most of the time; the costs of a CPU see no gain in it.
+    """
+    operators = {term.op for model in models for term in topological(model.outputs)}
+    return find_device("cpu" if operators.isdisjoint(_FUSED_FOR_GPUS) else "cuda")
+
+
+def derived(
+    model: Model, rules: Iterable[Rule], check: Check, book: Book, seconds: float, device: Device
+) -> list[Derived]:
     """Return `model` and what it is after each pass of a search of about `seconds` seconds.
 
-    `check` returns a signature at which a rule may be applied; `book` proves each step again. A pass that the kernel
-    does not confirm is the end.
+    Its costs are those of `device`. `check` returns a signature at which a rule may be applied; `book` proves each step
+    again. A pass that the kernel does not confirm is the end.
     """
-    small, large = (AnalyticCost(sizes=dict.fromkeys(free_sizes(model), size)) for size in _SIZES)
+    small, large = (AnalyticCost(device, sizes=dict.fromkeys(free_sizes(model), size)) for size in _SIZES)
     found = search(
         model.outputs,
         rules,

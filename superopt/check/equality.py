@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 
 from superopt.check.constants import Constants
-from superopt.check.derivation import Derived, derivation_text, derived
+from superopt.check.derivation import Derived, derivation_text, derived, device_of
 from superopt.check.equations import Equations
 from superopt.check.joining import joined
 from superopt.check.proof import Equality, Match, SweepProof
@@ -184,4 +184,5 @@ class _Proof:
         self.progress(f"rewriting model {number} of 2 by rules")
         with temporary_folder() as folder, ResultStore(folder / "store.sqlite") as store:
             proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
-            return derived(model, rules, proofs.check, self.equations.book, self.seconds * _REWRITING_SHARE)
+            seconds = self.seconds * _REWRITING_SHARE
+            return derived(model, rules, proofs.check, self.equations.book, seconds, device_of(self.models))

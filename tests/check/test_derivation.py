@@ -11,6 +11,7 @@ import pytest
 from onnx import helper
 
 from superopt.check.certificate import Certificate
+from superopt.check.derivation import device_of
 from superopt.check.equality import joined, prove_equal
 from superopt.ir.infer import make
 from superopt.ir.notation import parse_rule
@@ -132,3 +133,53 @@ def test_equations_are_read_as_they_are_written(depth: int) -> None:
     shown = show_sides(rule)
     assert len(shown[0]) < 5000
     assert tuple(map(parse_side, shown)) == (rule.lhs, rule.rhs)
+
+
+def attended(fused: bool, mask: str = "mask") -> onnx.ModelProto:
+    """Attention of two heads with a mask, written out, or as one operator for GPUs."""
+    rng = np.random.default_rng(0)
+    w = {name: rng.standard_normal((8, 8)).astype(np.float32) for name in "qkv"}
+    nodes = [helper.make_node("MatMul", ["x", f"w{name}"], [name]) for name in "qkv"]
+    heads, back = np.array([0, 0, 2, -1]), np.array([0, 0, -1])
+    if fused:
+        nodes.append(
+            helper.make_node(
+                "MultiHeadAttention",
+                ["q", "k", "v", "", "", mask],
+                ["y"],
+                domain="com.microsoft",
+                num_heads=2,
+                scale=1.0,
+            )
+        )
+    else:
+        for name, perm in (("q", [0, 2, 1, 3]), ("k", [0, 2, 3, 1]), ("v", [0, 2, 1, 3])):
+            nodes.append(helper.make_node("Reshape", [name, "heads"], [f"{name}4"]))
+            nodes.append(helper.make_node("Transpose", [f"{name}4"], [f"{name}t"], perm=perm))
+        nodes += [
+            helper.make_node("MatMul", ["qt", "kt"], ["s"]),
+            helper.make_node("Add", ["s", mask], ["m"]),
+            helper.make_node("Softmax", ["m"], ["p"], axis=-1),
+            helper.make_node("MatMul", ["p", "vt"], ["a"]),
+            helper.make_node("Transpose", ["a"], ["t"], perm=[0, 2, 1, 3]),
+            helper.make_node("Reshape", ["t", "back"], ["y"]),
+        ]
+    constants = [*((f"w{name}", array) for name, array in w.items()), ("heads", heads), ("back", back)]
+    inputs = [floats("x", 2, 5, 8), floats("mask", 2, 1, 5, 5), floats("other", 2, 1, 5, 5)]
+    made = model(nodes, inputs, [floats("y", 2, 5, 8)], constants)
+    made.opset_import.add(domain="com.microsoft", version=1)
+    return made
+
+
+def test_attention_with_a_mask_is_the_operator_of_the_runtime() -> None:
+    assert all(prove_equal(*_read(attended(False), attended(True)), seconds=60.0).outputs)
+
+
+def test_attention_with_another_mask_is_another_one() -> None:
+    assert not any(prove_equal(*_read(attended(False), attended(True, "other")), seconds=4.0).outputs)
+
+
+def test_costs_are_those_of_a_gpu_where_attention_is_fused() -> None:
+    plain, fused = _read(attended(False), attended(True))
+    assert device_of([plain, plain]).provider == "cpu"
+    assert device_of([plain, fused]).provider == "cuda"
