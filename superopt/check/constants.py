@@ -283,9 +283,8 @@ def _is_exact(term: Term) -> bool:
     return all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)
 
 
-_LIBRARY = (
-    4  # roundings of a function in a library, two units in the last place; of a bounded one, of its largest value
-)
+# Roundings of a function in a library: two units in the last place, for a bounded function of its largest value.
+_LIBRARY = 4
 _Bound = Callable[[list[Array], list[Array], Array], Array]
 # The error of a result y from the absolute values x and the errors e of operands.
 _ERRORS: Mapping[str, _Bound] = {

@@ -107,7 +107,6 @@ def derivation_text(model: Model, traces: Sequence[Trace], book: Book) -> Deriva
     for trace in traces:
         number: dict[Rewrite, int] = {}
         places = []
-        by_digest(model.outputs)
         for application in trace.applications:
             leaves = dict(application.leaves)
             roots = replace(application.rewrite.before, leaves)

@@ -59,13 +59,7 @@ def joined(left: Model, right: Model) -> tuple[Model, Model]:
 
 
 def by_digest(roots: Iterable[Term]) -> dict[str, Term]:
-    """Return all terms below `roots` by their digests.
-
-    A term passes through all below it for its digest. So roots come first: leaves first would take quadratic time.
-    """
-    roots = tuple(roots)
-    for root in roots:
-        _ = root.digest
+    """Return all terms below `roots` by their digests."""
     return {term.digest: term for term in topological(roots)}
 
 
@@ -88,7 +82,6 @@ def _placed_over(
     `first_node` is added to the numbers of nodes that draw random numbers.
     """
     meaning = Meanings(model)
-    by_digest((*model.outputs, *model.names, *model.inputs))
     new: dict[Term, Term] = {}
     given = _sizes_in(tuple(leaf.type for leaf in inputs.values()))
     for term in topological((*model.outputs, *model.names, *model.inputs)):

@@ -59,7 +59,7 @@ class Target:
 
     @property
     def in_float32(self) -> Target:
-        """The same target with products of float32 in float32."""
+        """This target without TF32."""
         return replace(self, tf32=False)
 
     @property

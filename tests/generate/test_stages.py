@@ -1,0 +1,45 @@
+"""Signatures that others cover, and equations of families, in the steps of the generator."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+from superopt.generate.grammar import Family, Use, Variable
+from superopt.generate.stages import RunConfig, _covers, enumerate_part
+from superopt.ir.dim import symbol
+from superopt.ir.notation import parse_rule, show_term
+from superopt.ir.rule import Condition
+from superopt.ir.term import var
+from superopt.ir.types import tensor
+from verify.diagnose.decide import decide
+from verify.verdict import Proved
+
+
+def test_a_signature_covers_another_one_only_where_its_conditions_hold() -> None:
+    """A proof for scores of different heads excludes a mask that all heads share."""
+    rule = parse_rule("Add(Expand[shape=[h]](m), x) = Add(x, Expand[shape=[h]](m)) @ m[_] x[_] h=_ | m[1] x[_] h=_")
+    general, special = rule.signatures
+    proof, own = (decide(rule, signature) for signature in (general, special))
+    assert isinstance(proof, Proved) and isinstance(own, Proved)
+    narrow = dataclasses.replace(proof, conditions=(Condition("==", symbol("m.shape[0]"), symbol("h")),))
+    free, bound = (dataclasses.replace(own, conditions=c) for c in ((), (Condition("==", symbol("h"), 1),)))
+    assert not _covers(general, special, narrow) and not _covers(general, special, narrow, free)
+    assert _covers(general, special, narrow, bound)  # where its own proof has the same condition
+    assert _covers(general, special, dataclasses.replace(proof, conditions=()))
+    assert not _covers(special, general, own)
+
+
+def test_an_absent_input_counts_as_no_operand() -> None:
+    use = Use("MultiHeadAttention", {"num_heads": 2, "scale": 1.0}, (4,), absent=3)
+    operands = [var(name, tensor(2, 3, 8)) for name in "qkv"] + [var("m", tensor(1, 1, 3, 3))]
+    term = use.term(operands, ((2, 3, 8),) * 3 + ((1, 1, 3, 3),))
+    assert show_term(term) == "MultiHeadAttention[num_heads=2, scale=1.0](q, k, v, _, m)"
+
+
+def test_an_equation_of_a_definition_has_no_factor_of_one() -> None:
+    family = Family(
+        "definitions", (Variable("x", (4,), "x"),), (), 1, reals=True, definitions=("QuickGelu[alpha=1.0](x)",)
+    )
+    found = json.loads(enumerate_part(RunConfig((family,)), 0, 0, {}))
+    assert found["equations"] == ["QuickGelu[alpha=1.0](x) = Mul(Sigmoid(x), x)"]
