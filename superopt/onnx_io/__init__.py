@@ -2,6 +2,7 @@
 
 from superopt.onnx_io.build import new_model
 from superopt.onnx_io.exporters import is_standard
+from superopt.onnx_io.kernels import has_kernel
 from superopt.onnx_io.model import Model, ModelError, Unwritable
 from superopt.onnx_io.reader import read_model
 from superopt.onnx_io.save import save_model
@@ -17,6 +18,7 @@ __all__ = [
     "ModelError",
     "Unwritable",
     "BodyKey",
+    "has_kernel",
     "has_operator",
     "is_standard",
     "new_model",

@@ -70,6 +70,6 @@ def _search(source: Source, rules: Sequence[Rule], proofs: ProofCache, device: D
         AnalyticCost(device, _THREADS, model.at_shapes(shapes[-1]).sizes if shapes else {}),
         position=model.position,
         budget_s=work_s,
-        available=lambda op: has_operator(op, model.opset),
+        available=lambda operator: has_operator(operator.op, model.opset),
         max_folding_s=first_allowance(work_s),
     )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Rewrite, Trace
-from superopt.onnx_io import Model, has_operator, is_standard
+from superopt.onnx_io import Model, has_kernel, has_operator, is_standard
 from superopt.optimizer.folding import first_allowance
 from superopt.optimizer.options import Options
 from superopt.optimizer.pace import Pace
@@ -99,6 +99,11 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         regions = f"{at.done} of {at.total} regions"
         request.progress(f"searching: pass {at.pass_number}, {regions}, cost {at.cost_ratio:.3f} of before")
 
+    def available(operator: Term) -> bool:
+        if options.domains == "onnx" and not is_standard(operator.op):
+            return False
+        return has_operator(operator.op, model.opset) and has_kernel(operator, device.provider)
+
     model, target, options = request.model, request.target, request.options
     device = request.device or device_of(target.device)
     devices = _all_devices(device) if options.quick else [device]
@@ -119,7 +124,7 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         region_timer=TimerOverSizes(timers[0]) if timers[0] else None,
         denormal_timer=TimerOverSizes(timers[1]) if timers[1] else None,
         progress=report,
-        available=lambda op: has_operator(op, model.opset) and (options.domains == "all" or is_standard(op)),
+        available=available,
         max_folding_s=first_allowance(request.pace.search_work_s),
     )
     source = f"analytic, {', '.join(one.name for one in devices)}"

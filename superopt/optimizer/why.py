@@ -14,7 +14,7 @@ from superopt.ir.infer import OPERATORS
 from superopt.ir.pattern import sizes_in
 from superopt.ir.rule import Condition, Signature
 from superopt.ir.term import Attr, Term
-from superopt.onnx_io import Model, ModelError, has_operator
+from superopt.onnx_io import Model, ModelError, has_kernel, has_operator
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.equations import show_sides
 from superopt.optimizer.options import Options
@@ -89,8 +89,8 @@ def explain_node(model: str | Path | onnx.ModelProto, node: str, options: Option
     if here.op not in OPERATORS:
         return Why(*_head(result), note=f"superopt has no definition of {here.op} in this form, so no rule is about it")
 
-    def available(op: str) -> bool:
-        return has_operator(op, graph.opset)
+    def available(operator: Term) -> bool:
+        return has_operator(operator.op, graph.opset) and has_kernel(operator, device.provider)
 
     with ResultStore() as store:
         there = _RulesThere(graph, device, ProofCache(store, certificates, options.numerics), options)

@@ -16,8 +16,9 @@ from superopt.ir.infer import make, replace
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.rulebook.loading import load_rules
-from superopt.runtime import Target, TimedModel, Timing
+from superopt.runtime import Target, TimedModel, Timing, sample_times
 from superopt.search import CPU, AnalyticCost, Device, ModelTimer
+from superopt.search.cost import operator_timer
 from superopt.search.cost.graph_cost import GraphCost
 from superopt.search.cost.incremental import IncrementalCost
 from superopt.search.cost.microbench import Unmeasurable, concrete
@@ -214,7 +215,17 @@ def test_a_faster_device_costs_less() -> None:
     assert AnalyticCost(CPU, threads=4).cost(conv) < AnalyticCost(CPU).cost(conv)
 
 
-def test_operators_of_all_kinds_can_be_measured(tmp_path: Path) -> None:
+@pytest.mark.parametrize("provider", ["cpu", "cuda"])
+def test_operators_of_all_kinds_can_be_measured(provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The models that are timed on a GPU run on the CPU as well, with one input and one output for each type."""
+
+    def on_cpu(model: TimedModel, target: Target, count: int, sample_s: float) -> list[tuple[float, float]]:
+        assert provider == "cpu" or (
+            all(len(feed.shape) == 1 for feed in model.feeds.values()) and len(model.feeds) == 1
+        )
+        return sample_times(model, Target("cpu", 1), count, sample_s)
+
+    monkeypatch.setattr(operator_timer, "sample_times", on_cpu)
     graphs = Graphs()
     x, m = image(4, 6), var("m", tensor(3, 4))
     gemm = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 1}
@@ -236,7 +247,7 @@ def test_operators_of_all_kinds_can_be_measured(tmp_path: Path) -> None:
         make("Add", (m, make("Zeros", (), {"shape": (3, 4)}))),
     ]
     assert m_t.type is not None
-    timer = OperatorTimer(Target("cpu", 1), 17, ResultStore(tmp_path / "store.sqlite"), ANALYTIC)
+    timer = OperatorTimer(Target(provider, 1), 17, ResultStore(tmp_path / "store.sqlite"), ANALYTIC)
     assert all(0 < timer.seconds(isolated(term, {})) < 0.1 for term in terms)
 
 

@@ -130,10 +130,10 @@ def test_gates_are_merged_before_their_projections_are_hoisted() -> None:
 def test_rules_that_introduce_an_unavailable_operator_are_left_out() -> None:
     rule = parse_rule("Mul(x, Tanh(Softplus(x))) = Mish(x)")
     mish, parts = parse_terms("(Mish(x), Mul(x, Tanh(Softplus(x))))", {"x": tensor(2, 3)})
-    for available, applied in ((lambda op: True), {mish, parts}), ((lambda op: op != "Mish"), {mish}):
+    for available, applied in ((lambda one: True), {mish, parts}), ((lambda one: one.op != "Mish"), {mish}):
         rules = RuleIndex([rule], available)
         assert {term for term in (mish, parts) if rules.candidates(term)} == applied
-    assert not RuleIndex([rule], lambda op: op == "Mish").candidates(mish)
+    assert not RuleIndex([rule], lambda one: one.op == "Mish").candidates(mish)
 
 
 def test_rules_that_introduce_a_kernel_of_the_runtime_are_marked() -> None:
@@ -149,7 +149,7 @@ def test_the_search_introduces_no_unavailable_operator() -> None:
     outputs = (make("Mul", (x, make("Tanh", (make("Softplus", (x,)),)))),)
     rules = [parse_rule("Mul(x, Tanh(Softplus(x))) = Mish(x)")]
     assert count(search(outputs, rules, believe, AnalyticCost(), position={}).outputs, "Mish") == 1
-    kept = search(outputs, rules, believe, AnalyticCost(), position={}, available=lambda op: op != "Mish")
+    kept = search(outputs, rules, believe, AnalyticCost(), position={}, available=lambda one: one.op != "Mish")
     assert kept.outputs == outputs
 
 

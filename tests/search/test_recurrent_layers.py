@@ -333,8 +333,8 @@ def test_layers_are_rolled_up_whole_or_not_at_all(
 def test_no_unavailable_operator_is_introduced(folder: Path, form: str) -> None:
     cell = tuple(_unrolled([var("x", tensor(1, 4))], form, 1, 4, 5))
     op, rules, check = form.split()[0], load_rules(folder), ProofBook().check
-    assert RecurrentLayers(rules, lambda made: made == op).next_trace(cell, check) is not None
-    assert RecurrentLayers(rules, lambda made: made != op).next_trace(cell, check) is None
+    assert RecurrentLayers(rules, lambda made: made.op == op).next_trace(cell, check) is not None
+    assert RecurrentLayers(rules, lambda made: made.op != op).next_trace(cell, check) is None
 
 
 @pytest.mark.parametrize("form", ["LSTM hx", "GRU"])

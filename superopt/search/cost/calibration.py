@@ -8,6 +8,7 @@ slower than the general figures predict.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import statistics
 import time
@@ -122,41 +123,58 @@ def fitted(seconds: MeasuredSeconds, prior: Device) -> Device:
 
 def kinds(device: Device, prior: Device, samples: Iterable[tuple[Term, float]]) -> Device:
     """Return `device`, which has none, with figures of kinds: those of `samples` (operator, seconds) or `prior`."""
-    cost = AnalyticCost(device)
+    cost, on_cpu = AnalyticCost(device), device.provider == "cpu"
     of_kind: dict[str, list[tuple[float, float]]] = {}  # predicted seconds of the work, measured seconds
     for term, seconds in samples:
         of_kind.setdefault(kernel_kind(term, device.channel_block), []).append(
             (cost.cost(term) - device.overhead, seconds)
         )
-    slower, starts = dict(prior.slower), dict[str, float]()
+    # A GPU starts one kernel as fast as another, and most probes do little else.
+    overhead = device.overhead
+    if not on_cpu and of_kind:
+        usual = statistics.median(seconds - predicted for predicted, seconds in itertools.chain(*of_kind.values()))
+        overhead = max(overhead, usual)
+    slower, rests = dict(prior.slower), dict[str, list[float]]()
     for kind, own in of_kind.items():
-        start, factor = _line(own, device.overhead)
+        factor, rest = _line(own, overhead)
         slower[kind] = round(factor, 3)
-        if start is not None:
-            starts[kind] = float(f"{start:.3g}")
-    return dataclasses.replace(device, slower=slower, starts=_alike(starts) if device.provider != "cpu" else starts)
+        if rest:
+            rests[kind] = rest
+    starts = (_starts_on_cpu if on_cpu else _starts_on_gpu)(rests, overhead)
+    starts = {**{kind: start for kind, start in prior.starts.items() if kind not in of_kind}, **starts}
+    rounded = {kind: float(f"{start:.3g}") for kind, start in starts.items()}
+    return dataclasses.replace(device, overhead=overhead, slower=slower, starts=rounded)
 
 
-def _alike(starts: Mapping[str, float]) -> dict[str, float]:
-    """Return the starts, with the median of all for those within a factor of 2 of it.
-
-    On a GPU all kernels are started in one way, and timings of this little differ by that much from run to run. Without
-    this a search prefers LeakyRelu to Relu, and so breaks fusions of the runtime.
-    """
-    usual = statistics.median(starts.values()) if starts else 0.0
-    return {kind: usual if usual / 2 <= start <= usual * 2 else start for kind, start in starts.items()}
-
-
-def _line(samples: Sequence[tuple[float, float]], overhead: float) -> tuple[float | None, float]:
-    """Return (start, factor) such that seconds are about start + factor * predicted; None if no probe tells the start.
+def _starts_on_cpu(rests: Mapping[str, Sequence[float]], overhead: float) -> dict[str, float]:
+    """Return the seconds to start each kind of kernel.
 
     A start is the small difference of two timings, so the geometric mean of its figure and `overhead` is taken.
+    """
+    medians = {kind: max(statistics.median(rest), overhead / 4) for kind, rest in rests.items()}
+    return {kind: math.sqrt(start * overhead) for kind, start in medians.items()}
+
+
+def _starts_on_gpu(rests: Mapping[str, Sequence[float]], overhead: float) -> dict[str, float]:
+    """Return the seconds to start the kinds of kernels that take more than twice as long as others.
+
+    Timings of so little differ by a factor of 2 from run to run; without this a search prefers LeakyRelu to Relu, and
+    so breaks fusions of the runtime. A kind that takes longer has several kernels, or one that leaves the device idle.
+    """
+    starts = {kind: statistics.geometric_mean(max(rest, overhead) for rest in own) for kind, own in rests.items()}
+    return {kind: start for kind, start in starts.items() if start > 2 * overhead}
+
+
+def _line(samples: Sequence[tuple[float, float]], overhead: float) -> tuple[float, list[float]]:
+    """Return (factor, starts) such that seconds are about start + factor * predicted.
+
+    There is a start for each probe that does little else.
     """
     worked = [(predicted, seconds) for predicted, seconds in samples if predicted > _LITTLE_WORK * overhead]
     ratios = [max(seconds - overhead, 0.1 * seconds) / predicted for predicted, seconds in worked]
     factor = min(_MAX_FACTOR, statistics.median(ratios)) if ratios else 1.0
-    rests = [seconds - factor * predicted for predicted, seconds in samples if (predicted, seconds) not in worked]
-    return math.sqrt(max(statistics.median(rests), overhead / 4) * overhead) if rests else None, factor
+    small = [sample for sample in samples if sample not in worked]
+    return factor, [seconds - factor * predicted for predicted, seconds in small]
 
 
 class _Measurement:

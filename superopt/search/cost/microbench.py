@@ -74,7 +74,7 @@ def _drawn(shape: tuple[int, ...], dtype: str, seed: int) -> Array:
     return ((drawn + 0.5) / math.sqrt(max(1, fan))).astype(numpy_dtype(dtype))
 
 
-def single_element(value: Term) -> Term:
+def single_element(value: Term, index: int = 0) -> Term:
     """Return a term for one element of `value`, to serve as the output of a timed model.
 
     A whole tensor as an output would be allocated again in each run. The Reshape in between is free, and keeps the
@@ -90,7 +90,7 @@ def single_element(value: Term) -> Term:
     return make(
         "Slice",
         (Term.of("ai.onnx::Reshape", (value, vector), {}, (flat,)),),
-        {"axes": (-1,), "starts": (0,), "ends": (1,), "steps": (1,)},
+        {"axes": (-1,), "starts": (index,), "ends": (index + 1,), "steps": (1,)},
     )
 
 

@@ -5,8 +5,9 @@ the same model without the operator is subtracted. Constant inputs are constants
 prepacks constants. On the CPU each operator is timed against a reference computation, so that times taken while the
 machine is slow are comparable with times taken while it is fast.
 
-On CUDA a model's inputs are copied to the device in each run, which takes far longer than most operators and varies as
-much. So an operand is there a single element, which the device expands to its shape.
+On CUDA inputs are copied to the device in each run, and outputs from it, which takes far longer than most operators and
+varies as much. So all operands of one type are there the elements of one input, which the device expands to their
+shapes, and all outputs of one type are joined to one.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from superopt.store import CalibrationKey, ResultStore, Seconds
 __all__ = ["OperatorTimer"]
 
 _SAMPLES = 8
-_SAMPLE_SECONDS = 0.001
+_SAMPLE_SECONDS = {"cpu": 0.001, "cuda": 0.004}
 _REFERENCE_SAMPLES = 50
 _SINGLE_COPY_SECONDS = 50e-6  # operators that take longer are measured as one copy
 _COPIES = 12
@@ -67,18 +68,15 @@ class OperatorTimer:
         """Return the seconds of one of `copies` operators side by side, without the rest of the model."""
         weights: dict[str, Array] = {}
         outputs: list[Term] = []
-        rest: list[Term] = []
+        read = [used for used in dict.fromkeys(alone.inputs) if used is not None and used.op == "Var"]
+        operands = self._operands([used.type for used in read if used.type is not None] * copies)
+        rest = [single_element(operand) for operand in operands]
         for copy in range(copies):
-            inputs: dict[Term, Term] = {}
+            inputs = {used: used for used in alone.inputs if used is not None}
+            inputs |= zip(read, operands[copy * len(read) :], strict=False)
             for used in alone.inputs:
-                if used is None:
-                    continue
-                assert used.type is not None
-                inputs[used] = used
-                if used.op == "Var":
-                    inputs[used] = self._operand(f"{used.attr('name')}_{copy}", used.type)
-                    rest.append(single_element(inputs[used]))
-                elif used.op == "Const":
+                if used is not None and used.op == "Const":
+                    assert used.type is not None
                     name = f"{used.attr('hash')}_{copy}"
                     inputs[used] = Term.of("Const", (), {"hash": name}, used.types)
                     weights.setdefault(name, random_array(used.type, len(weights)))
@@ -95,12 +93,17 @@ class OperatorTimer:
             self._seconds_without[rest] = self._seconds_of_model(rest, {})
         return self._seconds_without[rest]
 
-    def _operand(self, name: str, type: TensorType) -> Term:
-        """Return a value of this type that is computed in each run: an input, or on CUDA an expanded one."""
-        shape = type.concrete()
-        if self.target.provider == "cpu" or not shape:
-            return var(name, type)
-        return make("Expand", (var(name, TensorType(type.dtype, (1,) * len(shape))),), {"shape": shape})
+    def _operands(self, types: Sequence[TensorType]) -> list[Term]:
+        """Return values of these types that are computed in each run: inputs, or on CUDA expanded elements of some."""
+        operands = [var(f"x{k}", type) for k, type in enumerate(types)]
+        if self.target.provider == "cpu":
+            return operands
+        for dtype in dict.fromkeys(type.dtype for type in types):
+            own = [k for k, type in enumerate(types) if type.dtype == dtype and type.shape]
+            elements = _elements(var(f"x_{dtype}", TensorType(dtype, (len(own),))), len(own))
+            for k, element in zip(own, elements, strict=True):
+                operands[k] = make("Expand", (element,), {"shape": types[k].concrete() or ()})
+        return operands
 
     @functools.cached_property
     def _sink_seconds(self) -> float:
@@ -108,15 +111,18 @@ class OperatorTimer:
         key = CalibrationKey(conditions(self.target, self.opset), "sink")
         row = self.store.calibrations.get(key)
         if row is None:
-            inputs = [single_element(var(f"x{k}", tensor(8))) for k in range(_COPIES + 1)]
-            row = Seconds((self._seconds_of_model(inputs, {}) - self._seconds_of_model(inputs[:1], {})) / _COPIES)
+            value = var("x", tensor(_COPIES + 1))
+            sinks = [single_element(value, k) for k in range(_COPIES + 1)]
+            row = Seconds((self._seconds_of_model(sinks, {}) - self._seconds_of_model(sinks[:1], {})) / _COPIES)
             self.store.calibrations.put(key, row)
         return row.seconds
 
     def _seconds_of_model(self, outputs: Sequence[Term], weights: Mapping[str, Array]) -> float:
+        if self.target.provider != "cpu":
+            outputs = _joined(outputs)
         model = timed_model(outputs, weights, opset=self.opset)
         try:
-            samples = sample_times(model, self.target, _SAMPLES, _SAMPLE_SECONDS)
+            samples = sample_times(model, self.target, _SAMPLES, _SAMPLE_SECONDS[self.target.provider])
         except CannotRun as error:
             raise Unrunnable(str(error)) from error
         least, least_reference = (min(sample[k] for sample in samples) for k in (0, 1))
@@ -134,3 +140,20 @@ class OperatorTimer:
             row = Seconds(reference_time(_REFERENCE_SAMPLES))
             self.store.calibrations.put(key, row)
         return row.seconds
+
+
+def _elements(vector: Term, count: int) -> list[Term]:
+    """Return the elements of a vector, as vectors of one element."""
+    if count <= 1:
+        return [vector] * count
+    split = make("Split", (vector,), {"axis": -1, "split": (1,) * count})
+    return [split.out(k) for k in range(count)]
+
+
+def _joined(outputs: Sequence[Term]) -> list[Term]:
+    """Return the outputs, with vectors of one type in one."""
+    groups: dict[object, list[Term]] = {}
+    for output in outputs:
+        joins = output.type is not None and output.type.shape is not None and len(output.type.shape) == 1
+        groups.setdefault(output.type.dtype if joins and output.type is not None else output, []).append(output)
+    return [make("Concat", group, {"axis": -1}) if len(group) > 1 else group[0] for group in groups.values()]

@@ -14,7 +14,7 @@ from superopt.search.match.graph_index import node_of
 from superopt.search.match.overflow import adds_exponentials
 from superopt.search.match.rule_identity import renamed
 
-__all__ = ["CompiledRule", "UpwardStep", "compile_rule", "operand_operators", "operators_in", "pattern_depth"]
+__all__ = ["CompiledRule", "UpwardStep", "compile_rule", "introduced", "operand_operators", "pattern_depth"]
 
 # Standard operators that are equal to compositions of others, as Sum is to nested Adds.
 _ALIASES = frozenset({"Sum"})
@@ -138,9 +138,15 @@ def pattern_depth(side: Term) -> int:
     return depths[side]
 
 
-def operators_in(terms: tuple[Term, ...]) -> set[str]:
+def _operators_in(terms: tuple[Term, ...]) -> set[str]:
     """Return the names of the operators in and below `terms`."""
     return {t.op for t in topological(terms) if t.op in OPERATORS}
+
+
+def introduced(rule: Rule) -> list[Term]:
+    """Return the operators of the right side whose type is not on the left side."""
+    before = _operators_in(rule.lhs)
+    return [t for t in topological(rule.rhs) if t.op in OPERATORS and t.op not in before]
 
 
 def _kernels(terms: tuple[Term, ...]) -> set[str]:

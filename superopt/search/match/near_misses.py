@@ -13,7 +13,7 @@ from superopt.ir.pattern import instantiate, match
 from superopt.ir.rule import Rule
 from superopt.ir.term import Attr, AttrVar, Term, equal_attr, topological, var
 from superopt.rulebook.commutative import has_too_many_orders, operand_orders
-from superopt.search.match.compiled_rule import operators_in
+from superopt.search.match.compiled_rule import introduced
 from superopt.search.match.graph_index import GraphIndex, index_key, node_of
 from superopt.search.match.occurrence import align
 from superopt.search.match.split_rule import can_apply
@@ -42,11 +42,11 @@ class NearMiss:
 
 
 def near_misses(
-    rules: Iterable[Rule], index: GraphIndex, term: Term, name: Naming, available: Callable[[str], bool]
+    rules: Iterable[Rule], index: GraphIndex, term: Term, name: Naming, available: Callable[[Term], bool]
 ) -> list[NearMiss]:
     """Return the rules that nearly match with `term` as one of their operators, the nearest first, each rule once.
 
-    `name` gives the name of a term for the reasons. `available(op)` tells if the model's operator set has an operator.
+    `name` gives the name of a term for the reasons. `available(operator)` tells if a rule may introduce this operator.
     """
     found: dict[tuple[str, bool], NearMiss] = {}
     for rule in rules:
@@ -63,14 +63,14 @@ def _rank(miss: NearMiss) -> tuple[bool, int, str]:
 
 
 def _of_rule(
-    rule: Rule, rule_id: str, index: GraphIndex, term: Term, name: Naming, available: Callable[[str], bool]
+    rule: Rule, rule_id: str, index: GraphIndex, term: Term, name: Naming, available: Callable[[Term], bool]
 ) -> Iterator[NearMiss]:
     if len(rule.lhs) > 1 or not can_apply(rule) or has_too_many_orders(rule):
         return
     key = index_key(term)
     if all(index_key(p) != key for p in topological(rule.lhs) if p.op != "Var"):
         return
-    if not all(map(available, operators_in(rule.rhs) - operators_in(rule.lhs))):
+    if not all(map(available, introduced(rule))):
         return
     for ordered in operand_orders(rule):
         top = ordered.lhs[0]

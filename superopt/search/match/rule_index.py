@@ -19,8 +19,8 @@ from superopt.rulebook.commutative import has_too_many_orders, operand_orders
 from superopt.search.match.compiled_rule import (
     CompiledRule,
     compile_rule,
+    introduced,
     operand_operators,
-    operators_in,
     pattern_depth,
 )
 from superopt.search.match.graph_index import index_key, node_of
@@ -118,8 +118,8 @@ class _RulesOfKey:
 class RuleIndex:
     """All compiled rules of a rule set, by the operators at and below their first root."""
 
-    def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
-        """`available(op)` tells if a rule may introduce the operator `op` into the model."""
+    def __init__(self, rules: Iterable[Rule], available: Callable[[Term], bool] = lambda operator: True) -> None:
+        """`available(operator)` tells if a rule may introduce this operator of its right side into the model."""
         self._available = available
         # By index key of the left side: the number of a rule, the rule, and True if it is used right to left.
         self._listed: dict[str, list[tuple[int, Rule, bool]]] = {}
@@ -144,7 +144,7 @@ class RuleIndex:
                     continue
                 if has_too_many_orders(directed):  # `recurrent_layers` matches these
                     continue
-                if all(map(self._available, operators_in(directed.rhs) - operators_in(directed.lhs))):
+                if all(map(self._available, introduced(directed))):
                     self._applicable[key].append((number, directed, rule.id))
         return self._applicable[key]
 

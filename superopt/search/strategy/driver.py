@@ -67,13 +67,13 @@ def search(
     progress: Callable[[SearchProgress], None] | None = None,
     max_expansions: int = 4000,
     deadline: float = math.inf,
-    available: Callable[[str], bool] = lambda op: True,
+    available: Callable[[Term], bool] = lambda operator: True,
     max_folding_s: float = math.inf,
 ) -> SearchResult:
     """Return the cheapest graph equal to `outputs` that is found with `rules` in the budget.
 
     `position` is the position of the terms' nodes in the model. A rule is applied only at a signature that
-    `check(rule, bindings)` returns. `available(op)` tells if the model's operator set has an operator.
+    `check(rule, bindings)` returns. `available(operator)` tells if a rule may introduce this operator.
 
     The search passes through graphs that cost up to `alpha` times the best one. It makes `efforts` efforts (up to
     `EFFORTS`; with 0 it only applies rewrites that are gains by themselves) and expands at most `max_expansions` graphs

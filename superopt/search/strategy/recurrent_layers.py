@@ -20,6 +20,7 @@ from superopt.properties import joins, moves
 from superopt.rulebook.chain import ChainRule, chain_rule
 from superopt.rulebook.commutative import guided_orders
 from superopt.rulebook.variadic import schema_of, variadic_forms
+from superopt.search.match.compiled_rule import introduced
 from superopt.search.match.graph_index import GraphIndex, node_of
 from superopt.search.match.signature_check import Check
 
@@ -39,11 +40,11 @@ class _Found(NamedTuple):
 class RecurrentLayers:
     """Matches the rules that turn unrolled cells and chains of steps into recurrent operators."""
 
-    def __init__(self, rules: Iterable[Rule], available: Callable[[str], bool] = lambda op: True) -> None:
-        """`available(op)` tells if the model's operator set has an operator."""
+    def __init__(self, rules: Iterable[Rule], available: Callable[[Term], bool] = lambda operator: True) -> None:
+        """`available(operator)` tells if a rule may introduce this operator."""
         self._rules = list(rules)
-        made = ((rule, _introduced(rule)) for rule in self._rules)
-        self._cells = sorted((r for r, ops in made if ops and all(map(available, ops))), key=lambda r: -len(r.lhs))
+        made = ((rule, [term for term in introduced(rule) if term.op in RECURRENT]) for rule in self._rules)
+        self._cells = sorted((r for r, new in made if new and all(map(available, new))), key=lambda r: -len(r.lhs))
         self._keys = {*(f"Out:{op}" for op in RECURRENT), *(root.op for r in self._cells for root in r.lhs)}
 
     @cached_property
@@ -68,12 +69,6 @@ class RecurrentLayers:
             find_chains(index, self._chain_rules),
         )
         return next((trace for found in kinds if (trace := _trace(found, check)).applications), None)
-
-
-def _introduced(rule: Rule) -> set[str]:
-    """Return the recurrent operators of the right side, if the left side lacks one of them."""
-    after = RECURRENT.keys() & {t.op for t in topological(rule.rhs)}
-    return after and after - {t.op for t in topological(rule.lhs)}
 
 
 def find_cells(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
