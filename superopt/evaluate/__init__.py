@@ -18,6 +18,7 @@ from onnx import helper
 from superopt.evaluate.determined import depends_on_values, is_determined
 from superopt.evaluate.floats import compute, numpy_dtype
 from superopt.evaluate.indices import Array
+from superopt.evaluate.written import is_written
 from superopt.ir.infer import replace
 from superopt.ir.operator import OPERATORS, ignore
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
@@ -36,9 +37,11 @@ def dtype_name(element_type: int) -> str:
 
 
 def constant(array: Array, dtype: str, weights: MutableMapping[str, Array]) -> Term:
-    """Return the leaf for `array`: Zeros or Ones if every element is exactly +0.0 or 1, otherwise a Const.
+    """Return the leaf for `array`: a Const, or a closed form, which rules may depend on.
 
-    The array of a Const is added to `weights` under the hash of its type, shape and bytes.
+    Zeros and Ones are real arrays with +0.0 or 1 everywhere, ConstantOfShape a single real number that a person wrote
+    (`written`); the numbers that training finds differ from place to place in a model. The array of a Const is added to
+    `weights` under the hash of its type, shape and bytes.
     """
     type = TensorType(dtype, tuple(int(size) for size in array.shape))
     if dtype in FLOAT_DTYPES and array.size:
@@ -47,6 +50,9 @@ def constant(array: Array, dtype: str, weights: MutableMapping[str, Array]) -> T
             same = np.array(bits, array.dtype).tobytes()
             if first.tobytes() == same and _is_filled(array):
                 return Term.of(op, (), {"shape": type.shape or ()}, (type,))
+        value = float(first.astype(np.float64)[0])
+        if array.size == 1 and value and math.isfinite(value) and is_written(value):
+            return Term.of("ConstantOfShape", (), {"shape": type.shape or (), "value": value}, (type,))
     digest = hashlib.blake2b(f"{type}|".encode(), digest_size=16)
     if array.dtype == object:
         digest.update(repr(array.tolist()).encode())

@@ -1,29 +1,21 @@
 """One window as terms over typed leaves: variables for run-time values and weights, and the constants that matter.
 
-A constant matters if it is a single real number that a person wrote (0.5, 1e-05, sqrt(2)): rules may depend on it.
+A constant matters if it is a single real number that a person wrote (`evaluate.written`): rules may depend on it.
 Every other constant is a weight. A bias of zeros is one, too: what holds for every bias holds for it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from superopt.ir.infer import make, remake
+from superopt.ir.infer import remake
 from superopt.ir.term import CLOSED_FORM, Attr, Term, var
 from superopt.ir.types import FLOAT_DTYPES
 
 __all__ = ["Piece", "extract", "literal"]
-
-_MAX_DENOMINATOR, _MAX_PRODUCT = 64, 4096
-_SIGNIFICANT_DIGITS = 5
-_FLOAT32_ROUNDING = 2.0**-23
 
 
 @dataclass(frozen=True)
@@ -34,49 +26,14 @@ class Piece:
     weights: frozenset[Term]
 
 
-def literal(term: Term, weights: Mapping[str, npt.NDArray[Any]]) -> Term | None:
-    """Return a constant as it stands in a window, or None if it is a weight. `weights` has the arrays by hash."""
-    type = term.type
-    if type is None or type.dtype not in FLOAT_DTYPES:
-        return None
-    shape = type.concrete()
-    if shape is None or math.prod(shape) != 1:
-        return None
-    if term.op in CLOSED_FORM:
-        return term
-    if term.op != "Const":
-        return None
-    value = float(np.asarray(weights[str(term.attr("hash"))]).astype(np.float64).reshape(()))
-    if not math.isfinite(value) or not is_written(value):
-        return None
-    if value in (0.0, 1.0) and math.copysign(1, value) > 0:
-        return make("Ones" if value else "Zeros", (), {"shape": shape}, type.dtype)
-    return make("ConstantOfShape", (), {"shape": shape, "value": value}, type.dtype)
+def literal(term: Term) -> Term | None:
+    """Return a constant as it stands in a window, or None if it is a weight."""
+    shape = None if term.type is None or term.type.dtype not in FLOAT_DTYPES else term.type.concrete()
+    single = shape is not None and math.prod(shape) == 1
+    return term if single and term.op in CLOSED_FORM else None
 
 
-def is_written(value: float) -> bool:
-    """Return True for numbers that people write: few digits, simple fractions and their roots, and with pi; and limits.
-
-    Of the float32 numbers that training finds, fewer than one in a hundred looks like that.
-    """
-    if abs(value) == float(np.finfo(np.float32).max) or value == float(f"{value:.{_SIGNIFICANT_DIGITS}g}"):
-        return True
-    if value == float(np.float32(f"{value:.{_SIGNIFICANT_DIGITS}g}")):
-        return True
-    square = value * value
-    return any(map(_is_simple, (value, square, square * math.pi)))
-
-
-def _is_simple(value: float) -> bool:
-    """Return True for a fraction p/q with a small product of p and q, as far as a float32 can tell."""
-    for number in (value, 1 / value):
-        found = Fraction(number).limit_denominator(_MAX_DENOMINATOR)
-        if math.isclose(number, found, rel_tol=_FLOAT32_ROUNDING):
-            return abs(found.numerator * found.denominator) <= _MAX_PRODUCT
-    return False
-
-
-def extract(members: Sequence[Term], outputs: Sequence[Term], weights: Mapping[str, npt.NDArray[Any]]) -> Piece:
+def extract(members: Sequence[Term], outputs: Sequence[Term]) -> Piece:
     """Return the operators `members` with the live values `outputs` as a piece. Raises IllTyped."""
     inside = set(members)
     new: dict[Term, Term] = {}
@@ -84,7 +41,7 @@ def extract(members: Sequence[Term], outputs: Sequence[Term], weights: Mapping[s
 
     def leaf(term: Term) -> Term:
         if term.is_constant:
-            found = literal(term, weights)
+            found = literal(term)
             if found is not None:
                 return found
         variable = var(f"v{len(new)}", term.type)

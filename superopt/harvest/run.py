@@ -141,7 +141,7 @@ def _add_model(
 ) -> ModelCut:
     """Add the windows of one model to `entries`. `known` has the results for pieces that were met before."""
     model = read_simplified(load_proto(path), label=str(path))
-    graph = ModelGraph(model.outputs, AnalyticCost(device).cost, lambda term: literal(term, model.weights))
+    graph = ModelGraph(model.outputs, AnalyticCost(device).cost, literal)
     cut = cut_windows(graph, limits)
     total = math.fsum(graph.costs)
     left_out = Counter({"more inputs or outputs than the limits": cut.over_limits, "beyond the beam": cut.beyond_beam})
@@ -191,7 +191,7 @@ def _window(
         if value in graph.outputs or graph.readers.get(value, 0) & ~members
     ]
     try:
-        piece = extract(operators, outputs, model.weights)
+        piece = extract(operators, outputs)
     except IllTyped:
         return "ill-typed in the model"
     key = (piece.outputs, piece.weights)

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
 import pytest
 
 import superopt.ops  # noqa: F401
-from superopt.harvest.pieces import Piece, is_written
+from superopt.harvest.pieces import Piece
 from superopt.harvest.small_sizes import LeftOut, Small, shrunk
 from superopt.ir.dim import symbol
 from superopt.ir.notation import parse_terms, show_terms
@@ -114,10 +111,3 @@ def test_what_cannot_be_small_is_left_out() -> None:
         small(pool, x=tensor(1, 64, 400, 400))
     with pytest.raises(LeftOut, match="more than 8 indices"):
         small(f"Gather[axis=0, indices={list(range(9))}](x)", x=tensor(20))
-
-
-def test_numbers_that_people_write() -> None:
-    written = [0.5, 1e-5, 0.044715, 2**0.5, 0.5**0.5, (2 / math.pi) ** 0.5, 64**-0.5, 1 / 3, 6.0, -100.0, 1.702]
-    assert all(is_written(float(np.float32(value))) for value in written)
-    drawn = np.random.default_rng(0).standard_normal(1000).astype(np.float32)
-    assert sum(is_written(float(value)) for value in drawn) < 30

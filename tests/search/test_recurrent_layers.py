@@ -19,7 +19,7 @@ from superopt.ir.term import Term, topological, var
 from superopt.ir.trace import Trace
 from superopt.ir.types import tensor
 from superopt.rulebook.chain import ChainRule, chain_rule
-from superopt.rulebook.loading import certified_rules, load_rules
+from superopt.rulebook.loading import certified_rules, load_rules, shipped_rules
 from superopt.search import AnalyticCost, search
 from superopt.search.apply import AppliedTrace
 from superopt.search.strategy import effort_budget
@@ -29,6 +29,10 @@ from verify.proof_book import ProofBook
 from verify.replay import replay
 from verify.verdict import Proved, Refuted, Verdict
 
+_SHIPPED = shipped_rules() / "recurrent.rules"
+# Products in the cells that the generator finds: for GRU as PyTorch exports it; for LSTM with both states, with gates
+# from one sum and each gate from its own.
+_CELLS = {"GRU": [2], "LSTM": [2, 8]}
 _OPERATORS = ("GRU[linear_before_reset=0]", "GRU[linear_before_reset=1]", "LSTM")
 
 
@@ -146,49 +150,45 @@ def test_one_step_of_gru_is_what_onnx_defines(after: int) -> None:
     assert isinstance(_verdict(f"{made} = {step(1, 0)} @ {sizes}"), Refuted)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("generated") / "rules"
-    generate(out, families=choose(["recurrent"]))
-    return out
-
-
-@pytest.mark.parametrize(("op", "cells"), [("GRU", [2]), ("LSTM", [2, 8])])
-def test_the_family_gives_cells_and_steps(folder: Path, op: str, cells: list[int]) -> None:
-    """For GRU as PyTorch exports it; for LSTM with both states, with gates from one sum and each gate from its own."""
-    listed, _ = certified_rules(folder)
+@pytest.mark.slow
+def test_the_family_gives_cells_and_steps(tmp_path: Path) -> None:
+    generate(tmp_path / "rules", families=choose(["recurrent"]))
+    listed, _ = certified_rules(tmp_path / "rules")
     rules = [rule for entry in listed for rule in (entry.rule, entry.rule.reversed())]
-    applied = "GRU[linear_before_reset=l]" if op == "GRU" else op
-    before, after, both = _applied(applied, "p"), _second(applied), _both(applied)
-    (chain,) = parse_rules(f"{after}.1 = {both}.1")
-    assert chain in rules
-    last = range(1, 1 + len(_states(op)))
-    left, right = (", ".join(f"{state}.{k}" for k in last) for state in (after, both))
-    (chain,) = parse_rules(
-        f"({left}, {before}.1) = ({right}, Split[axis=-3, split=[1, 1]](Squeeze[axes=[-3]]({both}.0)).0)"
-    )
-    assert chain in rules
-    found = [rule for rule in rules if op in _operators(rule.rhs) and "Sigmoid" in _operators(rule.lhs)]
-    assert sorted(sum(t.op in ("Gemm", "MatMul") for t in topological(cell.lhs)) for cell in found) == cells
-    assert all(_operators(cell.rhs).count(op) == 1 and len(cell.lhs) == len(_states(op)) for cell in found)
+    for op, cells in _CELLS.items():
+        applied = "GRU[linear_before_reset=l]" if op == "GRU" else op
+        before, after, both = _applied(applied, "p"), _second(applied), _both(applied)
+        (chain,) = parse_rules(f"{after}.1 = {both}.1")
+        assert chain in rules
+        last = range(1, 1 + len(_states(op)))
+        left, right = (", ".join(f"{state}.{k}" for k in last) for state in (after, both))
+        (chain,) = parse_rules(
+            f"({left}, {before}.1) = ({right}, Split[axis=-3, split=[1, 1]](Squeeze[axes=[-3]]({both}.0)).0)"
+        )
+        assert chain in rules
+        found = [rule for rule in rules if op in _operators(rule.rhs) and "Sigmoid" in _operators(rule.lhs)]
+        assert sorted(sum(t.op in ("Gemm", "MatMul") for t in topological(cell.lhs)) for cell in found) == cells
+        assert all(_operators(cell.rhs).count(op) == 1 and len(cell.lhs) == len(_states(op)) for cell in found)
 
 
 def _operators(terms: tuple[Term, ...]) -> list[str]:
     return [term.op for term in topological(terms)]
 
 
-def _chain_rule(folder: Path, op: str) -> ChainRule:
-    chains = [chain for rule in load_rules(folder) if (chain := chain_rule(rule)) is not None and chain.first.op == op]
+def _chain_rule(op: str) -> ChainRule:
+    chains = [
+        chain for rule in load_rules(_SHIPPED) if (chain := chain_rule(rule)) is not None and chain.first.op == op
+    ]
     return max(chains, key=lambda chain: len(chain.rule.lhs))
 
 
 @pytest.mark.parametrize(("op", "attrs"), [("GRU", (("l", 0),)), ("GRU", (("l", 1),)), ("LSTM", ())])
 @pytest.mark.parametrize("n", [3, 20, 100])
 def test_a_chain_rule_for_many_steps_is_proven_during_the_search(
-    folder: Path, op: str, attrs: tuple[tuple[str, int], ...], n: int
+    op: str, attrs: tuple[tuple[str, int], ...], n: int
 ) -> None:
     last = [(n - 1, 2)] if op == "LSTM" else []
-    rule = _chain_rule(folder, op).for_steps(n, [*last, *((k, 1) for k in range(n))])
+    rule = _chain_rule(op).for_steps(n, [*last, *((k, 1) for k in range(n))])
     assert rule is not None
     names = sorted({str(t.attr("name")) for t in topological(rule.lhs) if t.op == "Var"})
     shapes = tuple((name, (1, None) if name == "b" else (1, None, None)) for name in names)
@@ -281,10 +281,10 @@ def _unrolled(values: list[Term], form: str, layers: int, inputs: int, hidden: i
     return values
 
 
-def _rolled_up(folder: Path, given: Term) -> tuple[Term, ...]:
+def _rolled_up(given: Term) -> tuple[Term, ...]:
     """Roll up the graph, replay the traces in the kernel, and compare the values."""
     book = ProofBook()
-    rules = [*load_rules(folder), *(r for r in load_rules() if show_rule(r).startswith("Concat[axis=i](Split["))]
+    rules = [*load_rules(_SHIPPED), *(r for r in load_rules() if show_rule(r).startswith("Concat[axis=i](Split["))]
     known, outputs, traces = RecurrentLayers(rules), (given,), list[Trace]()
     while (trace := known.next_trace(outputs, book.check)) is not None:
         traces.append(trace)
@@ -303,18 +303,16 @@ def _rolled_up(folder: Path, given: Term) -> tuple[Term, ...]:
 
 @pytest.mark.parametrize("form", _FORMS)
 @pytest.mark.parametrize("layers", [1, 2])
-def test_unrolled_cells_become_one_operator_a_layer(folder: Path, layers: int, form: str) -> None:
+def test_unrolled_cells_become_one_operator_a_layer(layers: int, form: str) -> None:
     sequence = [var(f"x{t}", tensor(1, 4)) for t in range(3)]
-    outputs = _rolled_up(folder, _unrolled(sequence, form, layers, 4, 5)[-1])
+    outputs = _rolled_up(_unrolled(sequence, form, layers, 4, 5)[-1])
     assert _operators(outputs).count(form.split()[0]) == layers
     left = {t.op for t in topological(outputs) if not t.is_constant}
     assert not {"Sigmoid", "Gemm", "MatMul", "Split"} & left
 
 
 @pytest.mark.parametrize("is_ended", [False, True])
-def test_layers_are_rolled_up_whole_or_not_at_all(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, is_ended: bool
-) -> None:
+def test_layers_are_rolled_up_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatch, is_ended: bool) -> None:
     """The time ends while the cells are replaced by operators of one step."""
     now, book = 0.0, ProofBook()
     monkeypatch.setattr(effort_budget, "time", SimpleNamespace(monotonic=lambda: now))
@@ -325,23 +323,23 @@ def test_layers_are_rolled_up_whole_or_not_at_all(
         return book.check(rule, bindings)
 
     given = _unrolled([var(f"x{t}", tensor(1, 64)) for t in range(3)], "LSTM", 1, 64, 64)[-1]
-    result = search((given,), load_rules(folder), check, AnalyticCost(), position={}, deadline=1.0)
+    result = search((given,), load_rules(_SHIPPED), check, AnalyticCost(), position={}, deadline=1.0)
     assert _operators(result.outputs).count("LSTM") == (0 if is_ended else 1)
 
 
 @pytest.mark.parametrize("form", _FORMS)
-def test_no_unavailable_operator_is_introduced(folder: Path, form: str) -> None:
+def test_no_unavailable_operator_is_introduced(form: str) -> None:
     cell = tuple(_unrolled([var("x", tensor(1, 4))], form, 1, 4, 5))
-    op, rules, check = form.split()[0], load_rules(folder), ProofBook().check
+    op, rules, check = form.split()[0], load_rules(_SHIPPED), ProofBook().check
     assert RecurrentLayers(rules, lambda made: made.op == op).next_trace(cell, check) is not None
     assert RecurrentLayers(rules, lambda made: made.op != op).next_trace(cell, check) is None
 
 
 @pytest.mark.parametrize("form", ["LSTM hx", "GRU"])
-def test_sequences_with_the_batch_first_are_transposed(folder: Path, form: str) -> None:
+def test_sequences_with_the_batch_first_are_transposed(form: str) -> None:
     x = var("x", tensor(1, 3, 4))
     steps = [make("Gather", (x,), {"axis": -2, "indices": k}) for k in range(3)]
     shown = [make("Unsqueeze", (h,), {"axes": (-2,)}) for h in _unrolled(steps, form, 1, 4, 5)]
-    outputs = _rolled_up(folder, make("Concat", shown, {"axis": -2}))
+    outputs = _rolled_up(make("Concat", shown, {"axis": -2}))
     left = sorted(t.op for t in topological(outputs) if not t.is_constant and t.op not in ("Out", "Var"))
     assert left == sorted([form.split()[0], "Squeeze", "Transpose", "Transpose", *left[4:]])
