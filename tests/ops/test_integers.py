@@ -72,7 +72,8 @@ def _folded(output: Term, case: Case) -> Array | None:
 
 def _filled(term: Term) -> Array:
     assert term.type is not None
-    return np.full(term.type.concrete() or (), term.op == "Ones", numpy_dtype(term.type.dtype))
+    value = term.attr("value") if term.op == "ConstantOfShape" else term.op == "Ones"
+    return np.full(term.type.concrete() or (), value, numpy_dtype(term.type.dtype))
 
 
 def _cases(op: str, dtype: str, edges: Sequence[str] = EDGES) -> list[Case]:

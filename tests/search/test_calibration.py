@@ -133,6 +133,7 @@ def test_on_a_gpu_starts_that_differ_little_are_one() -> None:
     unknown = dataclasses.replace(gpu, starts={})
     found = calibration.kinds(unknown, unknown, [(term, cost.cost(term)) for term in terms])
     assert found.overhead == pytest.approx(5.5e-6, rel=0.01)  # the median
-    assert found.starts == pytest.approx({"FusedConv 1x1": 6e-5}, rel=0.01)
+    usual = dict.fromkeys(("Relu", "Tanh", "Abs"), found.overhead)  # not left to figures of more general kinds
+    assert found.starts == pytest.approx({**usual, "FusedConv 1x1": 6e-5}, rel=0.01)
     assert calibration.kinds(unknown, gpu, []).starts == gpu.starts  # no figure is lost by what was not measured
     assert kinds_of(terms[-1]) == ("FusedConv 1x1", "FusedConv", "Conv 1x1", "Conv")

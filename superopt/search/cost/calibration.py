@@ -156,13 +156,13 @@ def _starts_on_cpu(rests: Mapping[str, Sequence[float]], overhead: float) -> dic
 
 
 def _starts_on_gpu(rests: Mapping[str, Sequence[float]], overhead: float) -> dict[str, float]:
-    """Return the seconds to start the kinds of kernels that take more than twice as long as others.
+    """Return the seconds to start each kind of kernel: `overhead`, unless it takes more than twice as long.
 
     Timings of so little differ by a factor of 2 from run to run; without this a search prefers LeakyRelu to Relu, and
     so breaks fusions of the runtime. A kind that takes longer has several kernels, or one that leaves the device idle.
     """
     starts = {kind: statistics.geometric_mean(max(rest, overhead) for rest in own) for kind, own in rests.items()}
-    return {kind: start for kind, start in starts.items() if start > 2 * overhead}
+    return {kind: start if start > 2 * overhead else overhead for kind, start in starts.items()}
 
 
 def _line(samples: Sequence[tuple[float, float]], overhead: float) -> tuple[float, list[float]]:
