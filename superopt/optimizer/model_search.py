@@ -99,13 +99,14 @@ def search_model(request: SearchRequest) -> FoundRewrites:
         regions = f"{at.done} of {at.total} regions"
         request.progress(f"searching: pass {at.pass_number}, {regions}, cost {at.cost_ratio:.3f} of before")
 
+    model, target, options = request.model, request.target, request.options
+    device = request.device or device_of(target.device)
+
     def available(operator: Term) -> bool:
         if options.domains == "onnx" and not is_standard(operator.op):
             return False
         return has_operator(operator.op, model.opset) and has_kernel(operator, device.provider)
 
-    model, target, options = request.model, request.target, request.options
-    device = request.device or device_of(target.device)
     devices = _all_devices(device) if options.quick else [device]
     costs = [AnalyticCost(one, target.threads, sizes) for one in devices for sizes in request.all_sizes]
     timers = [_timers(request, seconds) for seconds in (_REGION_SECONDS, _VALUE_SECONDS)]

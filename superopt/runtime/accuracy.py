@@ -20,9 +20,8 @@ are then refused about once in 10^6 slices.
 
 u is the unit roundoff of the output's type, and D the number of stored results on the longest path: u * sqrt(D) is the
 error to expect if each of them is rounded once and none is amplified (`Tolerance.stored`, which adds that of products
-in TF32). An original that is more
-accurate than that is so by luck. Errors below the smallest normal number count as one rounding. NaN and infinity must
-be at the original's places.
+in TF32). An original that is more accurate than that is so by luck. Errors below the smallest normal number count as
+one rounding. NaN and infinity must be at the original's places.
 
 The original's own error is one draw at random, which matters where a model amplifies roundings and has few outputs. So
 evaluations in float64 with random roundings of the original's operators are further draws. They excuse errors in the

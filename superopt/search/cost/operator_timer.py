@@ -154,6 +154,6 @@ def _joined(outputs: Sequence[Term]) -> list[Term]:
     """Return the outputs, with vectors of one type in one."""
     groups: dict[object, list[Term]] = {}
     for output in outputs:
-        joins = output.type is not None and output.type.shape is not None and len(output.type.shape) == 1
-        groups.setdefault(output.type.dtype if joins and output.type is not None else output, []).append(output)
+        shape = None if output.type is None else output.type.shape
+        groups.setdefault(output.type if shape else output, []).append(output)
     return [make("Concat", group, {"axis": -1}) if len(group) > 1 else group[0] for group in groups.values()]
