@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import NamedTuple
 
 from superopt.runtime import engine, reference
@@ -85,14 +86,17 @@ def _time(
         )
 
 
-def sample_times(model: TimedModel, target: Target, count: int, sample_s: float) -> list[tuple[float, float]]:
-    """Return `count` samples of (seconds of a run, seconds of the reference computation at that time).
+def sample_times(
+    models: Sequence[TimedModel], target: Target, count: int, sample_s: float
+) -> list[list[tuple[float, float]]]:
+    """Return `count` samples of each model: (seconds of a run, seconds of the reference computation at that time).
 
-    Seconds are CPU time if `target.cpu_clock`. Otherwise they are wall time, and those of the reference are 0. Raises
-    CannotRun.
+    The models run in turns in one process. Seconds are CPU time if `target.cpu_clock`. Otherwise they are wall time,
+    and those of the reference are 0. Raises CannotRun.
     """
-    with loadable(model.model, target) as runnable:
-        arguments = (runnable, model.feeds, count, sample_s, target.cpu_clock)
+    with ExitStack() as files:
+        runnable = [(files.enter_context(loadable(model.model, target)), model.feeds) for model in models]
+        arguments = (runnable, count, sample_s, target.cpu_clock)
         return in_child(reference.sample_runs, *arguments, limit_s=_SAMPLES_LIMIT_SECONDS)
 
 

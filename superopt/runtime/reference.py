@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,26 +28,29 @@ _MATRIX_SIZE = 256  # a product takes about a fifth of a millisecond
 
 
 def sample_runs(
-    model: Loadable, feeds: Mapping[str, Any], count: int, sample_s: float, cpu_clock: bool
-) -> list[tuple[float, float]]:
-    """Return `count` samples of (seconds of a run of `model`, seconds of the reference at that time).
+    models: Sequence[tuple[Loadable, Mapping[str, Any]]], count: int, sample_s: float, cpu_clock: bool
+) -> list[list[tuple[float, float]]]:
+    """Return `count` samples of each model: (seconds of a run, seconds of the reference at that time).
 
-    A sample takes `sample_s` seconds or more. Seconds are CPU time with `cpu_clock`; otherwise they are wall time, and
-    those of the reference are 0. The caller uses the smallest samples, because disturbances only add time. Raises
-    CannotRun.
+    The models, each with its inputs, are sampled in turns. A sample takes `sample_s` seconds or more. Seconds are CPU
+    time with `cpu_clock`; otherwise they are wall time, and those of the reference are 0. The caller uses the smallest
+    samples, because disturbances only add time. Raises CannotRun.
     """
-    run = partial(local_run(model), feeds)
+    runs = [partial(local_run(model), feeds) for model, feeds in models]
     clock = time.thread_time if cpu_clock else time.perf_counter
-    run()
-    begun = time.perf_counter()
-    run()
-    calls = max(1, math.ceil(sample_s / max(time.perf_counter() - begun, 1e-7)))
-    samples = []
+    calls: list[int] = []
+    for run in runs:
+        run()
+        begun = time.perf_counter()
+        run()
+        calls.append(max(1, math.ceil(sample_s / max(time.perf_counter() - begun, 1e-7))))
+    samples: list[list[tuple[float, float]]] = [[] for _ in runs]
     for _ in range(count):
-        begun = clock()
-        for _ in range(calls):
-            run()
-        samples.append(((clock() - begun) / calls, reference_seconds() if cpu_clock else 0.0))
+        for run, repeats, own in zip(runs, calls, samples, strict=True):
+            begun = clock()
+            for _ in range(repeats):
+                run()
+            own.append(((clock() - begun) / repeats, reference_seconds() if cpu_clock else 0.0))
     return samples
 
 

@@ -32,6 +32,11 @@ def test_a_gpu_lacks_what_the_cpu_has() -> None:
     assert found == {"cpu": [True, True, True], "cuda": [True, False, False]}
 
 
+def test_a_gpu_adds_more_than_two_only_in_steps() -> None:
+    two, three = (make("Sum", (X,) * count) for count in (2, 3))
+    assert [has_kernel(one, provider) for one in (two, three) for provider in ("cpu", "cuda")] == [True] * 3 + [False]
+
+
 @pytest.mark.parametrize(("provider", "activations"), [("cpu", {"Relu", "Tanh"}), ("cuda", {"Relu"})])
 def test_shipped_rules_introduce_only_what_runs(provider: str, activations: set[str]) -> None:
     index = RuleIndex(load_rules(), lambda one: has_kernel(one, provider))

@@ -27,12 +27,12 @@ def test_a_slow_minute_changes_no_cost(tmp_path: Path, monkeypatch: pytest.Monke
     """The first cost is measured in a quick minute, the second one in a minute in which all takes `slow` as long."""
     pace = 1.0
 
-    def samples(*_: object) -> list[tuple[float, float]]:
-        return [(pace * 5e-5 + noise, pace * 2e-4 + noise) for noise in (1e-3, 0.0, 1e-4)]
+    def samples(*_: object) -> list[list[tuple[float, float]]]:
+        return [[(pace * 5e-5 + noise, pace * 2e-4 + noise) for noise in (1e-3, 0.0, 1e-4)]]
 
     monkeypatch.setattr(operator_timer, "reference_time", lambda count: 2e-4)
     monkeypatch.setattr(operator_timer, "sample_times", samples)
     timer = OperatorTimer(Target("cpu", 1), 17, ResultStore(tmp_path / "store.sqlite"), AnalyticCost())
-    assert timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)
+    assert timer._seconds_of_models([[RELU]], {}) == pytest.approx([5e-5])
     pace = slow
-    assert timer._seconds_of_model([RELU], {}) == pytest.approx(5e-5)
+    assert timer._seconds_of_models([[RELU]], {}) == pytest.approx([5e-5])

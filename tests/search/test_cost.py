@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from superopt.ir.infer import make, replace
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import TensorType, tensor
 from superopt.rulebook.loading import load_rules
-from superopt.runtime import Target, TimedModel, Timing, sample_times
+from superopt.runtime import RunnableModel, Target, TimedModel, Timing, sample_times
 from superopt.search import CPU, AnalyticCost, Device, ModelTimer
 from superopt.search.cost import operator_timer
 from superopt.search.cost.graph_cost import GraphCost
@@ -219,12 +220,16 @@ def test_a_faster_device_costs_less() -> None:
 def test_operators_of_all_kinds_can_be_measured(provider: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The models that are timed on a GPU run on the CPU as well, with one input and one output for each type."""
 
-    def on_cpu(model: TimedModel, target: Target, count: int, sample_s: float) -> list[tuple[float, float]]:
-        assert provider == "cpu" or (
-            all(len(feed.shape) == 1 for feed in model.feeds.values()) and len(model.feeds) == 1
-        )
-        return sample_times(model, Target("cpu", 1), count, sample_s)
+    def on_cpu(
+        models: Sequence[TimedModel], target: Target, count: int, sample_s: float
+    ) -> list[list[tuple[float, float]]]:
+        if provider == "cuda":
+            assert all(len(model.feeds) == 1 and feed.ndim == 1 for model in models for feed in model.feeds.values())
+            whole, rest = (_count(model.model, "Slice") for model in models)
+            extra_slices.add(whole - rest)
+        return sample_times(models, Target("cpu", 1), count, sample_s)
 
+    extra_slices: set[int] = set()
     monkeypatch.setattr(operator_timer, "sample_times", on_cpu)
     graphs = Graphs()
     x, m = image(4, 6), var("m", tensor(3, 4))
@@ -249,6 +254,12 @@ def test_operators_of_all_kinds_can_be_measured(provider: str, tmp_path: Path, m
     assert m_t.type is not None
     timer = OperatorTimer(Target(provider, 1), 17, ResultStore(tmp_path / "store.sqlite"), ANALYTIC)
     assert all(0 < timer.seconds(isolated(term, {})) < 0.1 for term in terms)
+    assert provider == "cpu" or extra_slices == {0, 12}  # only copies of the Slice itself
+
+
+def _count(model: RunnableModel, op: str) -> int:
+    assert isinstance(model, onnx.ModelProto)
+    return sum(node.op_type == op for node in model.graph.node)
 
 
 def test_operators_that_would_fill_the_memory_are_not_measured(tmp_path: Path) -> None:

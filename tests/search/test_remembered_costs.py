@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +39,11 @@ def test_operators_with_the_same_operands_share_the_time_without_them(
 ) -> None:
     timed: list[frozenset[str]] = []
 
-    def sample_times(model: TimedModel, *_: object) -> list[tuple[float, float]]:
-        assert isinstance(model.model, onnx.ModelProto)
-        timed.append(frozenset(node.op_type for node in model.model.graph.node) & {"Relu", "Tanh"})
-        return [(3e-3 if timed[-1] else 1e-3, 1.0)]
+    def sample_times(models: Sequence[TimedModel], *_: object) -> list[list[tuple[float, float]]]:
+        ((model, _feeds),) = models
+        assert isinstance(model, onnx.ModelProto)
+        timed.append(frozenset(node.op_type for node in model.graph.node) & {"Relu", "Tanh"})
+        return [[(3e-3 if timed[-1] else 1e-3, 1.0)]]
 
     monkeypatch.setattr(operator_timer, "sample_times", sample_times)
     monkeypatch.setattr(operator_timer, "reference_time", lambda _: 1.0)

@@ -7,17 +7,20 @@ machine is slow are comparable with times taken while it is fast.
 
 On CUDA inputs are copied to the device in each run, and outputs from it, which takes far longer than most operators and
 varies as much. So all operands of one type are there the elements of one input, which the device expands to their
-shapes, and all outputs of one type are joined to one.
+shapes, and all outputs of one type are joined to one. And one process starts kernels faster than the next one, so the
+models with and without the operator run in turns in one process.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
-from superopt.ir.types import TensorType, tensor
+from superopt.ir.types import TensorType
 from superopt.runtime import CannotRun, Target, reference_time, sample_times
 from superopt.search.cost.analytic import CostModel
 from superopt.search.cost.measurement_key import conditions
@@ -49,7 +52,7 @@ class OperatorTimer:
 
     def __init__(self, target: Target, opset: int, store: ResultStore, estimate: CostModel) -> None:
         self.target, self.opset, self.store, self.estimate = target, opset, store, estimate
-        self._seconds_without: dict[tuple[Term, ...], float] = {}  # of models that only read operands
+        self._seconds_without: dict[tuple[Term, ...], float] = {}  # of models that only read operands, on the CPU
 
     def seconds(self, alone: Term) -> float:
         """Return the seconds of an isolated operator. Raises Unmeasurable."""
@@ -83,14 +86,17 @@ class OperatorTimer:
             node = make(alone.op, (None if i is None else inputs[i] for i in alone.inputs), dict(alone.attrs))
             values = [node.out(k) for k in range(len(node.types))] if len(node.types) > 1 else [node]
             outputs += map(single_element, values)
-        whole, empty = self._seconds_of_model(outputs, weights), self._seconds_of_rest(tuple(rest))
-        sinks = len(outputs) - len(rest)
-        return (whole - empty - (sinks * self._sink_seconds if sinks else 0.0)) / copies
+        _read_alike(outputs, rest, operands)
+        if self.target.provider == "cpu":
+            (whole,), empty = self._seconds_of_models([outputs], weights), self._seconds_of_rest(tuple(rest))
+        else:
+            whole, empty = self._seconds_of_models([outputs, rest], weights)
+        return (whole - empty) / copies
 
     def _seconds_of_rest(self, rest: tuple[Term, ...]) -> float:
         """Return the seconds of a model without the operators. Operators with operands of the same types share it."""
         if rest not in self._seconds_without:
-            self._seconds_without[rest] = self._seconds_of_model(rest, {})
+            (self._seconds_without[rest],) = self._seconds_of_models([rest], {})
         return self._seconds_without[rest]
 
     def _operands(self, types: Sequence[TensorType]) -> list[Term]:
@@ -105,31 +111,19 @@ class OperatorTimer:
                 operands[k] = make("Expand", (element,), {"shape": types[k].concrete() or ()})
         return operands
 
-    @functools.cached_property
-    def _sink_seconds(self) -> float:
-        """Seconds of reading one element of a tensor; the models with and without the copies read different numbers."""
-        key = CalibrationKey(conditions(self.target, self.opset), "sink")
-        row = self.store.calibrations.get(key)
-        if row is None:
-            value = var("x", tensor(_COPIES + 1))
-            sinks = [single_element(value, k) for k in range(_COPIES + 1)]
-            row = Seconds((self._seconds_of_model(sinks, {}) - self._seconds_of_model(sinks[:1], {})) / _COPIES)
-            self.store.calibrations.put(key, row)
-        return row.seconds
-
-    def _seconds_of_model(self, outputs: Sequence[Term], weights: Mapping[str, Array]) -> float:
-        if self.target.provider != "cpu":
-            outputs = _joined(outputs)
-        model = timed_model(outputs, weights, opset=self.opset)
+    def _seconds_of_models(self, outputs_of: Sequence[Sequence[Term]], weights: Mapping[str, Array]) -> list[float]:
+        """Return the seconds of the model of each sequence of outputs."""
+        joined = outputs_of if self.target.provider == "cpu" else [_joined(outputs) for outputs in outputs_of]
+        models = [timed_model(outputs, weights, opset=self.opset) for outputs in joined]
         try:
-            samples = sample_times(model, self.target, _SAMPLES, _SAMPLE_SECONDS[self.target.provider])
+            samples_of = sample_times(models, self.target, _SAMPLES, _SAMPLE_SECONDS[self.target.provider])
         except CannotRun as error:
             raise Unrunnable(str(error)) from error
-        least, least_reference = (min(sample[k] for sample in samples) for k in (0, 1))
+        leasts = [[min(sample[k] for sample in samples) for k in (0, 1)] for samples in samples_of]
         if not self.target.cpu_clock:
-            return least
+            return [least for least, _ in leasts]
         # seconds = (least of the operator / least of the reference) x usual seconds of the reference
-        return least / least_reference * self._reference
+        return [least / least_reference * self._reference for least, least_reference in leasts]
 
     @functools.cached_property
     def _reference(self) -> float:
@@ -140,6 +134,24 @@ class OperatorTimer:
             row = Seconds(reference_time(_REFERENCE_SAMPLES))
             self.store.calibrations.put(key, row)
         return row.seconds
+
+
+def _read_alike(outputs: list[Term], rest: list[Term], operands: Sequence[Term]) -> None:
+    """Let the models with and without the operators read as many elements, by reading more of the operands.
+
+    To read an element is a kernel, which may take as long as an operator.
+    """
+    kernels = sum(output.op == "Slice" for output in outputs) - sum(read.op == "Slice" for read in rest)
+    if kernels < 0:
+        outputs += [read for read in rest if read.op == "Slice"][:-kernels]
+    sizes = [math.prod(operand.type.concrete() or ()) if operand.type is not None else 1 for operand in operands]
+    more = (
+        single_element(operand, element)
+        for element in range(1, max(sizes, default=1))
+        for operand, size in zip(operands, sizes, strict=True)
+        if element < size
+    )
+    rest += itertools.islice(more, max(0, kernels))
 
 
 def _elements(vector: Term, count: int) -> list[Term]:
