@@ -20,7 +20,7 @@ from superopt.optimizer.input_sizes import InputSizes
 from superopt.runtime import Feeds, InputShapes, InputSpec, feed_candidates, with_specials
 from superopt.runtime.feeds import Array
 
-__all__ = ["NOT_A_NUMBER", "candidate_shapes", "inputs_at", "token_bounds"]
+__all__ = ["NOT_A_NUMBER", "candidate_shapes", "free_sizes", "inputs_at", "token_bounds"]
 
 NOT_A_NUMBER = "NaN and infinities"  # the kind of inputs that are no proof of a difference
 
@@ -43,15 +43,24 @@ def candidate_shapes(sizes: InputSizes) -> Iterator[InputShapes]:
     """Yield shapes of all inputs: the ends of given ranges, and small sizes for dimensions that are not given."""
     ends = [{d: getattr(r, end) for d, r in sizes.ranges.items()} for end in ("low", "high")]
     seen: list[InputShapes] = []
-    for first, others in _SIZES:
+    for free in free_sizes(sizes.open):
         for end in ends if sizes.ranges else ends[:1]:
-            free: dict[str, int] = {}
-            for dimension, is_first in sizes.open.items():
-                free[dimension] = first if is_first else others[len(free) % len(others)]
             shapes = sizes.shapes({**end, **free})
             if shapes not in seen:
                 seen.append(shapes)
                 yield shapes
+
+
+def free_sizes(dimensions: Mapping[str, bool]) -> Iterator[dict[str, int]]:
+    """Yield sizes of dynamic dimensions, small and different ones first.
+
+    `dimensions` says of each if it is the first axis of an input: that is often a batch, which some models want small.
+    """
+    for first, others in _SIZES:
+        free: dict[str, int] = {}
+        for dimension, is_first in dimensions.items():
+            free[dimension] = first if is_first else others[len(free) % len(others)]
+        yield free
 
 
 def token_bounds(

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto
 
+from superopt.check.inputs import free_sizes
 from superopt.ir.dim import Dim
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
@@ -20,8 +21,6 @@ from superopt.runtime.feeds import Feeds, feed_candidates
 
 __all__ = ["Proposals"]
 
-# Sizes to try for the free sizes of inputs: different ones first, then such that models accept more often.
-_SIZES = ((3, 5, 7, 9, 11, 13), (8,), (16,), (32,), (64,), (224,))
 _SAMPLES = 48
 _TOLERANCE = {"float16": 3e-2, "bfloat16": 1e-1}
 _USUAL_TOLERANCE = 1e-4  # of an element: weights that one model folded were rounded
@@ -94,13 +93,16 @@ def _observed(model: Model, seed: int, seconds: float) -> dict[Term, _Summary]:
 
 
 def _sizes(model: Model) -> Iterator[Mapping[str, int]]:
-    names = dict.fromkeys(
-        str(size) for term in model.inputs if term.type for size in term.type.shape or () if isinstance(size, Dim)
-    )
-    for choice in _SIZES:
-        yield {name: choice[k % len(choice)] for k, name in enumerate(names)}
-        if not names:
-            return
+    """Yield sizes of the model's dynamic dimensions, all of size 1 last: then different tensors have equal values."""
+    dimensions: dict[str, bool] = {}
+    for term in model.inputs:
+        for axis, size in enumerate((term.type and term.type.shape) or ()):
+            if isinstance(size, Dim):
+                dimensions[str(size)] = dimensions.get(str(size), False) or not axis
+    if not dimensions:
+        yield {}
+        return
+    yield from sorted(free_sizes(dimensions), key=lambda sizes: max(sizes.values()) == 1)
 
 
 def _feeds(model: Model, sizes: Mapping[str, int], seed: int) -> Iterator[tuple[Feeds, Feeds]]:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, shape_inference
 
 from superopt.evaluate import dtype_name
 from superopt.ir.dim import Dim, Size, Sizes, symbol
@@ -17,17 +17,20 @@ from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.functions import can_be_expanded
 from superopt.onnx_io.inference_process import infer
+from superopt.onnx_io.schemas import schema_of
 from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = [
     "SMALL",
     "check",
+    "infer_node",
     "infer_types",
     "is_named",
     "light_copy",
     "merged_type",
     "name_free_sizes",
     "names_a_size",
+    "node_types",
     "proven_shapes",
     "sizes_at",
     "tensor_type",
@@ -212,6 +215,43 @@ def infer_types(light: onnx.ModelProto, unnamed_as: str = _UNNAMED) -> dict[str,
         if value.name not in types or types[value.name].shape is None:
             types[value.name] = found
     return types
+
+
+def infer_node(
+    node: onnx.NodeProto,
+    opset: int,
+    types: Mapping[str, onnx.TypeProto],
+    values: Mapping[str, TensorProto],
+) -> dict[str, onnx.TypeProto]:
+    """Return the types of the outputs of a node of ONNX's own domain, as far as inference for it alone finds them.
+
+    `types` are those of its inputs, `values` the values of some. Nothing is found for Einsum, for which inference has
+    no end if its equation is damaged.
+    """
+    schema = schema_of(node.op_type, opset)
+    if schema is None or node.op_type == "Einsum" or len(node.input) < schema.min_input:
+        return {}
+    try:
+        found = shape_inference.infer_node_outputs(
+            schema, node, dict(types), dict(values), opset_imports=[helper.make_opsetid("", opset)]
+        )
+    except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, KeyError):
+        return {}
+    return dict(found)
+
+
+def node_types(node: onnx.NodeProto, opset: int, inputs: Iterable[TensorType | None]) -> tuple[TensorType | None, ...]:
+    """Return the types of the outputs of a node of ONNX's own domain, as far as the types of its inputs tell them."""
+    types: dict[str, onnx.TypeProto] = {}
+    for name, type in zip(node.input, inputs, strict=False):
+        if type is not None:
+            dims = None if type.shape is None else [size if isinstance(size, int) else str(size) for size in type.shape]
+            types[name] = helper.make_tensor_type_proto(TensorProto.DataType.Value(type.dtype.upper()), dims)
+    found = {name: tensor_type(type) for name, type in infer_node(node, opset, types, {}).items()}
+    return tuple(
+        TensorType(type.dtype, None) if type is not None and -1 in (type.shape or ()) else type
+        for type in map(found.get, node.output)
+    )
 
 
 def proven_shapes(light: onnx.ModelProto) -> dict[str, Sizes]:

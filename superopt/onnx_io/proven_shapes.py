@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import onnx
-from onnx import TensorProto, helper, shape_inference
+from onnx import TensorProto, helper
 
 from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol
 from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, OpSchema, schema_of
+from superopt.onnx_io.inference import infer_node
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
 from superopt.onnx_io.static_values import StaticValues, is_never_negative
 from superopt.onnx_io.subgraphs import subgraphs
 
@@ -50,7 +51,7 @@ class ShapeProofs:
             shape = _RULES[node.op_type](self, node, inputs)
             found = None if shape is None else [shape]
         else:
-            found = self._by_onnx(schema, node, inputs)
+            found = self._by_onnx(node, inputs)
         if found is None or len(found) < count:
             return [None] * count
         return [shape if shape is not None and all(map(_is_possible, shape)) else None for shape in found]
@@ -97,7 +98,7 @@ class ShapeProofs:
             return one
         return other if other in self._minima.get(one, ()) else None
 
-    def _by_onnx(self, schema: OpSchema, node: onnx.NodeProto, inputs: _Inputs) -> list[Sizes | None] | None:
+    def _by_onnx(self, node: onnx.NodeProto, inputs: _Inputs) -> list[Sizes | None] | None:
         """Apply ONNX's inference to one node."""
         shapes = self._shapes(inputs)
         if shapes is None or any(t is not None and t.type is None for t in inputs):
@@ -114,12 +115,7 @@ class ShapeProofs:
                 value = self._known.numbers(term) if math.prod(s for s in shape if isinstance(s, int)) <= 64 else None
                 if value is not None and value.dtype.kind in "iu":
                     data[name] = onnx.numpy_helper.from_array(value, name)
-        try:
-            found = shape_inference.infer_node_outputs(
-                schema, node, types, data, opset_imports=[helper.make_opsetid("", self._opset)]
-            )
-        except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, KeyError):
-            return None
+        found = infer_node(node, self._opset, types, data)
         return [_shape(found.get(name), sizes) for name in node.output]
 
     def _range(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:

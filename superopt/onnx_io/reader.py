@@ -23,6 +23,7 @@ from superopt.onnx_io.inference import (
     light_copy,
     merged_type,
     name_free_sizes,
+    node_types,
     proven_shapes,
     sizes_at,
 )  # fmt: skip
@@ -36,7 +37,7 @@ from superopt.onnx_io.reshape_targets import numeric_target
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, type_error
 from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
-from superopt.onnx_io.subgraphs import local_names
+from superopt.onnx_io.subgraphs import local_names, subgraphs
 from superopt.onnx_io.tensors import constant_value, from_proto
 from superopt.properties import changes_shape_only
 
@@ -374,5 +375,10 @@ class _Reader:
 
     def opaque(self, number: int, node: onnx.NodeProto, inputs: list[Term | None], outputs: list[str]) -> Term:
         types = tuple(self.types.get(name) for name in outputs)
+        is_known = all(type is not None and type.shape is not None for type in types)
+        if not is_known and node.domain in DEFAULT_DOMAINS and next(subgraphs(node), None) is None:
+            # Our types of the inputs may say more than ONNX's.
+            own = node_types(node, self.opset, (None if term is None else term.type for term in inputs))
+            types = tuple(merged_type(type, ours) for type, ours in zip(types, (*own, *types), strict=False))
         is_function = (domain_of(node), node.op_type) in self.functions
         return opaque_term(node, inputs, outputs, types, number, is_function, self.values.__getitem__)

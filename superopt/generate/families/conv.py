@@ -13,6 +13,7 @@ from superopt.generate.families.conv_common import (
     IMAGE,
     K1,
     K3,
+    LINE,
     SWAP_CHANNELS,
     WIDE,
     conv,
@@ -137,27 +138,37 @@ CONV_FAMILIES = (
         Family(
             "conv",
             (
-                *inputs("x", IMAGE),
+                *inputs("x", image),
                 *inputs("w", kernel, "w", True),
                 *inputs("b", (2,), "b", True),
                 *_STATISTICS,
             ),
             (
-                conv(0, group, slots=("x!Conv,BatchNormalization", "w!Dirac,Ones", "w!s,o,m,v,Zeros")),
+                conv(
+                    0,
+                    group,
+                    slots=("x!Conv,BatchNormalization", "w!Dirac,Ones", "w!s,o,m,v,Zeros"),
+                    axes=len(image) - 2,
+                ),
                 _NORMALISE,
                 _NORMALISE_KERNEL,
                 _NORMALISE_BIAS,
-                Use("Transpose", {"perm": SWAP_CHANNELS}, (1,), ("w2",), run=False, fold=True),
+                Use("Transpose", {"perm": SWAP_CHANNELS[: len(image)]}, (1,), ("w2",), run=False, fold=True),
                 *axes("Unsqueeze", (-2,), slots=("b",), run=False, fold=True),
                 *axes("Squeeze", (-2,), slots=("w2",), run=False, fold=True),
             ),
             runtime=2,
             folded=(3, 6, 0),
             constants=(zeros(2), zeros(1, 2), one),
-            shapes=frozenset({IMAGE, kernel, (kernel[1], kernel[0], 1, 1), (2,), (1, 2)}),
+            shapes=frozenset({image, kernel, (kernel[1], kernel[0], *kernel[2:]), (2,), (1, 2)}),
             variation="conv",
         )
-        for group, kernel, one in ((1, K1, dirac(1, *K1)), (2, DEPTHWISE1, ones(*DEPTHWISE1)))
+        for group, image, kernel, one in (
+            (1, IMAGE, K1, dirac(1, *K1)),
+            (2, IMAGE, DEPTHWISE1, ones(*DEPTHWISE1)),
+            (1, LINE, K1[:-1], dirac(1, *K1[:-1])),
+            (2, LINE, DEPTHWISE1[:-1], ones(*DEPTHWISE1[:-1])),
+        )
     ),
     # Convs and sums with the image itself: the image is a Conv with the Dirac kernel.
     Family(

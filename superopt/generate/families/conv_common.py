@@ -12,6 +12,7 @@ __all__ = [
     "IMAGE",
     "K1",
     "K3",
+    "LINE",
     "SCALAR",
     "SWAP_CHANNELS",
     "WIDE",
@@ -21,7 +22,7 @@ __all__ = [
 SWAP_CHANNELS = (1, 0, 2, 3)
 
 
-IMAGE = (1, 2, 2, 2)
+IMAGE, LINE = (1, 2, 2, 2), (1, 2, 3)
 BATCH = (2, 2, 4, 4)
 WIDE = (1, 4, 2, 2)
 K1, K3 = (2, 2, 1, 1), (2, 2, 3, 3)
@@ -30,7 +31,14 @@ SCALAR = inputs("s", (), "s", True)
 BIASES = inputs("b c", (2,), "b", True)
 
 
-def conv(pads: int, group: int = 1, arities: tuple[int, ...] = (2, 3), slots: tuple[str, ...] = ("x", "w")) -> Use:
-    """Return Conv of stride 1."""
-    attrs = {"dilations": (1, 1), "group": group, "pads": (pads,) * 4, "strides": (1, 1)}
+def conv(
+    pads: int,
+    group: int = 1,
+    arities: tuple[int, ...] = (2, 3),
+    slots: tuple[str, ...] = ("x", "w"),
+    *,
+    axes: int = 2,
+) -> Use:
+    """Return Conv of stride 1 over images, or over lines if `axes` is 1."""
+    attrs = {"dilations": (1,) * axes, "group": group, "pads": (pads,) * 2 * axes, "strides": (1,) * axes}
     return Use("Conv", attrs, arities, slots)

@@ -6,6 +6,7 @@ A selection saves most before elementwise operators.
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -151,6 +152,20 @@ _SELECTIONS: tuple[Family, ...] = (
         runtime=3,
         elements=840,
         variation="",
+    ),
+    *(
+        # One index: a part of one element, without its axis. Frameworks unbind queries, keys and values by parts.
+        _family(
+            inputs("a", shape),
+            (
+                *splits(-len(shape), parts=3, slots=("a",), thin=True),
+                *axes("Squeeze", (-len(shape),), slots=("x!a,Gather,Squeeze",)),
+                *gather(-len(shape), 0, 1, 2, slots=("a",)),
+            ),
+            elements=math.prod(shape),
+            variation=variation,
+        )
+        for shape, variation in (((3, 4, 5), "axes"), ((3, 2, 2, 2, 2), ""))
     ),
 )
 
