@@ -297,6 +297,15 @@ def test_the_nearest_tensor_is_proposed_where_roundings_have_grown(factor: float
     assert len(Proposals(left, right, 0, 10.0).of(right.outputs[0])) == count
 
 
+def test_values_are_compared_at_a_batch_that_the_model_accepts() -> None:
+    """An operand of one row fixes the batch to 1, and a window needs more than a few columns."""
+    row, kernel = np.ones((1, 1, 1), np.float32), np.ones((1, 1, 9), np.float32)
+    nodes = [node("Concat", ["x", "row"], ["c"], axis=2), node("Conv", ["c", "kernel"], ["y"])]
+    models = (_graph(*nodes, shape=("n", 1, "m"), row=row, kernel=(factor * kernel)) for factor in (1, 1 + 2**-20))
+    left, right = joined(*models)
+    assert Proposals(left, right, 0, 10.0).of(right.outputs[0]) == [left.outputs[0]]
+
+
 FOLDINGS = {
     "a mean": (
         [node("ReduceMean", ["w"], ["m"], axes=[0], keepdims=1)],

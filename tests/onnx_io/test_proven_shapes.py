@@ -7,7 +7,10 @@ import onnx
 import pytest
 from onnx import parser
 
+from superopt.ir.dim import symbol
+from superopt.ir.types import TensorType
 from superopt.onnx_io import Model, read_simplified, write_model
+from superopt.onnx_io.inference import node_types
 from tests.support.runtime_oracle import session
 
 
@@ -82,6 +85,17 @@ def test_unnamed_sizes_of_inputs_are_followed() -> None:
     assert [str(term.type) for term in read.inputs] == ["float[unk_1, unk_2, 4]", "int64[unk_3, unk_4]"]
     assert shape(read, "r") == "int64[unk_4]"
     assert read.at_shapes({"x": (2, 3, 4), "ids": (2, 3)}).sizes["unk_4"] == 3
+
+
+def test_types_of_operators_without_a_definition_follow_from_our_types_of_their_inputs() -> None:
+    n = symbol("n")
+    values, places = TensorType("float", (n, 7)), TensorType("int64", (n, 2))
+    gather = onnx.helper.make_node("GatherElements", ["v", "p"], ["y"], axis=1)
+    assert node_types(gather, 17, (values, places)) == (TensorType("float", (n, 2)),)
+    assert node_types(gather, 17, (values, TensorType("int64", None))) == (TensorType("float", None),)
+    assert node_types(gather, 17, (None, places)) == (None,)
+    endless = onnx.helper.make_node("Einsum", ["v"], ["y"], equation="a-")
+    assert node_types(endless, 17, (values,)) == (None,)
 
 
 def test_the_shape_of_what_is_not_zero_in_a_scalar_is_open() -> None:
