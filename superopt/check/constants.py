@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from superopt.properties import adds_up, is_conversion, moves
 from superopt.runtime import unit_roundoff
 from verify.prove.roundings import roundings
 
-__all__ = ["ChangedWeight", "Constants"]
+__all__ = ["Candidates", "ChangedWeight", "Constants"]
 
 _GATHER, _ELEMENTS = "ai.onnx::Gather", "GatherElements"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
@@ -49,6 +49,32 @@ class ChangedWeight:
     right: float
 
 
+class Candidates:
+    """Constants of one type, of which a few elements are compared at once.
+
+    Most constants are told apart so, without a bound on errors.
+    """
+
+    def __init__(self, constants: Constants, terms: Sequence[Term]) -> None:
+        self._constants, self._terms = constants, terms
+        sketches = {term: sketch for term in terms if (sketch := constants.sketch(term)) is not None}
+        self._sketched = {term: row for row, term in enumerate(sketches)}
+        self._sketches = np.array(list(sketches.values()))
+        self._largest = np.abs(self._sketches).max(axis=1) if sketches else np.zeros(0)
+
+    def near(self, constant: Term) -> list[Term]:
+        """Return those whose elements, as far as they are known, do not differ from those of `constant`."""
+        sketch = self._constants.sketch(constant)
+        if sketch is None or not len(self._sketches):
+            return list(self._terms)
+        largest = np.maximum(self._largest, np.abs(sketch).max())
+        with np.errstate(all="ignore"):
+            gaps = np.abs(self._sketches - sketch)
+            is_near = ~np.isfinite(largest) | (gaps <= 2 * _MAX_ERROR * largest[:, None]).all(axis=1)
+        rows = self._sketched
+        return [term for term in self._terms if term not in rows or is_near[rows[term]]]
+
+
 class Constants:
     """Values and error bounds of constant terms. `weights` has the arrays of Const terms by hash."""
 
@@ -58,21 +84,10 @@ class Constants:
         self._digests: dict[Term, str | None] = {}
         self._sketches: dict[Term, Array | None] = {}
 
-    def near(self, left: Term, right: Term) -> bool:
-        """Return False if some elements show that two constants of one type are not equal.
-
-        Most pairs are told apart so, without a bound on errors.
-        """
-        one, other = self._sketch(left), self._sketch(right)
-        if one is None or other is None:
-            return True
-        largest = max(np.abs(one).max(), np.abs(other).max())
-        return not math.isfinite(largest) or bool((np.abs(one - other) <= 2 * _MAX_ERROR * largest).all())
-
-    def _sketch(self, term: Term) -> Array | None:
+    def sketch(self, term: Term) -> Array | None:
         """Return some elements of a constant and its largest one; None if it has no elements or cannot be computed."""
         if term.op == "Neg" and (operand := term.inputs[0]) is not None:
-            found = self._sketch(operand)
+            found = self.sketch(operand)
             return None if found is None else np.append(-found[:-1], found[-1])
         if term not in self._sketches:
             array = self._plain_value(term)

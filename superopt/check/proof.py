@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from superopt.check.bodies import Bodies, has_bodies
 from superopt.check.certificate import BodyClaim, Certificate, certified
 from superopt.check.cones import cones
-from superopt.check.constants import ChangedWeight, Constants
+from superopt.check.constants import Candidates, ChangedWeight, Constants
 from superopt.check.equations import FIRST_EFFORT, Equations
 from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.layouts import Layouts
@@ -106,6 +106,7 @@ class SweepProof:
         self.changed: list[ChangedWeight] = []
         constants_left = [term for term in self.sweep.left if term.is_constant]
         self.by_type = _by_type(constants_left, self.sweep.left)
+        self.candidates: dict[TensorType | None, Candidates] = {}
         self.layouts = Layouts(constants_left, left.weights)
         self.not_named: set[Term] = set()  # images that are not proven equal to the tensor of their name
         self.by: dict[Term, tuple[str, float]] = {}
@@ -213,7 +214,9 @@ class SweepProof:
 
     def _constant(self, term: Term, image: Term) -> Term | None:
         """Return a constant over those of the left model with the same value, or None."""
-        near = [candidate for candidate in self.by_type.get(image.type, ()) if self.constants.near(candidate, image)]
+        if image.type not in self.candidates:
+            self.candidates[image.type] = Candidates(self.constants, self.by_type.get(image.type, ()))
+        near = self.candidates[image.type].near(image)
         for candidate in near:
             error = self.constants.difference(candidate, image)
             if error is not None:
