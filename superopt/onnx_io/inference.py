@@ -34,6 +34,7 @@ __all__ = [
     "proven_shapes",
     "sizes_at",
     "tensor_type",
+    "type_proto",
 ]
 
 SMALL = 1024  # elements; smaller tensors keep their values, because inference reads shapes and axes
@@ -217,6 +218,12 @@ def infer_types(light: onnx.ModelProto, unnamed_as: str = _UNNAMED) -> dict[str,
     return types
 
 
+def type_proto(dtype: str, shape: Sizes | None) -> onnx.TypeProto:
+    """Return the protobuf of a tensor's type, with free sizes by their names; the inverse of `tensor_type`."""
+    dims = None if shape is None else [size if isinstance(size, int) else str(size) for size in shape]
+    return helper.make_tensor_type_proto(TensorProto.DataType.Value(dtype.upper()), dims)
+
+
 def infer_node(
     node: onnx.NodeProto,
     opset: int,
@@ -245,8 +252,7 @@ def node_types(node: onnx.NodeProto, opset: int, inputs: Iterable[TensorType | N
     types: dict[str, onnx.TypeProto] = {}
     for name, type in zip(node.input, inputs, strict=False):
         if type is not None:
-            dims = None if type.shape is None else [size if isinstance(size, int) else str(size) for size in type.shape]
-            types[name] = helper.make_tensor_type_proto(TensorProto.DataType.Value(type.dtype.upper()), dims)
+            types[name] = type_proto(type.dtype, type.shape)
     found = {name: tensor_type(type) for name, type in infer_node(node, opset, types, {}).items()}
     return tuple(
         TensorType(type.dtype, None) if type is not None and -1 in (type.shape or ()) else type

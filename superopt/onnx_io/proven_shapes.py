@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
 import onnx
-from onnx import TensorProto, helper
+from onnx import TensorProto
 
 from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol
 from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.onnx_io.inference import infer_node
+from superopt.onnx_io.inference import infer_node, type_proto
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
 from superopt.onnx_io.static_values import StaticValues, is_never_negative
 from superopt.onnx_io.subgraphs import subgraphs
@@ -109,9 +109,7 @@ class ShapeProofs:
         for name, term, shape in zip(node.input, inputs, shapes, strict=False):
             if term is not None and term.type is not None and shape is not None:
                 sizes.update((str(size), size) for size in shape if isinstance(size, Dim))
-                dtype = TensorProto.DataType.Value(term.type.dtype.upper())
-                dims = [size if isinstance(size, int) else str(size) for size in shape]
-                types[name] = helper.make_tensor_type_proto(dtype, dims)
+                types[name] = type_proto(term.type.dtype, shape)
                 value = self._known.numbers(term) if math.prod(s for s in shape if isinstance(s, int)) <= 64 else None
                 if value is not None and value.dtype.kind in "iu":
                     data[name] = onnx.numpy_helper.from_array(value, name)
