@@ -21,6 +21,7 @@ from superopt.onnx_io.schemas import schema_of
 from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = [
+    "LARGEST_SIZE",
     "SMALL",
     "check",
     "infer_node",
@@ -37,6 +38,7 @@ __all__ = [
     "type_proto",
 ]
 
+LARGEST_SIZE = 2**63 - 1  # a size in a file is an int64
 SMALL = 1024  # elements; smaller tensors keep their values, because inference reads shapes and axes
 # Memory for inference. Propagating the values of a list of a billion integers takes one message for each of them.
 _INFERENCE_BYTES = 1 << 26
@@ -219,9 +221,18 @@ def infer_types(light: onnx.ModelProto, unnamed_as: str = _UNNAMED) -> dict[str,
 
 
 def type_proto(dtype: str, shape: Sizes | None) -> onnx.TypeProto:
-    """Return the protobuf of a tensor's type, with free sizes by their names; the inverse of `tensor_type`."""
-    dims = None if shape is None else [size if isinstance(size, int) else str(size) for size in shape]
+    """Return the protobuf of a tensor's type, with free sizes by their names; the inverse of `tensor_type`.
+
+    A size is an int64 in a file. A greater one, which the arithmetic of damaged shapes can give, is left unknown.
+    """
+    dims = None if shape is None else [_dimension(size) for size in shape]
     return helper.make_tensor_type_proto(TensorProto.DataType.Value(dtype.upper()), dims)
+
+
+def _dimension(size: Size) -> int | str | None:
+    if not isinstance(size, int):
+        return str(size)
+    return size if size <= LARGEST_SIZE else None
 
 
 def infer_node(

@@ -17,7 +17,7 @@ from onnx import TensorProto
 from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol
 from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.onnx_io.inference import infer_node, type_proto
+from superopt.onnx_io.inference import LARGEST_SIZE, infer_node, type_proto
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
 from superopt.onnx_io.static_values import StaticValues, is_never_negative
 from superopt.onnx_io.subgraphs import subgraphs
@@ -25,7 +25,6 @@ from superopt.onnx_io.subgraphs import subgraphs
 __all__ = ["ShapeProofs"]
 
 _TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end" of a slice
-_LARGEST = 2**63 - 1  # a size in a file is an int64
 
 _Inputs: TypeAlias = Sequence["Term | None"]
 
@@ -217,7 +216,7 @@ def _plain(size: object) -> Size:
 
 def _is_possible(size: Size) -> bool:
     """Return False for a number that no tensor can have as a size: the node cannot run."""
-    return not isinstance(size, int) or 0 <= size <= _LARGEST
+    return not isinstance(size, int) or 0 <= size <= LARGEST_SIZE
 
 
 def _shape(type: onnx.TypeProto | None, sizes: Mapping[str, Size]) -> Sizes | None:
