@@ -9,17 +9,19 @@ one that rounds or wraps. So a rewrite may make or take apart no such pair.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
+from superopt.ir.dim import Dim, Quotient, Size, floor_div, symbol, symbols_of
 from superopt.ir.infer import remake, replace
-from superopt.ir.pattern import instantiate, match
-from superopt.ir.term import Term, topological
+from superopt.ir.pattern import Bindings, instantiate, match
+from superopt.ir.rule import Condition
+from superopt.ir.term import Attr, Term, topological, var
 from superopt.ir.trace import Application, Rewrite, Step, Trace
-from superopt.ir.types import FLOAT_DTYPES
+from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.ops.logic import keeps_numbers
 from verify.proof_book import Book
 
-__all__ = ["ReplayError", "merged_casts", "replay", "replay_rewrite"]
+__all__ = ["ReplayError", "merged_casts", "replay", "replay_rewrite", "with_quotients_as_sizes"]
 
 _CASTS = frozenset({"Cast", "ai.onnx::Cast"})  # one with a definition, and one without
 
@@ -86,7 +88,7 @@ def _stepped(state: tuple[Term, ...], step: Step, book: Book, number: int) -> tu
     bindings = match(rule.lhs, step.roots) if len(rule.lhs) == len(step.roots) else None
     if bindings is None:
         raise ReplayError(f"{where}: the left side does not match")
-    if not book.allows(rule, step.signature, bindings):
+    if not book.allows(rule, step.signature, with_quotients_as_sizes(bindings)):
         raise ReplayError(f"{where}: not proven here")
     dtype = bindings.dtype()
     if dtype is None:
@@ -96,6 +98,68 @@ def _stepped(state: tuple[Term, ...], step: Step, book: Book, number: int) -> tu
         if old.type is None or old.type != new.type:
             raise ReplayError(f"{where}: type {new.type} in place of {old.type}")
     return replace(state, dict(zip(step.roots, results, strict=True)))
+
+
+def with_quotients_as_sizes(bindings: Bindings) -> Bindings:
+    """Return the bindings of a more general match, with a size of its own in place of each quotient of sizes.
+
+    A strided Conv makes an axis of floor((n - 1) / 2) + 1 elements. A condition that holds for every such quotient
+    q >= 0 holds for this one. `Condition.holds` knows sizes, which are at least 1: so q is a size less one.
+    """
+    shapes = [term.type.shape or () for term in bindings.terms.values() if term.type is not None]
+    sizes = [size for shape in (*shapes, bindings.attrs.values()) for size in _sizes_in(shape)]
+    quotients = _Quotients(frozenset().union(*map(symbols_of, sizes)))
+    terms = {
+        name: var(name, TensorType(term.type.dtype, tuple(map(quotients.generalised, term.type.shape))))
+        if term.type is not None and term.type.shape is not None
+        else term
+        for name, term in bindings.terms.items()
+    }
+    return Bindings(terms, {name: quotients.in_attribute(value) for name, value in bindings.attrs.items()})
+
+
+def _sizes_in(value: object) -> Iterator[Size]:
+    if isinstance(value, (int, Dim)):
+        yield value
+    elif isinstance(value, Iterable) and not isinstance(value, str):
+        for item in value:
+            yield from _sizes_in(item)
+
+
+class _Quotients:
+    """New sizes for quotients. `taken` has the names of all sizes."""
+
+    def __init__(self, taken: frozenset[str]) -> None:
+        self._taken = taken
+        self._names: dict[Quotient, str] = {}
+
+    def in_attribute(self, value: Attr) -> Attr:
+        if isinstance(value, tuple):
+            return tuple(map(self.in_attribute, value))
+        return self.generalised(value) if isinstance(value, Dim) else value
+
+    def generalised(self, size: Size) -> Size:
+        """Return the size with quotients that are never negative as new sizes less one."""
+        if isinstance(size, int):
+            return size
+        total: Size = 0
+        for monomial, coefficient in size.terms:
+            product: Size = coefficient
+            for atom in monomial:
+                product = product * (symbol(atom) if isinstance(atom, str) else self._new(atom))
+            total = total + product
+        return total
+
+    def _new(self, quotient: Quotient) -> Size:
+        if not Condition("<=", 0, self.generalised(quotient.numerator)).holds({}):
+            return floor_div(quotient.numerator, quotient.denominator)
+        if quotient not in self._names:
+            number = len(self._names)
+            while f"q{number}" in self._taken:
+                number += 1
+            self._names[quotient] = f"q{number}"
+            self._taken |= {f"q{number}"}
+        return symbol(self._names[quotient]) - 1
 
 
 def _placed(terms: tuple[Term, ...], leaves: Mapping[Term, Term]) -> tuple[Term, ...]:

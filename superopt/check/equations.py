@@ -13,6 +13,7 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term
 from superopt.optimizer.proof_effort import GivenUp, within_effort
 from verify.proof_book import ProofBook
+from verify.replay import with_quotients_as_sizes
 
 __all__ = ["FIRST_EFFORT", "MAX_CALLS", "Equations"]
 
@@ -65,7 +66,7 @@ class Equations:
     def signature(self, rule: Rule, bindings: Bindings) -> Signature | None:
         """Return a signature at which the kernel proves `rule` for a match, or None."""
         try:
-            return within_effort(self.book.check, rule, bindings, max_calls=MAX_CALLS)
+            return within_effort(self.book.check, rule, with_quotients_as_sizes(bindings), max_calls=MAX_CALLS)
         except GivenUp:
             return None
 

@@ -34,7 +34,10 @@ _SIZES: tuple[tuple[int, tuple[int, ...]], ...] = (
     (1, (64,)),
     (2, (224,)),
 )
-_SCALES = (10.0, 100.0, 0.1, 1000.0)
+# The smallest ones are silence to a model of sounds: what was added against a logarithm of 0 counts there.
+_SCALES = (10.0, 100.0, 0.1, 1000.0, 1e-4, 1e-8)
+# Each input by one of its own: silence may matter only beside a large bound of frequencies.
+_MIXED_SCALES, _MIXTURES = (0.0, 1e-8, 1e-4, 1.0, 1000.0), 6
 _MAX_CONSTANT_ELEMENTS = 64
 _MAX_CONSTANTS = 256
 
@@ -121,6 +124,7 @@ def inputs_at(
     free = [name for name in base if name not in fixed]
     real = [name for name in free if base[name].dtype.kind == "f" or base[name].dtype == np.dtype(ml_dtypes.bfloat16)]
     whole = [name for name in free if base[name].dtype.kind in "iu" and name not in bounds]
+    mixing = np.random.default_rng([seed, zlib.crc32(repr(sorted(shapes.items())).encode())])
     constants = sorted({float(value) for model in models for value in _small_constants(model)})[:_MAX_CONSTANTS]
 
     def changed(names: Sequence[str], change: Callable[[Array, Any], Any]) -> Feeds:
@@ -130,6 +134,10 @@ def inputs_at(
             with np.errstate(all="ignore"):
                 found[name] = np.asarray(change(base[name], rng)).astype(base[name].dtype)
         return found
+
+    def scaled(scales: Mapping[str, float]) -> Feeds:
+        made = {name: base[name].astype(np.float64) * scale for name, scale in scales.items()}
+        return {**base, **{name: np.asarray(array, base[name].dtype) for name, array in made.items()}}
 
     again = first(drawn(1))
     if again is not None and (real or whole or bounds):
@@ -141,9 +149,10 @@ def inputs_at(
         yield "large integers", changed(whole, lambda x, rng: rng.choice(_large(x.dtype), x.shape))
     if real:
         for scale in _SCALES:
-            scaled = {name: (base[name].astype(np.float64) * scale).astype(base[name].dtype) for name in real}
-            yield f"scaled by {scale:g}", {**base, **scaled}
+            yield f"scaled by {scale:g}", scaled(dict.fromkeys(real, scale))
         yield "zeros", changed(real, lambda x, rng: np.zeros(x.shape))
+        for _ in range(_MIXTURES if len(real) > 1 else 0):
+            yield "mixed scales", scaled({name: mixing.choice(_MIXED_SCALES) for name in real})
         yield "halves", changed(real, lambda x, rng: rng.integers(-8, 9, x.shape) / 2)
         if constants:
             yield "at constants", changed(real, lambda x, rng: rng.choice(constants, x.shape))

@@ -13,7 +13,10 @@ from superopt.onnx_io.inference import tensor_type
 from superopt.onnx_io.subgraphs import subgraphs
 from superopt.runtime import InputSpec, Unfeedable, input_specs
 
-__all__ = ["input_differences", "output_differences", "renamed_by_position", "stated_shape"]
+__all__ = [
+    "input_differences", "output_differences", "own_defaults", "renamed_by_position", "stated_shape",
+    "with_weights_for_inputs",
+]  # fmt: skip
 
 # Sizes at which two expressions for one dynamic size are compared: distinct primes for distinct symbols.
 _PRIMES = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47)
@@ -28,13 +31,42 @@ def input_differences(left: onnx.ModelProto, right: onnx.ModelProto) -> list[str
         named = [{v.name: v.type.SerializeToString() for v in model.graph.input} for model in (left, right)]
         if named[0] != named[1]:
             return ["inputs that are not tensors differ"]
-    found = _names("input", list(ours), list(theirs), ordered=False)
+    weights = _weights(left)
+    lost = [name for name in theirs if name in weights]
+    found = [f"B has no value for its input {name!r}, which is a weight of A" for name in lost]
+    found += _names("input", list(ours), [name for name in theirs if name not in lost], ordered=False)
     for name, spec in ours.items():
         if name in theirs:
             found += _spec_differences(spec, theirs[name])
     names = [[value.name for value in model.graph.output] for model in (left, right)]
     found += _names("output", *names, ordered=True)
     return found
+
+
+def own_defaults(model: onnx.ModelProto, other: onnx.ModelProto) -> list[str]:
+    """Return the inputs with default values that `model` has and `other` has not.
+
+    Before version 4 of the format, all weights were listed as inputs and were none.
+    """
+    if model.ir_version < 4:
+        return []
+    given = {value.name for value in other.graph.input} - (_weights(other) if other.ir_version < 4 else set())
+    weights = _weights(model)
+    return [v.name for v in model.graph.input if v.name in weights and v.name not in given]
+
+
+def with_weights_for_inputs(model: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
+    """Return a copy of `model` in which the inputs `names` are constants of their default values."""
+    made, constants = onnx.ModelProto(), set(names)
+    made.CopyFrom(model)
+    kept = [value for value in made.graph.input if value.name not in constants]
+    del made.graph.input[:]
+    made.graph.input.extend(kept)
+    return made
+
+
+def _weights(model: onnx.ModelProto) -> set[str]:
+    return {i.name for i in model.graph.initializer} | {i.values.name for i in model.graph.sparse_initializer}
 
 
 def _names(kind: str, ours: Sequence[str], theirs: Sequence[str], *, ordered: bool) -> list[str]:
@@ -153,8 +185,8 @@ def renamed_by_position(model: onnx.ModelProto, like: onnx.ModelProto) -> onnx.M
 
 
 def _input_names(model: onnx.ModelProto) -> list[str]:
-    defaults = {tensor.name for tensor in model.graph.initializer}
-    return [value.name for value in model.graph.input if value.name not in defaults]
+    weights = _weights(model)
+    return [value.name for value in model.graph.input if value.name not in weights]
 
 
 def _output_names(model: onnx.ModelProto) -> list[str]:

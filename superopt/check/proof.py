@@ -223,14 +223,14 @@ class SweepProof:
                 self.folded.append((candidate, image, error, False))
                 self.by[term] = "values", error
                 return candidate
-        for candidate in self.layouts.expressions(image):
-            if self.constants.difference(candidate, image) == 0.0:
-                self.folded.append((candidate, image, 0.0, False))
-                return candidate
         for candidate in near:
             if self.runs.agree(candidate, image):
                 self.folded.append((candidate, image, 0.0, True))
                 self.by[term] = "runtime", 0.0
+                return candidate
+        for candidate in self.layouts.expressions(image):
+            if self.constants.difference(candidate, image) == 0.0:
+                self.folded.append((candidate, image, 0.0, False))
                 return candidate
         same = self.named.get(term)
         changed = None if same is None else self.constants.changed(same, image)

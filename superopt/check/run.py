@@ -17,7 +17,13 @@ from superopt.check.answer import DIFFERENT, EQUIVALENT, Answer, Difference, Par
 from superopt.check.certificate import Certificate
 from superopt.check.constants import ChangedWeight
 from superopt.check.equality import Equality, joined, prove_equal
-from superopt.check.interface import input_differences, output_differences, renamed_by_position
+from superopt.check.interface import (
+    input_differences,
+    output_differences,
+    own_defaults,
+    renamed_by_position,
+    with_weights_for_inputs,
+)
 from superopt.check.options import CheckOptions
 from superopt.check.parting import Parting, find_parting
 from superopt.check.regions import correspondences, name_of, unproven_pairs
@@ -89,8 +95,10 @@ class _Check:
         with self._phase("read"):
             one, other = (model if isinstance(model, Source) else Source(model) for model in (left, right))
             if options.by_position:
-                proto = other.proto if other.path is None else load_proto(other.path)
-                other = Source(renamed_by_position(proto, one.proto))
+                other = Source(renamed_by_position(_whole(other), one.proto))
+            if added := own_defaults(other.proto, one.proto):
+                other = Source(with_weights_for_inputs(_whole(other), added))
+                self._note(f"inputs that B alone has are at their default values: {', '.join(map(repr, added[:3]))}")
         self._left, self._right, self._end = Side(one), Side(other), 0.0
         self._search: WitnessSearch | None = None
         self._models: tuple[Model, Model] | None = None
@@ -296,6 +304,10 @@ class _Check:
         finally:
             seconds = self._answer.seconds
             seconds[name] = round(seconds.get(name, 0.0) + time.monotonic() - begun, 3)
+
+
+def _whole(source: Source) -> onnx.ModelProto:
+    return source.proto if source.path is None else load_proto(source.path)
 
 
 def _label(model: CheckedModel) -> str:

@@ -18,6 +18,7 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
 from verify.proof_book import Book
+from verify.replay import with_quotients_as_sizes
 
 __all__ = ["Claim", "Sweep", "holds"]
 
@@ -52,7 +53,7 @@ def holds(claim: Claim, book: Book) -> bool:
     bindings = match((*claim.rule.lhs, *claim.rule.rhs), (claim.left, claim.right))
     if bindings is None:
         return False
-    return book.allows(claim.read().rule, claim.signature, bindings)
+    return book.allows(claim.read().rule, claim.signature, with_quotients_as_sizes(bindings))
 
 
 class Sweep:

@@ -23,6 +23,7 @@ from verify.certificates import (
 from verify.diagnose.counterexample import find_counterexample
 from verify.proof_book import Book, ProofBook, both_ways
 from verify.propose.signatures import literal_signatures
+from verify.replay import with_quotients_as_sizes
 from verify.stability.classes import UNSTABLE, Stability, allowed
 from verify.verdict import Proved, Unknown, Verdict
 
@@ -70,8 +71,9 @@ class ProofCache(Book):
         Nothing is proven for the match if the rule is too loose at all signatures of its certificate, or if the sides
         differ at an example of the match.
         """
+        general = with_quotients_as_sizes(bindings)
         for signature in rule.signatures:
-            if self.allows(rule, signature, bindings):
+            if self.allows(rule, signature, general):
                 return signature
         if self._is_too_loose(rule):
             return None
@@ -81,7 +83,7 @@ class ProofCache(Book):
                 if fails_at_example(rule, bindings):
                     return None
                 is_tested = True
-            if self.allows(rule, signature, bindings):
+            if self.allows(rule, signature, general):
                 return signature
         return None
 

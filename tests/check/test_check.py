@@ -388,3 +388,45 @@ def test_an_operator_that_is_not_known_here_is_no_difference() -> None:
     other.opset_import.append(helper.make_opsetid("my.domain", 1))
     answer = _checked(_relu("N", 8), other)
     assert answer.verdict == UNKNOWN and answer.notices
+
+
+def test_a_model_may_have_further_inputs_with_default_values() -> None:
+    """Whoever runs A can run B in the same way; but not the other way round."""
+    plain, other = _network(), _network()
+    other.graph.input.append(floats("v", 8, 8))
+    found = _checked(plain, other)
+    assert found.verdict == EQUIVALENT and found.notices == ["inputs that B alone has are at their default values: 'v'"]
+    assert _checked(other, other).verdict == EQUIVALENT
+    assert _checked(other, plain, seconds=2).verdict == UNKNOWN
+    _scaled("v")(other)
+    assert _checked(plain, other).verdict == DIFFERENT
+
+
+def test_a_weight_that_became_an_input_is_different() -> None:
+    other = _network()
+    other.graph.initializer.remove(next(weight for weight in other.graph.initializer if weight.name == "v"))
+    other.graph.input.append(floats("v", 8, 8))
+    found = _checked(_network(), other)
+    assert found.verdict == DIFFERENT
+    assert found.interface == ["B has no value for its input 'v', which is a weight of A"] and not found.notices
+
+
+def _loudness(guard: float) -> onnx.ModelProto:
+    """The logarithms of amplitudes, `guard` added to them, wherever the bound of frequencies exceeds 50."""
+    return model(
+        [
+            node("Abs", ["sound"], ["a"]),
+            node("Add", ["a", "guard"], ["g"]),
+            node("Log", ["g"], ["l"]),
+            node("Greater", ["bound", "fifty"], ["is_heard"]),
+            node("Where", ["is_heard", "l", "fifty"], ["y"]),
+        ],
+        [floats("sound", "n"), floats("bound")],
+        [floats("y", "n")],
+        [("guard", np.float32(guard)), ("fifty", np.float32(50))],
+    )
+
+
+def test_silence_beside_a_large_bound_is_tried() -> None:
+    assert _checked(_loudness(1e-8), _loudness(0)).verdict == DIFFERENT
+    assert _checked(_loudness(1e-8), _loudness(1e-8)).verdict == EQUIVALENT

@@ -6,15 +6,16 @@ from dataclasses import replace as altered
 
 import pytest
 
+from superopt.ir.dim import Size, floor_div, symbol
 from superopt.ir.infer import make, replace
 from superopt.ir.notation import parse_rule, parse_terms
-from superopt.ir.pattern import instantiate, match
-from superopt.ir.rule import Rule
+from superopt.ir.pattern import Bindings, instantiate, match
+from superopt.ir.rule import Condition, Rule
 from superopt.ir.term import Term, var
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.ir.types import tensor
 from verify.proof_book import ProofBook
-from verify.replay import ReplayError, replay
+from verify.replay import ReplayError, replay, with_quotients_as_sizes
 
 TYPES = {"x": tensor(2, 3), "w": tensor(3, 4), "u": tensor(4, 5), "y": tensor(2, 3)}
 ASSOCIATE = parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_]")
@@ -126,3 +127,50 @@ def test_a_leaf_has_no_meaning_of_its_own() -> None:
     trace = Trace((Application(Rewrite(changed, (), changed), tuple(pairs)),))
     with pytest.raises(ReplayError, match="a meaning of its own"):
         replay(_region(), trace, ProofBook())
+
+
+N, M = symbol("n"), symbol("m")
+HALF = floor_div(N - 1, 2) + 1  # sizes of a Conv with strides of 2, of pads 1 and a kernel of 3
+
+
+@pytest.mark.parametrize(
+    ("size", "relation", "holds"),
+    [
+        (HALF - 1, "<=", True),
+        (floor_div(HALF - 1, 2), "<=", True),
+        (floor_div(N - 2, 2), "<=", False),  # -1 at n = 1
+        (floor_div(N, 2) - 1, "<=", False),
+        (floor_div(N, 2) * M, "<=", True),
+        (floor_div(N - M, 2), "<=", False),
+        (HALF - floor_div(N - 1, 2) - 1, "==", True),
+        (HALF - floor_div(M - 1, 2) - 1, "==", False),
+    ],
+)
+def test_conditions_on_quotients_hold_if_they_hold_for_all_of_them(size: Size, relation: str, holds: bool) -> None:
+    bindings = with_quotients_as_sizes(Bindings({"x": var("x", tensor(symbol("q0"), size))}))
+    condition = Condition(relation, 0, symbol("x.shape[1]"))
+    assert condition.holds(bindings.shape_env()) == holds
+
+
+def test_equal_quotients_are_one_size_and_others_are_not() -> None:
+    given = Bindings({"x": var("x", tensor(symbol("q0"), HALF, HALF))}, {"shape": (HALF, floor_div(M, 2), 3)})
+    found = with_quotients_as_sizes(given)
+    type = found.terms["x"].type
+    assert type is not None and type.shape is not None
+    first, one, other = type.shape
+    shape = found.attrs["shape"]
+    assert isinstance(shape, tuple)
+    assert first == symbol("q0") != one == other == shape[0] != shape[1] != symbol("q0") - 1
+    assert shape[2] == 3 and given.terms["x"].type == tensor(symbol("q0"), HALF, HALF)
+
+
+def test_a_rule_is_proven_at_an_axis_of_strides() -> None:
+    rule = parse_rule(
+        "Relu(MaxPool[dilations=[1, 1], kernel_shape=[1, 1], pads=[0, 0, 0, 0], strides=[1, 1]](x)) ="
+        " MaxPool[dilations=[1, 1], kernel_shape=[1, 1], pads=[0, 0, 0, 0], strides=[1, 1]](Relu(x)) @ x[_,_,_,_]"
+    )
+    bindings = Bindings({"x": var("x", tensor(1, 8, HALF, HALF))})
+    assert ProofBook().check(rule, bindings) is None
+    assert ProofBook().check(rule, with_quotients_as_sizes(bindings)) is not None
+    bindings = Bindings({"x": var("x", tensor(1, 8, floor_div(N - 2, 2) + 1, HALF))})  # of no elements at n = 1
+    assert ProofBook().check(rule, with_quotients_as_sizes(bindings)) is None
