@@ -148,9 +148,9 @@ def inputs_at(
         yield "zeros", changed(whole, lambda x, rng: np.zeros(x.shape))
         yield "large integers", changed(whole, lambda x, rng: rng.choice(_large(x.dtype), x.shape))
     if real:
+        yield "zeros", changed(real, lambda x, rng: np.zeros(x.shape))
         for scale in _SCALES:
             yield f"scaled by {scale:g}", scaled(dict.fromkeys(real, scale))
-        yield "zeros", changed(real, lambda x, rng: np.zeros(x.shape))
         for _ in range(_MIXTURES if len(real) > 1 else 0):
             yield "mixed scales", scaled({name: mixing.choice(_MIXED_SCALES) for name in real})
         yield "halves", changed(real, lambda x, rng: rng.integers(-8, 9, x.shape) / 2)

@@ -22,6 +22,7 @@ from superopt.check.layouts import Layouts
 from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep
 from superopt.check.values import Proposals
+from superopt.ir.dim import Dim
 from superopt.ir.infer import make
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
@@ -208,7 +209,7 @@ class SweepProof:
         if self.values is not None and term in self.values:
             return self.values.of(term)
         same = self.named.get(term)
-        if same is None or same.is_constant or _dtype(same) != _dtype(term):
+        if same is None or same.is_constant or not _may_have_one_type(same, term):
             return []
         return [] if self.values is None and self._is_above_failures(image) else [same]
 
@@ -289,8 +290,17 @@ def _by_type(constants: Iterable[Term], terms: Iterable[Term]) -> dict[TensorTyp
     return found
 
 
-def _dtype(term: Term) -> str:
-    return "" if term.type is None else term.type.dtype
+def _may_have_one_type(left: Term, right: Term) -> bool:
+    """Return False if the element types differ, or the ranks, or two sizes that are numbers."""
+    one, other = left.type, right.type
+    if one is None or other is None:
+        return one is other
+    if one.dtype != other.dtype or one.shape is None or other.shape is None:
+        return one.dtype == other.dtype
+    pairs = zip(one.shape, other.shape, strict=False)
+    return len(one.shape) == len(other.shape) and all(
+        a == b or isinstance(a, Dim) or isinstance(b, Dim) for a, b in pairs
+    )
 
 
 def _paired_by_name(left: Model, right: Model) -> dict[Term, Term]:

@@ -100,7 +100,10 @@ class WitnessSearch:
         self.notices: list[str] = []
 
     def glance(self, seconds: float, most: int) -> Witness | None:
-        """Try a few inputs first: differences in the lower half of the digits, which take time, are left to `run`."""
+        """Try a few inputs first: differences in the lower half of the digits, which take time, are left to `run`.
+
+        So is a greater one for which no time is left; `run` begins with it.
+        """
         self._deadline = time.monotonic() + seconds
         for kind, feeds in self._generator:
             found = self._at(kind, feeds, brief=True)
@@ -253,8 +256,9 @@ class WitnessSearch:
     def _difference(self, kind: str, feeds: Feeds, ours: list[Any], theirs: list[Any]) -> Witness | None:
         try:
             exact = self._exact(feeds)
-            if exact is None:
-                return None  # not decided: without float64, a cancellation would look like a difference
+            if exact is None:  # without float64, a cancellation would look like a difference
+                self._deferred.insert(0, (kind, feeds, ours, theirs))
+                return None
             gap = self._gap(exact, feeds, [array.dtype for array in ours])
             faint = self._faint(exact, feeds, ours, theirs) if gap is None else None
         except NoReference as reason:

@@ -31,11 +31,16 @@ def unchanged_input(view: NodeView, known: StaticValues) -> Term | None:
         return None
 
 
-# Operators that return an operand if another is one truth value everywhere: (that operand, its value, the result).
-_CHOICES: Mapping[str, tuple[tuple[int, bool, int], ...]] = {
+# Operators that return an operand if another has one value everywhere, a truth value or an integer: (that operand, its
+# value, the result). Real numbers are left to rules: -0.0 + 0.0 is 0.0.
+_CHOICES: Mapping[str, tuple[tuple[int, int, int], ...]] = {
     "And": ((0, True, 1), (1, True, 0)),
     "Or": ((0, False, 1), (1, False, 0)),
     "Where": ((0, True, 1), (0, False, 2)),
+    "Add": ((0, 0, 1), (1, 0, 0)),
+    "Sub": ((1, 0, 0),),
+    "Mul": ((0, 1, 1), (1, 1, 0)),
+    "Div": ((1, 1, 0),),
 }
 
 
@@ -45,7 +50,9 @@ def _chosen(view: NodeView, known: StaticValues) -> Term | None:
     for by, value, index in _CHOICES[view.node.op_type]:
         condition = view.inputs[by] if len(view.inputs) > max(by, index) else None
         found, shape = None if condition is None else known.numbers(condition), shapes[index : index + 1]
-        if found is None or found.dtype != bool or not found.size or not (found == value).all() or not shape:
+        if found is None or not found.size or not (found == value).all() or not shape:
+            continue
+        if found.dtype.kind not in ("b" if isinstance(value, bool) else "iu"):
             continue
         if shape[0] is not None and all(other is not None and _broadcasts(other, shape[0]) for other in shapes):
             return view.inputs[index]

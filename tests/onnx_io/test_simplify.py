@@ -128,6 +128,33 @@ def test_truth_values_that_change_nothing(node: str, left: list[str]) -> None:
     assert simplified(parsed(body), {"x": X}) == left
 
 
+@pytest.mark.parametrize(
+    ("node", "left"),
+    [
+        ("Add(n, zero)", []),
+        ("Add(zeros, n)", []),
+        ("Sub(n, zero)", []),
+        ("Mul(one, n)", []),
+        ("Div(n, one)", []),
+        ("Sub(zero, n)", ["Sub"]),
+        ("Div(one, n)", ["Div"]),
+        ("Add(n, one)", ["Add"]),
+        ("Mul(n, zero)", ["Mul"]),
+        ("Add(n, wide)", ["Add"]),
+    ],
+)
+def test_integers_that_change_nothing(node: str, left: list[str]) -> None:
+    weights = "<int64 zero = {0}, int64[1] one = {1}, int64[3] zeros = {0, 0, 0}, int64[1, 3] wide = {0, 0, 0}>"
+    result = "int64[a,b] y" if "wide" in node else "int64[a] y"
+    body = f"g (int64[3] k) => ({result}) {weights} {{ n = Neg(k) y = {node} }}"
+    assert simplified(parsed(body), {"k": np.array([-1, 2, 3])}) == ["Neg", *left]
+
+
+def test_zeros_are_added_to_real_numbers() -> None:
+    """-0.0 + 0.0 is 0.0, so the sum is no copy."""
+    assert on_x("m = Add(x, nothing)", 13, extra="<float nothing = {0}>") == ["Add", "Neg"]
+
+
 def test_casts_that_lose_something_stay() -> None:
     assert on_x("i = Cast<to = 7>(Clean) m = Cast<to = 1>(i)".replace("Clean", "c"), 13,
                 extra="<float[2] c = {1.5, -2.5}>", result="float[a] y") == []  # fmt: skip
