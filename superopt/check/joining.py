@@ -17,6 +17,7 @@ import onnx
 from onnx import numpy_helper
 
 from superopt.evaluate import numpy_dtype
+from superopt.evaluate.indices import Array
 from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, make, remake
 from superopt.ir.operator import IllTyped
@@ -27,6 +28,7 @@ from superopt.onnx_io.attributes import pack, unpack
 from superopt.onnx_io.opaque import RANDOM
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, standard_name
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
+from superopt.onnx_io.tensors import from_proto
 
 __all__ = ["Meanings", "StructureKey", "by_digest", "free_sizes", "joined", "over_inputs"]
 
@@ -169,19 +171,15 @@ def _renamed(term: Term, operands: tuple[Term | None, ...], sizes: Mapping[str, 
 def _written_out(term: Term, weights: Mapping[str, Any]) -> Term:
     """Return a constant with its value as an attribute, so that proofs may use it: a number, or equal truth values.
 
-    A mask that hides nothing is such a constant.
+    A mask that hides nothing is such a constant, and so are weights that ConstantOfShape makes.
     """
     type = term.type
     shape = None if type is None else type.concrete()
-    if type is None or shape is None or type.dtype not in (*FLOAT_DTYPES, "bool"):
-        return term
-    if math.prod(shape) != 1 and (type.dtype != "bool" or not math.prod(shape)):
+    if type is None or shape is None or type.dtype not in (*FLOAT_DTYPES, "bool") or not math.prod(shape):
         return term
     source = term.inputs[0] if term.op == "Cast" else term
-    if source is None or source.op != "Const":
-        return term
-    elements = np.asarray(weights[str(source.attr("hash"))]).reshape(-1)
-    if not (elements == elements[0]).all():
+    elements = None if source is None else _elements(source, weights)
+    if elements is None or not elements.size or not (elements == elements[0]).all():
         return term
     array = elements[:1].reshape(())
     value = float(array.astype(np.float64))
@@ -191,6 +189,23 @@ def _written_out(term: Term, weights: Mapping[str, Any]) -> Term:
         return term
     attrs: dict[str, Attr] = {"shape": shape, "value": value}
     return Term.of("ConstantOfShape", (), attrs, (type,))
+
+
+def _elements(term: Term, weights: Mapping[str, Any]) -> Array | None:
+    """Return the elements of a constant that is one number or a mask, or the number of a generated one, or None."""
+    type = term.type
+    shape = None if type is None else type.concrete()
+    if type is None or shape is None:
+        return None
+    if term.op == "Const" and (math.prod(shape) == 1 or type.dtype == "bool"):
+        return np.asarray(weights[str(term.attr("hash"))]).reshape(-1)
+    sizes = term.inputs[0] if standard_name(term.op) == "ConstantOfShape" and term.inputs else None
+    if sizes is None or sizes.op != "Const" or tuple(weights[str(sizes.attr("hash"))].reshape(-1)) != shape:
+        return None
+    for attribute in unpack(term.attrs):
+        if attribute.name == "value":
+            return from_proto(attribute.t, term.op)[0].reshape(-1)
+    return None
 
 
 def _moved(table: Mapping[Term, Any], new: Mapping[Term, Term]) -> dict[Term, Any]:

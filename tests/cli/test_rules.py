@@ -12,7 +12,7 @@ from superopt.cli import main
 from superopt.ir.notation import show_rule
 from superopt.rulebook.loading import load_rules
 from tests.support.certified import certified
-from tests.support.paths import ROOT, TESTS
+from tests.support.paths import TESTS
 
 FOREIGN = TESTS / "prover" / "foreign"
 
@@ -115,11 +115,11 @@ def test_rules_may_be_proven_where_no_certificate_speaks(lora_rules: Path, tmp_p
     assert run("derive", lora_rules, ranks, "--prove").exit_code == 0
 
 
-def test_nothing_false_is_derived(tmp_path: Path) -> None:
-    """One rule; `tests/generate/test_derive.py` asks the same of others, without the command."""
+def test_nothing_false_is_derived(lora_rules: Path, tmp_path: Path) -> None:
+    """From two rules; `tests/generate/test_coverage.py` asks the same of all shipped ones, without the command."""
     (false, *_) = load_rules(FOREIGN / "tensat.false.rules")
     (tmp_path / "false.rules").write_text(show_rule(false) + "\n")
-    result = run("derive", ROOT / "rules", tmp_path / "false.rules", "--json")
+    result = run("derive", lora_rules, tmp_path / "false.rules", "--json")
     assert result.exit_code == 1
     assert json.loads(result.stdout)["totals"]["derived"] == 0
 

@@ -21,7 +21,7 @@ from superopt.ir.operator import OPERATORS
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.report import SCHEMA_VERSION, Pages, Report, ReportError, collect, render
-from superopt.report.data import CASES, SLOW_CASES
+from superopt.report.data import CASES, SLOW_CASES, RuleEntry
 from superopt.report.drawing import draw
 from superopt.report.drawing_layout import Box, Edge, lay_out
 from superopt.report.page import REFUSED
@@ -43,8 +43,25 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="module")
-def pages(report: Report) -> Pages:
-    return render(report)
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with what the command writes about the shipped rules."""
+    folder = tmp_path_factory.mktemp("report")
+    done = CliRunner().invoke(main, ["report", "-o", f"{folder}/report.html", "--json", f"{folder}/report.json"])
+    assert done.exit_code == 0, done.output
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(written: Path) -> Pages:
+    details = {path.name: path.read_text(encoding="utf-8") for path in (written / "report_rules").iterdir()}
+    return Pages((written / "report.html").read_text(encoding="utf-8"), details)
+
+
+@pytest.fixture(scope="module")
+def readers(pages: Pages) -> dict[str, Reader]:
+    """The pages as read, by their paths."""
+    found = {"../report.html": read(pages.front)}
+    return found | {f"report_rules/{name}": read(page) for name, page in pages.details.items()}
 
 
 def whole(report: Report) -> str:
@@ -60,35 +77,43 @@ def read(page: str) -> Reader:
     return found
 
 
-def test_pages_are_well_formed_and_load_nothing(pages: Pages) -> None:
+def test_pages_are_well_formed_and_load_nothing(pages: Pages, readers: dict[str, Reader]) -> None:
     """Links lead to files of the report and to places in them."""
-    readers = {"../report.html": read(pages.front)}
-    readers |= {f"report_rules/{name}": read(page) for name, page in pages.details.items()}
+    places = {name: set(reader.ids) for name, reader in readers.items()}
     for name, reader in readers.items():
         assert reader.open == []
         assert len(reader.ids) == len(set(reader.ids))
         assert [load for load in reader.loads if load != "data:,"] == []
         for target in reader.targets:
             file, _, place = target.partition("#")
-            assert not place or place in readers[file or name].ids
+            assert not place or place in places[file or name]
             assert not file or file in readers
     for page in (pages.front, *pages.details.values()):
         assert not re.search(r"https?://|@import|url\(|@font-face", page)
     assert pages.front.count("<script") == 1
 
 
-def test_every_rule_is_there(pages: Pages, report: Report) -> None:
-    rules = load_rules()
-    ids = {name: read(page).ids for name, page in pages.details.items()}
-    assert {rule.id for rule in rules} == {entry.id for entry in report.rules}
-    details = "".join(pages.details.values())
-    assert details.count("<svg") == 2 * (len(report.rules) + len(report.candidates))
-    front, text = (" ".join("".join(read(page).text).split()) for page in (pages.front, details))
-    for entry in report.rules:
-        assert entry.id in ids[f"{entry.family}.html"]
-        assert f"{entry.left} = {entry.right}" in text and f"{entry.left} = {entry.right}" in front
-        for proof in entry.proofs:
-            assert proof.signature in text
+def test_every_rule_is_there(pages: Pages, report: Report, readers: dict[str, Reader]) -> None:
+    assert {rule.id for rule in load_rules()} == {entry.id for entry in report.rules}
+    drawings = sum(page.count("<svg") for page in pages.details.values())
+    assert drawings == 2 * (len(report.rules) + len(report.candidates))
+    texts = {name: " ".join("".join(reader.text).split()) for name, reader in readers.items()}
+    for family, entries in _by_family(report):
+        name = f"report_rules/{family}.html"
+        ids, text = set(readers[name].ids), texts[name]
+        for entry in entries:
+            assert entry.id in ids
+            assert f"{entry.left} = {entry.right}" in text
+            assert all(proof.signature in text for proof in entry.proofs)
+    front = texts["../report.html"]
+    place = 0
+    for entry in report.rules:  # in this order
+        place = front.index(f"{entry.left} = {entry.right}", place)
+
+
+def _by_family(report: Report) -> Iterator[tuple[str, list[RuleEntry]]]:
+    for family in sorted({entry.family for entry in report.rules}):
+        yield family, [entry for entry in report.rules if entry.family == family]
 
 
 def test_the_index_is_small(pages: Pages) -> None:
@@ -98,17 +123,18 @@ def test_the_index_is_small(pages: Pages) -> None:
 
 
 def test_every_rule_says_what_its_proof_is(pages: Pages, report: Report) -> None:
-    page = "".join(pages.details.values())
     assert all(entry.kernel == rule_kernel_hash(parse_rule(entry.equation)) for entry in report.rules)
     assert report.classes == {name: sum(entry.numerics == name for entry in report.rules) for name in NUMERICS}
     assert sum(report.classes.values()) == len(report.rules)
-    for entry in report.rules:
-        assert entry.text in page and entry.certificate in page
-        assert entry.seconds is not None
-        assert entry.numerics == max((proof.numerics for proof in entry.proofs), key=NUMERICS.index)
-        assert all((proof.error is None) == (proof.numerics == "exact") for proof in entry.proofs)
-        if entry.errors:
-            assert f"<code>({entry.errors[0]})·u·Σ|summands|</code>" in page
+    for family, entries in _by_family(report):
+        page = pages.details[f"{family}.html"]
+        for entry in entries:
+            assert entry.text in page and entry.certificate in page
+            assert entry.seconds is not None
+            assert entry.numerics == max((proof.numerics for proof in entry.proofs), key=NUMERICS.index)
+            assert all((proof.error is None) == (proof.numerics == "exact") for proof in entry.proofs)
+            if entry.errors:
+                assert f"<code>({entry.errors[0]})·u·Σ|summands|</code>" in page
     assert sum(total.signatures for total in report.totals) == report.stages["total"]["signatures"]
     assert {total.family: total.rules for total in report.totals} == {
         family: counts["rules"] for family, counts in report.stages.items() if family != "total"
@@ -126,39 +152,39 @@ def test_refused_candidates_come_with_their_counterexample(pages: Pages, report:
             assert candidate.counterexample.sizes
 
 
-def _all_sides() -> Iterator[tuple[Term, ...]]:
+def test_drawings_are_complete_and_clear() -> None:
+    """Every operator and variable is there once, within the frame, and boxes are apart."""
     for rule in load_rules():
-        yield from (rule.lhs, rule.rhs)
+        for roots in (rule.lhs, rule.rhs):
+            drawing = ET.fromstring(draw(roots, "left side").svg)
+            _assert_complete(drawing, roots)
+            _assert_clear(drawing)
 
 
-def test_drawings_have_every_operator_and_variable_once() -> None:
-    for roots in _all_sides():
-        drawing = ET.fromstring(draw(roots, "left side").svg)
-        ops = Counter(text.text for text in drawing.iter("text") if text.get("class") == "op")
-        variables = [text.text for text in drawing.iter("text") if text.get("class") == "var"]
-        terms = list(topological(roots))
-        assert ops == Counter(term.op for term in terms if term.op not in ("Var", "Out"))
-        assert sorted(map(str, variables)) == sorted(str(t.attr("name")) for t in terms if t.op == "Var")
-        assert len([c for c in drawing.iter("circle") if c.get("class") == "end"]) == len(roots)
-        edges = [path for path in drawing.iter("path") if path.get("class") == "e"]
-        assert len(edges) == len(roots) + sum(i is not None for t in terms if t.op != "Out" for i in t.inputs)
+def _assert_complete(drawing: ET.Element, roots: tuple[Term, ...]) -> None:
+    ops = Counter(text.text for text in drawing.iter("text") if text.get("class") == "op")
+    variables = [text.text for text in drawing.iter("text") if text.get("class") == "var"]
+    terms = list(topological(roots))
+    assert ops == Counter(term.op for term in terms if term.op not in ("Var", "Out"))
+    assert sorted(map(str, variables)) == sorted(str(t.attr("name")) for t in terms if t.op == "Var")
+    assert len([c for c in drawing.iter("circle") if c.get("class") == "end"]) == len(roots)
+    edges = [path for path in drawing.iter("path") if path.get("class") == "e"]
+    assert len(edges) == len(roots) + sum(i is not None for t in terms if t.op != "Out" for i in t.inputs)
 
 
-def test_drawings_stay_within_their_frame_and_boxes_apart() -> None:
-    for roots in _all_sides():
-        drawing = ET.fromstring(draw(roots, "left side").svg)
-        width, height = float(drawing.attrib["width"]), float(drawing.attrib["height"])
-        boxes = []
-        for rect in drawing.iter("rect"):
-            x, y, w, h = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
-            boxes.append((x, y, x + w, y + h))
-        for oval in drawing.iter("ellipse"):
-            x, y, rx, ry = (float(oval.attrib[name]) for name in ("cx", "cy", "rx", "ry"))
-            boxes.append((x - rx, y - ry, x + rx, y + ry))
-        for number, a in enumerate(boxes):
-            assert a[0] >= 0 and a[1] >= 0 and a[2] <= width and a[3] <= height
-            for b in boxes[:number]:
-                assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+def _assert_clear(drawing: ET.Element) -> None:
+    width, height = float(drawing.attrib["width"]), float(drawing.attrib["height"])
+    boxes = []
+    for rect in drawing.iter("rect"):
+        x, y, w, h = (float(rect.attrib[name]) for name in ("x", "y", "width", "height"))
+        boxes.append((x, y, x + w, y + h))
+    for oval in drawing.iter("ellipse"):
+        x, y, rx, ry = (float(oval.attrib[name]) for name in ("cx", "cy", "rx", "ry"))
+        boxes.append((x - rx, y - ry, x + rx, y + ry))
+    for number, a in enumerate(boxes):
+        assert a[0] >= 0 and a[1] >= 0 and a[2] <= width and a[3] <= height
+        for b in boxes[:number]:
+            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
 
 
 def test_operands_enter_in_their_order() -> None:
@@ -247,14 +273,10 @@ def test_an_unreadable_file_is_named(tmp_path: Path, name: str) -> None:
         collect({}, {}, tmp_path.joinpath)
 
 
-def test_command_writes_page_and_json(tmp_path: Path) -> None:
-    out, data = tmp_path / "report.html", tmp_path / "report.json"
-    done = CliRunner().invoke(main, ["report", "-o", str(out), "--json", str(data)])
-    assert done.exit_code == 0, done.output
-    assert out.read_text(encoding="utf-8").startswith("<!doctype html>")
-    details = {path.name for path in (tmp_path / "report_rules").iterdir()}
-    assert {f"{file.stem}.html" for file in rule_files()} == details - {REFUSED}
-    content = json.loads(data.read_text(encoding="utf-8"))
+def test_command_writes_pages_and_json(written: Path, pages: Pages) -> None:
+    assert pages.front.startswith("<!doctype html>")
+    assert {f"{file.stem}.html" for file in rule_files()} == pages.details.keys() - {REFUSED}
+    content = json.loads((written / "report.json").read_text(encoding="utf-8"))
     assert content["schema_version"] == SCHEMA_VERSION
     assert {entry["id"] for entry in content["rules"]} == {rule.id for rule in load_rules()}
 
