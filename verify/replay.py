@@ -9,7 +9,7 @@ one that rounds or wraps. So a rewrite may make or take apart no such pair.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from superopt.ir.dim import Dim, Quotient, Size, floor_div, symbol, symbols_of
 from superopt.ir.infer import remake, replace
@@ -100,15 +100,16 @@ def _stepped(state: tuple[Term, ...], step: Step, book: Book, number: int) -> tu
     return replace(state, dict(zip(step.roots, results, strict=True)))
 
 
-def with_quotients_as_sizes(bindings: Bindings) -> Bindings:
+def with_quotients_as_sizes(bindings: Bindings, not_negative: Collection[Size] = ()) -> Bindings:
     """Return the bindings of a more general match, with a size of its own in place of each quotient of sizes.
 
     A strided Conv makes an axis of floor((n - 1) / 2) + 1 elements. A condition that holds for every such quotient
-    q >= 0 holds for this one. `Condition.holds` knows sizes, which are at least 1: so q is a size less one.
+    q >= 0 holds for this one. `Condition.holds` knows sizes, which are at least 1: so q is a size less one. If n - 2
+    is known to be `not_negative`, floor(n / 2) is a size.
     """
     shapes = [term.type.shape or () for term in bindings.terms.values() if term.type is not None]
     sizes = [size for shape in (*shapes, bindings.attrs.values()) for size in _sizes_in(shape)]
-    quotients = _Quotients(frozenset().union(*map(symbols_of, sizes)))
+    quotients = _Quotients(frozenset().union(*map(symbols_of, sizes)), not_negative)
     terms = {
         name: var(name, TensorType(term.type.dtype, tuple(map(quotients.generalised, term.type.shape))))
         if term.type is not None and term.type.shape is not None
@@ -129,8 +130,8 @@ def _sizes_in(value: object) -> Iterator[Size]:
 class _Quotients:
     """New sizes for quotients. `taken` has the names of all sizes."""
 
-    def __init__(self, taken: frozenset[str]) -> None:
-        self._taken = taken
+    def __init__(self, taken: frozenset[str], not_negative: Collection[Size]) -> None:
+        self._taken, self._not_negative = taken, not_negative
         self._names: dict[Quotient, str] = {}
 
     def in_attribute(self, value: Attr) -> Attr:
@@ -151,15 +152,17 @@ class _Quotients:
         return total
 
     def _new(self, quotient: Quotient) -> Size:
-        if not Condition("<=", 0, self.generalised(quotient.numerator)).holds({}):
-            return floor_div(quotient.numerator, quotient.denominator)
+        above, below = quotient.numerator, quotient.denominator
+        least = 1 if above - below in self._not_negative else 0
+        if not (least or above in self._not_negative or Condition("<=", 0, self.generalised(above)).holds({})):
+            return floor_div(above, below)
         if quotient not in self._names:
             number = len(self._names)
             while f"q{number}" in self._taken:
                 number += 1
             self._names[quotient] = f"q{number}"
             self._taken |= {f"q{number}"}
-        return symbol(self._names[quotient]) - 1
+        return symbol(self._names[quotient]) - (1 - least)
 
 
 def _placed(terms: tuple[Term, ...], leaves: Mapping[Term, Term]) -> tuple[Term, ...]:

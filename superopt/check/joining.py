@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import onnx
 from onnx import numpy_helper
+from onnx.defs import OpSchema
 
 from superopt.evaluate import numpy_dtype
 from superopt.evaluate.indices import Array
@@ -83,7 +84,7 @@ def _placed_over(
 
     `first_node` is added to the numbers of nodes that draw random numbers.
     """
-    meaning = Meanings(model)
+    meaning, needed = Meanings(model), _needed_outputs(model)
     new: dict[Term, Term] = {}
     given = _sizes_in(tuple(leaf.type for leaf in inputs.values()))
     for term in topological((*model.outputs, *model.names, *model.inputs)):
@@ -91,7 +92,13 @@ def _placed_over(
             new[term] = inputs[_name(term)]
             continue
         operands = tuple(None if i is None else new[i] for i in term.inputs)
+        node = term.inputs[0] if term.op == "Out" else None
+        if node is not None and (needed.get(node) == 1 or _index(term) >= needed.get(node, len(node.types))):
+            new[term] = new[node] if _index(term) == 0 else term
+            continue
         made = _renamed(_as_proven(term, model, min(first_node, 1)), operands, sizes)
+        if term in needed:
+            made = Term.of(made.op, made.inputs, dict(made.attrs), made.types[: needed[term]])
         if term in model.proven_shapes and _sizes_in(made.types) <= given:
             made = _with_target(made)
         made = _written_out(made, weights)
@@ -113,6 +120,30 @@ def _placed_over(
         proven_shapes={new[t]: shape for t, shape in model.proven_shapes.items() if t in new and not sizes},
         as_read=model.as_read or model,
     )
+
+
+def _needed_outputs(model: Model) -> dict[Term, int]:
+    """Return how many outputs are read of nodes without a definition, if the others are optional, and the last ones.
+
+    Some tools remove the names of outputs that nothing reads, for example of states after the last step.
+    """
+    read: dict[Term, int] = {}
+    for term in topological(model.outputs):
+        if term.op == "Out" and (node := term.inputs[0]) is not None and node.op not in OPERATORS:
+            read[node] = max(read.get(node, 0), _index(term) + 1)
+    found: dict[Term, int] = {}
+    for node, count in read.items():
+        op = standard_name(node.op)
+        schema = None if op is None else schema_of(op, model.opset)
+        if schema is not None and count < len(node.types) <= len(schema.outputs):
+            others = schema.outputs[count : len(node.types)]
+            if all(output.option == OpSchema.FormalParameterOption.Optional for output in others):
+                found[node] = count
+    return found
+
+
+def _index(term: Term) -> int:
+    return int(str(term.attr("index")))
 
 
 def _as_proven(term: Term, model: Model, side: int) -> Term:

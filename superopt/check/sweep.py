@@ -6,12 +6,14 @@ Mishchenko et al., FRAIGs, 2005).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from superopt.check.joining import Meanings, StructureKey
 from superopt.check.literals import Reading, readings
-from superopt.ir.infer import remake
+from superopt.ir.dim import Size
+from superopt.ir.infer import OPERATORS, remake
 from superopt.ir.operator import IllTyped
 from superopt.ir.pattern import match
 from superopt.ir.rule import Rule, Signature
@@ -53,7 +55,29 @@ def holds(claim: Claim, book: Book) -> bool:
     bindings = match((*claim.rule.lhs, *claim.rule.rhs), (claim.left, claim.right))
     if bindings is None:
         return False
-    return book.allows(claim.read().rule, claim.signature, with_quotients_as_sizes(bindings))
+    general = with_quotients_as_sizes(bindings, _not_negative(bindings.terms.values()))
+    return book.allows(claim.read().rule, claim.signature, general)
+
+
+def _not_negative(terms: Iterable[Term]) -> set[Size]:
+    """Return sizes that are not negative where the operators of `terms` are defined: a window must fit, for example.
+
+    The terms at a cut are tensors of the left model. Where that is not defined, nothing is claimed.
+    """
+    found: set[Size] = set()
+
+    def need(relation: str, left: Size, right: Size) -> None:
+        if relation == "<=":
+            found.add(right - left)
+
+    for term in terms:
+        shapes = [None if i is None or i.type is None else i.type.shape for i in term.inputs]
+        if term.op in OPERATORS and all(
+            i is None or shape is not None for i, shape in zip(term.inputs, shapes, strict=True)
+        ):
+            with contextlib.suppress(IllTyped, TypeError, LookupError):
+                OPERATORS[term.op].shape_rule(shapes, dict(term.attrs), need)
+    return found
 
 
 class Sweep:

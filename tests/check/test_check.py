@@ -430,3 +430,39 @@ def _loudness(guard: float) -> onnx.ModelProto:
 def test_silence_beside_a_large_bound_is_tried() -> None:
     assert _checked(_loudness(1e-8), _loudness(0)).verdict == DIFFERENT
     assert _checked(_loudness(1e-8), _loudness(1e-8)).verdict == EQUIVALENT
+
+
+def test_windows_fit_where_a_model_is_defined() -> None:
+    """The largest element of no window is not defined, so there is one at least."""
+
+    def pooled(*axes: list[int]) -> onnx.ModelProto:
+        names = ["p", *(f"m{k}" for k in range(len(axes) - 1)), "y"]
+        return model(
+            [
+                node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+                *(
+                    node("ReduceMax", [a], [b], axes=k, keepdims=0)
+                    for a, b, k in zip(names, names[1:], axes, strict=False)
+                ),
+            ],
+            [floats("x", "n", 3, "frames", 20)],
+            [floats("y", "n", 3)],
+        )
+
+    assert _checked(pooled([3], [2]), pooled([2, 3])).verdict == EQUIVALENT
+
+
+def test_outputs_that_nothing_reads_need_no_name() -> None:
+    """A GRU of both directions has no definition here, so its nodes must be the same."""
+
+    def recurrent(*outputs: str) -> onnx.ModelProto:
+        return model(
+            [node("GRU", ["x", "w", "r"], list(outputs), hidden_size=4, direction="bidirectional")],
+            [floats("x", "steps", 1, 3)],
+            [floats("y", "steps", 2, 1, 4)],
+            [("w", weights(2, 12, 3)), ("r", weights(2, 12, 4, seed=1))],
+        )
+
+    assert _checked(recurrent("y", "state"), recurrent("y")).verdict == EQUIVALENT
+    assert _checked(recurrent("y"), recurrent("y", "state")).verdict == EQUIVALENT
+    assert _checked(recurrent("y", "state"), recurrent("other", "y"), seconds=2).verdict != EQUIVALENT

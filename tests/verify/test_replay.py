@@ -174,3 +174,12 @@ def test_a_rule_is_proven_at_an_axis_of_strides() -> None:
     assert ProofBook().check(rule, with_quotients_as_sizes(bindings)) is not None
     bindings = Bindings({"x": var("x", tensor(1, 8, floor_div(N - 2, 2) + 1, HALF))})  # of no elements at n = 1
     assert ProofBook().check(rule, with_quotients_as_sizes(bindings)) is None
+
+
+def test_what_is_known_of_sizes_counts() -> None:
+    """A window of 2 fits, so there is one at least."""
+    half, longer = floor_div(N, 2), floor_div(N - 3, 2) + 1
+    given = Bindings({"x": var("x", tensor(half, longer))})
+    for known, holds in (((), [False, False]), ((N - 2,), [True, False]), ((N - 3,), [False, True])):
+        env = with_quotients_as_sizes(given, known).shape_env()
+        assert [Condition("<=", 1, symbol(f"x.shape[{k}]")).holds(env) for k in range(2)] == holds
