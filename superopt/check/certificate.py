@@ -112,7 +112,9 @@ class Certificate:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
         book, constants = ProofBook(), Constants(left.weights)
         try:
-            left, right = (carried_out(m, d, book) for m, d in zip((left, right), self.derivations, strict=True))
+            first, second = self.derivations
+            left = carried_out(left, first, book, is_second=False)
+            right = carried_out(right, second, book, is_second=True)
         except (ReplayError, NotationError, IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
             return False
         sweep = Sweep(left, right)

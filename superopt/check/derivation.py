@@ -11,6 +11,7 @@ import contextlib
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace as with_fields
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from superopt.check.joining import by_digest, free_sizes
@@ -35,6 +36,7 @@ __all__ = [
     "derivation_text",
     "derived",
     "device_of",
+    "keeps_operands",
     "parse_sides",
     "stepped",
     "steps_text",
@@ -64,13 +66,15 @@ def device_of(models: Iterable[Model]) -> Device:
 
 
 def derived(
-    model: Model, rules: Iterable[Rule], check: Check, book: Book, seconds: float, device: Device
+    model: Model, rules: Iterable[Rule], check: Check, book: Book, seconds: float, device: Device, *, is_second: bool
 ) -> list[Derived]:
     """Return `model` and what it is after each pass of a search of about `seconds` seconds.
 
     Its costs are those of `device`. `check` returns a signature at which a rule may be applied; `book` proves each step
-    again. A pass that the kernel does not confirm is the end.
+    again. A pass that the kernel does not confirm is the end. In the second model no step drops an operand, which may
+    be undefined: x + (log z - log z) is not x.
     """
+    rules = [rule for rule in rules if not is_second or keeps_operands(rule)]
     small, large = (AnalyticCost(device, sizes=dict.fromkeys(free_sizes(model), size)) for size in _SIZES)
     found = search(
         model.outputs,
@@ -89,6 +93,13 @@ def derived(
             last = passes[-1]
             passes.append(Derived(_after(last.model, trace, book), (*last.traces, trace)))
     return passes
+
+
+@lru_cache(maxsize=1 << 14)
+def keeps_operands(rule: Rule) -> bool:
+    """Return True if every variable of the left side is in the right side as well."""
+    left, right = ({t.attr("name") for t in topological(side) if t.op == "Var"} for side in (rule.lhs, rule.rhs))
+    return left <= right
 
 
 def _after(model: Model, trace: Trace, book: Book) -> Model:
@@ -127,10 +138,11 @@ def steps_text(steps: Sequence[Step]) -> DerivationText:
     return tuple((show_sides(s.rule), show_signature(s.signature), tuple(r.digest for r in s.roots)) for s in steps)
 
 
-def carried_out(model: Model, text: DerivationText, book: Book) -> Model:
+def carried_out(model: Model, text: DerivationText, book: Book, *, is_second: bool) -> Model:
     """Return the model after the derivation `text`, whose steps `book` proves.
 
-    Raises ReplayError, and LookupError, IllTyped and others if the text does not fit the model.
+    Raises ReplayError, also for steps that `derived` does not make, and LookupError, IllTyped and others if the text
+    does not fit the model.
     """
     for rewrites, places in text:
         ours = by_digest(model.outputs)
@@ -143,6 +155,8 @@ def carried_out(model: Model, text: DerivationText, book: Book) -> Model:
             if k not in made:
                 before = replace([ours[digest] for digest in roots], dict(zip(terms, leaves, strict=True)))
                 made[k] = Rewrite(before, *stepped(before, steps))
+                if is_second and not all(keeps_operands(step.rule) for step in made[k].steps):
+                    raise ReplayError("an operand of the second model is dropped, which may be undefined")
             applications.append(Application(made[k], tuple(zip(leaves, terms, strict=True))))
         model = _after(model, Trace(tuple(applications)), book)
     return model

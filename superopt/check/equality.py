@@ -185,4 +185,7 @@ class _Proof:
         with temporary_folder() as folder, ResultStore(folder / "store.sqlite") as store:
             proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
             seconds = self.seconds * _REWRITING_SHARE
-            return derived(model, rules, proofs.check, self.equations.book, seconds, device_of(self.models))
+            device = device_of(self.models)
+            return derived(
+                model, rules, proofs.check, self.equations.book, seconds, device, is_second=model is self.models[1]
+            )

@@ -55,14 +55,20 @@ def holds(claim: Claim, book: Book) -> bool:
     bindings = match((*claim.rule.lhs, *claim.rule.rhs), (claim.left, claim.right))
     if bindings is None:
         return False
-    general = with_quotients_as_sizes(bindings, _not_negative(bindings.terms.values()))
+    ours, theirs = (
+        {str(term.attr("name")) for term in topological(side) if term.op == "Var"}
+        for side in (claim.rule.lhs, claim.rule.rhs)
+    )
+    if not all(bindings.terms[name].is_constant or bindings.terms[name].op == "Var" for name in theirs - ours):
+        return False  # what the right model alone computes may be undefined
+    general = with_quotients_as_sizes(bindings, _not_negative(bindings.terms[name] for name in sorted(ours)))
     return book.allows(claim.read().rule, claim.signature, general)
 
 
 def _not_negative(terms: Iterable[Term]) -> set[Size]:
     """Return sizes that are not negative where the operators of `terms` are defined: a window must fit, for example.
 
-    The terms at a cut are tensors of the left model. Where that is not defined, nothing is claimed.
+    `terms` are tensors of the left model. Where that is not defined, nothing is claimed.
     """
     found: set[Size] = set()
 

@@ -466,3 +466,20 @@ def test_outputs_that_nothing_reads_need_no_name() -> None:
     assert _checked(recurrent("y", "state"), recurrent("y")).verdict == EQUIVALENT
     assert _checked(recurrent("y"), recurrent("y", "state")).verdict == EQUIVALENT
     assert _checked(recurrent("y", "state"), recurrent("other", "y"), seconds=2).verdict != EQUIVALENT
+
+
+def test_windows_of_the_second_model_need_not_fit() -> None:
+    """Adding 0 times the largest element of a window fails where there is none."""
+    ours = model([node("Relu", ["x"], ["y"])], [floats("x", "n", 3, "frames", 20)], [floats("y", "n", 3, "frames", 20)])
+    theirs = model(
+        [
+            node("MaxPool", ["x"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+            node("ReduceMax", ["p"], ["m"], axes=[2, 3], keepdims=1),
+            node("Sub", ["m", "m"], ["z"]),
+            node("Relu", ["x"], ["r"]),
+            node("Add", ["r", "z"], ["y"]),
+        ],
+        [floats("x", "n", 3, "frames", 20)],
+        [floats("y", "n", 3, "frames", 20)],
+    )
+    assert _checked(ours, theirs, seconds=4).verdict != EQUIVALENT

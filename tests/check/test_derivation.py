@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from superopt.check.certificate import Certificate
-from superopt.check.derivation import device_of
+from superopt.check.derivation import device_of, keeps_operands
 from superopt.check.equality import joined, prove_equal
 from superopt.ir.infer import make
 from superopt.ir.notation import parse_rule
@@ -183,3 +183,35 @@ def test_costs_are_those_of_a_gpu_where_attention_is_fused() -> None:
     plain, fused = _read(attended(False), attended(True))
     assert device_of([plain, plain]).provider == "cpu"
     assert device_of([plain, fused]).provider == "cuda"
+
+
+@pytest.mark.parametrize(
+    ("rule", "keeps"),
+    [
+        ("Sub(x, x) = Zeros[shape=x.shape]", False),
+        ("Mul(Div(x, y), y) = x", False),
+        ("Mul(x, Add(y, z)) = Add(Mul(x, y), Mul(x, z))", True),
+        ("Exp(Log(x)) = x", True),
+    ],
+)
+def test_rules_of_the_second_model_keep_operands(rule: str, keeps: bool) -> None:
+    assert keeps_operands(parse_rule(rule)) == keeps
+
+
+def test_what_the_second_model_alone_computes_may_be_undefined() -> None:
+    """A node of a domain that nobody knows, whose result is subtracted from itself."""
+    ends = [floats("x", "n", 3)], [floats("y", "n", 3)]
+    ours = model([node("Relu", ["x"], ["y"])], *ends)
+    theirs = model(
+        [
+            node("Relu", ["x"], ["r"]),
+            node("Foo", ["x"], ["f"], domain="unknown"),
+            node("Sub", ["f", "f"], ["z"]),
+            node("Add", ["r", "z"], ["y"]),
+        ],
+        *ends,
+    )
+    theirs.opset_import.add(domain="unknown", version=1)
+    theirs.graph.value_info.append(floats("f", "n", 3))
+    pair = joined(*(read_simplified(proto) for proto in (ours, theirs)))
+    assert prove_equal(*pair, seconds=4).outputs == (False,)
