@@ -109,6 +109,8 @@ def with_quotients_as_sizes(bindings: Bindings, not_negative: Collection[Size] =
     """
     shapes = [term.type.shape or () for term in bindings.terms.values() if term.type is not None]
     sizes = [size for shape in (*shapes, bindings.attrs.values()) for size in _sizes_in(shape)]
+    if not any(isinstance(atom, Quotient) for size in sizes if isinstance(size, Dim) for atom in size.atoms()):
+        return bindings
     quotients = _Quotients(frozenset().union(*map(symbols_of, sizes)), not_negative)
     terms = {
         name: var(name, TensorType(term.type.dtype, tuple(map(quotients.generalised, term.type.shape))))

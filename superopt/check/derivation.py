@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 from superopt.check.joining import by_digest, free_sizes
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.notation import parse_signature, show_signature
-from superopt.ir.pattern import instantiate, match
+from superopt.ir.pattern import instantiate, match, pattern_names
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
@@ -98,7 +98,7 @@ def derived(
 @lru_cache(maxsize=1 << 14)
 def keeps_operands(rule: Rule) -> bool:
     """Return True if every variable of the left side is in the right side as well."""
-    left, right = ({t.attr("name") for t in topological(side) if t.op == "Var"} for side in (rule.lhs, rule.rhs))
+    left, right = (pattern_names(side)[0] for side in (rule.lhs, rule.rhs))
     return left <= right
 
 

@@ -179,13 +179,11 @@ class _Proof:
         return self.compared[key]
 
     def _rewritten(self, model: Model, number: int) -> list[Derived]:
-        """Return what rules make of a model, pass by pass, beginning with the model. `number` is for the user."""
+        """Return what rules make of a model, pass by pass, beginning with the model, which is number 1 or 2."""
         rules, certificates = _rules()
         self.progress(f"rewriting model {number} of 2 by rules")
         with temporary_folder() as folder, ResultStore(folder / "store.sqlite") as store:
             proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
             seconds = self.seconds * _REWRITING_SHARE
             device = device_of(self.models)
-            return derived(
-                model, rules, proofs.check, self.equations.book, seconds, device, is_second=model is self.models[1]
-            )
+            return derived(model, rules, proofs.check, self.equations.book, seconds, device, is_second=number == 2)

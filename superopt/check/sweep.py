@@ -15,7 +15,7 @@ from superopt.check.literals import Reading, readings
 from superopt.ir.dim import Size
 from superopt.ir.infer import OPERATORS, remake
 from superopt.ir.operator import IllTyped
-from superopt.ir.pattern import match
+from superopt.ir.pattern import match, pattern_names
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
@@ -55,10 +55,7 @@ def holds(claim: Claim, book: Book) -> bool:
     bindings = match((*claim.rule.lhs, *claim.rule.rhs), (claim.left, claim.right))
     if bindings is None:
         return False
-    ours, theirs = (
-        {str(term.attr("name")) for term in topological(side) if term.op == "Var"}
-        for side in (claim.rule.lhs, claim.rule.rhs)
-    )
+    ours, theirs = (pattern_names(side)[0] for side in (claim.rule.lhs, claim.rule.rhs))
     if not all(bindings.terms[name].is_constant or bindings.terms[name].op == "Var" for name in theirs - ours):
         return False  # what the right model alone computes may be undefined
     general = with_quotients_as_sizes(bindings, _not_negative(bindings.terms[name] for name in sorted(ours)))
