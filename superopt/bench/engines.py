@@ -47,6 +47,7 @@ def _torch_compile(path: Path, target: Target) -> Run:
     weights = {tensor.name for tensor in graph.initializer}
     names = [value.name for value in graph.input if value.name not in weights]
     device = torch.device(target.provider)
+    torch.set_float32_matmul_precision("high" if target.tf32 else "highest")  # as ONNX Runtime takes them
     compiled = torch.compile(onnx2torch.convert(str(path)).eval().to(device))
 
     def run(feeds: Feeds) -> list[Any]:
