@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from superopt.ir.dim import Dim, Quotient, Size, floor_div, symbol, symbols_of
+from superopt.ir.dim import Dim, Quotient, Size, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import remake, replace
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.rule import Condition
@@ -105,20 +105,35 @@ def with_quotients_as_sizes(bindings: Bindings, not_negative: Collection[Size] =
 
     A strided Conv makes an axis of floor((n - 1) / 2) + 1 elements. A condition that holds for every such quotient
     q >= 0 holds for this one. `Condition.holds` knows sizes, which are at least 1: so q is a size less one. If n - 2
-    is known to be `not_negative`, floor(n / 2) is a size.
+    is known to be `not_negative`, floor(n / 2) is a size, and n is a size plus one.
     """
     shapes = [term.type.shape or () for term in bindings.terms.values() if term.type is not None]
     sizes = [size for shape in (*shapes, bindings.attrs.values()) for size in _sizes_in(shape)]
-    if not any(isinstance(atom, Quotient) for size in sizes if isinstance(size, Dim) for atom in size.atoms()):
+    least = _least_sizes(not_negative)
+    quotients = any(isinstance(atom, Quotient) for size in sizes if isinstance(size, Dim) for atom in size.atoms())
+    if not quotients and not least:
         return bindings
-    quotients = _Quotients(frozenset().union(*map(symbols_of, sizes)), not_negative)
+    changed = {name: symbol(name) + (size - 1) for name, size in least.items()}
+    names = frozenset().union(*map(symbols_of, sizes))
+    general = _General(names, changed, [evaluate(size, changed) for size in not_negative])
     terms = {
-        name: var(name, TensorType(term.type.dtype, tuple(map(quotients.generalised, term.type.shape))))
+        name: var(name, TensorType(term.type.dtype, tuple(map(general.size, term.type.shape))))
         if term.type is not None and term.type.shape is not None
         else term
         for name, term in bindings.terms.items()
     }
-    return Bindings(terms, {name: quotients.in_attribute(value) for name, value in bindings.attrs.items()})
+    return Bindings(terms, {name: general.attribute(value) for name, value in bindings.attrs.items()})
+
+
+def _least_sizes(not_negative: Iterable[Size]) -> dict[str, int]:
+    """Return the sizes n of which some n - c, with a number c above 1, is not negative, and the greatest such c."""
+    found: dict[str, int] = {}
+    for size in not_negative:
+        for name in symbols_of(size):
+            constant = size - symbol(name)
+            if isinstance(constant, int) and -constant > found.get(name, 1):
+                found[name] = -constant
+    return found
 
 
 def _sizes_in(value: object) -> Iterator[Size]:
@@ -129,20 +144,26 @@ def _sizes_in(value: object) -> Iterator[Size]:
             yield from _sizes_in(item)
 
 
-class _Quotients:
-    """New sizes for quotients. `taken` has the names of all sizes."""
+class _General:
+    """Sizes in place of others, which may be any: `changed` sizes, and new ones for quotients.
 
-    def __init__(self, taken: frozenset[str], not_negative: Collection[Size]) -> None:
-        self._taken, self._not_negative = taken, not_negative
+    `taken` has the names of all sizes.
+    """
+
+    def __init__(self, taken: frozenset[str], changed: Mapping[str, Size], not_negative: Collection[Size]) -> None:
+        self._taken, self._changed, self._not_negative = taken, changed, not_negative
         self._names: dict[Quotient, str] = {}
 
-    def in_attribute(self, value: Attr) -> Attr:
+    def attribute(self, value: Attr) -> Attr:
         if isinstance(value, tuple):
-            return tuple(map(self.in_attribute, value))
-        return self.generalised(value) if isinstance(value, Dim) else value
+            return tuple(map(self.attribute, value))
+        return self.size(value) if isinstance(value, Dim) else value
 
-    def generalised(self, size: Size) -> Size:
-        """Return the size with quotients that are never negative as new sizes less one."""
+    def size(self, size: Size) -> Size:
+        """Return the size over `changed` ones, with quotients that are never negative as new sizes less one."""
+        return self._without_quotients(evaluate(size, self._changed))
+
+    def _without_quotients(self, size: Size) -> Size:
         if isinstance(size, int):
             return size
         total: Size = 0
@@ -156,7 +177,7 @@ class _Quotients:
     def _new(self, quotient: Quotient) -> Size:
         above, below = quotient.numerator, quotient.denominator
         least = 1 if above - below in self._not_negative else 0
-        if not (least or above in self._not_negative or Condition("<=", 0, self.generalised(above)).holds({})):
+        if not (least or above in self._not_negative or Condition("<=", 0, self._without_quotients(above)).holds({})):
             return floor_div(above, below)
         if quotient not in self._names:
             number = len(self._names)

@@ -11,6 +11,7 @@ from superopt.check.sweep import Claim, holds
 from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term
+from superopt.optimizer.example_check import fails_at_example
 from superopt.optimizer.proof_effort import GivenUp, within_effort
 from verify.proof_book import ProofBook
 from verify.replay import with_quotients_as_sizes
@@ -19,6 +20,7 @@ __all__ = ["FIRST_EFFORT", "MAX_CALLS", "Equations"]
 
 MAX_CALLS = 2_000_000  # of one proof, see `within_effort`
 FIRST_EFFORT = 1 / 10  # of `MAX_CALLS`
+_EXAMPLE_TOLERANCE = 1e-3  # relative: literals in float32 stand for other numbers, and errors of 2^-24 grow
 _Instance: TypeAlias = tuple[Signature, int]  # where an equation is proven: the signature, the reading of literals
 
 
@@ -42,6 +44,9 @@ class Equations:
         types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
         if (rule, types) in self._failed:
             return None, "the kernel does not prove it"
+        if fails_at_example(rule, bindings, _EXAMPLE_TOLERANCE):
+            self._failed.add((rule, types))
+            return None, "it is false at an example"
         reason = "the kernel does not prove it"
         claims = {(claim.signature, claim.reading): claim for claim in _claims(left, right, rule, bindings)}
         order = sorted(claims, key=lambda instance: instance != self._proven.get(rule))

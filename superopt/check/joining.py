@@ -30,6 +30,7 @@ from superopt.onnx_io.opaque import RANDOM
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, standard_name
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
 from superopt.onnx_io.tensors import from_proto
+from superopt.runtime import attribute_defaults
 
 __all__ = ["Meanings", "StructureKey", "by_digest", "free_sizes", "joined", "over_inputs"]
 
@@ -102,6 +103,9 @@ def _placed_over(
         if term in model.proven_shapes and _sizes_in(made.types) <= given:
             made = _with_target(made)
         made = _written_out(made, weights)
+        if (computed := _computed_sizes(term, model, sizes, given)) is not None:
+            new[term] = known.setdefault(computed, made)
+            continue
         if meaning.is_random(term):
             number = int(str(made.attr("node"))) + first_node
             new[term] = Term.of(made.op, made.inputs, {**dict(made.attrs), "node": number}, made.types)
@@ -162,6 +166,16 @@ def _as_proven(term: Term, model: Model, side: int) -> Term:
             type = TensorType(type.dtype, proven)
         types.append(type)
     return term if tuple(types) == term.types else Term.of(term.op, term.inputs, dict(term.attrs), tuple(types))
+
+
+def _computed_sizes(term: Term, model: Model, sizes: Mapping[str, Size], given: frozenset[str]) -> StructureKey | None:
+    """Return a key that tensors share whose elements are the same sizes of the inputs, however they are computed."""
+    elements = model.computed_sizes.get(term)
+    shape = None if term.type is None else term.type.concrete()
+    if elements is None or term.type is None or shape is None:
+        return None
+    found = tuple(evaluate(size, sizes) for size in elements)
+    return ("sizes", term.type.dtype, shape, found) if _sizes_in(found) <= given else None
 
 
 def _with_target(term: Term) -> Term:
@@ -331,12 +345,14 @@ class Meanings:
         return term.op, inputs, repr_attrs(self._attributes(term)), types, self._version(term)
 
     def _attributes(self, term: Term) -> list[tuple[str, Attr]]:
-        """Return the attributes that matter: without the number of the node, and without ONNX's defaults."""
+        """Return the attributes that matter: without the number of the node, and without defaults."""
         op, defaults = standard_name(term.op), dict[str, Attr]()
         schema = None if op is None or term.op in OPERATORS else schema_of(op, self._opset)
         if schema is not None:
             given = [one.default_value for one in schema.attributes.values() if one.default_value.name]
             defaults = dict(map(pack, given))
+        elif op is None and term.attrs:
+            defaults = dict(map(pack, map(onnx.AttributeProto.FromString, attribute_defaults().get(term.op, ()))))
         return [(name, value) for name, value in term.attrs if name != "node" and defaults.get(name) != value]
 
     def _version(self, term: Term) -> object:

@@ -58,8 +58,20 @@ def holds(claim: Claim, book: Book) -> bool:
     ours, theirs = (pattern_names(side)[0] for side in (claim.rule.lhs, claim.rule.rhs))
     if not all(bindings.terms[name].is_constant or bindings.terms[name].op == "Var" for name in theirs - ours):
         return False  # what the right model alone computes may be undefined
-    general = with_quotients_as_sizes(bindings, _not_negative(bindings.terms[name] for name in sorted(ours)))
+    below = [bindings.terms[name] for name in sorted(ours)]
+    general = with_quotients_as_sizes(bindings, _not_negative([*_down_to(claim.left, below), *below]))
     return book.allows(claim.read().rule, claim.signature, general)
+
+
+def _down_to(root: Term, leaves: Iterable[Term]) -> Iterator[Term]:
+    """Yield the terms above `leaves` of which `root` is computed."""
+    seen, waiting = set(leaves), [root]
+    while waiting:
+        term = waiting.pop()
+        if term not in seen:
+            seen.add(term)
+            yield term
+            waiting += [i for i in term.inputs if i is not None]
 
 
 def _not_negative(terms: Iterable[Term]) -> set[Size]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable
 
-from onnx import AttributeProto, helper
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
 
 from superopt.ir.term import Attr
 
@@ -21,7 +22,8 @@ _PROTO = "proto:"
 def pack(attribute: AttributeProto) -> tuple[str, Attr]:
     """Return name and value. Numbers, text and lists are kept as such; anything else is the protobuf in hexadecimal.
 
-    -0.0 and NaN are stored as protobufs: as numbers they would compare equal to 0.0, and unequal to themselves.
+    -0.0 and NaN are stored as protobufs: as numbers they would compare equal to 0.0, and unequal to themselves. A
+    tensor is stored without its name and in one form, so that equal ones are equal attributes.
     """
     plain: Attr | None = None
     if attribute.type == AttributeProto.INT:
@@ -38,8 +40,23 @@ def pack(attribute: AttributeProto) -> tuple[str, Attr]:
         texts = [text for text in map(_text, attribute.strings) if text is not None]
         plain = tuple(texts) if len(texts) == len(attribute.strings) else None
     if plain is None or attribute.name in RESERVED or ":" in attribute.name or attribute.ref_attr_name:
-        return _PROTO + attribute.name, attribute.SerializeToString(deterministic=True).hex()
+        return _PROTO + attribute.name, _canonical(attribute).SerializeToString(deterministic=True).hex()
     return attribute.name, plain
+
+
+def _canonical(attribute: AttributeProto) -> AttributeProto:
+    """Return the attribute without comments, and its tensor without a name and as bytes."""
+    found = AttributeProto()
+    found.CopyFrom(attribute)
+    found.ClearField("doc_string")
+    if found.type == AttributeProto.TENSOR and found.t.data_type != TensorProto.STRING:
+        tensor = found.t
+        if tensor.data_location != TensorProto.EXTERNAL and not tensor.HasField("segment"):
+            with contextlib.suppress(ValueError, TypeError):  # a damaged tensor stays as it is
+                tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor)))
+        tensor.ClearField("name")
+        tensor.ClearField("doc_string")
+    return found
 
 
 def _safe(value: float) -> bool:

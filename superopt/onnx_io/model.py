@@ -54,6 +54,9 @@ class Model:
     checker_error: str | None = None  # onnx.checker's error for the file as read
     simplified_nodes: int = 0  # nodes replaced by a constant, by their input or by a branch
     proven_shapes: dict[Term, Sizes] = field(default_factory=dict)  # shapes that the inputs' imply (`simplify` only)
+    computed_sizes: dict[Term, tuple[Size, ...]] = field(
+        default_factory=dict
+    )  # elements that are such sizes (likewise)
     reserved: frozenset[str] = frozenset()  # tensor names of the graphs around a body, forbidden inside it
     as_read: Model | None = field(default=None, repr=False, compare=False)  # before its terms were joined with others
     light: onnx.ModelProto | None = field(

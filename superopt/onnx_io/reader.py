@@ -27,6 +27,7 @@ from superopt.onnx_io.inference import (
     proven_shapes,
     sizes_at,
 )  # fmt: skip
+from superopt.onnx_io.initial_states import without_zero_states
 from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.no_ops import unchanged_input
@@ -136,6 +137,7 @@ class _Reader:
             checker_error=check(light),
             simplified_nodes=self.simplified_nodes,
             proven_shapes=self.static.shapes,
+            computed_sizes=self.static.computed_sizes(),
             reserved=self.reserved,
             light=light,
         )
@@ -208,6 +210,8 @@ class _Reader:
         known_opset = FIRST_OPSET <= self.opset <= onnx.defs.onnx_opset_version()
         modelled = known_opset and (domain_of(node), node.op_type) not in self.functions
         unique = index if serial is None else serial
+        if self.simplify and modelled and default:
+            inputs = self.leave_out_zero_states(node, inputs)
         if self.simplify and modelled and default and self.simplify_node(index, unique, node, inputs, outputs):
             self.simplified_nodes += 1
             return
@@ -229,6 +233,13 @@ class _Reader:
             for k, name in enumerate(outputs):
                 if name:
                     self.define(name, self.as_constant(term.out(k)) if self.simplify else term.out(k))
+
+    def leave_out_zero_states(self, node: onnx.NodeProto, inputs: list[Term | None]) -> list[Term | None]:
+        """Return the inputs of a node without initial states that are zeros."""
+        found = without_zero_states(node, inputs, self.static)
+        left_out = set(inputs) - set(found)
+        self.simplified_nodes += any(term is not None and not term.is_constant for term in left_out)
+        return found
 
     def prove(self, node: onnx.NodeProto, term: Term, inputs: list[Term | None], outputs: list[str]) -> Term:
         """Record the proven shapes of the outputs of `term`, and return the term with these sizes in its types."""

@@ -49,6 +49,10 @@ class StaticValues:
             return term.type.shape
         return None if term is None else self.shapes.get(term)
 
+    def computed_sizes(self) -> dict[Term, tuple[Size, ...]]:
+        """Return the elements of the tensors of integers that are sizes, not all of them numbers."""
+        return {term: tuple(found.reshape(-1)) for term, found in self._known.items() if found.dtype == object}
+
     def numbers(self, term: Term) -> Array | None:
         """Return the value of `term` in its element type, or None."""
         if term.op == "Const":

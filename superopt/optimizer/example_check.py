@@ -24,33 +24,42 @@ __all__ = ["fails_at_example"]
 
 # Sizes up to this one stay: kernels, steps and offsets. Larger ones, most of them widths and lengths, become small.
 _LARGEST_KEPT = 4
-_MOST_ELEMENTS = 20_000  # in all tensors of both sides
+_MOST_ELEMENTS = 300_000  # in all tensors of both sides
 _TOLERANCE = 1e-6  # relative; the numbers are whole and small, so most results are exact in float64
 
 
-def fails_at_example(rule: Rule, bindings: Bindings) -> bool:
+def fails_at_example(rule: Rule, bindings: Bindings, tolerance: float = _TOLERANCE) -> bool:
     """Return True if both sides differ at one example with the match's attributes and small sizes like the match's.
 
-    Returns False if no example can be made or evaluated.
+    Returns False if no example can be made or evaluated. `tolerance` is relative. Where small sizes do not fit together
+    (two sizes add up to a third), only the free sizes are small.
     """
+    found = _fails(rule, bindings, tolerance, _LARGEST_KEPT)
+    return bool(_fails(rule, bindings, tolerance, _MOST_ELEMENTS) if found is None else found)
+
+
+def _fails(rule: Rule, bindings: Bindings, tolerance: float, largest_kept: int) -> bool | None:
+    """Return True if the sides differ at an example where sizes up to `largest_kept` stay, or None if there is none."""
     try:
-        example = _example(bindings)
+        example = _example(bindings, largest_kept)
         sides = [instantiate(side, example, example.dtype() or "float") for side in (rule.lhs, rule.rhs)]
         env = _values(example)
         if not _is_small((*sides[0], *sides[1])):
             return False
         left, right = (evaluate(side, env, {}) for side in sides)
-    except (ArithmeticError, LookupError, NotImplementedError, TypeError, ValueError):  # IllTyped is a ValueError
+    except IllTyped:
+        return None
+    except (ArithmeticError, LookupError, NotImplementedError, TypeError, ValueError):
         return False
-    return any(_differ(a, b) for a, b in zip(left, right, strict=True))
+    return any(_differ(a, b, tolerance) for a, b in zip(left, right, strict=True))
 
 
-def _example(bindings: Bindings) -> Bindings:
-    """Return the bindings with the large sizes replaced by small ones: equal ones by equal, larger ones by larger."""
+def _example(bindings: Bindings, largest_kept: int) -> Bindings:
+    """Return the bindings with the larger sizes replaced by small ones: equal ones by equal, larger ones by larger."""
     types = {name: term.type for name, term in bindings.terms.items()}
     found = {size for type in types.values() if type is not None for size in type.shape or ()}
     attributes = [item for value in bindings.attrs.values() for item in _numbers(value)]
-    numbers = {size for size in (*found, *attributes) if isinstance(size, int) and size > _LARGEST_KEPT}
+    numbers = {size for size in (*found, *attributes) if isinstance(size, int) and size > largest_kept}
     symbols = sorted({size for size in (*found, *attributes) if isinstance(size, Dim)}, key=str)
     small: dict[object, int] = {size: _LARGEST_KEPT + k for k, size in enumerate(sorted(numbers), 1)}
     small.update((size, _LARGEST_KEPT + len(numbers) + k) for k, size in enumerate(symbols, 1))
@@ -105,7 +114,7 @@ def _elements(type: TensorType | None) -> int:
     return _MOST_ELEMENTS + 1 if shape is None else int(np.prod(shape))
 
 
-def _differ(left: Array, right: Array) -> bool:
+def _differ(left: Array, right: Array, tolerance: float) -> bool:
     """Return True if the sides differ where the left one is a finite number."""
     if left.shape != right.shape:
         return True
@@ -114,4 +123,4 @@ def _differ(left: Array, right: Array) -> bool:
     known = np.isfinite(left)
     scale = np.maximum(1.0, np.abs(left[known]))
     with np.errstate(all="ignore"):
-        return not bool((np.abs(left[known] - right[known]) <= _TOLERANCE * scale).all())
+        return not bool((np.abs(left[known] - right[known]) <= tolerance * scale).all())

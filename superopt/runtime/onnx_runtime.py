@@ -22,7 +22,15 @@ from superopt.runtime.loadable import CPU, CUDA, TENSORRT, Loadable, NodeTime
 from superopt.runtime.target import CannotRun, RuntimeUnavailable, reason
 from superopt.temporary import temporary_folder
 
-__all__ = ["available_providers", "local_session", "open_model", "profile", "version", "write_optimized"]
+__all__ = [
+    "attribute_defaults",
+    "available_providers",
+    "local_session",
+    "open_model",
+    "profile",
+    "version",
+    "write_optimized",
+]
 
 _LEVELS = {"all": "ORT_ENABLE_ALL", "none": "ORT_DISABLE_ALL"}
 _SILENT = 4  # ONNX Runtime's log severity "fatal": failures are raised, and must not be logged as well
@@ -93,6 +101,22 @@ def write_optimized(model: str, out: str, level: str) -> None:
 def version() -> str:
     """Return the version of ONNX Runtime. Raises RuntimeUnavailable."""
     return str(_onnxruntime().__version__)
+
+
+def attribute_defaults() -> dict[str, list[bytes]]:
+    """Return the defaults of attributes, as protobufs, of the operators outside ONNX's domains (`domain::operator`).
+
+    Raises RuntimeUnavailable.
+    """
+    _onnxruntime()
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    found: dict[str, list[bytes]] = {}
+    for schema in get_all_operator_schema():
+        if schema.domain and not schema.domain.startswith("ai.onnx"):
+            defaults = [bytes(attribute._default_value) for attribute in schema.attributes.values()]
+            found[f"{schema.domain}::{schema.name}"] = [default for default in defaults if default]
+    return found
 
 
 def available_providers() -> list[str]:

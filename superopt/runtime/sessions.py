@@ -32,6 +32,7 @@ __all__ = [
     "Loadable",
     "RunnableModel",
     "Session",
+    "attribute_defaults",
     "close_unused",
     "in_child",
     "loadable",
@@ -176,6 +177,15 @@ def versions(provider: str = "cpu") -> dict[str, str]:
 @functools.cache
 def _runtime_version(provider: str) -> str:
     return _of_runtime(functools.partial(engine.version, provider))
+
+
+@functools.cache
+def attribute_defaults() -> Mapping[str, list[bytes]]:
+    """Return the defaults of attributes of ONNX Runtime's own operators; none if it cannot be used."""
+    try:
+        return _of_runtime(onnx_runtime.attribute_defaults)
+    except RuntimeUnavailable:
+        return {}
 
 
 def _of_runtime(function: Callable[[], R]) -> R:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from superopt.ir.dim import Sizes
+from superopt.ir.dim import Size, Sizes
 from superopt.ir.term import Attr
 from superopt.onnx_io.importers.view import NodeView, Unreadable
 
@@ -109,13 +109,9 @@ def _windows(view: NodeView, sizes: Sizes, kernel: Sizes) -> dict[str, tuple[int
         pads = (0,) * (2 * spatial)
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         # Runtimes disagree about SAME with dilations; such nodes stay opaque.
-        if any(d != 1 for d in dilations) or not all(isinstance(size, int) for size in (*sizes, *kernel)):
+        if any(d != 1 for d in dilations):
             raise Unreadable("auto_pad")
-        total = [
-            (-(-n // s) - 1) * s + k - n
-            for n, s, k in zip(sizes, strides, kernel, strict=True)
-            if isinstance(n, int) and isinstance(k, int)
-        ]
+        total = [_same_padding(n, s, k) for n, s, k in zip(sizes, strides, kernel, strict=True)]
         if min(total) < -1:  # between windows far apart, ONNX Runtime may start behind the first element, ONNX does not
             raise Unreadable("auto_pad")
         total = [max(p, 0) for p in total]
@@ -126,3 +122,10 @@ def _windows(view: NodeView, sizes: Sizes, kernel: Sizes) -> dict[str, tuple[int
     if len(pads) != 2 * spatial or min(pads) < 0:
         raise Unreadable("pads")
     return {"dilations": dilations, "pads": pads, "strides": strides}
+
+
+def _same_padding(size: Size, stride: int, kernel: Size) -> int:
+    """Return the padding of an axis for ceil(n / s) windows: (ceil(n / s) - 1) s + k - n, or k - 1 at stride 1."""
+    if not isinstance(kernel, int) or not (stride == 1 or isinstance(size, int)):
+        raise Unreadable("auto_pad")
+    return (-(-size // stride) - 1) * stride + kernel - size if isinstance(size, int) else kernel - 1
