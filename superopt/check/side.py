@@ -10,8 +10,10 @@ from typing import Any
 import numpy as np
 
 from superopt.check.rounding import NOISE
+from superopt.check.written_out import needs_writing_out, written_out
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
+from superopt.onnx_io.load import load_proto
 from superopt.optimizer.float64 import Float64Model, Noise
 from superopt.optimizer.original import open_original
 from superopt.optimizer.source import Source
@@ -39,10 +41,13 @@ class Side:
         """True if ONNX Runtime has the model loaded."""
         return self._session is not None
 
-    @property
+    @cached_property
     def terms(self) -> Model:
-        """The model as terms. Raises ModelError."""
-        return self.source.terms
+        """The model as terms, with its operators on quantized numbers written out. Raises ModelError."""
+        source = self.source
+        if not needs_writing_out(source.proto):
+            return source.terms
+        return Source(written_out(source.proto if source.path is None else load_proto(source.path))).terms
 
     def run(self, feeds: Feeds) -> list[Any]:
         """Return the outputs in ONNX Runtime. Raises CannotRun."""

@@ -39,8 +39,9 @@ _DRAWS = (0, 2, 4)  # pairs of evaluations with simulated roundings: first none,
 _AGREEMENT = 0.25  # of a difference: a run in ONNX Runtime may be that far from float64 to confirm it
 _LARGE = 1e3  # times what single roundings explain: a difference that is worth time after the end of the search
 _REFUSED = "[ONNXRuntimeError]"  # begins the message of a run that an operator refused
-# In the message about a model whose types contradict each other, which no runtime can run.
-_INVALID = ("[ShapeInferenceError]", "[TypeInferenceError]")
+# In the message about a model that no runtime can run: its types contradict each other, or no operator set has an
+# attribute.
+_INVALID = ("[ShapeInferenceError]", "[TypeInferenceError]", "Unrecognized attribute:")
 _ROUNDS = 40  # of inputs with other seeds
 _PLAIN_FACTOR = 2.0  # roundings of an element by which runs may differ without a closer look
 

@@ -44,6 +44,8 @@ class ShapeProofs:
         schema = schema_of(node.op_type, self._opset) if node.domain in DEFAULT_DOMAINS else None
         if term.op in OPERATORS and term.op not in CLOSED_FORM:
             found = self._defined(term)
+        elif term.op == "com.microsoft::DynamicQuantizeLSTM":
+            found = self._quantized_lstm(node, inputs)
         elif schema is None or len(inputs) < schema.min_input or next(subgraphs(node), None) is not None:
             found = None
         elif node.op_type in _RULES:
@@ -114,6 +116,16 @@ class ShapeProofs:
                     data[name] = onnx.numpy_helper.from_array(value, name)
         found = infer_node(node, self._opset, types, data)
         return [_shape(found.get(name), sizes) for name in node.output]
+
+    def _quantized_lstm(self, node: onnx.NodeProto, inputs: _Inputs) -> list[Sizes | None] | None:
+        """Return [steps, directions, batch, hidden] and twice [directions, batch, hidden], as ONNX's LSTM has them."""
+        x = self._known.shape(inputs[0])
+        hidden = next((a.i for a in node.attribute if a.name == "hidden_size"), 0)
+        both = any(a.name == "direction" and a.s == b"bidirectional" for a in node.attribute)
+        if x is None or len(x) != 3 or hidden < 1:
+            return None
+        state = (1 + both, x[1], hidden)
+        return [(x[0], *state), state, state]
 
     def _range(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
         """Count from `start` up to `limit` in steps of 1."""
