@@ -10,12 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from superopt.evaluate import dtype_name
 from superopt.ir.dim import Size
 from superopt.ir.term import Term
+from superopt.onnx_io.importers.layout import TO_THE_END
 from superopt.onnx_io.importers.view import NodeView, Unreadable
 from superopt.onnx_io.static_values import StaticValues
 
 __all__ = ["unchanged_input"]
-
-_TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end"
 
 
 def unchanged_input(view: NodeView, known: StaticValues) -> Term | None:
@@ -152,7 +151,7 @@ def _slice(view: NodeView, known: StaticValues) -> bool:
 
 def _reaches(end: Size, size: Size) -> bool:
     if isinstance(end, int):
-        return end >= (size if isinstance(size, int) else _TO_THE_END)
+        return end >= (size if isinstance(size, int) else TO_THE_END)
     return end == size
 
 

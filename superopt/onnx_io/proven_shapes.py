@@ -17,14 +17,13 @@ from onnx import TensorProto
 from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol
 from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.term import CLOSED_FORM, Term
+from superopt.onnx_io.importers.layout import TO_THE_END
 from superopt.onnx_io.inference import LARGEST_SIZE, infer_node, type_proto
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
 from superopt.onnx_io.static_values import StaticValues, is_never_negative
 from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = ["ShapeProofs"]
-
-_TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end" of a slice
 
 _Inputs: TypeAlias = Sequence["Term | None"]
 
@@ -199,7 +198,7 @@ class ShapeProofs:
     def _sliced(self, size: Size, start: int, end: Size) -> Size | None:
         if isinstance(size, int) and isinstance(end, int):
             return len(range(size)[start:end])
-        if start == 0 and (end == size or (isinstance(end, int) and end >= _TO_THE_END)):
+        if start == 0 and (end == size or (isinstance(end, int) and end >= TO_THE_END)):
             return size
         if start != 0 or not is_never_negative(end) or end == 0 or size == 0:
             return None

@@ -41,6 +41,9 @@ def split(view: NodeView) -> dict[str, Attr]:
     return {"axis": axis, "split": sizes}
 
 
+TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end" of an axis
+
+
 def slice_of(view: NodeView) -> dict[str, Attr]:
     """Read starts and ends as positions inside the operand, counted from the front."""
     shape = view.shape(0)
@@ -56,7 +59,9 @@ def slice_of(view: NodeView) -> dict[str, Attr]:
     for axis, start, end, step in sorted(zip(axes, starts, ends, steps, strict=True)):
         size = shape[axis]
         if not isinstance(size, int):
-            raise Unreadable("size")
+            if (start, step) != (0, 1) or end < TO_THE_END:
+                raise Unreadable("size")
+            continue  # the whole axis
         # With a negative step and the largest integer as end, ONNX selects nothing, ONNX Runtime everything.
         if step < 0 and (size < 1 or end in (2**31 - 1, 2**63 - 1)):
             raise Unreadable("ends")
