@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TypeAlias
 
@@ -16,10 +17,10 @@ from superopt.optimizer.proof_effort import GivenUp, within_effort
 from verify.proof_book import ProofBook
 from verify.replay import with_quotients_as_sizes
 
-__all__ = ["FIRST_EFFORT", "MAX_CALLS", "Equations"]
+__all__ = ["FIRST_EFFORT", "MAX_CALLS", "PATIENT_EFFORT", "Equations"]
 
 MAX_CALLS = 2_000_000  # of one proof, see `within_effort`
-FIRST_EFFORT = 1 / 10  # of `MAX_CALLS`
+FIRST_EFFORT, PATIENT_EFFORT = 1 / 10, 6.0  # of `MAX_CALLS`; a Concat of strided slices as a SpaceToDepth takes 5
 _EXAMPLE_TOLERANCE = 1e-3  # relative: literals in float32 stand for other numbers, and errors of 2^-24 grow
 _Instance: TypeAlias = tuple[Signature, int]  # where an equation is proven: the signature, the reading of literals
 
@@ -29,23 +30,23 @@ class Equations:
 
     def __init__(self) -> None:
         self.book = ProofBook()
-        self._failed: set[tuple[Rule, tuple[object, ...]]] = set()
+        self._failed: dict[tuple[Rule, tuple[object, ...]], float] = {}  # with the effort that did not suffice
         self._proven: dict[Rule, _Instance] = {}  # where an equation was proven last: equal layers need one proof
         self._given_up: dict[tuple[Rule, _Instance], float] = {}  # and the share of the effort that did not suffice
 
     def claim(self, left: Term, right: Term, rule: Rule, effort: float = 1.0) -> tuple[Claim | None, str]:
         """Return a claim that the kernel proves with the equation `rule`, or None and the reason why there is none.
 
-        `effort` is the share of `MAX_CALLS` that the proof may take.
+        `effort` is the share of `MAX_CALLS` that the proof may take, or how many times as much.
         """
         bindings = match((*rule.lhs, *rule.rhs), (left, right))
         if bindings is None:
             return None, "the cone is not an instance of its equation"
         types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
-        if (rule, types) in self._failed:
+        if self._failed.get((rule, types), 0.0) >= effort:
             return None, "the kernel does not prove it"
         if fails_at_example(rule, bindings, _EXAMPLE_TOLERANCE):
-            self._failed.add((rule, types))
+            self._failed[rule, types] = math.inf
             return None, "it is false at an example"
         reason = "the kernel does not prove it"
         claims = {(claim.signature, claim.reading): claim for claim in _claims(left, right, rule, bindings)}
@@ -62,10 +63,10 @@ class Equations:
                 except GivenUp:
                     self._given_up[rule, instance] = share
                     reason = "the proof takes too long"
-                    if share == 1.0:
+                    if share >= 1.0:
                         break
-        if effort == 1.0:
-            self._failed.add((rule, types))
+        if effort >= 1.0:
+            self._failed[rule, types] = effort
         return None, reason
 
     def signature(self, rule: Rule, bindings: Bindings) -> Signature | None:

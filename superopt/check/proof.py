@@ -16,7 +16,7 @@ from superopt.check.bodies import Bodies, has_bodies
 from superopt.check.certificate import BodyClaim, Certificate, certified
 from superopt.check.cones import cones
 from superopt.check.constants import Candidates, ChangedWeight, Constants
-from superopt.check.equations import FIRST_EFFORT, Equations
+from superopt.check.equations import FIRST_EFFORT, PATIENT_EFFORT, Equations
 from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.layouts import Layouts
 from superopt.check.runs import ConstantRuns
@@ -259,9 +259,12 @@ class SweepProof:
                 if folding is not None and folding_holds(folding, self.equations.book, self.constants):
                     return folding, ""
                 continue
-            # By values, there will be more tensors to cut at, and wide cones may not be needed.
+            # By values, there will be more tensors to cut at, and wide cones may not be needed. Equal values are worth
+            # more time.
             is_wide = not is_first or len(set(topological((*cone.rule.lhs, *cone.rule.rhs)))) > _MANY_TERMS
-            effort = FIRST_EFFORT if self.values is None and is_wide else 1.0
+            effort = FIRST_EFFORT if is_wide else 1.0
+            if self.values is not None:
+                effort = 1.0 if is_wide else PATIENT_EFFORT
             claim, reason = self.equations.claim(left, right, cone.rule, effort)
             if claim is not None:
                 return claim, ""
