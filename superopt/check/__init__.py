@@ -1,6 +1,6 @@
 """Equivalence of two models, whoever wrote them.
 
-written_out.py   operators on quantized numbers as those that they stand for
+written_out.py   fused operators as those that they stand for
 joining.py       both models as terms over the same leaves; regions that are equal in structure become one term
 equality.py      proves outputs equal, by sweeps: over the models as read, then over what rules make of them
 derivation.py    rewrites both models by rules, and repeats the steps from a certificate

@@ -172,7 +172,10 @@ class _Check:
             self._answer.notices.append(line)
 
     def _decide(self) -> None:
-        same = self._models is not None and self._models[0].outputs == self._models[1].outputs
+        models = self._models
+        same = models is not None and models[0].outputs == models[1].outputs
+        if models is not None and models[1].checker_error is not None and models[0].checker_error is None:
+            same = False  # a run tells if the second model is one at all
         if not same and self._differs(_FIRST_SHARE * self._options.seconds, brief=True):
             return
         if self._models is not None and self._proves(*self._models):

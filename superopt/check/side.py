@@ -43,7 +43,7 @@ class Side:
 
     @cached_property
     def terms(self) -> Model:
-        """The model as terms, with its operators on quantized numbers written out. Raises ModelError."""
+        """The model as terms, with some fused operators written out. Raises ModelError."""
         source = self.source
         if not needs_writing_out(source.proto):
             return source.terms

@@ -129,7 +129,7 @@ def _summaries(model: Model, feeds: Feeds, again: Feeds, deadline: float) -> tup
     parts: list[dict[Term, _Summary]] = []
     complete, begun = 0, time.process_time()
     for one in (feeds, again):
-        if time.process_time() - begun > (deadline - begun) / 3:
+        if parts and time.process_time() - begun > (deadline - begun) / 3:
             break
         found: dict[Term, _Summary] = {}
 

@@ -1,16 +1,16 @@
-"""Operators on quantized numbers that stand for several others, written out as these.
+"""Operators that stand for several others, written out as these, so that a model reads alike before and after fusion.
 
-ONNX Runtime makes them of DequantizeLinear, an operator on real numbers and QuantizeLinear, or of an integer product
-and what scales it. So a model before its optimizer and the model after it read alike. Over real numbers they are equal;
-how they round is compared by runs of the files as they are. Sources: QLinearConv and QLinearMatMul of the ONNX
-specification, and the page of contrib operators of ONNX Runtime.
+ONNX Runtime makes operators on quantized numbers of DequantizeLinear, an operator on real numbers and QuantizeLinear,
+or of an integer product and what scales it. Over real numbers they are equal; how they round is compared by runs of the
+files as they are. It also writes LayerNormalization into models of operator sets that lack it. Sources: QLinearConv,
+QLinearMatMul and LayerNormalization of the ONNX specification, and the page of contrib operators of ONNX Runtime.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import onnx
 from onnx import NodeProto, TensorProto, helper
@@ -20,6 +20,7 @@ from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 __all__ = ["needs_writing_out", "written_out"]
 
 _PER_AXIS = 13  # the first operator set whose DequantizeLinear has scales along an axis
+_NORMALIZES = 17  # the first operator set with LayerNormalization
 
 
 class _Writing:
@@ -40,7 +41,7 @@ class _Writing:
         """Add a node and return the names of its outputs."""
         names = [next(self._fresh) for _ in range(outputs)]
         inputs = list(inputs)
-        while not inputs[-1]:
+        while inputs and not inputs[-1]:
             inputs.pop()
         self.nodes.append(helper.make_node(op, inputs, names, **attributes))
         return names
@@ -59,6 +60,20 @@ class _Writing:
         factor = self.add("Mul", scales)[0]
         result = self.add("Mul", [self.add("Cast", [product], to=TensorProto.FLOAT)[0], factor])[0]
         return self.add("Add", [result, bias])[0] if bias else result
+
+
+def _layer_normalization(w: _Writing) -> str:
+    """Write d / sqrt(mean(d^2) + epsilon) * scale + bias, with d = x - mean(x)."""
+    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in w.node.attribute}
+    axes = [*range(given.get("axis", -1), 0)]
+    x = w.input(0)
+    centred = w.add("Sub", [x, w.add("ReduceMean", [x], axes=axes)[0]])[0]
+    square = w.add("Mul", [centred, centred])[0]
+    epsilon = w.add("Constant", [], value_float=given.get("epsilon", 1e-5))[0]
+    variance = w.add("Add", [w.add("ReduceMean", [square], axes=axes)[0], epsilon])[0]
+    result = w.add("Div", [centred, w.add("Sqrt", [variance])[0]])[0]
+    result = w.add("Mul", [result, w.input(1)])[0]
+    return w.add("Add", [result, w.input(2)])[0] if w.input(2) else result
 
 
 def _unary(op: str) -> Callable[[_Writing], str]:
@@ -114,7 +129,8 @@ _WRITERS: Mapping[tuple[str, str], Callable[[_Writing], str]] = {
 
 def needs_writing_out(model: onnx.ModelProto) -> bool:
     """Return True if the graph of a model has such operators. (Bodies are left as they are.)"""
-    return any(_writer(node) for node in model.graph.node)
+    opset = _opset(model)
+    return any(_writer(node, opset) for node in model.graph.node)
 
 
 def written_out(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -124,10 +140,10 @@ def written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = found.graph
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     fresh = (name for k in itertools.count() if (name := f"written_out_{k}") not in taken)
-    opset = next((o.version for o in model.opset_import if o.domain in DEFAULT_DOMAINS), 0)
+    opset = _opset(model)
     nodes: list[NodeProto] = []
     for node in graph.node:
-        writer = _writer(node)
+        writer = _writer(node, opset)
         if writer is None:
             nodes.append(node)
             continue
@@ -140,11 +156,14 @@ def written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     return found
 
 
-_Writer: TypeAlias = Callable[[_Writing], str]
+def _opset(model: onnx.ModelProto) -> int:
+    return next((o.version for o in model.opset_import if o.domain in DEFAULT_DOMAINS), 0)
 
 
-def _writer(node: NodeProto) -> _Writer | None:
+def _writer(node: NodeProto, opset: int) -> Callable[[_Writing], str] | None:
     domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
-    if any(attribute.name == "channels_last" and attribute.i for attribute in node.attribute):
-        return None
-    return _WRITERS.get((domain, node.op_type))
+    integers = {attribute.name: attribute.i for attribute in node.attribute}
+    if domain == "" and node.op_type == "LayerNormalization":
+        is_plain = integers.get("axis", -1) < 0 and not any(node.output[1:])
+        return _layer_normalization if opset < _NORMALIZES and is_plain else None
+    return None if integers.get("channels_last") else _WRITERS.get((domain, node.op_type))

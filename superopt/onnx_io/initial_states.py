@@ -46,6 +46,8 @@ def without_zero_states(node: onnx.NodeProto, inputs: Sequence[Term | None], kno
 
 def _is_zero(term: Term, known: StaticValues) -> bool:
     """Return True for zeros of any size that were made by ConstantOfShape and moved, and for constants."""
+    if term.op == "Out" and term.inputs[0] is not None and rearranges(term.inputs[0].op):
+        term = term.inputs[0]
     if standard_name(term.op) == "ConstantOfShape" and term.inputs:
         values = [from_proto(attribute.t, term.op)[0] for attribute in unpack(term.attrs) if attribute.name == "value"]
         return all(_positive_zeros(value) for value in values)

@@ -21,7 +21,6 @@ __all__ = [
     "formal_input",
     "has_operator",
     "is_extension",
-    "is_runtimes_own",
     "schema_of",
     "standard_name",
     "type_error",
@@ -75,14 +74,6 @@ def first_opset(op: str) -> int:
 def is_extension(op: str) -> bool:
     """Return True if `op` is a runtime's addition to the standard domain: ONNX has no schema of it in any version."""
     return not onnx.defs.has(op)
-
-
-def is_runtimes_own(op: str, opset: int) -> bool:
-    """Return True if a runtime has `op` in the standard domain, and this version of ONNX's operator set lacks it.
-
-    ONNX Runtime has LayerNormalization from version 1 on, and ONNX from 17. Its fusions write it into older models.
-    """
-    return is_extension(op) or (op == "LayerNormalization" and schema_of(op, opset) is None)
 
 
 def attribute_kind(schema: OpSchema, name: str) -> int:

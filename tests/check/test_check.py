@@ -312,6 +312,18 @@ def test_a_model_whose_types_contradict_is_different() -> None:
     assert _checked(_network(), wrong).verdict == DIFFERENT
 
 
+def test_a_model_with_an_attribute_of_no_operator_set_is_different() -> None:
+    """A tool writes `allowzero`, new in opset 14, into a model of opset 12."""
+    numbers = [("sizes", np.int64([8, -1]))]
+    models = [
+        model([helper.make_node("Reshape", ["x", "sizes"], ["y"], **attrs)], [floats("x", 4, 6)], [floats("y", 8, 3)],
+              numbers, opset=12)
+        for attrs in ({}, {"allowzero": 0})
+    ]  # fmt: skip
+    found = _checked(*models)
+    assert found.verdict == DIFFERENT and "no valid model" in found.reason
+
+
 @pytest.mark.parametrize("option", [["--shape", "x=3x9"], ["--shape", "z=3x8"]])
 def test_shapes_that_do_not_fit_are_one_line(option: list[str], tmp_path: Path) -> None:
     path = tmp_path / "a.onnx"

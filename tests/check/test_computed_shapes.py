@@ -67,3 +67,29 @@ def test_a_shape_that_values_decide_is_compared_as_a_tensor() -> None:
     twice = [node("Neg", ["e"], ["n"]), node("Neg", ["n"], ["m"]), node("Neg", ["m"], ["y"])]
     left, right = joined(read(*found, node("Neg", ["e"], ["y"])), read(*found, *twice))
     assert prove_equal(left, right, seconds=10).outputs == (True,)
+
+
+def ranged(sizes: list[onnx.NodeProto], size: str) -> Model:
+    """Return the model x + (0, 1, ... up to a size that `sizes` compute)."""
+    nodes = [*sizes, node("Squeeze", [size], ["limit"]), node("Range", ["start", "limit", "step"], ["counts"])]
+    nodes += [node("Cast", ["counts"], ["reals"], to=1), node("Unsqueeze", ["reals", "two"], ["column"])]
+    nodes += [node("Add", ["x", "column"], ["y"])]
+    proto = model(nodes, [floats("x", 1, "s", "s"), floats("z", "s", "t")], [floats("y", 1, "s", "s")], opset=18)
+    numbers = {"one": [1], "two": [1], "start": 0, "step": 1}
+    proto.graph.initializer.extend(numpy_helper.from_array(np.array(v, np.int64), k) for k, v in numbers.items())
+    return read_simplified(proto)
+
+
+def part(of: str, start: int) -> list[onnx.NodeProto]:
+    return [node("Shape", [of], ["part"], start=start, end=start + 1)]
+
+
+def test_sizes_are_the_same_however_they_are_computed() -> None:
+    first = ranged(part("x", 1), "part")
+    turned = [node("Transpose", ["z"], ["turned"]), *part("turned", 1)]
+    doubled = [*part("x", 2), node("Add", ["part", "part"], ["twice"]), node("Sub", ["twice", "part"], ["again"])]
+    for other, equal in ((ranged(turned, "part"), True), (ranged(doubled, "again"), True)):
+        found = joined(first, other)
+        assert (found[0].outputs == found[1].outputs) is equal
+    other = joined(first, ranged(part("z", 1), "part"))
+    assert other[0].outputs != other[1].outputs

@@ -306,6 +306,11 @@ def test_values_are_compared_at_a_batch_that_the_model_accepts() -> None:
     assert Proposals(left, right, 0, 10.0).of(right.outputs[0]) == [left.outputs[0]]
 
 
+def test_no_time_for_values_proposes_little() -> None:
+    left, right = joined(_graph(node("Relu", ["x"], ["y"])), _graph(node("Relu", ["x"], ["y"])))
+    Proposals(left, right, 0, -1.0)
+
+
 FOLDINGS = {
     "a mean": (
         [node("ReduceMean", ["w"], ["m"], axes=[0], keepdims=1)],

@@ -104,6 +104,29 @@ def test_operators_without_a_definition_are_equal_at_one_version_only() -> None:
     assert left.outputs != right.outputs
 
 
+def test_defaults_of_the_runtimes_own_operators_do_not_matter() -> None:
+    def read(**attrs: int | float) -> Model:
+        return _read(helper.make_node("Inverse", ["x"], ["i"], domain="com.microsoft"),
+                     helper.make_node("GridSample", ["x", "i"], ["y"], domain="com.microsoft", **attrs))  # fmt: skip
+
+    left, right = joined(read(), read(align_corners=0))
+    assert left.outputs == right.outputs
+    left, right = joined(read(), read(align_corners=1))
+    assert left.outputs != right.outputs
+
+
+def test_names_in_the_values_of_attributes_do_not_matter() -> None:
+    def read(name: str, value: float) -> Model:
+        filling = helper.make_tensor(name, 1, [1], [value])
+        return _read(helper.make_node("Shape", ["x"], ["s"]),
+                     helper.make_node("ConstantOfShape", ["s"], ["y"], value=filling))  # fmt: skip
+
+    left, right = joined(read("value", 2.0), read("", 2.0))
+    assert left.outputs == right.outputs
+    left, right = joined(read("value", 2.0), read("value", 3.0))
+    assert left.outputs != right.outputs
+
+
 def test_another_input_name_is_an_error() -> None:
     other = read_simplified(
         model([helper.make_node("Relu", ["z"], ["y"])], [floats("z", "n", 4)], [floats("y", "n", 4)])

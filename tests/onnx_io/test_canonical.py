@@ -166,10 +166,23 @@ def test_axes_are_written_from_the_front(node: str) -> None:
 
 
 def test_conv_that_pads_by_a_size_that_is_not_known() -> None:
-    body = "(float[1, 1, h, 8] x, float[1, 1, 3, 3] w) => (float[1, 1, h, 8] y) "
-    body += '{ y = Conv<auto_pad = "SAME_UPPER">(x, w) }'
+    """It depends on the size unless the stride is 1."""
+    body = "(float[1, 1, h, 8] x, float[1, 1, 3, 4] w) => (float[1, 1, i, j] y) "
+    body += '{ y = Conv<auto_pad = "SAME_UPPER", strides = [2, 1]>(x, w) }'
     assert read(parsed(f"g {body}", 11)).op == "ai.onnx::Conv"
-    assert read(parsed(f"g {body.replace('h, 8', '7, 8')}", 11)).op == "Conv"
+    assert dict(read(parsed(f"g {body.replace('h, 8', '7, 8')}", 11)).attrs)["pads"] == (1, 1, 1, 2)
+    assert dict(read(parsed(f"g {body.replace('h, 8', '8, 8')}", 11)).attrs)["pads"] == (0, 1, 1, 2)
+    body = body.replace("[2, 1]", "[1, 1]")
+    assert dict(read(parsed(f"g {body}", 11)).attrs)["pads"] == (1, 1, 1, 2)
+    assert dict(read(parsed(f"g {body.replace('UPPER', 'LOWER')}", 11)).attrs)["pads"] == (1, 2, 1, 1)
+
+
+def test_a_slice_of_a_whole_axis() -> None:
+    """Of a free axis, only all of it is a slice by numbers."""
+    body = "g (float[n, 4] x) => (float[n, j] y) {{ s = Constant<value_ints = [0, 1]>() e = Constant<value_ints ="
+    body += " [{}, 3]>() y = Slice(x, s, e) }}"
+    assert shown(read(parsed(body.format(2**63 - 1), 13))) == "Slice axes=(-1,) ends=(3,) starts=(1,) steps=(1,)"
+    assert read(parsed(body.format(5), 13)).op == "ai.onnx::Slice"
 
 
 NORM = "float[2, 3, 4] x, float[3] s, float[3] b, float[3] m, float[3] v"

@@ -98,6 +98,30 @@ def test_types_of_operators_without_a_definition_follow_from_our_types_of_their_
     assert node_types(endless, 17, (values,)) == (None,)
 
 
+@pytest.mark.parametrize(("direction", "directions"), [("forward", 1), ("bidirectional", 2)])
+def test_the_quantized_recurrent_layer_of_the_runtime(direction: str, directions: int) -> None:
+    """ONNX's inference does not know it."""
+    rng = np.random.default_rng(0)
+    arrays = {"w": rng.integers(-9, 9, (directions, 4, 12)).astype(np.int8), "s": np.full(directions, 0.1, np.float32)}
+    arrays |= {"r": rng.integers(-9, 9, (directions, 3, 12)).astype(np.int8), "z": np.zeros(directions, np.int8)}
+    layer = onnx.helper.make_node(
+        "DynamicQuantizeLSTM", ["x", "w", "r", "", "", "", "", "", "s", "z", "s", "z"], ["l"], domain="com.microsoft",
+        hidden_size=3, direction=direction,
+    )  # fmt: skip
+    ends = (
+        [onnx.helper.make_tensor_value_info("x", 1, ["t", "b", 4])],
+        [onnx.helper.make_tensor_value_info("y", 1, None)],
+    )
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
+    graph = onnx.helper.make_graph([layer, onnx.helper.make_node("Relu", ["l"], ["y"])], "g", [x], [y], tensors)
+    imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
+    model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+    found = read_simplified(model)
+    assert str(found.outputs[0].type) == f"float[t, {directions}, b, 3]"
+    (result,) = session(model).run(None, {"x": np.ones((5, 2, 4), np.float32)})
+    assert result.shape == (5, directions, 2, 3)
+
+
 def test_the_shape_of_what_is_not_zero_in_a_scalar_is_open() -> None:
     """ONNX says (0, n), and ONNX Runtime gives (1, n)."""
     model = parser.parse_model(

@@ -47,6 +47,13 @@ def test_kernels_and_pads_stay_and_large_sizes_become_small(inner: int, outer: i
     assert fails(CONVS, attrs, x=(8, 64, 112, 112), w=sizes[inner], u=sizes[outer]) is wrong
 
 
+@pytest.mark.parametrize(("second", "wrong"), [("y, x", True), ("x, y", False)])
+def test_sizes_that_add_up_stay_where_small_ones_do_not_fit(second: str, wrong: bool) -> None:
+    """5 and 6 are one axis of 11; as small sizes they would not fit the weights."""
+    rule = f"MatMul(Concat[axis=-1](x, y), w) = MatMul(Concat[axis=-1]({second}), w)"
+    assert fails(rule, x=(3, 50), y=(3, 60), w=(110, 4)) is wrong
+
+
 def test_nothing_is_said_where_no_small_example_is_typed() -> None:
     """Small sizes make another number of elements, and the real ones are too large to try."""
     rule = "Reshape[allowzero=0, shape=[512, 1024]](x) = Reshape[allowzero=0, shape=[1024, 512]](x)"

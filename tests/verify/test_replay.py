@@ -177,9 +177,18 @@ def test_a_rule_is_proven_at_an_axis_of_strides() -> None:
 
 
 def test_what_is_known_of_sizes_counts() -> None:
-    """A window of 2 fits, so there is one at least."""
+    """A window of 2 fits, so there is one at least. One of 3 fits, so one of 2 does."""
     half, longer = floor_div(N, 2), floor_div(N - 3, 2) + 1
     given = Bindings({"x": var("x", tensor(half, longer))})
-    for known, holds in (((), [False, False]), ((N - 2,), [True, False]), ((N - 3,), [False, True])):
+    for known, holds in (((), [False, False]), ((N - 2,), [True, False]), ((N - 3,), [True, True])):
         env = with_quotients_as_sizes(given, known).shape_env()
         assert [Condition("<=", 1, symbol(f"x.shape[{k}]")).holds(env) for k in range(2)] == holds
+
+
+def test_a_size_is_at_least_what_a_window_needs() -> None:
+    given = Bindings({"x": var("x", tensor(N, 3))}, {"k": N})
+    for known, least in (((), 1), ((N - 4, N - 2), 4), ((N - 1,), 1), ((2 * N - 8, symbol("m") - 5), 1)):
+        found = with_quotients_as_sizes(given, known)
+        env = found.shape_env()
+        assert [Condition("<=", k, symbol("x.shape[0]")).holds(env) for k in (least, least + 1)] == [True, False]
+        assert found.attrs["k"] == env["x.shape[0]"]

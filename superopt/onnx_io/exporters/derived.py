@@ -11,7 +11,7 @@ from superopt.ir.infer import OPERATORS
 from superopt.ir.operator import REAL_ATTRS, Operator
 from superopt.onnx_io.exporters.node import NodeExport
 from superopt.onnx_io.model import ModelError
-from superopt.onnx_io.schemas import OpSchema, attribute_kind, first_opset, formal_input, is_runtimes_own, schema_of
+from superopt.onnx_io.schemas import OpSchema, attribute_kind, first_opset, formal_input, is_extension, schema_of
 
 __all__ = ["export_derived"]
 
@@ -19,7 +19,7 @@ __all__ = ["export_derived"]
 def export_derived(e: NodeExport) -> list[onnx.NodeProto]:
     """Return the node of a term. Raises ModelError if the opset lacks the operator or one of the term's attributes."""
     operator = OPERATORS[e.term.op]
-    if operator.domain or is_runtimes_own(operator.name, e.opset):
+    if operator.domain or is_extension(operator.name):
         reals = {name: float(value) for name, value in e.attrs.items() if _is_real(operator, name)}
         return [e.node(domain=operator.domain, **{**e.attrs, **reals})]
     schema = schema_of(operator.name, e.opset)

@@ -12,7 +12,7 @@ from superopt.ir.term import CLOSED_FORM
 from superopt.onnx_io.importers.by_operator import IMPORTERS
 from superopt.onnx_io.importers.derived import import_derived, operands_of
 from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, is_runtimes_own
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, is_extension
 
 __all__ = ["Canonical", "NodeView", "import_node"]
 
@@ -27,7 +27,7 @@ def import_node(view: NodeView) -> Canonical | None:
     operator = OPERATORS.get(_ALIASES.get(name, node.op_type))
     if operator is None or (name not in _ALIASES and operator.domain != ("" if standard else node.domain)):
         return None
-    if standard and view.schema is None and not is_runtimes_own(node.op_type, view.opset):
+    if standard and view.schema is None and not is_extension(node.op_type):
         return None
     if view.schema is not None and len(view.inputs) > view.schema.max_input:
         return None
