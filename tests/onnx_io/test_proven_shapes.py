@@ -108,10 +108,7 @@ def test_the_quantized_recurrent_layer_of_the_runtime(direction: str, directions
         "DynamicQuantizeLSTM", ["x", "w", "r", "", "", "", "", "", "s", "z", "s", "z"], ["l"], domain="com.microsoft",
         hidden_size=3, direction=direction,
     )  # fmt: skip
-    ends = (
-        [onnx.helper.make_tensor_value_info("x", 1, ["t", "b", 4])],
-        [onnx.helper.make_tensor_value_info("y", 1, None)],
-    )
+    x, y = (onnx.helper.make_tensor_value_info(n, 1, s) for n, s in (("x", ["t", "b", 4]), ("y", None)))
     tensors = [onnx.numpy_helper.from_array(array, name) for name, array in arrays.items()]
     graph = onnx.helper.make_graph([layer, onnx.helper.make_node("Relu", ["l"], ["y"])], "g", [x], [y], tensors)
     imports = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
