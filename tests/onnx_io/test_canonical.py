@@ -178,7 +178,7 @@ def test_conv_that_pads_by_a_size_that_is_not_known() -> None:
 
 
 def test_a_slice_of_a_whole_axis() -> None:
-    """Of a free axis, only all of it is a slice by numbers."""
+    """A free axis may be sliced by numbers if all of it is taken."""
     body = "g (float[n, 4] x) => (float[n, j] y) {{ s = Constant<value_ints = [0, 1]>() e = Constant<value_ints ="
     body += " [{}, 3]>() y = Slice(x, s, e) }}"
     assert shown(read(parsed(body.format(2**63 - 1), 13))) == "Slice axes=(-1,) ends=(3,) starts=(1,) steps=(1,)"
