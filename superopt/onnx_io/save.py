@@ -178,12 +178,13 @@ def _own_weights(path: Path) -> set[str]:
 def _remove_unused(path: Path, old: Set[str], used: str = "") -> None:
     """Remove files of weights that no other file in the folder mentions: `old`, and those of killed runs for `path`."""
     with contextlib.suppress(OSError):  # an unused file does no harm
-        entries = [entry for entry in path.parent.iterdir() if entry.is_file()]
-        for weights in entries:
+        entries = {entry for entry in path.parent.iterdir() if entry.is_file()}
+        for weights in sorted(entries):
             is_ours = _WEIGHTS.fullmatch(weights.name) and weights.name.rsplit(".", 2)[0] == _stem(path)
             is_unused = weights.name in old or (is_ours and weights.name != used and _is_left(weights))
-            if is_unused and not _mentioned(weights.name.encode(), (entry for entry in entries if entry != weights)):
+            if is_unused and not _mentioned(weights.name.encode(), entries - {weights}):
                 weights.unlink()
+                entries.remove(weights)
 
 
 def _is_left(weights: Path) -> bool:

@@ -224,6 +224,13 @@ def test_a_failed_save_leaves_everything_as_it_was(tmp_path: Path, monkeypatch: 
     assert sorted(tmp_path.iterdir()) == [path]
 
 
+def test_all_weights_that_killed_runs_left_are_removed(tmp_path: Path) -> None:
+    for name in ("out.onnx.0123456789abcdef.data", "out.onnx.fedcba9876543210.data", "out.onnx.00ff00ff00ff00ff.data"):
+        (tmp_path / name).write_bytes(b"weights")
+    save_model(big_model(), tmp_path / "out.onnx", limit=1000)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
 def test_save_where_it_cannot_be(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="is a directory"):
         save_model(MODEL, tmp_path)

@@ -89,7 +89,7 @@ def test_page_on_a_run_that_kept_the_original() -> None:
 
 
 def test_optimize_writes_the_page(tmp_path: Path, lora_rules: Path, short_measurements: None) -> None:
-    onnx.save(lora(batch=256, size=128, rank=128), tmp_path / "model.onnx")
+    onnx.save(lora(batch=256, size=128, rank=1024), tmp_path / "model.onnx")
     out = tmp_path / "run.html"
     arguments = ["optimize", tmp_path / "model.onnx", "-o", tmp_path / "fast.onnx", "--rules", lora_rules]
     arguments += ["--ep", "cpu", "--budget", "2", "--report", out]
