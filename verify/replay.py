@@ -72,23 +72,25 @@ def merged_casts(outputs: tuple[Term, ...]) -> Counter[tuple[str, ...]]:
     return found
 
 
-def replay_rewrite(rewrite: Rewrite, book: Book) -> None:
-    """Check the steps of one region. Raises ReplayError."""
+def replay_rewrite(rewrite: Rewrite, book: Book, not_negative: Collection[Size] = ()) -> None:
+    """Check the steps of one region, where some sizes are known to be `not_negative`. Raises ReplayError."""
     state = rewrite.before
     for number, step in enumerate(rewrite.steps, 1):
-        state = _stepped(state, step, book, number)
+        state = _stepped(state, step, book, number, not_negative)
     if state != rewrite.after:
         raise ReplayError("the steps do not end at the result that the trace claims")
 
 
-def _stepped(state: tuple[Term, ...], step: Step, book: Book, number: int) -> tuple[Term, ...]:
+def _stepped(
+    state: tuple[Term, ...], step: Step, book: Book, number: int, not_negative: Collection[Size]
+) -> tuple[Term, ...]:
     rule, where = step.rule, f"step {number}, rule {step.rule.id}"
     if not set(step.roots) <= set(topological(state)):
         raise ReplayError(f"{where}: a term to rewrite is not in the graph")
     bindings = match(rule.lhs, step.roots) if len(rule.lhs) == len(step.roots) else None
     if bindings is None:
         raise ReplayError(f"{where}: the left side does not match")
-    if not book.allows(rule, step.signature, with_quotients_as_sizes(bindings)):
+    if not book.allows(rule, step.signature, with_quotients_as_sizes(bindings, not_negative)):
         raise ReplayError(f"{where}: not proven here")
     dtype = bindings.dtype()
     if dtype is None:

@@ -18,7 +18,7 @@ from superopt.check.bodies import Bodies
 from superopt.check.constants import Constants
 from superopt.check.derivation import DerivationText, carried_out, parse_sides, stepped, steps_text
 from superopt.check.folding import Folding, folding_holds
-from superopt.check.joining import by_digest
+from superopt.check.joining import by_digest, is_computed_as_often
 from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep, holds
 from superopt.ir.infer import OPERATORS, IllTyped, make
@@ -110,6 +110,8 @@ class Certificate:
 
     def replay(self, left: Model, right: Model) -> bool:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
+        if not is_computed_as_often(left, right):
+            return False
         book, constants = ProofBook(), Constants(left.weights)
         try:
             first, second = self.derivations

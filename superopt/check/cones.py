@@ -6,10 +6,11 @@ equation, which is proven once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Set
 from dataclasses import dataclass
 
-from superopt.ir.dim import Dim, Size, evaluate, symbol
+from superopt.ir.dim import Atom, Dim, Quotient, Size, floor_div, symbol
 from superopt.ir.infer import OPERATORS, make
 from superopt.ir.pattern import Bindings, pattern_names
 from superopt.ir.rule import Rule, Signature
@@ -117,22 +118,39 @@ def _equation(left: Term, right: Term, cut: _Cut) -> Rule | None:
     leaves = dict.fromkeys((*cut.leaves[0], *cut.leaves[1]))
     leaves.update(dict.fromkeys(_of_other_types(left, right, leaves)))
     new: dict[Term, Term] = {leaf: var(f"x{k}") for k, leaf in enumerate(leaves)}
-    sizes: dict[str, Size] = {}
+    sizes: dict[Size, Size] = {}  # of the variables, by whole sizes of axes
+    atoms: dict[Atom, Size] = {}  # the same by what they are sums of
     for leaf, variable in new.items():
         if leaf.type is None or leaf.type.shape is None:
             return None
         for axis, size in enumerate(leaf.type.shape):
-            if isinstance(size, Dim) and size == symbol(str(size)):
-                sizes.setdefault(str(size), symbol(f"{variable.attr('name')}.shape[{axis}]"))
+            if isinstance(size, Dim):
+                own = sizes.setdefault(size, symbol(f"{variable.attr('name')}.shape[{axis}]"))
+                summands = dict(size.terms)
+                rest = summands.pop((), 0)
+                if list(map(len, summands)) == [1] and list(summands.values()) == [1]:
+                    ((atom,),) = summands
+                    atoms.setdefault(atom, own - rest)
+
+    def lifted_atom(atom: Atom) -> Size:
+        if atom not in atoms and isinstance(atom, Quotient):
+            atoms[atom] = floor_div(lifted_size(atom.numerator), lifted_size(atom.denominator))
+        return atoms.setdefault(atom, symbol(f"n{len(atoms)}"))
+
+    def lifted_size(size: Size) -> Size:
+        if isinstance(size, int):
+            return size
+        if size in sizes and not atoms.keys() >= set(size.atoms()):
+            return sizes[size]
+        total: Size = 0
+        for monomial, coefficient in size.terms:
+            total = total + coefficient * math.prod(map(lifted_atom, monomial))
+        return total
 
     def lifted(value: Attr) -> Attr:
         if isinstance(value, tuple):
             return tuple(map(lifted, value))
-        if isinstance(value, Dim):
-            for name in sorted(value.symbols):
-                sizes.setdefault(name, symbol(f"n{len(sizes)}"))
-            return evaluate(value, sizes)
-        return value
+        return lifted_size(value) if isinstance(value, Dim) else value
 
     stack = [right, left]
     while stack:

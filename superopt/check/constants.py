@@ -24,7 +24,7 @@ from superopt.evaluate.indices import Array
 from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.properties import adds_up, is_conversion, moves
-from superopt.runtime import unit_roundoff
+from superopt.runtime import smallest_normal, unit_roundoff
 from verify.prove.roundings import roundings
 
 __all__ = ["Candidates", "ChangedWeight", "Constants"]
@@ -130,8 +130,9 @@ class Constants:
         (a, one), (b, other) = ours, theirs
         if not (np.isfinite(a).all() and np.isfinite(b).all()) or not a.size:
             return None
-        roundoff = unit_roundoff(numpy_dtype(left.type.dtype))
-        bound = _SECOND_ORDER * roundoff * (one + other + np.abs(a) + np.abs(b))
+        dtype = numpy_dtype(left.type.dtype)
+        roundoff, tiny = unit_roundoff(dtype), smallest_normal(dtype)  # what is smaller may have been flushed to 0
+        bound = _SECOND_ORDER * roundoff * (one + other + np.abs(a) + np.abs(b)) + tiny
         largest = float(max(np.abs(a).max(), np.abs(b).max()))
         if not one.any() and not other.any():  # nothing that we see was rounded
             if not left.op == right.op == "Const" or a.size == 1:
@@ -159,8 +160,9 @@ class Constants:
         if ours is None or theirs is None:
             return None
         (a, error), (b, _) = ours, theirs
-        roundoff = unit_roundoff(numpy_dtype(left.type.dtype))
-        bound = _SECOND_ORDER * roundoff * (error + np.abs(a) + np.abs(b)) if error.any() else 0
+        dtype = numpy_dtype(left.type.dtype)
+        bound = _SECOND_ORDER * unit_roundoff(dtype) * (error + np.abs(a) + np.abs(b)) + smallest_normal(dtype)
+        bound = bound if error.any() else np.zeros(())
         places = np.argwhere(~(np.abs(a - b) <= bound))
         if not 0 < len(places) <= _CHANGED_SHARE * a.size:
             return None

@@ -16,12 +16,11 @@ from functools import cache
 from superopt.check.constants import Constants
 from superopt.check.derivation import Derived, derivation_text, derived, device_of
 from superopt.check.equations import Equations
-from superopt.check.joining import joined
+from superopt.check.joining import is_computed_as_often, joined
 from superopt.check.proof import Equality, Match, SweepProof
 from superopt.check.values import Proposals
 from superopt.ir.rule import Rule
-from superopt.ir.term import CLOSED_FORM, Term, topological
-from superopt.ir.types import FLOAT_DTYPES
+from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
 from superopt.optimizer.model_search import without_algorithms
 from superopt.optimizer.proof_cache import ProofCache
@@ -48,16 +47,11 @@ def prove_equal(
     """Prove the outputs of two `joined` models equal, in about `seconds` seconds."""
     if len(left.outputs) != len(right.outputs):
         return Equality((left, right), (), (), (False,) * len(left.outputs), None)
+    if not is_computed_as_often(left, right):
+        reason = "the second model needs sizes to be equal that the first one does not"
+        unproven = tuple((a, b, reason) for a, b in zip(left.outputs, right.outputs, strict=True))
+        return Equality((left, right), (), unproven, (False,) * len(left.outputs), None)
     return _Proof(left, right, seconds, seed, progress or (lambda line: None)).run()
-
-
-def _has_own_weights(found: Equality) -> bool:
-    """Return True if operators of the right model read real constants that equal none of the left model."""
-    matched = {one.right for one in found.matches}
-    terms = topological(found.models[1].outputs)
-    read = {operand for term in terms if not term.is_constant for operand in term.inputs if operand is not None}
-    own = [term for term in read if term.is_constant and term.op not in CLOSED_FORM and term not in matched]
-    return any(term.type is None or term.type.dtype in FLOAT_DTYPES for term in own)
 
 
 @cache
@@ -82,9 +76,7 @@ class _Proof:
         found = self._named(self.models)
         if all(found.outputs) or found.changed:
             return found
-        # Without weights of its own, the right model has most tensors of the left one, whatever their names.
-        if not _has_own_weights(found):
-            found = self._swept(self.models, by_values=True)
+        found = self._swept(self.models, by_values=True)
         if all(found.outputs):
             return found
         return self._found_by_rules()
@@ -167,6 +159,7 @@ class _Proof:
             compare=self._compared,
             deadline=self.deadline if is_last else self.deadline - left_s / 2,
             end=self.deadline,
+            is_last=is_last,
             progress=self.progress,
         ).run()
 

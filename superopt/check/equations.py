@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 from superopt.check.cones import signatures
 from superopt.check.literals import readings
 from superopt.check.sweep import Claim, holds
+from superopt.ir.dim import Size
 from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term
@@ -69,10 +70,14 @@ class Equations:
             self._failed[rule, types] = effort
         return None, reason
 
-    def signature(self, rule: Rule, bindings: Bindings) -> Signature | None:
-        """Return a signature at which the kernel proves `rule` for a match, or None."""
+    def signature(self, rule: Rule, bindings: Bindings, not_negative: Collection[Size]) -> Signature | None:
+        """Return a signature at which the kernel proves `rule` for a match, or None.
+
+        Some sizes are known to be `not_negative`.
+        """
+        general = with_quotients_as_sizes(bindings, not_negative)
         try:
-            return within_effort(self.book.check, rule, with_quotients_as_sizes(bindings), max_calls=MAX_CALLS)
+            return within_effort(self.book.check, rule, general, max_calls=MAX_CALLS)
         except GivenUp:
             return None
 

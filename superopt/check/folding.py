@@ -6,14 +6,18 @@ rule turns the first into Conv(x, f(w, s, v), g(s, o, m, v)). Then f and g are c
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
+from typing import TypeAlias
 
 from superopt.check.constants import Constants
-from superopt.check.sweep import Claim, holds
+from superopt.check.sweep import Claim, holds, not_negative
+from superopt.ir.dim import Size
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
@@ -27,11 +31,16 @@ from verify.replay import ReplayError, replay_rewrite
 
 __all__ = ["Folding", "Rewriting", "folding_holds"]
 
+_Applied: TypeAlias = tuple[Rule, Bindings, tuple[Term, ...]]  # and the terms that the rule replaces
+_State: TypeAlias = tuple[Term, tuple[_Applied, ...]]  # a graph, and the path to it
+
 _STEPS = 20
 _BEAM = 8  # graphs of one depth that are rewritten further
 _PATIENCE = 5  # steps without a graph nearer to the goal than all before
 _MOST_STATES = 4000
 _SECONDS = 5.0  # of CPU time for one cone: a busy machine does not change what is found
+_NEAREST = 60  # operators whose windows fit, for sizes that have to be large enough
+_MOST_GRAPHS = 16  # that one rule after the other makes on a path that was taken before
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,7 @@ class Folding:
 def folding_holds(folding: Folding, book: Book, constants: Constants) -> bool:
     """Return True if the kernel proves each step, and the constants agree within the stated bounds."""
     try:
-        replay_rewrite(Rewrite((folding.left,), folding.steps, (folding.after,)), book)
+        replay_rewrite(Rewrite((folding.left,), folding.steps, (folding.after,)), book, _known_sizes(folding.left))
     except ReplayError:
         return False
     for ours, theirs, bound in folding.constants:
@@ -79,11 +88,12 @@ class Rewriting:
         self,
         rules: Callable[[], list[Rule]],
         constants: Constants,
-        check: Callable[[Rule, Bindings], Signature | None],
+        check: Callable[[Rule, Bindings, Collection[Size]], Signature | None],
         close: Callable[[Term, Term], Claim | None],
     ) -> None:
         self._rules, self._constants, self._check, self._close = rules, constants, check, close
         self._compared: dict[tuple[Term, Term], float | None] = {}
+        self._taken: dict[tuple[Rule, ...], Matcher] = {}  # rules that led to a goal, and what finds these alone
 
     @cached_property
     def _matcher(self) -> Matcher:
@@ -104,20 +114,36 @@ class Rewriting:
             start, goal = replace((left, right), names)
         except IllTyped:
             return None
-        for state, path in self._reached(start, goal, deadline):
+        for state, path in chain(self._again(start), self._reached(start, goal, deadline)):
             pairs = self._paired(state, own)
             if pairs is None:
                 continue
             (wanted,) = replace((goal,), {ours: theirs for ours, theirs, _ in pairs})
             last = None if wanted is state else self._close(state, wanted)
-            steps = self._proven(path) if wanted is state or last is not None else None
+            steps = self._proven(path, _known_sizes(left)) if wanted is state or last is not None else None
             if steps is not None:
+                self._remember(tuple(step.rule for step in steps))
                 return _over(Folding(start, goal, steps, state, pairs, last), left, right, back)
         return None
 
-    def _reached(
-        self, start: Term, goal: Term, deadline: float
-    ) -> Iterator[tuple[Term, tuple[tuple[Rule, Bindings, tuple[Term, ...]], ...]]]:
+    def _remember(self, rules: tuple[Rule, ...]) -> None:
+        known = self._taken.pop(rules, None)
+        self._taken[rules] = known or Matcher(RuleIndex(list(dict.fromkeys(rules))))
+
+    def _again(self, start: Term) -> Iterator[_State]:
+        """Yield what the rules that led to a goal before make of `start`: most layers of a model are alike."""
+        for rules, matcher in reversed(tuple(self._taken.items())):
+            layer: list[_State] = [(start, ())]
+            for rule in rules:
+                layer = [
+                    (new, (*path, step))
+                    for state, path in layer
+                    for new, step in _applied(matcher, state)
+                    if step[0] == rule
+                ][:_MOST_GRAPHS]
+            yield from layer
+
+    def _reached(self, start: Term, goal: Term, deadline: float) -> Iterator[_State]:
         """Yield graphs that rules make of `start`, with their steps; those with operators like `goal`'s first.
 
         A Conv with the goal's pads and kernel is nearer to it than any Conv, and this nearer than another operator.
@@ -130,23 +156,19 @@ class Rewriting:
 
         matcher = self._matcher  # its rules are read once, which is not part of the search
         end = time.process_time() + _SECONDS
-        layer: list[tuple[Term, tuple[tuple[Rule, Bindings, tuple[Term, ...]], ...]]] = [(start, ())]
+        layer: list[_State] = [(start, ())]
         seen = {start}
         yield start, ()
         nearest, since = distance(start), 0
         for _ in range(_STEPS):
-            reached = []
+            reached: list[_State] = []
             for state, path in layer:
-                for found in matcher.matches(GraphIndex((state,))):
+                for new, step in _applied(matcher, state):
                     if time.monotonic() > deadline or time.process_time() > end or len(seen) > _MOST_STATES:
                         break
-                    try:
-                        (new,) = replace((state,), dict(zip(found.roots, found.results, strict=True)))
-                    except IllTyped:
-                        continue
                     if new not in seen:
                         seen.add(new)
-                        reached.append((new, (*path, (found.compiled.rule, found.bindings, found.roots))))
+                        reached.append((new, (*path, step)))
             reached.sort(key=lambda item: distance(item[0]))
             yield from reached
             layer = reached[:_BEAM]
@@ -173,14 +195,32 @@ class Rewriting:
                 return None
         return tuple(found)
 
-    def _proven(self, path: tuple[tuple[Rule, Bindings, tuple[Term, ...]], ...]) -> tuple[Step, ...] | None:
+    def _proven(self, path: tuple[_Applied, ...], not_negative: Collection[Size]) -> tuple[Step, ...] | None:
         steps: list[Step] = []
         for rule, bindings, roots in path:
-            signature = self._check(rule, bindings)
+            signature = self._check(rule, bindings, not_negative)
             if signature is None:
                 return None
             steps.append(Step(rule, signature, roots))
         return tuple(steps)
+
+
+def _known_sizes(left: Term) -> set[Size]:
+    """Return sizes that are not negative where the operators nearest below `left` are defined."""
+    near, waiting = dict.fromkeys((left,)), deque((left,))
+    while waiting and len(near) < _NEAREST:
+        new = [i for i in waiting.popleft().inputs if i is not None and i not in near]
+        near.update(dict.fromkeys(new))
+        waiting += new
+    return not_negative(near)
+
+
+def _applied(matcher: Matcher, state: Term) -> Iterator[tuple[Term, _Applied]]:
+    """Yield each graph that one rule makes of `state`, and how."""
+    for found in matcher.matches(GraphIndex((state,))):
+        with contextlib.suppress(IllTyped):
+            (new,) = replace((state,), dict(zip(found.roots, found.results, strict=True)))
+            yield new, (found.compiled.rule, found.bindings, found.roots)
 
 
 def _operators(term: Term) -> Counter[tuple[object, ...]]:

@@ -26,13 +26,14 @@ from superopt.ir.term import CLOSED_FORM, Attr, Term, Types, repr_attrs, topolog
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model, ModelError
 from superopt.onnx_io.attributes import pack, unpack
+from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.opaque import RANDOM
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, standard_name
-from superopt.onnx_io.subgraphs import all_nodes, graphs_in
+from superopt.onnx_io.subgraphs import all_nodes, graphs_in, needed
 from superopt.onnx_io.tensors import from_proto
 from superopt.runtime import attribute_defaults
 
-__all__ = ["Meanings", "StructureKey", "by_digest", "free_sizes", "joined", "over_inputs"]
+__all__ = ["Meanings", "StructureKey", "by_digest", "free_sizes", "is_computed_as_often", "joined", "over_inputs"]
 
 StructureKey: TypeAlias = tuple[object, ...]
 
@@ -122,8 +123,31 @@ def _placed_over(
         sizes={str(sizes.get(name, name)): value for name, value in model.sizes.items()},
         listed_weights={name: new.get(term, term) for name, term in model.listed_weights.items()},
         proven_shapes={new[t]: shape for t, shape in model.proven_shapes.items() if t in new and not sizes},
+        assumed_sizes={
+            name: {_other_sizes(one, sizes) for one in found} for name, found in model.assumed_sizes.items()
+        },
         as_read=model.as_read or model,
     )
+
+
+def _other_sizes(equal: EqualSizes, sizes: Mapping[str, Size]) -> EqualSizes:
+    return frozenset(
+        frozenset(evaluate(part, sizes) for part in size) if isinstance(size, frozenset) else evaluate(size, sizes)
+        for size in equal
+    )
+
+
+def is_computed_as_often(left: Model, right: Model) -> bool:
+    """Return False if a tensor of `right` is known by its sizes alone, but computed for fewer sizes than `left`.
+
+    A Concat of n and m rows is computed for n = m only. If nothing else of it is left, no proof will ask for that.
+    """
+    light = (left.as_read or left).light
+    live = set() if light is None else needed(light.graph)
+    ours = {one for name, found in left.assumed_sizes.items() if name in live for one in found}
+    kept = {right.names.get(term) for term in topological(right.outputs)}
+    lost = (found for name, found in right.assumed_sizes.items() if name not in kept)
+    return all(one in ours or len(one) == 1 for found in lost for one in found)
 
 
 def _needed_outputs(model: Model) -> dict[Term, int]:

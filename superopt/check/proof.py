@@ -33,6 +33,7 @@ from verify.replay import merged_casts
 __all__ = ["Equality", "Match", "SweepProof"]
 
 _MAX_FAILURES = 3  # below a tensor, among those that were tried by their names
+_MAX_MISSES = 2  # tensors in a row that need a weight to which rules do not lead
 _MANY_TERMS = 40  # of an equation, variables among them
 _PAIR_SHARE = 1 / 4  # of the time that is left: a pair that cannot be proven leaves time for the others
 
@@ -76,7 +77,8 @@ class SweepProof:
 
     With values, rules are tried where only one model has a weight. With `but_for_changed`, weights of which a few
     elements were changed are taken for equal. `compare` proves two bodies equal. The proof ends at `deadline`, or at
-    `end` as long as it has proven every pair; both are times of `time.monotonic`.
+    `end` as long as it has proven every pair; both are times of `time.monotonic`. Unless it is the last one, it also
+    ends where rules do not lead to weights: then the right model is more than the left one with folded weights.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class SweepProof:
         compare: Callable[[Model, Model], Equality],
         deadline: float,
         end: float,
+        is_last: bool = False,
         progress: Callable[[str], None],
     ) -> None:
         self.left, self.right, self.progress = left, right, progress
@@ -116,6 +119,7 @@ class SweepProof:
         self.foldings: list[Folding] = []
         self.rewriting = Rewriting(rules, constants, equations.signature, self._closed)
         self.unproven: list[tuple[Term, Term, str]] = []
+        self.is_last, self.misses = is_last, 0  # cones in a row of which rules made no fitting one
 
     @property
     def deadline(self) -> float:
@@ -244,7 +248,7 @@ class SweepProof:
         self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term], patient: bool = False
     ) -> tuple[Claim | Folding | None, str]:
         """Return a proof that the terms are equal, or None and the reason why there is none."""
-        reason, is_first = "no cone with known operators", True
+        reason, is_first, missed = "no cone with known operators", True, 0
         for cone in cones(left, right, shared, left_terms):
             if self._is_over(patient):
                 return None, reason if time.monotonic() < self.deadline else "the time is over"
@@ -257,7 +261,9 @@ class SweepProof:
                 self.pause += time.process_time() - begun
                 folding = self.rewriting.find(left, right, cone.leaves, cone.own, self.deadline)
                 if folding is not None and folding_holds(folding, self.equations.book, self.constants):
+                    self.misses = 0
                     return folding, ""
+                missed = 1
                 continue
             # By values, there will be more tensors to cut at, and wide cones may not be needed. Equal values are worth
             # more time.
@@ -269,11 +275,14 @@ class SweepProof:
             if claim is not None:
                 return claim, ""
             is_first = False
+        self.misses += missed
         return None, reason
 
     def _is_over(self, patient: bool = False) -> bool:
         """Return True if the time is over: all of it, or unless `patient`, that of this pair."""
-        return time.monotonic() > self.deadline or (not patient and time.process_time() > self.pause)
+        if time.monotonic() > self.deadline or (not self.is_last and self.misses >= _MAX_MISSES):
+            return True
+        return not patient and time.process_time() > self.pause
 
     def _closed(self, left: Term, right: Term) -> Claim | None:
         """Return a claim about two cones over variables and equal constants."""

@@ -22,7 +22,7 @@ from superopt.onnx_io import Model
 from verify.proof_book import Book
 from verify.replay import with_quotients_as_sizes
 
-__all__ = ["Claim", "Sweep", "holds"]
+__all__ = ["Claim", "Sweep", "holds", "not_negative"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def holds(claim: Claim, book: Book) -> bool:
     if not all(bindings.terms[name].is_constant or bindings.terms[name].op == "Var" for name in theirs - ours):
         return False  # what the right model alone computes may be undefined
     below = [bindings.terms[name] for name in sorted(ours)]
-    general = with_quotients_as_sizes(bindings, _not_negative([*_down_to(claim.left, below), *below]))
+    general = with_quotients_as_sizes(bindings, not_negative([*_down_to(claim.left, below), *below]))
     return book.allows(claim.read().rule, claim.signature, general)
 
 
@@ -74,7 +74,7 @@ def _down_to(root: Term, leaves: Iterable[Term]) -> Iterator[Term]:
             waiting += [i for i in term.inputs if i is not None]
 
 
-def _not_negative(terms: Iterable[Term]) -> set[Size]:
+def not_negative(terms: Iterable[Term]) -> set[Size]:
     """Return sizes that are not negative where the operators of `terms` are defined: a window must fit, for example.
 
     `terms` are tensors of the left model. Where that is not defined, nothing is claimed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -15,9 +15,11 @@ from superopt.ir.types import TensorType
 from superopt.onnx_io.inference import infer_types, sizes_at
 from superopt.onnx_io.provenance import corresponding_terms
 
-__all__ = ["Array", "Model", "ModelError", "Unwritable"]
+__all__ = ["Array", "EqualSizes", "Model", "ModelError", "Unwritable"]
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
+# Two sizes that are equal. A set of sizes stands for the least of them.
+EqualSizes: TypeAlias = frozenset["Size | frozenset[Size]"]
 
 
 class ModelError(ValueError):
@@ -57,6 +59,7 @@ class Model:
     computed_sizes: dict[Term, tuple[Size, ...]] = field(
         default_factory=dict
     )  # elements that are such sizes (likewise)
+    assumed_sizes: Mapping[str, Set[EqualSizes]] = field(default_factory=dict)  # without which a tensor is not computed
     reserved: frozenset[str] = frozenset()  # tensor names of the graphs around a body, forbidden inside it
     as_read: Model | None = field(default=None, repr=False, compare=False)  # before its terms were joined with others
     light: onnx.ModelProto | None = field(

@@ -19,6 +19,7 @@ from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.term import CLOSED_FORM, Term
 from superopt.onnx_io.importers.layout import TO_THE_END
 from superopt.onnx_io.inference import LARGEST_SIZE, infer_node, type_proto
+from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
 from superopt.onnx_io.static_values import StaticValues, is_never_negative
 from superopt.onnx_io.subgraphs import subgraphs
@@ -31,15 +32,20 @@ _Inputs: TypeAlias = Sequence["Term | None"]
 class ShapeProofs:
     """Proven shapes of the outputs of nodes, from the proven shapes and static values in `known`.
 
-    A slice from the start of an axis has a size min(a, b). It is a new symbol, and `_minima` has a and b.
+    A slice from the start of an axis has a size min(a, b). It is a new symbol, and `_minima` has a and b. `is_certain`
+    says whether a size is one of the inputs, or computed from those. `assumed` has sizes that are equal wherever a node
+    can be computed, by the name of its first output.
     """
 
-    def __init__(self, known: StaticValues, opset: int) -> None:
-        self._known, self._opset = known, opset
+    def __init__(self, known: StaticValues, opset: int, is_certain: Callable[[Size], bool]) -> None:
+        self._known, self._opset, self._is_certain = known, opset, is_certain
         self._minima: dict[Size, frozenset[Size]] = {}
+        self.assumed: dict[str, set[EqualSizes]] = {}
+        self._here: set[EqualSizes] = set()
 
     def outputs(self, node: onnx.NodeProto, term: Term, inputs: _Inputs, count: int) -> list[Sizes | None]:
         """Return the shapes of the first `count` outputs of `node`, which was read as `term`; None if unknown."""
+        self._here = set()
         schema = schema_of(node.op_type, self._opset) if node.domain in DEFAULT_DOMAINS else None
         if term.op in OPERATORS and term.op not in CLOSED_FORM:
             found = self._defined(term)
@@ -52,6 +58,8 @@ class ShapeProofs:
             found = None if shape is None else [shape]
         else:
             found = self._by_onnx(node, inputs)
+        if self._here:
+            self.assumed[node.output[0]] = self._here
         if found is None or len(found) < count:
             return [None] * count
         return [shape if shape is not None and all(map(_is_possible, shape)) else None for shape in found]
@@ -72,31 +80,50 @@ class ShapeProofs:
         shapes = self._shapes(term.inputs)
         if shapes is None:
             return None
-        equal: dict[str, Size] = {}  # minima that are equal to another size wherever the operator can be computed
+        equal: dict[Size, Size] = {}  # sizes that are equal to another one wherever the operator can be computed
         uncertain: list[Size] = []
 
         def need(relation: str, left: Size, right: Size) -> None:
             if relation == "==":
                 common = self._common(left, right)
+                if common is None and term.op == "Concat":
+                    common = self._one_of(left, right)
                 if common is None:
                     uncertain.append(left)
+                    self._here.add(frozenset({left, right}))
                 else:
-                    equal[str(left if common == right else right)] = common
+                    equal[left if common == right else right] = common
 
         try:
             made = OPERATORS[term.op].shape_rule(shapes, dict(term.attrs), need)
         except (IllTyped, TypeError, IndexError, KeyError):
             return None
-        return None if uncertain else [tuple(evaluate(size, equal) for size in shape) for shape in made]
+        if uncertain:
+            return None
+        if not equal:
+            return list(made)
+        named = {str(size): other for size, other in equal.items()}  # sizes within larger ones
+        return [tuple(equal[size] if size in equal else evaluate(size, named) for size in shape) for shape in made]
 
     def _common(self, one: Size, other: Size) -> Size | None:
         """Return the size of an axis where axes of these two sizes meet, or None if it depends on the sizes.
 
         Where min(a, n) meets a, for a number n, it is a: the operator fails at all sizes at which the two differ.
         """
-        if one == other or one in self._minima.get(other, ()):
+        if one == other:
             return one
-        return other if other in self._minima.get(one, ()) else None
+        for size, least in ((one, other), (other, one)):
+            if size in self._minima.get(least, ()):
+                self._here.add(frozenset({size, self._minima[least]}))
+                return size
+        return None
+
+    def _one_of(self, one: Size, other: Size) -> Size | None:
+        """Return one of two sizes that must be equal, always the same one; None if they are not or may not be known."""
+        if not (self._is_certain(one) and self._is_certain(other)) or (isinstance(one, int) and isinstance(other, int)):
+            return None
+        self._here.add(frozenset({one, other}))
+        return min(one, other, key=lambda size: (isinstance(size, Dim), len(str(size)), str(size)))
 
     def _by_onnx(self, node: onnx.NodeProto, inputs: _Inputs) -> list[Sizes | None] | None:
         """Apply ONNX's inference to one node."""

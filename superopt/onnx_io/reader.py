@@ -117,7 +117,7 @@ class _Reader:
                 f"{self.label}: ONNX's shape inference has no end ({error}); export the model again"
             ) from None
         self.proven_shapes = proven_shapes(light) if self.simplify else {}
-        self.proofs = ShapeProofs(self.static, self.opset)
+        self.proofs = ShapeProofs(self.static, self.opset, self.is_certain)
         inputs = self.read_leaves(graph)
         shapes_of_inputs = [self.static.shapes.get(term, ()) for term in inputs]
         self.symbols = frozenset(name for shape in shapes_of_inputs for size in shape for name in symbols_of(size))
@@ -138,6 +138,7 @@ class _Reader:
             simplified_nodes=self.simplified_nodes,
             proven_shapes=self.static.shapes,
             computed_sizes=self.static.computed_sizes(),
+            assumed_sizes=self.proofs.assumed,
             reserved=self.reserved,
             light=light,
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import onnx
@@ -17,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
 from superopt.evaluate.determined import divides, is_determined
-from superopt.ir.dim import Dim, Size, Sizes, floor_div
+from superopt.ir.dim import Dim, Quotient, Size, Sizes, floor_div, symbol
 from superopt.ir.infer import OPERATORS
 from superopt.ir.operator import fits
 from superopt.ir.term import CLOSED_FORM, Term
@@ -229,10 +230,38 @@ def _equal(a: Size, b: Size) -> bool:
 
 
 def is_never_negative(size: Size) -> bool:
-    """Return True for a number from 0 on, or a sum of products of sizes and quotients without negative coefficients."""
+    """Return True if `size` is at least 0 whatever its symbols are, each at least 0; False if this is not known."""
+    least = _least(size)
+    return least is not None and least >= 0
+
+
+@lru_cache(maxsize=1 << 14)
+def _least(size: Size) -> int | None:
+    """Return a lower bound, or None.
+
+    Each quotient is its own least value plus something that is never negative: q1 q2 + q1 + q2 + 1 with q1, q2 >= -1 is
+    (p1 - 1)(p2 - 1) + p1 - 1 + p2 - 1 + 1 = p1 p2 >= 0.
+    """
     if isinstance(size, int):
-        return size >= 0
-    return all(
-        count >= 0 and all(isinstance(atom, str) or is_never_negative(atom.numerator) for atom in product)
-        for product, count in size.terms
-    )
+        return size
+    total: Size = 0
+    for monomial, coefficient in size.terms:
+        product: Size = coefficient
+        for atom in monomial:
+            least = 0 if isinstance(atom, str) else _least_quotient(atom)
+            if least is None:
+                return None
+            product = product * (symbol(f"{type(atom).__name__} {atom}") + least)  # no two atoms have one name
+        total = total + product
+    if isinstance(total, int):
+        return total
+    if any(coefficient < 0 for monomial, coefficient in total.terms if monomial):
+        return None
+    return dict(total.terms).get((), 0)
+
+
+def _least_quotient(quotient: Quotient) -> int | None:
+    if not isinstance(quotient.denominator, int):  # positive, so that 0 / d is a bound for what is never negative
+        return 0 if is_never_negative(quotient.numerator) else None
+    least = _least(quotient.numerator)
+    return None if least is None else least // quotient.denominator

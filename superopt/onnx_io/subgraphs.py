@@ -55,6 +55,17 @@ def captured(graph: onnx.GraphProto) -> list[str]:
     return list(found)
 
 
+def needed(graph: onnx.GraphProto) -> set[str]:
+    """Return the names of the tensors of which the outputs of `graph` are computed. Its nodes must be sorted."""
+    found = {value.name for value in graph.output}
+    for node in reversed(graph.node):
+        if not found.isdisjoint(node.output):
+            found.update(node.input)
+            for inner in subgraphs(node):
+                found.update(captured(inner))
+    return found
+
+
 def local_names(graph: onnx.GraphProto) -> set[str]:
     """Return the names that `graph` or a graph nested in it defines."""
     names = _defined(graph)

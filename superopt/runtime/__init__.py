@@ -16,6 +16,7 @@ from superopt.runtime.compare import (
     flat,
     identical,
     is_float,
+    smallest_normal,
     unit_roundoff,
     worst_of,
 )
@@ -104,6 +105,7 @@ __all__ = [
     "time_once",
     "time_over_inputs",
     "time_pair",
+    "smallest_normal",
     "unit_roundoff",
     "versions",
     "with_specials",

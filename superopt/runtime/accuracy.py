@@ -35,7 +35,6 @@ import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-import ml_dtypes
 import numpy as np
 
 from superopt.runtime.compare import (
@@ -46,6 +45,7 @@ from superopt.runtime.compare import (
     flat,
     incomparable,
     is_float,
+    smallest_normal,
     unit_roundoff,
     wide,
     worst_of,
@@ -201,10 +201,4 @@ def _others(values: _Array, axis: int) -> tuple[int, ...]:
 
 def _least_magnitude(dtype: np.dtype[Any]) -> float:
     """Return the magnitude whose unit roundoff is the smallest normal number of `dtype`."""
-    return _smallest_normal(dtype) / unit_roundoff(dtype)
-
-
-def _smallest_normal(dtype: np.dtype[Any]) -> float:
-    kind = np.dtype(np.float64) if dtype.kind == "c" and dtype.itemsize == 16 else dtype
-    kind = np.dtype(np.float32) if kind.kind == "c" else kind
-    return float(ml_dtypes.finfo(kind).smallest_normal)  # type: ignore[no-untyped-call]
+    return smallest_normal(dtype) / unit_roundoff(dtype)

@@ -40,6 +40,7 @@ __all__ = [
     "incomparable",
     "is_float",
     "same_specials",
+    "smallest_normal",
     "unit_roundoff",
     "wide",
     "worst_of",
@@ -101,6 +102,13 @@ class Tolerance:
 def unit_roundoff(dtype: np.dtype[Any]) -> float:
     """Return half the distance from 1 to the next number of `dtype`; that of float32 for a type without numbers."""
     return _UNIT_ROUNDOFF.get(dtype, 2.0**-53 if dtype == np.dtype(np.complex128) else 2.0**-24)
+
+
+def smallest_normal(dtype: np.dtype[Any]) -> float:
+    """Return the smallest number of `dtype` with all digits; runtimes may take smaller ones for 0."""
+    kind = np.dtype(np.float64) if dtype.kind == "c" and dtype.itemsize == 16 else dtype
+    kind = np.dtype(np.float32) if kind.kind == "c" else kind
+    return float(ml_dtypes.finfo(kind).smallest_normal)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)

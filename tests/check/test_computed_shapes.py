@@ -93,3 +93,42 @@ def test_sizes_are_the_same_however_they_are_computed() -> None:
         assert (found[0].outputs == found[1].outputs) is equal
     other = joined(first, ranged(part("z", 1), "part"))
     assert other[0].outputs != other[1].outputs
+
+
+def meeting(*nodes: onnx.NodeProto) -> Model:
+    """c is x beside every second row of z, where z is as long as x."""
+    proto = model(
+        [
+            node("MaxPool", ["z"], ["h"], kernel_shape=[1], strides=[2]),
+            node("Concat", ["x", "h"], ["c"], axis=1),
+            *nodes,
+        ],
+        [floats("x", "b", 2, "s"), floats("z", "b", 4, "r")],
+        [floats("y", None, None, None)],
+        opset=18,
+    )
+    given = {"known": [0, 3, -1], "two": [2], "three": [3], "joint": [0, -1]}
+    proto.graph.initializer.extend(numpy_helper.from_array(np.array(v, np.int64), k) for k, v in given.items())
+    return read_simplified(proto)
+
+
+def test_sizes_that_meet_in_a_concat() -> None:
+    """The sizes s and (r - 1) // 2 + 1 meet, so that the Concat has s rows."""
+    computed = [
+        node("Shape", ["c"], ["batch"], start=0, end=1),
+        node("Shape", ["c"], ["rows"], start=2, end=3),
+        node("Mul", ["rows", "two"], ["many"]),
+        node("Concat", ["batch", "three", "many"], ["t"], axis=0),
+        node("Reshape", ["c", "t"], ["y"]),
+    ]
+    left, right = joined(meeting(*computed), meeting(node("Reshape", ["c", "known"], ["y"])))
+    assert prove_equal(left, right, seconds=10).outputs == (True,)
+
+
+def test_a_concat_that_is_known_by_its_sizes_alone_must_be_computed_as_often() -> None:
+    rows = [node("Concat", ["x", "x"], ["d"], axis=1), node("Shape", ["d"], ["n"], start=2, end=3)]
+    rows += [node("Cast", ["n"], ["y"], to=1)]
+    needs = [node("Shape", ["c"], ["n"], start=2, end=3), node("Cast", ["n"], ["y"], to=1)]
+    for one, other, is_equal in ((rows, needs, False), (needs, rows, True), (needs, needs, True)):
+        left, right = joined(meeting(*one), meeting(*other))
+        assert prove_equal(left, right, seconds=10).outputs == (is_equal,)

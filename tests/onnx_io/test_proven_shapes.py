@@ -7,10 +7,11 @@ import onnx
 import pytest
 from onnx import parser
 
-from superopt.ir.dim import symbol
+from superopt.ir.dim import evaluate, floor_div, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io import Model, read_simplified, write_model
 from superopt.onnx_io.inference import node_types
+from superopt.onnx_io.static_values import is_never_negative
 from tests.support.runtime_oracle import session
 
 
@@ -128,3 +129,29 @@ def test_the_shape_of_what_is_not_zero_in_a_scalar_is_open() -> None:
     feeds = {"x": np.array(3, np.float32)}
     expected, found = (session(m).run(None, feeds) for m in (model, write_model(read_simplified(model))))
     assert [v.tolist() for v in found] == [v.tolist() for v in expected] == [[1, 1], 1]
+
+
+def test_what_is_never_negative() -> None:
+    """Whatever the sizes are, from 0 on: (n - 1) // 2 may be -1, and so may its sum with another one be -2."""
+    n, m = symbol("n"), symbol("m")
+    rows, columns = floor_div(n - 1, 2) + 1, floor_div(floor_div(m - 1, 2), 3) + 1
+    sure = [n, n * m + 3, rows, rows * columns, 2 * rows * n + columns, floor_div(n, m), floor_div(n + 5, 3) - 1]
+    unsure = [n - 1, floor_div(n - 1, 2), rows + columns - 1, rows * columns - 1, n - m, floor_div(n, 2) - 1]
+    for size in sure:
+        assert is_never_negative(size)
+        for a in range(6):
+            for b in range(size != floor_div(n, m) or 1, 6):
+                assert evaluate(size, {"n": a, "m": b}) >= 0  # type: ignore[operator]
+    assert not any(map(is_never_negative, unsure))
+
+
+def test_sizes_that_meet_in_a_concat_are_equal_where_it_is_defined() -> None:
+    body = (
+        "u = Slice(x, zeros, four, axis) c = Concat<axis = 0>(x, u) t = Transpose<perm = [0, 2, 1]>(x) "
+        "p = MaxPool<kernel_shape = [1], strides = [2]>(t) q = Concat<axis = 1>(t, p) y = Neg(q)"
+    )
+    model = read_simplified(parsed(body))
+    s = symbol("s")
+    assert shape(model, "q") == "float[b, 8, s]"
+    assert model.assumed_sizes["q"] == {frozenset({s, floor_div(s - 1, 2) + 1})}
+    assert model.assumed_sizes["c"] == {frozenset({s, frozenset({s, 4})})}

@@ -17,6 +17,7 @@ from superopt.generate.families.conv_common import (
     SWAP_CHANNELS,
     WIDE,
     conv,
+    conv_transpose,
 )
 from superopt.generate.families.conv_sequence import CONV_SEQUENCES
 from superopt.generate.grammar import (
@@ -169,6 +170,24 @@ CONV_FAMILIES = (
             (1, LINE, K1[:-1], dirac(1, *K1[:-1])),
             (2, LINE, DEPTHWISE1[:-1], ones(*DEPTHWISE1[:-1])),
         )
+    ),
+    # BatchNormalization after a ConvTranspose, whose kernel has the channels of the result second.
+    Family(
+        "conv",
+        (*inputs("x", IMAGE), *inputs("w", K3, "w", True), *inputs("b", (2,), "b", True), *_STATISTICS),
+        (
+            conv_transpose(1, slots=("x!ConvTranspose,BatchNormalization", "w!s,o,m,v,Zeros", "w!s,o,m,v,Zeros")),
+            _NORMALISE,
+            _NORMALISE_KERNEL,
+            _NORMALISE_BIAS,
+            *axes("Unsqueeze", (-2,), slots=("b",), run=False, fold=True),
+            *axes("Squeeze", (-2,), slots=("w2",), run=False, fold=True),
+        ),
+        runtime=2,
+        folded=(3, 4, 0),
+        constants=(zeros(2), zeros(1, 2)),
+        shapes=frozenset({IMAGE, K3, (2,), (1, 2)}),
+        variation="conv",
     ),
     # Convs and sums with the image itself: the image is a Conv with the Dirac kernel.
     Family(

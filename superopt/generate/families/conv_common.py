@@ -17,6 +17,7 @@ __all__ = [
     "SWAP_CHANNELS",
     "WIDE",
     "conv",
+    "conv_transpose",
 ]
 
 SWAP_CHANNELS = (1, 0, 2, 3)
@@ -42,3 +43,8 @@ def conv(
     """Return Conv of stride 1 over images, or over lines if `axes` is 1."""
     attrs = {"dilations": (1,) * axes, "group": group, "pads": (pads,) * 2 * axes, "strides": (1,) * axes}
     return Use("Conv", attrs, arities, slots)
+
+
+def conv_transpose(pads: int, slots: tuple[str, ...] = ("x", "w")) -> Use:
+    """Return ConvTranspose of stride 1 over images, with and without a bias."""
+    return Use("ConvTranspose", {**conv(pads).attrs, "output_padding": (0, 0)}, (2, 3), slots)

@@ -13,6 +13,7 @@ from superopt.generate.families.conv_common import (
     SWAP_CHANNELS,
     WIDE,
     conv,
+    conv_transpose,
 )
 from superopt.generate.grammar import (
     FOLDED,
@@ -55,6 +56,30 @@ CONV_SEQUENCES: tuple[Family, ...] = (
         runtime=2,
         folded=(2, 4, 1),
         shapes=frozenset({IMAGE, K3, (2,), (1, 2, 1, 1), (2, 1, 1), (2, 1, 1, 1), ()}),
+        variation="conv",
+    ),
+    # The same after a ConvTranspose.
+    Family(
+        "conv",
+        (
+            *inputs("x", IMAGE),
+            *inputs("w", K3, "w", True),
+            *inputs("b", (2,), "b", True),
+            *inputs("c", (1, 2, 1, 1), "c", True),
+            *inputs("d", (2, 1, 1), "d", True),
+            *inputs("s", (), "s", True),
+        ),
+        (
+            conv_transpose(1, slots=("x!ConvTranspose,Add,Mul", "w")),
+            Use("Add", slots=("x!x,Add,Mul", "w0")),
+            Use("Mul", slots=("x!x,Add,Mul", "w0")),
+            Use("Add", slots=("b", "w1!w,b"), run=False, fold=True),
+            Use("Mul", slots=("b|w", "w1!w,b"), run=False, fold=True),
+            *axes("Squeeze", (-4, -2, -1), (-2, -1), **FOLDED),
+        ),
+        runtime=2,
+        folded=(2, 4, 1),
+        shapes=frozenset({IMAGE, K3, (2,), (1, 2, 1, 1), (2, 1, 1), ()}),
         variation="conv",
     ),
     # A 1 x 1 Conv before or after another Conv: both are one Conv, whose kernel is a Conv of the kernels.
