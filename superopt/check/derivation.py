@@ -17,17 +17,16 @@ from typing import Any, NamedTuple, TypeAlias
 from superopt.check.joining import by_digest, free_sizes
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.notation import parse_signature, show_signature
-from superopt.ir.pattern import instantiate, match, pattern_names
-from superopt.ir.rule import Rule
+from superopt.ir.pattern import Bindings, instantiate, match, pattern_names
+from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.onnx_io import Model
 from superopt.optimizer.equations import parse_side, show_sides
 from superopt.search import AnalyticCost, Device, find_device, search
 from superopt.search.apply import replacements
-from superopt.search.match.signature_check import Check
-from verify.proof_book import Book
-from verify.replay import ReplayError, replay
+from verify.proof_book import Book, both_ways
+from verify.replay import ReplayError, replay, with_quotients_as_sizes
 
 __all__ = [
     "DerivationText",
@@ -36,6 +35,7 @@ __all__ = [
     "derivation_text",
     "derived",
     "device_of",
+    "holds_backwards",
     "keeps_operands",
     "parse_sides",
     "stepped",
@@ -66,15 +66,22 @@ def device_of(models: Iterable[Model]) -> Device:
 
 
 def derived(
-    model: Model, rules: Iterable[Rule], check: Check, book: Book, seconds: float, device: Device, *, is_second: bool
+    model: Model, rules: Iterable[Rule], proofs: Book, book: Book, seconds: float, device: Device, *, is_second: bool
 ) -> list[Derived]:
     """Return `model` and what it is after each pass of a search of about `seconds` seconds.
 
-    Its costs are those of `device`. `check` returns a signature at which a rule may be applied; `book` proves each step
-    again. A pass that the kernel does not confirm is the end. In the second model no step drops an operand, which may
-    be undefined: x + (log z - log z) is not x.
+    Its costs are those of `device`. `proofs` says where a rule may be applied; `book` proves each step again. A pass
+    that the kernel does not confirm is the end. Each step of the second model must hold backwards, see
+    `holds_backwards`.
     """
     rules = [rule for rule in rules if not is_second or keeps_operands(rule)]
+
+    def check(rule: Rule, bindings: Bindings) -> Signature | None:
+        signature = proofs.check(rule, bindings)
+        if signature is None or not is_second or holds_backwards(rule, signature, bindings, proofs):
+            return signature
+        return None
+
     small, large = (AnalyticCost(device, sizes=dict.fromkeys(free_sizes(model), size)) for size in _SIZES)
     found = search(
         model.outputs,
@@ -91,6 +98,8 @@ def derived(
     with contextlib.suppress(ReplayError, IllTyped):
         for trace in found.traces:
             last = passes[-1]
+            if is_second:
+                _check_backwards((step for one in trace.applications for step in one.rewrite.steps), book)
             passes.append(Derived(_after(last.model, trace, book), (*last.traces, trace)))
     return passes
 
@@ -100,6 +109,27 @@ def keeps_operands(rule: Rule) -> bool:
     """Return True if every variable of the left side is in the right side as well."""
     left, right = (pattern_names(side)[0] for side in (rule.lhs, rule.rhs))
     return left <= right
+
+
+def holds_backwards(rule: Rule, signature: Signature, bindings: Bindings, book: Book) -> bool:
+    """Return True if the left side of `rule`, which `book` allows at a match, is defined wherever the right side is.
+
+    Where the second model is rewritten, the first is compared with what the rules make of it. So that must not be
+    defined more often: neither x + (log z - log z) nor x z / z is x.
+    """
+    if not keeps_operands(rule):
+        return False
+    if both_ways(book.verdict(rule, signature)) is not None:
+        return True
+    return book.allows(rule.reversed(), signature, with_quotients_as_sizes(bindings))
+
+
+def _check_backwards(steps: Iterable[Step], book: Book) -> None:
+    """Raise ReplayError unless all steps hold backwards."""
+    for step in dict.fromkeys(steps):
+        bindings = match(step.rule.lhs, step.roots)
+        if bindings is None or not holds_backwards(step.rule, step.signature, bindings, book):
+            raise ReplayError("a step of the second model is defined more often than the model")
 
 
 def _after(model: Model, trace: Trace, book: Book) -> Model:
@@ -155,8 +185,8 @@ def carried_out(model: Model, text: DerivationText, book: Book, *, is_second: bo
             if k not in made:
                 before = replace([ours[digest] for digest in roots], dict(zip(terms, leaves, strict=True)))
                 made[k] = Rewrite(before, *stepped(before, steps))
-                if is_second and not all(keeps_operands(step.rule) for step in made[k].steps):
-                    raise ReplayError("an operand of the second model is dropped, which may be undefined")
+                if is_second:
+                    _check_backwards(made[k].steps, book)
             applications.append(Application(made[k], tuple(zip(leaves, terms, strict=True))))
         model = _after(model, Trace(tuple(applications)), book)
     return model

@@ -179,4 +179,4 @@ class _Proof:
             proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
             seconds = self.seconds * _REWRITING_SHARE
             device = device_of(self.models)
-            return derived(model, rules, proofs.check, self.equations.book, seconds, device, is_second=number == 2)
+            return derived(model, rules, proofs, self.equations.book, seconds, device, is_second=number == 2)
