@@ -35,7 +35,7 @@ from superopt.onnx_io import Model, write_model
 from superopt.onnx_io.constant_nodes import CONSTANT, is_constant_node
 from superopt.onnx_io.inference import infer_types, light_copy
 from superopt.onnx_io.load import load_proto, reads, sorted_nodes
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, opset_of
 
 if TYPE_CHECKING:
     from superopt.ir.types import TensorType
@@ -76,7 +76,7 @@ def to_networkx(model: str | Path | onnx.ModelProto | Model) -> Graph:
         label, proto = str(model), load_proto(Path(model))
     nodes = sorted_nodes(proto.graph, label)
     types = infer_types(light_copy(proto, nodes))
-    opset = next((o.version for o in proto.opset_import if o.domain in DEFAULT_DOMAINS), 0)
+    opset = opset_of(proto)
     graph: Graph = nx.DiGraph(
         name=proto.graph.name,
         inputs=tuple(value.name for value in proto.graph.input),

@@ -21,7 +21,7 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.ops.logic import keeps_numbers
 from verify.proof_book import Book
 
-__all__ = ["ReplayError", "merged_casts", "replay", "replay_rewrite", "with_quotients_as_sizes"]
+__all__ = ["ReplayError", "merged_casts", "replay", "replay_rewrite", "with_general_sizes"]
 
 _CASTS = frozenset({"Cast", "ai.onnx::Cast"})  # one with a definition, and one without
 
@@ -90,7 +90,7 @@ def _stepped(
     bindings = match(rule.lhs, step.roots) if len(rule.lhs) == len(step.roots) else None
     if bindings is None:
         raise ReplayError(f"{where}: the left side does not match")
-    if not book.allows(rule, step.signature, with_quotients_as_sizes(bindings, not_negative)):
+    if not book.allows(rule, step.signature, with_general_sizes(bindings, not_negative)):
         raise ReplayError(f"{where}: not proven here")
     dtype = bindings.dtype()
     if dtype is None:
@@ -102,7 +102,7 @@ def _stepped(
     return replace(state, dict(zip(step.roots, results, strict=True)))
 
 
-def with_quotients_as_sizes(bindings: Bindings, not_negative: Collection[Size] = ()) -> Bindings:
+def with_general_sizes(bindings: Bindings, not_negative: Collection[Size] = ()) -> Bindings:
     """Return the bindings of a more general match, with a size of its own in place of each quotient of sizes.
 
     A strided Conv makes an axis of floor((n - 1) / 2) + 1 elements. A condition that holds for every such quotient

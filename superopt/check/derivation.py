@@ -26,7 +26,7 @@ from superopt.optimizer.equations import parse_side, show_sides
 from superopt.search import AnalyticCost, Device, find_device, search
 from superopt.search.apply import replacements
 from verify.proof_book import Book, both_ways
-from verify.replay import ReplayError, replay, with_quotients_as_sizes
+from verify.replay import ReplayError, replay, with_general_sizes
 
 __all__ = [
     "DerivationText",
@@ -121,7 +121,7 @@ def holds_backwards(rule: Rule, signature: Signature, bindings: Bindings, book: 
         return False
     if both_ways(book.verdict(rule, signature)) is not None:
         return True
-    return book.allows(rule.reversed(), signature, with_quotients_as_sizes(bindings))
+    return book.allows(rule.reversed(), signature, with_general_sizes(bindings))
 
 
 def _check_backwards(steps: Iterable[Step], book: Book) -> None:

@@ -16,7 +16,7 @@ from superopt.ir.term import Term
 from superopt.optimizer.example_check import fails_at_example
 from superopt.optimizer.proof_effort import GivenUp, within_effort
 from verify.proof_book import ProofBook
-from verify.replay import with_quotients_as_sizes
+from verify.replay import with_general_sizes
 
 __all__ = ["FIRST_EFFORT", "MAX_CALLS", "PATIENT_EFFORT", "Equations"]
 
@@ -75,7 +75,7 @@ class Equations:
 
         Some sizes are known to be `not_negative`.
         """
-        general = with_quotients_as_sizes(bindings, not_negative)
+        general = with_general_sizes(bindings, not_negative)
         try:
             return within_effort(self.book.check, rule, general, max_calls=MAX_CALLS)
         except GivenUp:

@@ -20,7 +20,7 @@ from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
 from verify.proof_book import Book
-from verify.replay import with_quotients_as_sizes
+from verify.replay import with_general_sizes
 
 __all__ = ["Claim", "Sweep", "holds", "not_negative"]
 
@@ -59,7 +59,7 @@ def holds(claim: Claim, book: Book) -> bool:
     if not all(bindings.terms[name].is_constant or bindings.terms[name].op == "Var" for name in theirs - ours):
         return False  # what the right model alone computes may be undefined
     below = [bindings.terms[name] for name in sorted(ours)]
-    general = with_quotients_as_sizes(bindings, not_negative([*_down_to(claim.left, below), *below]))
+    general = with_general_sizes(bindings, not_negative([*_down_to(claim.left, below), *below]))
     return book.allows(claim.read().rule, claim.signature, general)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import onnx
 from onnx import NodeProto, TensorProto, helper
 
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, opset_of
 
 __all__ = ["needs_writing_out", "written_out"]
 
@@ -129,7 +129,7 @@ _WRITERS: Mapping[tuple[str, str], Callable[[_Writing], str]] = {
 
 def needs_writing_out(model: onnx.ModelProto) -> bool:
     """Return True if the graph of a model has such operators. (Bodies are left as they are.)"""
-    opset = _opset(model)
+    opset = opset_of(model)
     return any(_writer(node, opset) for node in model.graph.node)
 
 
@@ -140,7 +140,7 @@ def written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = found.graph
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     fresh = (name for k in itertools.count() if (name := f"written_out_{k}") not in taken)
-    opset = _opset(model)
+    opset = opset_of(model)
     nodes: list[NodeProto] = []
     for node in graph.node:
         writer = _writer(node, opset)
@@ -154,10 +154,6 @@ def written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     del graph.node[:]
     graph.node.extend(nodes)
     return found
-
-
-def _opset(model: onnx.ModelProto) -> int:
-    return next((o.version for o in model.opset_import if o.domain in DEFAULT_DOMAINS), 0)
 
 
 def _writer(node: NodeProto, opset: int) -> Callable[[_Writing], str] | None:

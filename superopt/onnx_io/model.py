@@ -14,6 +14,7 @@ from superopt.ir.term import Term
 from superopt.ir.types import TensorType
 from superopt.onnx_io.inference import infer_types, sizes_at
 from superopt.onnx_io.provenance import corresponding_terms
+from superopt.onnx_io.schemas import opset_of
 
 __all__ = ["Array", "EqualSizes", "Model", "ModelError", "Unwritable"]
 
@@ -69,7 +70,7 @@ class Model:
     @property
     def opset(self) -> int:
         """Version of the default operator set, or 0 if the file imports none."""
-        return next((o.version for o in self.skeleton.opset_import if o.domain in ("", "ai.onnx")), 0)
+        return opset_of(self.skeleton)
 
     @property
     def output_names(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ from superopt.onnx_io.node_order import LEAVES
 from superopt.onnx_io.opaque import opaque_term
 from superopt.onnx_io.proven_shapes import ShapeProofs
 from superopt.onnx_io.reshape_targets import numeric_target
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, type_error
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, opset_of, type_error
 from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
 from superopt.onnx_io.subgraphs import local_names, subgraphs
@@ -101,7 +101,7 @@ class _Reader:
 
     def read(self, shapes: Mapping[str, tuple[int, ...]]) -> Model:
         graph = self.proto.graph
-        self.opset = next((o.version for o in self.proto.opset_import if o.domain in DEFAULT_DOMAINS), 0)
+        self.opset = opset_of(self.proto)
         if not self.proto.opset_import and graph.node:
             raise ModelError(
                 f"{self.label}: not an ONNX model, or a truncated one (it names no operator set); export it again"

@@ -21,6 +21,7 @@ __all__ = [
     "formal_input",
     "has_operator",
     "is_extension",
+    "opset_of",
     "schema_of",
     "standard_name",
     "type_error",
@@ -44,6 +45,11 @@ def standard_name(op: str) -> str | None:
     """Return the name of the standard operator that the `op` of a term means, or None for those of other domains."""
     domain, _, name = op.rpartition("::")
     return name if domain in DEFAULT_DOMAINS else None
+
+
+def opset_of(model: onnx.ModelProto) -> int:
+    """Return the version of the default operator set, or 0 if the file imports none."""
+    return next((o.version for o in model.opset_import if o.domain in DEFAULT_DOMAINS), 0)
 
 
 @cache

@@ -23,7 +23,7 @@ from verify.certificates import (
 from verify.diagnose.counterexample import find_counterexample
 from verify.proof_book import Book, ProofBook, both_ways
 from verify.propose.signatures import literal_signatures
-from verify.replay import with_quotients_as_sizes
+from verify.replay import with_general_sizes
 from verify.stability.classes import UNSTABLE, Stability, allowed
 from verify.verdict import Proved, Unknown, Verdict
 
@@ -71,7 +71,7 @@ class ProofCache(Book):
         Nothing is proven for the match if the rule is too loose at all signatures of its certificate, or if the sides
         differ at an example of the match.
         """
-        general = with_quotients_as_sizes(bindings)
+        general = with_general_sizes(bindings)
         for signature in rule.signatures:
             if self.allows(rule, signature, general):
                 return signature

@@ -15,7 +15,7 @@ from superopt.ir.term import Term, var
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.ir.types import tensor
 from verify.proof_book import ProofBook
-from verify.replay import ReplayError, replay, with_quotients_as_sizes
+from verify.replay import ReplayError, replay, with_general_sizes
 
 TYPES = {"x": tensor(2, 3), "w": tensor(3, 4), "u": tensor(4, 5), "y": tensor(2, 3)}
 ASSOCIATE = parse_rule("MatMul(MatMul(a, b), c) = MatMul(a, MatMul(b, c)) @ a[_,_] b[_,_] c[_,_]")
@@ -147,14 +147,14 @@ HALF = floor_div(N - 1, 2) + 1  # sizes of a Conv with strides of 2, of pads 1 a
     ],
 )
 def test_conditions_on_quotients_hold_if_they_hold_for_all_of_them(size: Size, relation: str, holds: bool) -> None:
-    bindings = with_quotients_as_sizes(Bindings({"x": var("x", tensor(symbol("q0"), size))}))
+    bindings = with_general_sizes(Bindings({"x": var("x", tensor(symbol("q0"), size))}))
     condition = Condition(relation, 0, symbol("x.shape[1]"))
     assert condition.holds(bindings.shape_env()) == holds
 
 
 def test_equal_quotients_are_one_size_and_others_are_not() -> None:
     given = Bindings({"x": var("x", tensor(symbol("q0"), HALF, HALF))}, {"shape": (HALF, floor_div(M, 2), 3)})
-    found = with_quotients_as_sizes(given)
+    found = with_general_sizes(given)
     type = found.terms["x"].type
     assert type is not None and type.shape is not None
     first, one, other = type.shape
@@ -171,9 +171,9 @@ def test_a_rule_is_proven_at_an_axis_of_strides() -> None:
     )
     bindings = Bindings({"x": var("x", tensor(1, 8, HALF, HALF))})
     assert ProofBook().check(rule, bindings) is None
-    assert ProofBook().check(rule, with_quotients_as_sizes(bindings)) is not None
+    assert ProofBook().check(rule, with_general_sizes(bindings)) is not None
     bindings = Bindings({"x": var("x", tensor(1, 8, floor_div(N - 2, 2) + 1, HALF))})  # of no elements at n = 1
-    assert ProofBook().check(rule, with_quotients_as_sizes(bindings)) is None
+    assert ProofBook().check(rule, with_general_sizes(bindings)) is None
 
 
 def test_what_is_known_of_sizes_counts() -> None:
@@ -181,14 +181,14 @@ def test_what_is_known_of_sizes_counts() -> None:
     half, longer = floor_div(N, 2), floor_div(N - 3, 2) + 1
     given = Bindings({"x": var("x", tensor(half, longer))})
     for known, holds in (((), [False, False]), ((N - 2,), [True, False]), ((N - 3,), [True, True])):
-        env = with_quotients_as_sizes(given, known).shape_env()
+        env = with_general_sizes(given, known).shape_env()
         assert [Condition("<=", 1, symbol(f"x.shape[{k}]")).holds(env) for k in range(2)] == holds
 
 
 def test_a_size_is_at_least_what_a_window_needs() -> None:
     given = Bindings({"x": var("x", tensor(N, 3))}, {"k": N})
     for known, least in (((), 1), ((N - 4, N - 2), 4), ((N - 1,), 1), ((2 * N - 8, symbol("m") - 5), 1)):
-        found = with_quotients_as_sizes(given, known)
+        found = with_general_sizes(given, known)
         env = found.shape_env()
         assert [Condition("<=", k, symbol("x.shape[0]")).holds(env) for k in (least, least + 1)] == [True, False]
         assert found.attrs["k"] == env["x.shape[0]"]
