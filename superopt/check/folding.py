@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Set
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from superopt.check.constants import Constants
-from superopt.check.sweep import Claim, holds, not_negative
+from superopt.check.sweep import Claim, holds, known_sizes
 from superopt.ir.dim import Size
 from superopt.ir.infer import IllTyped, replace
 from superopt.ir.pattern import Bindings
@@ -39,7 +39,6 @@ _BEAM = 8  # graphs of one depth that are rewritten further
 _PATIENCE = 5  # steps without a graph nearer to the goal than all before
 _MOST_STATES = 4000
 _SECONDS = 5.0  # of CPU time for one cone: a busy machine does not change what is found
-_NEAREST = 60  # operators whose windows fit, for sizes that have to be large enough
 _MOST_GRAPHS = 16  # that one rule after the other makes on a path that was taken before
 
 
@@ -67,7 +66,7 @@ class Folding:
 def folding_holds(folding: Folding, book: Book, constants: Constants) -> bool:
     """Return True if the kernel proves each step, and the constants agree within the stated bounds."""
     try:
-        replay_rewrite(Rewrite((folding.left,), folding.steps, (folding.after,)), book, _known_sizes(folding.left))
+        replay_rewrite(Rewrite((folding.left,), folding.steps, (folding.after,)), book, known_sizes(folding.left))
     except ReplayError:
         return False
     for ours, theirs, bound in folding.constants:
@@ -120,7 +119,7 @@ class Rewriting:
                 continue
             (wanted,) = replace((goal,), {ours: theirs for ours, theirs, _ in pairs})
             last = None if wanted is state else self._close(state, wanted)
-            steps = self._proven(path, _known_sizes(left)) if wanted is state or last is not None else None
+            steps = self._proven(path, known_sizes(left)) if wanted is state or last is not None else None
             if steps is not None:
                 self._remember(tuple(step.rule for step in steps))
                 return _over(Folding(start, goal, steps, state, pairs, last), left, right, back)
@@ -203,16 +202,6 @@ class Rewriting:
                 return None
             steps.append(Step(rule, signature, roots))
         return tuple(steps)
-
-
-def _known_sizes(left: Term) -> set[Size]:
-    """Return sizes that are not negative where the operators nearest below `left` are defined."""
-    near, waiting = dict.fromkeys((left,)), deque((left,))
-    while waiting and len(near) < _NEAREST:
-        new = [i for i in waiting.popleft().inputs if i is not None and i not in near]
-        near.update(dict.fromkeys(new))
-        waiting += new
-    return not_negative(near)
 
 
 def _applied(matcher: Matcher, state: Term) -> Iterator[tuple[Term, _Applied]]:

@@ -19,7 +19,7 @@ from onnx.defs import OpSchema
 
 from superopt.evaluate import numpy_dtype
 from superopt.evaluate.indices import Array
-from superopt.ir.dim import Dim, Size, evaluate, symbol, symbols_of
+from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, make, remake
 from superopt.ir.operator import IllTyped
 from superopt.ir.term import CLOSED_FORM, Attr, Term, Types, repr_attrs, topological
@@ -102,7 +102,7 @@ def _placed_over(
         if term in needed:
             made = Term.of(made.op, made.inputs, dict(made.attrs), made.types[: needed[term]])
         if term in model.proven_shapes and _sizes_in(made.types) <= given:
-            made = _with_target(made)
+            made = _with_target(made, is_left=not first_node)
         made = _written_out(made, weights)
         if (computed := _computed_sizes(term, model, sizes, given)) is not None:
             new[term] = known.setdefault(computed, made)
@@ -202,7 +202,7 @@ def _computed_sizes(term: Term, model: Model, sizes: Mapping[str, Size], given: 
     return ("sizes", term.type.dtype, shape, found) if _sizes_in(found) <= given else None
 
 
-def _with_target(term: Term) -> Term:
+def _with_target(term: Term, is_left: bool) -> Term:
     """Return a Reshape or Expand to a computed shape as one whose attribute is the shape of its result.
 
     The operand and the shape of the result determine both, so the kernel need not know how the shape was computed.
@@ -211,11 +211,30 @@ def _with_target(term: Term) -> Term:
     op = standard_name(term.op)
     if op is None or op not in _TO_COMPUTED_SHAPE or len(term.inputs) != 2 or term.type is None:
         return term
+    shape = term.type.shape or ()
+    operand = term.inputs[0]
+    if is_left and op == "Reshape" and operand is not None and operand.type is not None:
+        shape = _of_as_many_elements(shape, operand.type.shape or ())
     try:
-        made = make(op, term.inputs[:1], {"shape": term.type.shape or (), **_TO_COMPUTED_SHAPE[op]})
+        made = make(op, term.inputs[:1], {"shape": shape, **_TO_COMPUTED_SHAPE[op]})
     except IllTyped:
         return term
-    return made if made.types == term.types else term
+    return made if made.types == (TensorType(term.type.dtype, shape),) else term
+
+
+def _of_as_many_elements(shape: Sizes, operand: Sizes) -> Sizes:
+    """Return `shape` with one size in place of another, so that it has as many elements as `operand`, if there is one.
+
+    A Reshape from (h w, 8) to (w, 8) is defined for h = 1 only, and there it is one to (h w, 8). Nothing is claimed of
+    sizes at which the left model is not defined.
+    """
+    whole = math.prod(operand)
+    if math.prod(shape) != whole:
+        for k in (k for k, size in enumerate(shape) if isinstance(size, Dim) and size not in operand):
+            rest = math.prod((*shape[:k], *shape[k + 1 :]))
+            if rest != 0 and floor_div(whole, rest) * rest == whole:
+                return (*shape[:k], floor_div(whole, rest), *shape[k + 1 :])
+    return shape
 
 
 def _renamed(term: Term, operands: tuple[Term | None, ...], sizes: Mapping[str, Size]) -> Term:

@@ -7,8 +7,10 @@ Mishchenko et al., FRAIGs, 2005).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from superopt.check.joining import Meanings, StructureKey
 from superopt.check.literals import Reading, readings
@@ -22,7 +24,9 @@ from superopt.onnx_io import Model
 from verify.proof_book import Book
 from verify.replay import with_general_sizes
 
-__all__ = ["Claim", "Sweep", "holds", "not_negative"]
+__all__ = ["Claim", "Sweep", "holds", "known_sizes"]
+
+_NEAREST = 100  # operators
 
 
 @dataclass(frozen=True)
@@ -58,41 +62,35 @@ def holds(claim: Claim, book: Book) -> bool:
     ours, theirs = (pattern_names(side)[0] for side in (claim.rule.lhs, claim.rule.rhs))
     if not all(bindings.terms[name].is_constant or bindings.terms[name].op == "Var" for name in theirs - ours):
         return False  # what the right model alone computes may be undefined
-    below = [bindings.terms[name] for name in sorted(ours)]
-    general = with_general_sizes(bindings, not_negative([*_down_to(claim.left, below), *below]))
+    general = with_general_sizes(bindings, known_sizes(claim.left))
     return book.allows(claim.read().rule, claim.signature, general)
 
 
-def _down_to(root: Term, leaves: Iterable[Term]) -> Iterator[Term]:
-    """Yield the terms above `leaves` of which `root` is computed."""
-    seen, waiting = set(leaves), [root]
-    while waiting:
-        term = waiting.pop()
-        if term not in seen:
-            seen.add(term)
-            yield term
-            waiting += [i for i in term.inputs if i is not None]
+@lru_cache(maxsize=1 << 12)
+def known_sizes(left: Term) -> frozenset[Size]:
+    """Return sizes that are not negative where `left`, of the left model, is defined: a window must fit, for example.
 
-
-def not_negative(terms: Iterable[Term]) -> set[Size]:
-    """Return sizes that are not negative where the operators of `terms` are defined: a window must fit, for example.
-
-    `terms` are tensors of the left model. Where that is not defined, nothing is claimed.
+    Where it is not defined, nothing is claimed. Only the operators nearest below are asked.
     """
     found: set[Size] = set()
 
-    def need(relation: str, left: Size, right: Size) -> None:
+    def need(relation: str, less: Size, more: Size) -> None:
         if relation == "<=":
-            found.add(right - left)
+            found.add(more - less)
 
-    for term in terms:
+    near, waiting = dict.fromkeys((left,)), deque((left,))
+    while waiting and len(near) < _NEAREST:
+        new = [i for i in waiting.popleft().inputs if i is not None and i not in near]
+        near.update(dict.fromkeys(new))
+        waiting += new
+    for term in near:
         shapes = [None if i is None or i.type is None else i.type.shape for i in term.inputs]
         if term.op in OPERATORS and all(
             i is None or shape is not None for i, shape in zip(term.inputs, shapes, strict=True)
         ):
             with contextlib.suppress(IllTyped, TypeError, LookupError):
                 OPERATORS[term.op].shape_rule(shapes, dict(term.attrs), need)
-    return found
+    return frozenset(found)
 
 
 class Sweep:

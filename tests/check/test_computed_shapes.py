@@ -132,3 +132,28 @@ def test_a_concat_that_is_known_by_its_sizes_alone_must_be_computed_as_often() -
     for one, other, is_equal in ((rows, needs, False), (needs, rows, True), (needs, needs, True)):
         left, right = joined(meeting(*one), meeting(*other))
         assert prove_equal(left, right, seconds=10).outputs == (is_equal,)
+
+
+def flattened(*nodes: onnx.NodeProto) -> Model:
+    """x as h w rows of 8, one after the other."""
+    flat = node("Reshape", ["x", "rows"], ["flat"])
+    proto = model([flat, *nodes], [floats("x", "b", "h", "w", 8)], [floats("y", None, None, None, None)], opset=18)
+    for name, value in {"rows": [0, -1, 8], "any": [0, 1, -1, 8], "one": [1], "eight": [8]}.items():
+        proto.graph.initializer.append(numpy_helper.from_array(np.array(value, np.int64), name))
+    return read_simplified(proto)
+
+
+def test_a_reshape_that_is_defined_for_some_sizes_equals_one_that_is_for_all() -> None:
+    """w rows of 8 are all of them for h = 1 only. The other way round, the second model would fail more often."""
+    computed = [
+        node("Shape", ["x"], ["batch"], start=0, end=1),
+        node("Shape", ["x"], ["width"], start=2, end=3),
+        node("Concat", ["batch", "one", "width", "eight"], ["t"], axis=0),
+        node("Reshape", ["flat", "t"], ["y"]),
+    ]
+    inferred = [node("Reshape", ["flat", "any"], ["y"])]
+    for one, other, is_equal in ((computed, inferred, True), (inferred, computed, False)):
+        left, right = joined(flattened(*one), flattened(*other))
+        found = prove_equal(left, right, seconds=10)
+        assert found.outputs == (is_equal,)
+        assert not is_equal or (found.certificate is not None and found.certificate.replay(left, right))
