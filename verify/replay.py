@@ -153,7 +153,7 @@ class _General:
     """
 
     def __init__(self, taken: frozenset[str], changed: Mapping[str, Size], not_negative: Collection[Size]) -> None:
-        self._taken, self._changed, self._not_negative = taken, changed, not_negative
+        self._taken, self._changed, self._not_negative = taken, changed, frozenset(not_negative)
         self._names: dict[Quotient, str] = {}
 
     def attribute(self, value: Attr) -> Attr:
@@ -178,9 +178,11 @@ class _General:
 
     def _new(self, quotient: Quotient) -> Size:
         above, below = quotient.numerator, quotient.denominator
+        whole = floor_div(above, below)
         least = 1 if above - below in self._not_negative else 0
-        if not (least or above in self._not_negative or Condition("<=", 0, self._without_quotients(above)).holds({})):
-            return floor_div(above, below)
+        is_known = least or not self._not_negative.isdisjoint({above, whole})
+        if not is_known and not Condition("<=", 0, self._without_quotients(above)).holds({}):
+            return whole
         if quotient not in self._names:
             number = len(self._names)
             while f"q{number}" in self._taken:

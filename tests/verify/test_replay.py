@@ -185,6 +185,14 @@ def test_what_is_known_of_sizes_counts() -> None:
         assert [Condition("<=", 1, symbol(f"x.shape[{k}]")).holds(env) for k in range(2)] == holds
 
 
+def test_a_quotient_that_is_known_not_to_be_negative() -> None:
+    third = floor_div(N - 2, 3)
+    given = Bindings({"x": var("x", tensor(third + 1))})
+    for known, holds in (((), False), ((third,), True), ((floor_div(N - 2, 4),), False)):
+        env = with_general_sizes(given, known).shape_env()
+        assert Condition("<=", 1, symbol("x.shape[0]")).holds(env) is holds
+
+
 def test_a_size_is_at_least_what_a_window_needs() -> None:
     given = Bindings({"x": var("x", tensor(N, 3))}, {"k": N})
     for known, least in (((), 1), ((N - 4, N - 2), 4), ((N - 1,), 1), ((2 * N - 8, symbol("m") - 5), 1)):
