@@ -119,7 +119,7 @@ class SweepProof:
         self.foldings: list[Folding] = []
         self.rewriting = Rewriting(rules, constants, equations.signature, self._closed)
         self.unproven: list[tuple[Term, Term, str]] = []
-        self.is_last, self.misses = is_last, 0  # cones in a row of which rules made no fitting one
+        self.is_last, self.misses = is_last, 0
 
     @property
     def deadline(self) -> float:

@@ -84,7 +84,7 @@ class ShapeProofs:
         uncertain: list[Size] = []
 
         def need(relation: str, left: Size, right: Size) -> None:
-            if relation == "==":
+            if relation == "==" and left != right:
                 common = self._common(left, right)
                 if common is None and term.op == "Concat":
                     common = self._one_of(left, right)
@@ -119,7 +119,10 @@ class ShapeProofs:
         return None
 
     def _one_of(self, one: Size, other: Size) -> Size | None:
-        """Return one of two sizes that must be equal, always the same one; None if they are not or may not be known."""
+        """Return one of two sizes that must be equal, always the same one; None if they are not or may not be known.
+
+        ONNX says that sizes beside the axis of a Concat are equal. ONNX Runtime lets those of empty operands differ.
+        """
         if not (self._is_certain(one) and self._is_certain(other)) or (isinstance(one, int) and isinstance(other, int)):
             return None
         self._here.add(frozenset({one, other}))
