@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from superopt.check.joining import Meanings, StructureKey
 from superopt.check.literals import Reading, readings
+from superopt.check.meanings import Meanings, StructureKey
 from superopt.ir.dim import Size
 from superopt.ir.infer import OPERATORS, remake
 from superopt.ir.operator import IllTyped

@@ -32,55 +32,43 @@ from superopt.generate.grammar import (
 __all__ = ["CONV_SEQUENCES"]
 
 CONV_SEQUENCES: tuple[Family, ...] = (
-    # Scales and offsets of channels after a Conv: folded into the kernel and the bias.
-    Family(
-        "conv",
-        (
-            *inputs("x", IMAGE),
-            *inputs("w", K3, "w", True),
-            *inputs("b", (2,), "b", True),
-            *inputs("c", (1, 2, 1, 1), "c", True),
-            *inputs("d", (2, 1, 1), "d", True),
-            *inputs("s", (), "s", True),
-        ),
-        (
-            conv(1, slots=("x!Conv,Add,Mul", "w")),
-            Use("Add", slots=("x!x,Add,Mul", "w0")),
-            Use("Mul", slots=("x!x,Add,Mul", "w0")),
-            Use("Add", slots=("b", "w1!w,b"), run=False, fold=True),
-            Use("Mul", slots=("b|w", "w1!w,b"), run=False, fold=True),
-            *transpose(SWAP_CHANNELS, slots=("w1!w",), run=False, fold=True),
-            *axes("Squeeze", (-4, -2, -1), (-2, -1), **FOLDED),
-            *axes("Unsqueeze", (-3,), **FOLDED),
-        ),
-        runtime=2,
-        folded=(2, 4, 1),
-        shapes=frozenset({IMAGE, K3, (2,), (1, 2, 1, 1), (2, 1, 1), (2, 1, 1, 1), ()}),
-        variation="conv",
-    ),
-    # The same after a ConvTranspose.
-    Family(
-        "conv",
-        (
-            *inputs("x", IMAGE),
-            *inputs("w", K3, "w", True),
-            *inputs("b", (2,), "b", True),
-            *inputs("c", (1, 2, 1, 1), "c", True),
-            *inputs("d", (2, 1, 1), "d", True),
-            *inputs("s", (), "s", True),
-        ),
-        (
-            conv_transpose(1, slots=("x!ConvTranspose,Add,Mul", "w")),
-            Use("Add", slots=("x!x,Add,Mul", "w0")),
-            Use("Mul", slots=("x!x,Add,Mul", "w0")),
-            Use("Add", slots=("b", "w1!w,b"), run=False, fold=True),
-            Use("Mul", slots=("b|w", "w1!w,b"), run=False, fold=True),
-            *axes("Squeeze", (-4, -2, -1), (-2, -1), **FOLDED),
-        ),
-        runtime=2,
-        folded=(2, 4, 1),
-        shapes=frozenset({IMAGE, K3, (2,), (1, 2, 1, 1), (2, 1, 1), ()}),
-        variation="conv",
+    *(
+        # Scales and offsets of channels after a Conv or ConvTranspose: folded into the kernel and the bias. The kernel
+        # of a Conv has the channels of the result first.
+        Family(
+            "conv",
+            (
+                *inputs("x", IMAGE),
+                *inputs("w", K3, "w", True),
+                *inputs("b", (2,), "b", True),
+                *inputs("c", (1, 2, 1, 1), "c", True),
+                *inputs("d", (2, 1, 1), "d", True),
+                *inputs("s", (), "s", True),
+            ),
+            (
+                use,
+                Use("Add", slots=("x!x,Add,Mul", "w0")),
+                Use("Mul", slots=("x!x,Add,Mul", "w0")),
+                Use("Add", slots=("b", "w1!w,b"), run=False, fold=True),
+                Use("Mul", slots=("b|w", "w1!w,b"), run=False, fold=True),
+                *swapped,
+                *axes("Squeeze", (-4, -2, -1), (-2, -1), **FOLDED),
+                *unsqueezed,
+            ),
+            runtime=2,
+            folded=(2, 4, 1),
+            shapes=frozenset({IMAGE, K3, (2,), (1, 2, 1, 1), (2, 1, 1), (), *further}),
+            variation="conv",
+        )
+        for use, swapped, unsqueezed, further in (
+            (
+                conv(1, slots=("x!Conv,Add,Mul", "w")),
+                transpose(SWAP_CHANNELS, slots=("w1!w",), run=False, fold=True),
+                axes("Unsqueeze", (-3,), **FOLDED),
+                ((2, 1, 1, 1),),
+            ),
+            (conv_transpose(1, slots=("x!ConvTranspose,Add,Mul", "w")), (), (), ()),
+        )
     ),
     # A 1 x 1 Conv before or after another Conv: both are one Conv, whose kernel is a Conv of the kernels.
     Family(
