@@ -32,7 +32,7 @@ from verify.replay import ReplayError, merged_casts
 
 __all__ = ["BodyClaim", "Certificate", "certified"]
 
-_SCHEMA = 5
+_SCHEMA = 6
 EquationText: TypeAlias = tuple[str, str]
 FoldingText: TypeAlias = tuple[Any, ...]
 Expression: TypeAlias = tuple[Any, ...]

@@ -168,7 +168,9 @@ def _equation(left: Term, right: Term, cut: _Cut) -> Rule | None:
 def _of_other_types(left: Term, right: Term, leaves: Collection[Term]) -> list[Term]:
     """Return the closed forms that must become variables: the others have the element type of the equation.
 
-    See `Bindings.dtype`. A variable stands for any value, so what is proven for it holds for the constant.
+    See `Bindings.dtype`. A variable stands for any value, so what is proven for it holds for the constant. If no leaf
+    is real, one real literal as a variable makes the equation real, and the others stay: one that is not 0 nor 1, if
+    there is one, since equations need those more often.
     """
     stack, seen = [left, right], set(leaves)
     literals = []
@@ -184,6 +186,9 @@ def _of_other_types(left: Term, right: Term, leaves: Collection[Term]) -> list[T
         other = [one for one in literals if one not in found and one.type is not None and one.type.dtype != dtype]
         if dtype is None or not other:
             return found
+        reals = [one for one in other if one.type is not None and one.type.dtype in FLOAT_DTYPES]
+        if reals and dtype not in FLOAT_DTYPES:
+            other = [min(reals, key=lambda one: one.op in ("Ones", "Zeros"))]
         found += other
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import TypeAlias
 
 from superopt.check.cones import signatures
-from superopt.check.literals import readings
+from superopt.check.literals import readings, with_masks
 from superopt.check.sweep import Claim, holds
 from superopt.ir.dim import Size
 from superopt.ir.pattern import Bindings, match
@@ -43,6 +43,7 @@ class Equations:
         bindings = match((*rule.lhs, *rule.rhs), (left, right))
         if bindings is None:
             return None, "the cone is not an instance of its equation"
+        rule, shown = with_masks(rule, bindings.terms), rule
         types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
         if self._failed.get((rule, types), 0.0) >= effort:
             return None, "the kernel does not prove it"
@@ -50,7 +51,7 @@ class Equations:
             self._failed[rule, types] = math.inf
             return None, "it is false at an example"
         reason = "the kernel does not prove it"
-        claims = {(claim.signature, claim.reading): claim for claim in _claims(left, right, rule, bindings)}
+        claims = {(claim.signature, claim.reading): claim for claim in _claims(left, right, shown, rule, bindings)}
         order = sorted(claims, key=lambda instance: instance != self._proven.get(rule))
         for share in sorted({FIRST_EFFORT, effort}):  # one reading may have a short proof, another none that is short
             for instance in order:
@@ -82,9 +83,12 @@ class Equations:
             return None
 
 
-def _claims(left: Term, right: Term, rule: Rule, bindings: Bindings) -> Iterator[Claim]:
-    """Yield the claims to try: with the literals as they stand, then for what they may stand for."""
-    found = list(signatures(rule, bindings))
-    yield from (Claim(left, right, rule, signature) for signature in found)
+def _claims(left: Term, right: Term, shown: Rule, rule: Rule, bindings: Bindings) -> Iterator[Claim]:
+    """Yield the claims to try: with the literals as they stand, then for what they may stand for.
+
+    `shown` is the equation that the terms match, `rule` the same with the values of masks.
+    """
+    found = list(signatures(shown, bindings))
+    yield from (Claim(left, right, shown, signature) for signature in found)
     for reading in range(len(readings(rule, bindings.dtype() or "float"))):
-        yield from (Claim(left, right, rule, signature, reading + 1) for signature in found)
+        yield from (Claim(left, right, shown, signature, reading + 1) for signature in found)

@@ -4,6 +4,9 @@ Such literals keep a proof from succeeding. So an equation may also be proven fo
 the simple fractions and roots that they are the correctly rounded values of; and for the products and quotients of the
 other side's constants that they are the values of, up to the roundings with which a tool has computed them. Then the
 equation holds for the literals up to the difference from what they stand for.
+
+An equation over real numbers has no literals for truth values: a mask that hides nothing is a variable there. Where the
+mask's value is needed, a comparison of two literals stands for it.
 """
 
 from __future__ import annotations
@@ -24,7 +27,7 @@ from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, map_terms, topological
 from superopt.runtime import unit_roundoff
 
-__all__ = ["Reading", "readings"]
+__all__ = ["Reading", "readings", "with_masks"]
 
 _MAX_DENOMINATOR, _MAX_PRODUCT = 64, 4096  # of a fraction, also below the root, as people write them
 _NEAR = 1e-12  # relative, of a number computed in float64 and the fraction that it is
@@ -51,6 +54,33 @@ def readings(rule: Rule, dtype: str) -> tuple[Reading, ...]:
     """Return the readings of an equation over tensors of element type `dtype`, without that as it stands."""
     found = (_as_written(rule, dtype), _as_computed(rule, dtype))
     return tuple(dict.fromkeys(one for one in found if one.rule != rule))
+
+
+def with_masks(rule: Rule, terms: Mapping[str, Term]) -> Rule:
+    """Return an equation with the values of the masks among the `terms` that its variables stand for.
+
+    These are truth values that are all equal: 1 = 1 stands for true, 1 < 1 for false.
+    """
+    masks = {name: mask for name, term in terms.items() if (mask := _mask(term)) is not None}
+    if not masks:
+        return rule
+
+    def place(term: Term, inputs: tuple[Term | None, ...]) -> Term:
+        if term.op == "Var" and term.attr("name") in masks:
+            return masks[str(term.attr("name"))]
+        return term if inputs == term.inputs else make(term.op, inputs, dict(term.attrs))
+
+    return _rule(rule, map_terms((*rule.lhs, *rule.rhs), place))
+
+
+def _mask(term: Term) -> Term | None:
+    """Return a comparison that has the shape and the truth values of a closed form, or None for other terms."""
+    shape = None if term.type is None else term.type.concrete()
+    is_bool = term.type is not None and term.type.dtype == "bool"
+    if shape is None or not is_bool or term.op not in ("ConstantOfShape", "Ones", "Zeros"):
+        return None
+    ones = make("Ones", (), {"shape": shape})
+    return make("Equal" if dict(term.attrs).get("value", term.op == "Ones") else "Less", (ones, ones))
 
 
 def _as_written(rule: Rule, dtype: str) -> Reading:

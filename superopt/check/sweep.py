@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
-from superopt.check.literals import Reading, readings
+from superopt.check.literals import Reading, readings, with_masks
 from superopt.check.meanings import Meanings, StructureKey
 from superopt.ir.dim import Size
 from superopt.ir.infer import OPERATORS, remake
@@ -44,11 +44,12 @@ class Claim:
     reading: int = 0
 
     def read(self) -> Reading:
-        """Return the equation as it is read. Raises IndexError if there is no such reading."""
-        if not self.reading:
-            return Reading(self.rule, 0.0)
+        """Return the equation as it is read. Raises LookupError if there is no such reading."""
         bindings = match((*self.rule.lhs, *self.rule.rhs), (self.left, self.right))
-        return readings(self.rule, "float" if bindings is None else bindings.dtype() or "float")[self.reading - 1]
+        if bindings is None:
+            raise LookupError("the equation is not about these terms")
+        rule = with_masks(self.rule, bindings.terms)
+        return readings(rule, bindings.dtype() or "float")[self.reading - 1] if self.reading else Reading(rule, 0.0)
 
 
 def holds(claim: Claim, book: Book) -> bool:
