@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace as with_fields
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from superopt.check.joining import by_digest, free_sizes
-from superopt.ir.infer import IllTyped, replace
+from superopt.ir.infer import OPERATORS, IllTyped, replace
 from superopt.ir.notation import parse_signature, show_signature
 from superopt.ir.pattern import Bindings, instantiate, match, pattern_names
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Application, Rewrite, Step, Trace
 from superopt.onnx_io import Model
+from superopt.ops.definition import NoSemantics
+from superopt.ops.equation import unfold
 from superopt.optimizer.equations import parse_side, show_sides
 from superopt.search import AnalyticCost, Device, find_device, search
 from superopt.search.apply import replacements
@@ -35,6 +37,7 @@ __all__ = [
     "derivation_text",
     "derived",
     "device_of",
+    "fused_in",
     "holds_backwards",
     "keeps_operands",
     "parse_sides",
@@ -65,14 +68,36 @@ def device_of(models: Iterable[Model]) -> Device:
     return find_device("cpu" if operators.isdisjoint(_FUSED_FOR_GPUS) else "cuda")
 
 
+def fused_in(models: Iterable[Model]) -> frozenset[str]:
+    """Return the operators of runtimes in `models`, and those that these are defined by."""
+    found: set[str] = set()
+    waiting = [term for model in models for term in topological(model.outputs)]
+    while waiting:
+        term = waiting.pop()
+        if term.op in OPERATORS and OPERATORS[term.op].domain and term.op not in found:
+            found.add(term.op)
+            with contextlib.suppress(NoSemantics):
+                waiting += topological((unfold(term),))
+    return frozenset(found)
+
+
 def derived(
-    model: Model, rules: Iterable[Rule], proofs: Book, book: Book, seconds: float, device: Device, *, is_second: bool
+    model: Model,
+    rules: Iterable[Rule],
+    proofs: Book,
+    book: Book,
+    seconds: float,
+    device: Device,
+    fused: Collection[str],
+    *,
+    is_second: bool,
 ) -> list[Derived]:
     """Return `model` and what it is after each pass of a search of about `seconds` seconds.
 
     Its costs are those of `device`. `proofs` says where a rule may be applied; `book` proves each step again. A pass
     that the kernel does not confirm is the end. Each step of the second model must hold backwards, see
-    `holds_backwards`.
+    `holds_backwards`. Of the operators that only runtimes have, rules introduce those that are `fused` already: others
+    would hide tensors at which a proof proceeds.
     """
     rules = [rule for rule in rules if not is_second or keeps_operands(rule)]
 
@@ -93,6 +118,7 @@ def derived(
         efforts=0,
         budget_s=seconds,
         deadline=time.monotonic() + 2 * seconds,
+        available=lambda operator: not OPERATORS[operator.op].domain or operator.op in fused,
     )
     passes = [Derived(model, ())]
     with contextlib.suppress(ReplayError, IllTyped):

@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 
 from superopt.check.constants import Constants
-from superopt.check.derivation import Derived, derivation_text, derived, device_of
+from superopt.check.derivation import Derived, derivation_text, derived, device_of, fused_in
 from superopt.check.equations import Equations
 from superopt.check.joining import is_computed_as_often, joined
 from superopt.check.proof import Equality, Match, SweepProof
@@ -178,5 +178,5 @@ class _Proof:
         with temporary_folder() as folder, ResultStore(folder / "store.sqlite") as store:
             proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
             seconds = self.seconds * _REWRITING_SHARE
-            device = device_of(self.models)
-            return derived(model, rules, proofs, self.equations.book, seconds, device, is_second=number == 2)
+            device, fused = device_of(self.models), fused_in(self.models)
+            return derived(model, rules, proofs, self.equations.book, seconds, device, fused, is_second=number == 2)

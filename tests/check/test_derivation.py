@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from superopt.check.certificate import Certificate
-from superopt.check.derivation import device_of, holds_backwards, keeps_operands
+from superopt.check.derivation import derived, device_of, fused_in, holds_backwards, keeps_operands
 from superopt.check.equality import joined, prove_equal
 from superopt.ir.dim import symbol
 from superopt.ir.infer import make
@@ -21,11 +21,14 @@ from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import tensor
 from superopt.onnx_io import Model, read_simplified
 from superopt.optimizer.equations import parse_side, show_sides
+from superopt.rulebook.loading import chosen_rules
+from superopt.search import find_device
 from tests.support.models import floats, model, weights
 from verify.proof_book import ProofBook
 
 node = helper.make_node
 STEPS, SIZE = 4, 6
+HEADS: dict[str, Attr] = {"num_heads": 2, "scale": 1.0}
 GATES = "iofc"  # as ONNX has them: input, output, forget, cell
 W, R, B = (
     [weights(*shape, seed=10 * k + n) for n in range(4)] for k, shape in enumerate([(SIZE, SIZE)] * 2 + [(SIZE,)])
@@ -187,6 +190,19 @@ def test_costs_are_those_of_a_gpu_where_attention_is_fused() -> None:
     plain, fused = _read(attended(False), attended(True))
     assert device_of([plain, plain]).provider == "cpu"
     assert device_of([plain, fused]).provider == "cuda"
+
+
+def test_rules_introduce_no_other_operators_of_runtimes() -> None:
+    plain, fused = _read(attended(False), attended(True))
+    attention = make("Attention", (var("x", tensor(1, 2, 8)), var("w", tensor(8, 24)), var("b", tensor(24))), HEADS)
+    assert fused_in([plain]) == frozenset()
+    assert fused_in([plain, fused]) == {"MultiHeadAttention"}
+    assert fused_in([replace(plain, outputs=(attention,))]) == {"Attention", "MultiHeadAttention"}
+    rules, _ = chosen_rules()
+    for models in ([plain], [plain, fused]):
+        allowed, book = fused_in(models), ProofBook()
+        ends = derived(plain, rules, book, book, 5.0, find_device("cuda"), allowed, is_second=False)
+        assert fused_in([end.model for end in ends]) == allowed
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Masks of one truth value: the proof uses their value, also where a model computes them."""
+"""Masks of one truth value: the proof uses their value, also where constants give it."""
 
 from __future__ import annotations
 
