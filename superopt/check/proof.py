@@ -130,13 +130,12 @@ class SweepProof:
         """Return what the sweep proves."""
         matches: list[Match] = []
         total = sum(1 for _ in topological(self.right.outputs))
-        for number, (term, image) in enumerate(self.sweep.run(self.decide), 1):
+        for number, (term, image) in enumerate(self.sweep.run(self.decide, self.is_equal), 1):
             if image in self.sweep.left or term in self.by:  # a negated weight is no term of the left model
                 matches.append(Match(image, term, *self.by.get(term, ("same", 0.0))))
             if number % 50 == 0 or number == total:
                 self.progress(f"proving: {number} of {total} tensors, {len(matches)} equal")
-        images = [self.sweep.image[output] for output in self.right.outputs]
-        outputs = tuple(a is b for a, b in zip(self.left.outputs, images, strict=True))
+        outputs = tuple(a is b for a, b in zip(self.left.outputs, self.sweep.outputs, strict=True))
         if merged_casts(self.left.outputs).keys() != merged_casts(self.right.outputs).keys():
             reason = "ONNX Runtime would merge other Casts"
             self.unproven += [(a, b, reason) for a, b in zip(self.left.outputs, self.right.outputs, strict=True)]
@@ -175,6 +174,16 @@ class SweepProof:
             self.not_named.add(image)
             self.unproven.append((candidates[0], term, reason))
         return None
+
+    def is_equal(self, end: Term, output: Term) -> bool:
+        """Return True if outputs are proven equal, of which the right one's image is another term of the left model."""
+        self.pause = time.process_time() + _PAIR_SHARE * (self.deadline - time.monotonic())
+        found, reason = self._proven(end, self.sweep.image[output], self.sweep.shared, self.sweep.left)
+        if isinstance(found, Claim):
+            self.claims.append(found)
+            return True
+        self.unproven.append((end, output, reason))
+        return False
 
     def _with_equal_bodies(self, term: Term, image: Term) -> Term | None:
         """Return a node of the left model that reads the same tensors and has equal bodies, or None."""

@@ -95,16 +95,18 @@ def known_sizes(left: Term) -> frozenset[Size]:
 
 
 class Sweep:
-    """The images of the right model's terms over the left model.
+    """The images of the right model's terms over the left model, and those of its outputs.
 
     `shared` has the terms of the left model that are images.
     """
 
     def __init__(self, left: Model, right: Model) -> None:
+        self._ends = left.outputs
         self._right = right
         self._meaning = Meanings(right)
         self.left = frozenset(topological(left.outputs))
         self.image: dict[Term, Term] = {}
+        self.outputs: list[Term] = []
         self.shared: set[Term] = set()
         self._known: dict[StructureKey, Term] = {}
         meaning = Meanings(left)
@@ -112,11 +114,14 @@ class Sweep:
             if not meaning.is_random(term):
                 self._known.setdefault(meaning.key(term, term.inputs), term)
 
-    def run(self, decide: Callable[[Term, Term], Term | None]) -> Iterator[tuple[Term, Term]]:
+    def run(
+        self, decide: Callable[[Term, Term], Term | None], is_equal: Callable[[Term, Term], bool]
+    ) -> Iterator[tuple[Term, Term]]:
         """Yield each term of the right model with its image.
 
         `decide` gets a term and its image by structure, unless that is a term of the left model. It returns a term of
-        the left model that is equal, or None.
+        the left model that is equal, or None. `is_equal` gets an output of each model, if the image of the right one is
+        another term of the left model, and says if they are equal.
         """
         for term in topological(self._right.outputs):
             image = self._structural(term)
@@ -127,6 +132,10 @@ class Sweep:
             if image in self.left:
                 self.shared.add(image)
             yield term, image
+        for end, output in zip(self._ends, self._right.outputs, strict=False):
+            image = self.image[output]
+            is_other = image is not end and image in self.left
+            self.outputs.append(end if is_other and is_equal(end, output) else image)
 
     def _structural(self, term: Term) -> Term:
         if term in self.left:

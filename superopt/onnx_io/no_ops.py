@@ -21,6 +21,8 @@ def unchanged_input(view: NodeView, known: StaticValues) -> Term | None:
     """Return the input that is the first output of the node (of the standard domain), or None."""
     if view.node.op_type in _CHOICES:
         return _chosen(view, known)
+    if view.node.op_type == "Concat":
+        return _not_empty(view, known)
     test = _TESTS.get(view.node.op_type)
     if test is None or not view.inputs or view.inputs[0] is None:
         return None
@@ -56,6 +58,22 @@ def _chosen(view: NodeView, known: StaticValues) -> Term | None:
         if shape[0] is not None and all(other is not None and _broadcasts(other, shape[0]) for other in shapes):
             return view.inputs[index]
     return None
+
+
+def _not_empty(view: NodeView, known: StaticValues) -> Term | None:
+    """Return the one operand of a Concat that may have elements, if the others fit it wherever it is defined."""
+    if len(view.inputs) == 1:
+        return view.inputs[0]
+    shapes, axis = [known.shape(term) for term in view.inputs], view.integer("axis", 1)
+    beside: set[tuple[Size, ...]] = set()
+    may_have = []
+    for term, shape in zip(view.inputs, shapes, strict=True):
+        if shape is None or not -len(shape) <= axis < len(shape):
+            return None
+        own = list(shape)
+        may_have += [term] if own.pop(axis) != 0 else []
+        beside.add(tuple(own))
+    return may_have[0] if len(may_have) == 1 and len(beside) == 1 else None
 
 
 def _broadcasts(sizes: Sequence[Size], to: Sequence[Size]) -> bool:
@@ -188,5 +206,5 @@ _TESTS: Mapping[str, Callable[[NodeView, StaticValues], bool]] = {
     "Expand": _expand,
     "Slice": _slice,
     "Resize": _resize,
-    **dict.fromkeys(("Concat", "Max", "Mean", "Min", "Sum"), _single),
+    **dict.fromkeys(("Max", "Mean", "Min", "Sum"), _single),
 }

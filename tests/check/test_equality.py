@@ -338,3 +338,36 @@ def test_what_a_tool_folds_is_compared_within_its_roundings(name: str) -> None:
     assert found.certificate is not None
     assert found.certificate.replay(*pair)
     assert _checked(left, _graph(product, m=value * np.float32(1.001)))[0].outputs == (False,)
+
+
+def _two_outputs(*nodes: onnx.NodeProto) -> Model:
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [N, C])]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [N, C]) for name in ("y", "z")]
+    return read_simplified(model(nodes, inputs, outputs))
+
+
+def _twice_or_once(first: str, second: str) -> tuple[Model, Model]:
+    """Relu and two operators after it, one after the other, and Relu alone for all three."""
+    nodes = [node("Relu", ["x"], ["h"]), node(first, ["h"], ["y"]), node(second, ["y"], ["z"])]
+    once = [node("Relu", ["x"], ["y"]), node("Relu", ["x"], ["z"])]
+    return joined(_two_outputs(*nodes), _two_outputs(*once))
+
+
+def test_an_output_may_be_another_tensor_of_the_first_model(tmp_path: Path) -> None:
+    left, right = _twice_or_once("Abs", "Relu")
+    found = prove_equal(left, right, seconds=20)
+    assert found.outputs == (True, True) and found.certificate is not None
+    assert found.certificate.derivations == ((), ()) and len(found.certificate.claims) == 2
+    found.certificate.write(tmp_path / "c.json")
+    proof = Certificate.read(tmp_path / "c.json")
+    assert proof.replay(left, right)
+    assert not replace(proof, claims=proof.claims[1:]).replay(left, right)
+    assert not proof.replay(*_twice_or_once("Neg", "Relu"))
+
+
+@pytest.mark.parametrize(("first", "second"), [("Neg", "Abs"), ("Abs", "Neg")])
+def test_an_output_that_is_another_tensor_must_be_equal(first: str, second: str) -> None:
+    left, right = _twice_or_once(first, second)
+    found = prove_equal(left, right, seconds=1)
+    assert found.outputs == (first == "Abs", second == "Abs") and found.certificate is None
+    assert [reason for *_, reason in found.unproven]

@@ -53,6 +53,7 @@ def on_x(nodes: str, opset: int = 17, result: str = "float[a,b] y", extra: str =
         ("Slice(x, start, ends)", 13),
         ("Slice(x, zero, three, minus, one)", 13),
         ("Concat<axis = 0>(x)", 13),
+        ("Concat<axis = -2>(none, x, none)", 13),
         ("Split<axis = 1>(x)", 11),
         ("Split<axis = 1, num_outputs = 1>(x)", 18),
         ("Sum(x)", 13),
@@ -64,8 +65,8 @@ def on_x(nodes: str, opset: int = 17, result: str = "float[a,b] y", extra: str =
     ],
 )
 def test_no_ops(node: str, opset: int) -> None:
-    weights = """<float half = {0.5}, bool no = {0}, bool[1, 1] yes = {1}, bool[3] never = {0, 0, 0},
-        int64[2] two_three = {2, 3}, int64[2] zero_left = {0, -1},
+    weights = """<float half = {0.5}, float[0, 3] none = {}, bool no = {0}, bool[1, 1] yes = {1},
+        bool[3] never = {0, 0, 0}, int64[2] two_three = {2, 3}, int64[2] zero_left = {0, -1},
         int64[2] ones = {1, 1}, int64[1] one = {1}, int64[4] zeros = {0, 0, 0, 0}, int64[2] ends = {0, 1},
         int64[1] zero = {0}, int64[1] far = {9223372036854775807}, int64[2] start = {0, 0}, int64[1] three = {3},
         int64[1] minus = {-1}>"""
@@ -148,6 +149,15 @@ def test_integers_that_change_nothing(node: str, left: list[str]) -> None:
     result = "int64[a,b] y" if "wide" in node else "int64[a] y"
     body = f"g (int64[3] k) => ({result}) {weights} {{ n = Neg(k) y = {node} }}"
     assert simplified(parsed(body), {"k": np.array([-1, 2, 3])}) == ["Neg", *left]
+
+
+@pytest.mark.parametrize(("padding", "left"), [("n", []), ("m", ["Slice", "Concat"])])
+def test_empty_padding(padding: str, left: list[str]) -> None:
+    """Padding of (n, 0) is left out after (n, 3); of (m, 0) it is not: a model that needs n = m must not lose that."""
+    body = f"""g (float[n, 3] x, float[{padding}, 4] z) => (float[a, 3] y) <int64[1] zero = {{0}}, int64[1] one = {{1}}>
+        {{ e = Slice(z, zero, zero, one) c = Concat<axis = 1>(x, e) y = Neg(c) }}"""
+    feeds = {"x": X, "z": np.zeros((2, 4), np.float32)}
+    assert simplified(parsed(body), feeds) == [*left, "Neg"]
 
 
 def test_zeros_are_added_to_real_numbers() -> None:
