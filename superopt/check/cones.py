@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from superopt.ir.dim import Atom, Dim, Quotient, Size, floor_div, symbol
 from superopt.ir.infer import OPERATORS, make
+from superopt.ir.operator import IllTyped
 from superopt.ir.pattern import Bindings, pattern_names
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import CLOSED_FORM, Attr, Term, var
@@ -161,7 +162,10 @@ def _equation(left: Term, right: Term, cut: _Cut) -> Rule | None:
             stack.pop()
             if term not in new:
                 inputs = tuple(None if i is None else new[i] for i in term.inputs)
-                new[term] = make(term.op, inputs, {name: lifted(value) for name, value in term.attrs})
+                try:
+                    new[term] = make(term.op, inputs, {name: lifted(value) for name, value in term.attrs})
+                except IllTyped:  # a literal that the notation has only for other element types
+                    return None
     return Rule((new[left],), (new[right],))
 
 

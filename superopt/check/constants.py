@@ -134,6 +134,8 @@ class Constants:
         roundoff, tiny = unit_roundoff(dtype), smallest_normal(dtype)  # what is smaller may have been flushed to 0
         bound = _SECOND_ORDER * roundoff * (one + other + np.abs(a) + np.abs(b)) + tiny
         largest = float(max(np.abs(a).max(), np.abs(b).max()))
+        if not largest:  # zeros of other signs
+            return None
         if not one.any() and not other.any():  # nothing that we see was rounded
             if not left.op == right.op == "Const" or a.size == 1:
                 return None

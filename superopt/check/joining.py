@@ -20,7 +20,7 @@ from superopt.evaluate import numpy_dtype
 from superopt.evaluate.indices import Array
 from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, make, remake
-from superopt.ir.operator import IllTyped
+from superopt.ir.operator import IllTyped, fits
 from superopt.ir.term import Attr, Term, Types, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model, ModelError
@@ -268,8 +268,8 @@ def _written_out(term: Term, weights: Mapping[str, Any]) -> Term:
     value = float(array.astype(np.float64))
     if source is not term and (array.dtype.kind not in "iub" or float(array.astype(numpy_dtype(type.dtype))) != array):
         return term  # the conversion rounds
-    if not math.isfinite(value) or (value == 0 and math.copysign(1, value) < 0):
-        return term
+    if not fits(value, type.dtype) or (value == 0 and math.copysign(1, value) < 0):
+        return term  # not finite, or below the normal numbers, which a runtime may flush to 0
     attrs: dict[str, Attr] = {"shape": shape, "value": value}
     return Term.of("ConstantOfShape", (), attrs, (type,))
 

@@ -40,8 +40,8 @@ _AGREEMENT = 0.25  # of a difference: a run in ONNX Runtime may be that far from
 _LARGE = 1e3  # times what single roundings explain: a difference that is worth time after the end of the search
 _REFUSED = "[ONNXRuntimeError]"  # begins the message of a run that an operator refused
 # In the message about a model that no runtime can run: its types contradict each other, or no operator set has an
-# attribute.
-_INVALID = ("[ShapeInferenceError]", "[TypeInferenceError]", "Unrecognized attribute:")
+# attribute, or an operator of ONNX's own domain.
+_INVALID = ("[ShapeInferenceError]", "[TypeInferenceError]", "Unrecognized attribute:", "No Op registered for")
 _ROUNDS = 40  # of inputs with other seeds
 _PLAIN_FACTOR = 2.0  # roundings of an element by which runs may differ without a closer look
 

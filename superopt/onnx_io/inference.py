@@ -6,18 +6,20 @@ import contextlib
 import itertools
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import onnx
-from onnx import TensorProto, helper, shape_inference
+from onnx import TensorProto, helper, numpy_helper, shape_inference
 
 from superopt.evaluate import dtype_name
+from superopt.evaluate.indices import Array
 from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
+from superopt.onnx_io.disputed_sizes import has_disputed_sizes
 from superopt.onnx_io.functions import can_be_expanded
 from superopt.onnx_io.inference_process import infer
-from superopt.onnx_io.schemas import schema_of
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
 from superopt.onnx_io.subgraphs import subgraphs
 
 __all__ = [
@@ -114,27 +116,59 @@ def _lists(light: onnx.ModelProto) -> list[onnx.TypeProto.Tensor]:
 def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     """Return the model with ONNX's types of its tensors, or unchanged if inference fails or takes too much.
 
-    Results of NonZero of a scalar have no shape there: ONNX says (0, n), and ONNX Runtime gives (1, n).
+    Of results whose sizes are disputed (see `disputed_sizes.py`), and of what is computed from them, sizes are unknown.
     """
     found = _by_onnx(light)
-    disputed = [node for node in found.graph.node if node.op_type == "NonZero" and _is_scalar(found, node.input[:1])]
+    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in _values(found.graph) if _has_shape(v.type)}
+    ranks |= {weight.name: len(weight.dims) for weight in light.graph.initializer}
+    values = {weight.name: weight for weight in light.graph.initializer}
+    disputed = [
+        node
+        for node in found.graph.node
+        if node.domain in DEFAULT_DOMAINS and has_disputed_sizes(node, *_known(node, ranks, values))
+    ]
     if not disputed:
         return found
+    outputs = {name for node in disputed for name in node.output}
     rest = onnx.ModelProto()
     rest.CopyFrom(light)
-    del rest.graph.node[:]
-    rest.graph.node.extend(node for node in light.graph.node if node not in disputed)
-    rest.graph.input.extend(
-        helper.make_tensor_value_info(name, TensorProto.INT64, None) for node in disputed for name in node.output
-    )
+    del rest.graph.node[:], rest.graph.value_info[:]
+    rest.graph.node.extend(node for node in light.graph.node if outputs.isdisjoint(node.output))
+    rest.graph.value_info.extend(value for value in light.graph.value_info if value.name not in outputs)
+    for value in _values(found.graph):
+        if value.name in outputs:
+            outputs.remove(value.name)
+            rest.graph.input.append(onnx.ValueInfoProto(name=value.name, type=_without_sizes(value.type)))
+    rest.graph.input.extend(onnx.ValueInfoProto(name=name) for name in sorted(outputs) if name)
     return _by_onnx(rest)
 
 
-def _is_scalar(model: onnx.ModelProto, names: Sequence[str]) -> bool:
-    types = [value.type.tensor_type for value in _values(model.graph) if value.name in names]
-    return any(not weight.dims for weight in model.graph.initializer if weight.name in names) or any(
-        type.HasField("shape") and not type.shape.dim for type in types
-    )
+def _has_shape(type: onnx.TypeProto) -> bool:
+    return type.WhichOneof("value") == "tensor_type" and bool(type.tensor_type.HasField("shape"))
+
+
+def _known(
+    node: onnx.NodeProto, ranks: Mapping[str, int], values: Mapping[str, TensorProto]
+) -> tuple[Callable[[int], int | None], Callable[[int], Array | None]]:
+    """Return functions that give the rank and the value of an input of `node`, as far as they are known."""
+
+    def rank(index: int) -> int | None:
+        return ranks.get(node.input[index])
+
+    def value(index: int) -> Array | None:
+        tensor = values.get(node.input[index])
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
+    return rank, value
+
+
+def _without_sizes(type: onnx.TypeProto) -> onnx.TypeProto:
+    found = onnx.TypeProto()
+    found.CopyFrom(type)
+    if _has_shape(found):
+        for dim in found.tensor_type.shape.dim:
+            dim.Clear()
+    return found
 
 
 def _by_onnx(light: onnx.ModelProto) -> onnx.ModelProto:
@@ -255,6 +289,9 @@ def infer_node(
         )
     except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, KeyError):
         return {}
+    ranks = {name: len(type.tensor_type.shape.dim) for name, type in types.items() if _has_shape(type)}
+    if has_disputed_sizes(node, *_known(node, ranks, values)):
+        return {name: _without_sizes(type) for name, type in found.items()}
     return dict(found)
 
 

@@ -7,6 +7,7 @@ for a single node.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
@@ -17,10 +18,9 @@ from onnx import TensorProto
 from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol
 from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.onnx_io.importers.layout import TO_THE_END
 from superopt.onnx_io.inference import LARGEST_SIZE, infer_node, type_proto
 from superopt.onnx_io.model import EqualSizes
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, TO_THE_END, schema_of
 from superopt.onnx_io.static_values import StaticValues, is_never_negative
 from superopt.onnx_io.subgraphs import subgraphs
 
@@ -236,7 +236,8 @@ class ShapeProofs:
         for least, known in self._minima.items():
             if known == parts:
                 return least
-        least = symbol(f"least_{len(self._minima)}")
+        names = (symbol(f"least_{k}") for k in itertools.count(len(self._minima)))
+        least = next(size for size in names if not self._is_certain(size))  # an input may have a size of that name
         self._minima[least] = parts if any(isinstance(part, int) for part in parts) else frozenset()
         return least
 

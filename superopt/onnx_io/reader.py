@@ -106,6 +106,9 @@ class _Reader:
             raise ModelError(
                 f"{self.label}: not an ONNX model, or a truncated one (it names no operator set); export it again"
             )
+        versions = sorted({one.version for one in self.proto.opset_import if one.domain in DEFAULT_DOMAINS})
+        if len(versions) > 1:
+            raise ModelError(f"{self.label}: it names several versions of ONNX's operator set, {versions}; keep one")
         nodes = sorted_nodes(graph, self.label)
         self.read_constants(graph, nodes)
         light = light_copy(self.proto, nodes)

@@ -15,6 +15,7 @@ from superopt.ir.types import TensorType
 __all__ = [
     "DEFAULT_DOMAINS",
     "FIRST_OPSET",
+    "TO_THE_END",
     "OpSchema",
     "attribute_kind",
     "first_opset",
@@ -29,6 +30,7 @@ __all__ = [
 
 OpSchema = onnx.defs.OpSchema
 
+TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end" of an axis
 DEFAULT_DOMAINS = ("", "ai.onnx")  # two names of the domain of ONNX's own operators
 
 _KINDS = {

@@ -10,6 +10,7 @@ import numpy as np
 
 from superopt.ir.term import Attr
 from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable, distinct, negative
+from superopt.onnx_io.schemas import TO_THE_END
 
 __all__ = ["flatten", "gather", "gather_nd", "pad", "reshape", "slice_of", "split", "squeeze", "unsqueeze"]
 
@@ -39,9 +40,6 @@ def split(view: NodeView) -> dict[str, Attr]:
     if sum(sizes) != size or min(sizes) < 0 or len(sizes) != parts:
         raise Unreadable("split")
     return {"axis": axis, "split": sizes}
-
-
-TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end" of an axis
 
 
 def slice_of(view: NodeView) -> dict[str, Attr]:

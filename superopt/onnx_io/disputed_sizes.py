@@ -1,0 +1,87 @@
+"""Nodes whose results have other sizes in ONNX Runtime than ONNX's shape inference says.
+
+Measured with ONNX 1.23 and ONNX Runtime 1.32, without optimizations. No size that inference gives may be used there:
+
+- NonZero of a scalar: (0, n) by ONNX, (1, n) in the runtime.
+- Resize and Upsample by a scale: 10 times 0.7 in float32 is 7 in the runtime, 6 by ONNX. Whole scales and halves are
+  exact in both.
+- Pools that round up: ONNX counts a last window that begins in the padding. Pools with an automatic padding and
+  dilations, and LpPool: ONNX leaves out the dilations.
+- Slice with a negative step to an end beyond the axis: the whole axis in the runtime, nothing by ONNX.
+- ConvTranspose with an automatic and an output padding: the runtime does not add the latter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx
+from onnx import helper
+
+from superopt.evaluate.indices import Array
+from superopt.onnx_io.schemas import TO_THE_END
+
+__all__ = ["has_disputed_sizes"]
+
+_POOLS = frozenset({"AveragePool", "MaxPool"})
+_EXACT = 8  # halvings of a size: float32 has the result exactly
+
+_Value = Callable[[int], "Array | None"]
+
+
+def has_disputed_sizes(node: onnx.NodeProto, rank: Callable[[int], int | None], value: _Value) -> bool:
+    """Return True if a node of ONNX's own domain may have other sizes in ONNX Runtime than by ONNX's inference.
+
+    `rank` and `value` give the rank of an input and its value, as far as they are known.
+    """
+    if node.op_type == "NonZero":
+        return rank(0) == 0
+    test = _TESTS.get(node.op_type)
+    return test is not None and test(
+        {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}, node, value
+    )
+
+
+def _pool(attributes: Mapping[str, Any], node: onnx.NodeProto, value: _Value) -> bool:
+    rounds_up = bool(attributes.get("ceil_mode")) and any(size > 1 for size in attributes.get("strides", ()))
+    return rounds_up or (_is_automatic(attributes) and any(size != 1 for size in attributes.get("dilations", ())))
+
+
+def _is_automatic(attributes: Mapping[str, Any]) -> bool:
+    return attributes.get("auto_pad", b"NOTSET") not in (b"NOTSET", b"VALID")
+
+
+def _transposed(attributes: Mapping[str, Any], node: onnx.NodeProto, value: _Value) -> bool:
+    return _is_automatic(attributes) and any(attributes.get("output_padding", ()))
+
+
+def _resize(attributes: Mapping[str, Any], node: onnx.NodeProto, value: _Value) -> bool:
+    if len(node.input) > 3 and node.input[3]:  # sizes, in place of scales
+        return bool(attributes.get("keep_aspect_ratio_policy", b"stretch") != b"stretch")
+    if "scales" in attributes:
+        return not _are_exact(attributes["scales"])
+    given = next((found for k in (2, 1) if len(node.input) > k and (found := value(k)) is not None), None)
+    return given is None or not _are_exact(given.reshape(-1).tolist())
+
+
+def _are_exact(scales: Sequence[float]) -> bool:
+    return all(scale > 0 and (scale.is_integer() or (scale * 2**_EXACT).is_integer()) for scale in map(float, scales))
+
+
+def _slice(attributes: Mapping[str, Any], node: onnx.NodeProto, value: _Value) -> bool:
+    if len(node.input) < 5 or not node.input[4]:
+        return False
+    steps, ends = value(4), value(2)
+    is_backwards = steps is None or bool((steps < 0).any())
+    return is_backwards and (ends is None or bool((ends >= TO_THE_END).any()))
+
+
+_TESTS: Mapping[str, Callable[[Mapping[str, Any], onnx.NodeProto, _Value], bool]] = {
+    **dict.fromkeys(_POOLS, _pool),
+    "ConvTranspose": _transposed,
+    "LpPool": lambda attributes, node, value: True,
+    "Resize": _resize,
+    "Slice": _slice,
+    "Upsample": _resize,
+}
