@@ -26,6 +26,7 @@ __all__ = [
     "LARGEST_SIZE",
     "SMALL",
     "check",
+    "forget_stated_shapes",
     "infer_node",
     "infer_types",
     "is_named",
@@ -319,6 +320,17 @@ def proven_shapes(light: onnx.ModelProto) -> dict[str, Sizes]:
     _forget(bare.graph, inputs=False)
     found = infer_types(bare, "size")
     return {name: type.shape for name, type in found.items() if type.shape is not None}
+
+
+def forget_stated_shapes(light: onnx.ModelProto) -> None:
+    """Remove the shapes that a graph states for what operators of ONNX's own domain compute: they may be outdated.
+
+    Runtimes ignore them. Of other operators nothing else is known.
+    """
+    computed = {name for node in light.graph.node if node.domain in DEFAULT_DOMAINS for name in node.output}
+    for value in light.graph.value_info:
+        if value.name in computed and _has_shape(value.type):
+            value.type.tensor_type.ClearField("shape")
 
 
 def _forget(graph: onnx.GraphProto, inputs: bool) -> None:

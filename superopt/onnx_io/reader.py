@@ -19,6 +19,7 @@ from superopt.onnx_io.functions import domain_of
 from superopt.onnx_io.importers import NodeView, import_node
 from superopt.onnx_io.inference import (
     check,
+    forget_stated_shapes,
     infer_types,
     light_copy,
     merged_type,
@@ -112,6 +113,7 @@ class _Reader:
         nodes = sorted_nodes(graph, self.label)
         self.read_constants(graph, nodes)
         light = light_copy(self.proto, nodes)
+        forget_stated_shapes(light)
         name_free_sizes(light)
         try:
             self.types = infer_types(light)
