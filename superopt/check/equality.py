@@ -48,7 +48,7 @@ def prove_equal(
     if len(left.outputs) != len(right.outputs):
         return Equality((left, right), (), (), (False,) * len(left.outputs), None)
     if not is_computed_as_often(left, right):
-        reason = "the second model needs sizes to be equal that the first one does not"
+        reason = "the second model may fail where the first one does not: sizes must be equal, or a node is unread"
         unproven = tuple((a, b, reason) for a, b in zip(left.outputs, right.outputs, strict=True))
         return Equality((left, right), (), unproven, (False,) * len(left.outputs), None)
     return _Proof(left, right, seconds, seed, progress or (lambda line: None)).run()

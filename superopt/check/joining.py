@@ -7,11 +7,13 @@ input has gets a name of its own: two models may use one name for different size
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx import numpy_helper
 from onnx.defs import OpSchema
 
@@ -26,7 +28,7 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model, ModelError
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.model import EqualSizes
-from superopt.onnx_io.schemas import schema_of, standard_name
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, standard_name
 from superopt.onnx_io.subgraphs import needed
 from superopt.onnx_io.tensors import from_proto
 
@@ -34,6 +36,30 @@ __all__ = ["by_digest", "free_sizes", "is_computed_as_often", "joined", "over_in
 
 # Operators that may compute the shape of their result, with what says that a size of 0 is meant as such.
 _TO_COMPUTED_SHAPE: Mapping[str, dict[str, Attr]] = {"Reshape": {"allowzero": 1}, "Expand": {}}
+# Operators that fail at no values, if the sizes of their result are known.
+_NEED_SIZES_ONLY = frozenset(
+    [
+        "Add",
+        "Cast",
+        "Concat",
+        "Constant",
+        "ConstantOfShape",
+        "DequantizeLinear",
+        "Identity",
+        "MatMul",
+        "MatMulInteger",
+        "Mul",
+        "Relu",
+        "Reshape",
+        "Shape",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Transpose",
+        "Unsqueeze",
+    ]
+)
+_NO_SHAPE = (symbol("no shape"),)
 _OTHER_NODES = 1 << 32  # more nodes than a file has: nodes of two models that draw random numbers are never one
 
 
@@ -133,16 +159,70 @@ def _other_sizes(equal: EqualSizes, sizes: Mapping[str, Size]) -> EqualSizes:
 
 
 def is_computed_as_often(left: Model, right: Model) -> bool:
-    """Return False if a tensor of `right` is known by its sizes alone, but computed for fewer sizes than `left`.
+    """Return False if `right` may fail to compute a tensor of which no proof asks that it is computed as `left` is.
 
-    A Concat of n and m rows is computed for n = m only. If nothing else of it is left, no proof will ask for that.
+    A Concat of n and m rows is computed for n = m only. If nothing but its sizes is left, no proof will ask for that.
+    Nor for a Reshape to a computed shape, of which a size is -1 in the term. Nor for nodes that are left out: ONNX
+    Runtime runs them all the same.
     """
-    light = (left.as_read or left).light
-    live = set() if light is None else needed(light.graph)
-    ours = {one for name, found in left.assumed_sizes.items() if name in live for one in found}
-    kept = {right.names.get(term) for term in topological(right.outputs)}
+    ours = {one for name, found in left.assumed_sizes.items() if name in _live(left) for one in found}
+    kept = {right.names.get(term) for term in topological(right.outputs) if term.op != "Reshape"}
     lost = (found for name, found in right.assumed_sizes.items() if name not in kept)
-    return all(one in ours or len(one) == 1 for found in lost for one in found)
+    return all(one in ours or len(one) == 1 for found in lost for one in found) and _left_out(right) <= _nodes(left)
+
+
+def _first(model: Model) -> Model:
+    """Return what the first reading of the file gave, over its own leaves."""
+    read = model.as_read or model
+    return read.first or read
+
+
+def _live(model: Model) -> Set[str]:
+    light = _first(model).light
+    return frozenset() if light is None else needed(light.graph)
+
+
+def _left_out(model: Model) -> Counter[bytes]:
+    """Return the nodes that no output needs, or of which the terms have the shape only, and that may fail."""
+    read = _first(model)
+    given = _sizes_in(tuple(leaf.type for leaf in read.inputs))
+    live = frozenset(topological(read.outputs))
+    safe, kept = set[str](), set[str]()
+    for term, name in read.names.items():
+        if term in live or term in read.computed_sizes or term.is_constant:
+            kept.add(name)
+        elif _sizes_in(shape := read.proven_shapes.get(term, _NO_SHAPE)) <= given and _keeps_count(term, shape, read):
+            safe.add(name)
+    named = frozenset(read.names.values())
+    nodes = () if read.light is None else read.light.graph.node
+    return _counted(
+        node
+        for node in nodes
+        if kept.isdisjoint(node.output)
+        and not named.isdisjoint(node.output)
+        and not (node.domain in DEFAULT_DOMAINS and node.op_type in _NEED_SIZES_ONLY and safe >= {*node.output})
+    )
+
+
+def _keeps_count(term: Term, shape: Sizes, model: Model) -> bool:
+    """Return False for a Reshape that may have to change the number of elements."""
+    operand = term.inputs[0] if standard_name(term.op) == "Reshape" else None
+    return operand is None or math.prod(model.proven_shapes.get(operand, _NO_SHAPE)) == math.prod(shape)
+
+
+def _nodes(model: Model) -> Counter[bytes]:
+    light = _first(model).light
+    return Counter() if light is None else _counted(light.graph.node)
+
+
+def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[bytes]:
+    """Return nodes without their own names and those of their outputs, and how many there are of each."""
+    return Counter(
+        onnx.NodeProto(op_type=n.op_type, domain=n.domain, input=n.input, attribute=n.attribute).SerializeToString(
+            deterministic=True
+        )
+        for n in nodes
+    )
 
 
 def _needed_outputs(model: Model) -> dict[Term, int]:

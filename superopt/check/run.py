@@ -174,9 +174,8 @@ class _Check:
     def _decide(self) -> None:
         models = self._models
         same = models is not None and models[0].outputs == models[1].outputs
-        if models is not None and models[1].checker_error is not None and models[0].checker_error is None:
-            same = False  # a run tells if the second model is one at all
-        if not same and self._differs(_FIRST_SHARE * self._options.seconds, brief=True):
+        # One run, in any case: it tells if the second model is one at all, and has the sizes that were read from it.
+        if self._differs(_FIRST_SHARE * self._options.seconds, most=1 if same else _FIRST_INPUTS):
             return
         if self._models is not None and self._proves(*self._models):
             return
@@ -242,15 +241,15 @@ class _Check:
             equality.certificate.write(self._options.certificate)
             answer.certificate = str(self._options.certificate)
 
-    def _differs(self, seconds: float, brief: bool = False) -> bool:
-        """Search for an input on which the models differ; if `brief`, among a few."""
+    def _differs(self, seconds: float, most: int | None = None) -> bool:
+        """Search for an input on which the models differ, if `most` is given among so many, and briefly."""
         answer = self._answer
         with self._phase("search"):
             if self._search is None:
                 return False
             try:
-                if brief:
-                    witness = self._search.glance(max(seconds, 1.0), _FIRST_INPUTS)
+                if most is not None:
+                    witness = self._search.glance(max(seconds, 1.0), most)
                     self._search.pause()
                 else:
                     witness = self._search.run(max(seconds, 1.0))

@@ -79,8 +79,9 @@ def check_command(
 ) -> None:
     """Prove that the models A and B compute the same outputs, or show an input on which they differ.
 
-    Equivalent: the interfaces agree, and the kernel proves that each output is the same real number wherever A's is
-    defined, for all inputs and all dynamic sizes. Rounding and overflow are no part of the proof. Weights that one
+    Equivalent: the interfaces agree, and the kernel proves that each output is the same real number, for all dynamic
+    sizes from 1 on and all inputs for which all numbers that A computes are finite, also those that no output shows.
+    Rounding and overflow are no part of the proof, and neither are infinities among the weights. Weights that one
     model has folded are compared by value, within a stated bound if not bit for bit; where no bound says what folding
     may give, with what ONNX Runtime computes, bit for bit, and the answer says so.
     Different: the interfaces differ, or ONNX Runtime confirms an input on which outputs differ by more than roundings;

@@ -35,7 +35,7 @@ from superopt.onnx_io.no_ops import unchanged_input
 from superopt.onnx_io.node_order import LEAVES
 from superopt.onnx_io.opaque import opaque_term
 from superopt.onnx_io.proven_shapes import ShapeProofs
-from superopt.onnx_io.reshape_targets import numeric_target
+from superopt.onnx_io.reshape_targets import equal_sizes, numeric_target
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, opset_of, type_error
 from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
@@ -302,6 +302,8 @@ class _Reader:
             return self.inline_branch(index, node, inputs, outputs)
         view = NodeView(node, self.opset, tuple(inputs), len(outputs), None, self.array)
         if inputs and (target := numeric_target(view, self.static)) is not None:
+            if len(equal := equal_sizes(view, self.static)) > 1:  # the numbers no longer ask for that
+                self.proofs.assumed[outputs[0]] = {equal}
             inputs[1] = constant(target, "int64", self.weights)
         same = unchanged_input(view, self.static)
         if same is None:

@@ -6,6 +6,7 @@ keeps the input's size. So a shape that a model computes by Shape is often the s
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,9 +14,10 @@ import numpy as np
 from superopt.ir.dim import Dim, Size, Sizes
 from superopt.ir.term import Term
 from superopt.onnx_io.importers import NodeView
+from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.static_values import StaticValues
 
-__all__ = ["numeric_target"]
+__all__ = ["equal_sizes", "numeric_target"]
 
 
 def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
@@ -38,6 +40,20 @@ def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int]
         zero = view.opset >= 14 and any(a.name == "allowzero" and a.i for a in view.node.attribute)
         target = _reshape(shape, wanted, copies=not zero)
     return None if target is None else np.array(target, np.int64)
+
+
+def equal_sizes(view: NodeView, known: StaticValues) -> EqualSizes:
+    """Return the numbers of elements before and after a Reshape to a computed target: a run needs them to be equal.
+
+    The set has one size if they are always equal, and none if the target is not known.
+    """
+    shape = known.shape(view.inputs[0])
+    found = known.sizes(view.inputs[1]) if len(view.inputs) > 1 and view.inputs[1] is not None else None
+    if view.node.op_type != "Reshape" or shape is None or found is None or found.ndim != 1 or -1 in found:
+        return frozenset()
+    zero = view.opset >= 14 and any(a.name == "allowzero" and a.i for a in view.node.attribute)
+    sizes = [shape[k] if s == 0 and not zero and k < len(shape) else s for k, s in enumerate(found)]
+    return frozenset({math.prod(shape), math.prod(sizes)})
 
 
 def _reshape(shape: Sizes, wanted: Sequence[Size], copies: bool) -> list[int] | None:

@@ -6,14 +6,14 @@ the model is written and read again until its number of nodes no longer falls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import replace
 from pathlib import Path
 
 import onnx
 
 from superopt.ir.term import Term
-from superopt.onnx_io.model import Model, ModelError
+from superopt.onnx_io.model import EqualSizes, Model, ModelError
 from superopt.onnx_io.reader import read_model
 from superopt.onnx_io.subgraphs import all_nodes
 from superopt.onnx_io.writer import write_model
@@ -46,7 +46,7 @@ def _simplified(
     reserved: frozenset[str],
     label: str,
 ) -> Model:
-    model = read_model(source, shapes, simplify=True, reserved=reserved, label=label)
+    first = model = read_model(source, shapes, simplify=True, reserved=reserved, label=label)
     total, count = model.simplified_nodes, None
     for _ in range(_MAX_READINGS):
         if not model.simplified_nodes:
@@ -58,4 +58,10 @@ def _simplified(
             break
         model = read_model(proto, shapes, simplify=True, reserved=reserved, stubs=stubs, weights=model.weights)
         total += model.simplified_nodes
+    if model is not first:
+        model = replace(model, first=first, assumed_sizes=_both(first.assumed_sizes, model.assumed_sizes))
     return replace(model, simplified_nodes=total)
+
+
+def _both(one: Mapping[str, Set[EqualSizes]], other: Mapping[str, Set[EqualSizes]]) -> dict[str, Set[EqualSizes]]:
+    return {name: one.get(name, set()) | other.get(name, set()) for name in (*one, *other)}

@@ -1,0 +1,87 @@
+"""Nodes of the second model that are no part of its terms: ONNX Runtime runs them, and they may fail."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+
+from superopt.check import DIFFERENT, EQUIVALENT, UNKNOWN, CheckOptions, check, replay
+from superopt.check.equality import joined, prove_equal
+from superopt.onnx_io import read_simplified
+from tests.support.checked import checked
+from tests.support.simplified import parsed
+
+RELU = "g (float[n, 4] x) => (float[n, 4] y) { y = Relu(x) }"
+
+
+def _pair(first: str, second: str) -> tuple[onnx.ModelProto, onnx.ModelProto]:
+    return parsed(first), parsed(second)
+
+
+def _with(nodes: str, inputs: str = "float[n, 4] x", weights: str = "") -> str:
+    return f"g ({inputs}) => (float[n, 4] y) {weights} {{ {nodes} y = Relu(x) }}"
+
+
+def test_an_unread_node_may_not_fail() -> None:
+    unread = _with("t = Gather<axis = 0>(x, i)", weights="<int64[1] i = {2}>")
+    assert checked(*_pair(RELU, unread), 1).verdict == DIFFERENT  # for two rows
+    rows = _with("t = Gather<axis = 0>(x, i)", "float[n, 4] x, int64[1] i")
+    assert checked(*_pair(_with("", "float[n, 4] x, int64[1] i"), rows), 1).verdict != EQUIVALENT
+    assert checked(*_pair(unread, unread), 1).verdict == EQUIVALENT
+    assert checked(*_pair(RELU, _with("s = Shape(x) t = Transpose<perm = [1, 0]>(x)")), 1).verdict == EQUIVALENT
+
+
+def test_an_unread_node_that_always_fails_is_a_difference() -> None:
+    failing = _with("t = Gather<axis = 1>(x, i)", weights="<int64[1] i = {7}>")
+    assert checked(*_pair(RELU, failing), 1).verdict == DIFFERENT
+    hidden = "t = Gather<axis = 1>(x, i) w = Where(yes, x, t) y = Relu(w)"
+    chosen = f"g (float[n, 4] x) => (float[n, 4] y) <int64[1] i = {{7}}, bool yes = {{1}}> {{ {hidden} }}"
+    assert checked(*_pair(RELU, chosen), 1).verdict == DIFFERENT
+
+
+def test_a_node_of_which_the_shape_is_read_may_not_fail() -> None:
+    body = "t = Gather<axis = 0>(x, i) s = Shape(t) c = Slice(s, one, two) d = Concat<axis = 0>(n, c) z = Reshape(x, d)"
+    weights = "<int64[1] i = {2}, int64[1] one = {1}, int64[1] two = {2}, int64[1] n = {-1}>"
+    other = f"g (float[n, 4] x) => (float[n, 4] y) {weights} {{ {body} y = Relu(z) }}"
+    assert checked(*_pair(RELU, other), 1).verdict != EQUIVALENT  # it fails for two rows
+    assert not all(prove_equal(*joined(*map(read_simplified, _pair(RELU, other))), seconds=1).outputs)
+
+
+def test_a_reshape_needs_sizes_to_be_equal() -> None:
+    inputs, weights = "float[n, 4] x, float[m] z", "<int64[1] c = {4}>"
+    shape = "s = Shape(z) t = Concat<axis = 0>(s, c) r = Reshape(x, t)"
+    reshaped = f"g ({inputs}) => (float[n, 4] y) {weights} {{ {shape} y = Relu(r) }}"
+    plain = _with("", inputs)
+    assert checked(*_pair(plain, reshaped), 1).verdict == UNKNOWN
+    assert checked(*_pair(reshaped, plain), 1).verdict == EQUIVALENT
+    assert checked(*_pair(reshaped, reshaped), 1).verdict == EQUIVALENT
+
+
+def test_a_certificate_does_not_replay_for_unread_nodes(tmp_path: Path) -> None:
+    left, right = _pair(RELU, _with("s = Shape(x)"))
+    options = CheckOptions(seconds=1, certificate=tmp_path / "proof.json")
+    assert check(left, right, options).verdict == EQUIVALENT
+    assert replay(tmp_path / "proof.json", left, right).verdict == EQUIVALENT
+    unread = parsed(_with("t = Gather<axis = 0>(x, i)", weights="<int64[1] i = {2}>"))
+    assert replay(tmp_path / "proof.json", left, unread).verdict == UNKNOWN
+
+
+def test_an_unknown_operator_of_onnx_is_no_model() -> None:
+    assert checked(*_pair(RELU, _with("t = Foo(x)")), 1).verdict == DIFFERENT
+
+
+@pytest.mark.parametrize("name", ["least_0", "n"])
+def test_a_size_may_have_any_name(name: str) -> None:
+    """A slice up to 5 has min(5, k) rows, which is no size of an input, whatever that is called."""
+    weights = "<int64[1] a = {0}, int64[1] b = {5}>"
+    plain = f"g (float[{name}] x, float[k] z) => (float[r] y) {weights} {{ s = Slice(z, a, b) y = Relu(s) }}"
+    body = "s = Slice(z, a, b) h = Shape(x) t = Reshape(s, h) y = Relu(t)"
+    other = f"g (float[{name}] x, float[k] z) => (float[r] y) {weights} {{ {body} }}"
+    assert checked(*_pair(plain, other), 1).verdict == UNKNOWN
+
+
+def test_the_first_reading_is_kept() -> None:
+    model = read_simplified(parsed(_with("a = Identity(x) b = Identity(a)")))
+    assert model.first is None or len((model.first.light or onnx.ModelProto()).graph.node) == 3

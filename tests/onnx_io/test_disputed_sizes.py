@@ -1,0 +1,80 @@
+"""Sizes that ONNX Runtime gives and that ONNX's inference gets wrong: they are not known, and no value is folded.
+
+Runs are without ONNX Runtime's optimizations, which fold Shape by ONNX's inference.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+
+from superopt.onnx_io import ModelError, read_simplified, write_model
+from tests.support.simplified import parsed, simplified
+
+
+def _run(model: onnx.ModelProto, x: np.ndarray) -> list[Any]:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    plain = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    found: list[Any] = plain.run(None, {"x": x})[0].tolist()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("operand", "node", "weights", "opset", "sizes"),
+    [
+        ("float[10]", "Resize(x, , s)", "float[1] s = {0.7}", 17, [7]),
+        ("float[10]", "Resize(x, , s)", "float[1] s = {0.9}", 17, [9]),
+        ("float[10]", "Upsample(x, s)", "float[1] s = {1.3}", 9, [13]),
+        ("float[5]", "Slice(x, a, b, c, a)", "int64[1] a = {-1}, int64[1] b = {2147483647}, int64[1] c = {0}", 17, [5]),
+        (
+            "float[1,1,5]",
+            "MaxPool<ceil_mode = 1, kernel_shape = [2], strides = [3], pads = [0, 1]>(x)",
+            "",
+            17,
+            [1, 1, 2],
+        ),
+        ("float[1,1,9]", "LpPool<kernel_shape = [3], dilations = [4]>(x)", "", 18, [1, 1, 1]),
+        (
+            "float[1,1,4]",
+            'ConvTranspose<auto_pad = "SAME_UPPER", output_padding = [1], strides = [2]>(x, w)',
+            "float[1,1,3] w = {1, 2, 3}",
+            17,
+            [1, 1, 8],
+        ),
+    ],
+)
+def test_sizes_are_those_of_a_run(operand: str, node: str, weights: str, opset: int, sizes: list[int]) -> None:
+    model = parsed(f"g ({operand} x) => (int64[r] y) <{weights}> {{ t = {node} y = Shape(t) }}", opset)
+    shape = [int(size) for size in operand[6:-1].split(",")]
+    x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    written = write_model(read_simplified(model))
+    assert _run(model, x) == _run(written, x) == sizes
+    assert "Shape" in [node.op_type for node in written.graph.node]
+
+
+def test_whole_scales_are_not_disputed() -> None:
+    model = parsed(
+        "g (float[1,1,4,4] x) => (int64[r] y) <float[4] s = {1, 1, 2, 2.5}> { t = Resize(x, , s) y = Shape(t) }"
+    )
+    assert simplified(model, {"x": np.zeros((1, 1, 4, 4), np.float32)}) == []
+
+
+def test_a_stated_shape_of_an_operator_of_onnx_does_not_count() -> None:
+    """The stated size 4 would turn the last element into the fourth one."""
+    body = "<int64[1] i = {-1}, int64[1, 4] nz> { nz = NonZero(x) y = Gather<axis = 1>(nz, i) }"
+    model = parsed(f"g (float[4] x) => (int64[p, q] y) {body}")
+    x = np.float32([1, 0, 2, 0])
+    assert _run(model, x) == _run(write_model(read_simplified(model)), x) == [[2]]
+
+
+def test_two_versions_of_the_operator_set_are_an_error() -> None:
+    model = parsed("g (float[2, 3] x) => (float[2, 3] y) { y = Softmax<axis = 1>(x) }", 13)
+    model.opset_import.add(domain="ai.onnx", version=12)
+    with pytest.raises(ModelError, match="several versions"):
+        read_simplified(model)
