@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from superopt.check.bodies import Bodies
-from superopt.check.constants import Constants
+from superopt.check.constants import Constants, tables
 from superopt.check.derivation import DerivationText, carried_out, parse_sides, stepped, steps_text
 from superopt.check.folding import Folding, folding_holds
 from superopt.check.joining import by_digest, is_computed_as_often
@@ -112,7 +112,7 @@ class Certificate:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
         if not is_computed_as_often(left, right):
             return False
-        book, constants = ProofBook(), Constants(left.weights)
+        book, constants = ProofBook(), Constants(left.weights, tables((*left.outputs, *right.outputs)))
         try:
             first, second = self.derivations
             left = carried_out(left, first, book, is_second=False)

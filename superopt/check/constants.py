@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ from superopt.properties import adds_up, is_conversion, moves
 from superopt.runtime import smallest_normal, unit_roundoff
 from verify.prove.roundings import roundings
 
-__all__ = ["Candidates", "ChangedWeight", "Constants"]
+__all__ = ["Candidates", "ChangedWeight", "Constants", "tables"]
 
 _GATHER, _ELEMENTS = "ai.onnx::Gather", "GatherElements"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
@@ -47,6 +47,12 @@ class ChangedWeight:
     place: tuple[int, ...]
     left: float
     right: float
+
+
+def tables(outputs: Iterable[Term]) -> frozenset[Term]:
+    """Return the constants of which operators read single elements by computed indices."""
+    found = (term.inputs[0] for term in topological(outputs) if term.op in (_GATHER, _ELEMENTS, "Gather"))
+    return frozenset(table for table in found if table is not None and table.is_constant)
 
 
 class Candidates:
@@ -76,10 +82,14 @@ class Candidates:
 
 
 class Constants:
-    """Values and error bounds of constant terms. `weights` has the arrays of Const terms by hash."""
+    """Values and error bounds of constant terms. `weights` has the arrays of Const terms by hash.
 
-    def __init__(self, weights: Mapping[str, Array]) -> None:
-        self._weights = weights
+    `tables` are constants of which single elements are read: such a list is no bias, of which the largest element
+    tells the error of all.
+    """
+
+    def __init__(self, weights: Mapping[str, Array], tables: Set[Term] = frozenset()) -> None:
+        self._weights, self._tables = weights, tables
         self._known: dict[Term, tuple[Array, Array | None] | None] = {}
         self._digests: dict[Term, str | None] = {}
         self._sketches: dict[Term, Array | None] = {}
@@ -140,7 +150,7 @@ class Constants:
             if not left.op == right.op == "Const" or a.size == 1:
                 return None
             own = _CANCELLED * np.maximum(np.abs(a), np.abs(b))
-            if max(a.shape) == a.size:  # a bias
+            if max(a.shape) == a.size and self._tables.isdisjoint((left, right)):  # a bias
                 own = np.maximum(own, largest)
             if not (np.abs(a - b) <= roundoff * np.minimum(_UNSEEN * largest, own)).all():
                 return None

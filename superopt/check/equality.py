@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from superopt.check.constants import Constants
+from superopt.check.constants import Constants, tables
 from superopt.check.derivation import Derived, derivation_text, derived, device_of, fused_in
 from superopt.check.equations import Equations
 from superopt.check.joining import is_computed_as_often, joined
@@ -65,7 +65,8 @@ class _Proof:
         self.models, self.progress = (left, right), progress
         self.seconds, self.seed = seconds, seed
         self.deadline = time.monotonic() + seconds
-        self.equations, self.constants = Equations(), Constants(left.weights)
+        self.equations = Equations()
+        self.constants = Constants(left.weights, tables((*left.outputs, *right.outputs)))
         self.compared: dict[tuple[tuple[Term, ...], ...], Equality] = {}  # bodies by their outputs
 
     def run(self) -> Equality:
