@@ -97,10 +97,10 @@ def stated_shape(spec: InputSpec) -> str:
 def output_differences(left: Model, right: Model) -> list[str]:
     """Return a line for each output whose element type, rank or sizes differ; both models are over the same inputs.
 
-    A size that depends on values, or that inference does not know, differs from none. Neither may what B states about
-    an output contradict A's type, unless A states the same.
+    A size that depends on values, that inference does not know, or that A needs to be equal to another one, differs
+    from none. Neither may what B states about an output contradict A's type, unless A states the same.
     """
-    free = {name for term in left.inputs for type in term.types for name in _symbols(type)}
+    free = {name for term in left.inputs for type in term.types for name in _symbols(type)} - _equal_elsewhere(left)
     found: list[str] = []
     stated = [{v.name: tensor_type(v.type) for v in model.skeleton.graph.output} for model in (left, right)]
     for name, ours, theirs in zip(left.output_names, left.outputs, right.outputs, strict=True):
@@ -116,6 +116,13 @@ def output_differences(left: Model, right: Model) -> list[str]:
         elif a.shape is not None and b.shape is not None and not _may_agree(a.shape, b.shape, free):
             found.append(f"output {name!r} has shape {_shown(a.shape)} in A and {_shown(b.shape)} in B")
     return found
+
+
+def _equal_elsewhere(model: Model) -> set[str]:
+    """Return the names of sizes that must be equal to other sizes for a tensor of the model to be computed."""
+    assumed = (size for found in model.assumed_sizes.values() for one in found if len(one) > 1 for size in one)
+    parts = (part for size in assumed for part in (size if isinstance(size, frozenset) else (size,)))
+    return {name for part in parts for name in symbols_of(part)}
 
 
 def _holds(claim: TensorType, actual: TensorType, said: TensorType | None, free: set[str]) -> bool:

@@ -14,6 +14,7 @@ from superopt.check import DIFFERENT, EQUIVALENT, UNKNOWN, CheckOptions, check
 from superopt.cli.commands import main
 from tests.support.checked import checked, ints, network, relu, scaled, swapped
 from tests.support.models import floats, model, weights
+from tests.support.simplified import parsed
 
 node = helper.make_node
 
@@ -171,3 +172,14 @@ def test_windows_of_the_second_model_need_not_fit() -> None:
         [floats("y", "n", 3, "frames", 20)],
     )
     assert checked(ours, theirs, seconds=4).verdict != EQUIVALENT
+
+
+def test_sizes_that_the_first_model_needs_to_be_equal_do_not_differ() -> None:
+    """A Concat of (n, m) and (n, k) rows is computed for m = k only, so a result of m columns has k."""
+    inputs = "float[n, m] x, float[n, k] z"
+    rows = "t = Concat<axis = 0>(x, z) s = Shape(t) y = ConstantOfShape(s)"
+    twice = "<int64[2] two = {2, 1}> { r = Shape(x) s = Mul(r, two) y = ConstantOfShape(s) }"
+    left, right = (parsed(f"g ({inputs}) => (float[a, b] y) {body}") for body in (f"{{ {rows} }}", twice))
+    assert checked(left, right, 1).verdict != DIFFERENT
+    other = parsed(f"g ({inputs}) => (float[a, b] y) {twice.replace('{2, 1}', '{3, 1}')}")
+    assert checked(left, other, 1).verdict == DIFFERENT
