@@ -325,10 +325,12 @@ def proven_shapes(light: onnx.ModelProto) -> dict[str, Sizes]:
 def forget_stated_shapes(light: onnx.ModelProto) -> None:
     """Remove the shapes that a graph states for what operators of ONNX's own domain compute: they may be outdated.
 
-    Runtimes ignore them. Of other operators nothing else is known.
+    Runtimes ignore them. Of other operators nothing else is known. An output keeps its shape if no operator reads it.
     """
     computed = {name for node in light.graph.node if node.domain in DEFAULT_DOMAINS for name in node.output}
-    for value in light.graph.value_info:
+    read = {name for node in light.graph.node for name in node.input}
+    inside = [*light.graph.value_info, *(value for value in light.graph.output if value.name in read)]
+    for value in inside:
         if value.name in computed and _has_shape(value.type):
             value.type.tensor_type.ClearField("shape")
 
