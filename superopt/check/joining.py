@@ -165,10 +165,24 @@ def is_computed_as_often(left: Model, right: Model) -> bool:
     Nor for a Reshape to a computed shape, of which a size is -1 in the term. Nor for nodes that are left out: ONNX
     Runtime runs them all the same.
     """
-    ours = {one for name, found in left.assumed_sizes.items() if name in _live(left) for one in found}
+    live = _live(left)
+    given = _sizes_in(tuple(leaf.type for leaf in left.inputs))
+    theirs = {name: found for name, found in left.assumed_sizes.items() if name in live}
+    ours = frozenset().union(*theirs.values())
     kept = {right.names.get(term) for term in topological(right.outputs) if term.op != "Reshape"}
-    lost = (found for name, found in right.assumed_sizes.items() if name not in kept)
-    return all(one in ours or len(one) == 1 for found in lost for one in found) and _left_out(right) <= _nodes(left)
+
+    def is_needed_by_left(name: str, one: EqualSizes) -> bool:
+        if one in ours or len(one) == 1:
+            return True
+        # Sizes that inputs do not tell have other names in each model. Then the tensor of that name must need some too.
+        return not _names_in(one) <= given and any(not _names_in(other) <= given for other in theirs.get(name, ()))
+
+    lost = ((name, one) for name, found in right.assumed_sizes.items() if name not in kept for one in found)
+    return all(is_needed_by_left(name, one) for name, one in lost) and _left_out(right) <= _nodes(left)
+
+
+def _names_in(equal: EqualSizes) -> frozenset[str]:
+    return _sizes_in(tuple(tuple(size) if isinstance(size, frozenset) else size for size in equal))
 
 
 def _first(model: Model) -> Model:
