@@ -18,7 +18,8 @@ from superopt.check.bodies import Bodies
 from superopt.check.constants import Constants, tables
 from superopt.check.derivation import DerivationText, carried_out, parse_sides, stepped, steps_text
 from superopt.check.folding import Folding, folding_holds
-from superopt.check.joining import by_digest, is_computed_as_often
+from superopt.check.joining import by_digest
+from superopt.check.left_out import is_computed_as_often
 from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep, holds
 from superopt.ir.infer import OPERATORS, IllTyped, make

@@ -16,7 +16,8 @@ from functools import cache
 from superopt.check.constants import Constants, tables
 from superopt.check.derivation import Derived, derivation_text, derived, device_of, fused_in
 from superopt.check.equations import Equations
-from superopt.check.joining import is_computed_as_often, joined
+from superopt.check.joining import joined
+from superopt.check.left_out import is_computed_as_often
 from superopt.check.proof import Equality, Match, SweepProof
 from superopt.check.values import Proposals
 from superopt.ir.rule import Rule

@@ -7,13 +7,11 @@ input has gets a name of its own: two models may use one name for different size
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import numpy_helper
 from onnx.defs import OpSchema
 
@@ -28,38 +26,13 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model, ModelError
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.model import EqualSizes
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, standard_name
-from superopt.onnx_io.subgraphs import needed
+from superopt.onnx_io.schemas import schema_of, standard_name
 from superopt.onnx_io.tensors import from_proto
 
-__all__ = ["by_digest", "free_sizes", "is_computed_as_often", "joined", "over_inputs"]
+__all__ = ["by_digest", "free_sizes", "joined", "over_inputs", "sizes_in"]
 
 # Operators that may compute the shape of their result, with what says that a size of 0 is meant as such.
 _TO_COMPUTED_SHAPE: Mapping[str, dict[str, Attr]] = {"Reshape": {"allowzero": 1}, "Expand": {}}
-# Operators that fail at no values, if the sizes of their result are known.
-_NEED_SIZES_ONLY = frozenset(
-    [
-        "Add",
-        "Cast",
-        "Concat",
-        "Constant",
-        "ConstantOfShape",
-        "DequantizeLinear",
-        "Identity",
-        "MatMul",
-        "MatMulInteger",
-        "Mul",
-        "Relu",
-        "Reshape",
-        "Shape",
-        "Slice",
-        "Squeeze",
-        "Sub",
-        "Transpose",
-        "Unsqueeze",
-    ]
-)
-_NO_SHAPE = (symbol("no shape"),)
 _OTHER_NODES = 1 << 32  # more nodes than a file has: nodes of two models that draw random numbers are never one
 
 
@@ -109,7 +82,7 @@ def _placed_over(
     """
     meaning, needed = Meanings(model), _needed_outputs(model)
     new: dict[Term, Term] = {}
-    given = _sizes_in(tuple(leaf.type for leaf in inputs.values()))
+    given = sizes_in(tuple(leaf.type for leaf in inputs.values()))
     for term in topological((*model.outputs, *model.names, *model.inputs)):
         if term.op == "Var" and _name(term) in inputs:
             new[term] = inputs[_name(term)]
@@ -122,7 +95,7 @@ def _placed_over(
         made = _renamed(_as_proven(term, model, min(first_node, 1)), operands, sizes)
         if term in needed:
             made = Term.of(made.op, made.inputs, dict(made.attrs), made.types[: needed[term]])
-        if term in model.proven_shapes and _sizes_in(made.types) <= given:
+        if term in model.proven_shapes and sizes_in(made.types) <= given:
             made = _with_target(made, is_left=not first_node)
         made = _written_out(made, weights)
         if (computed := _computed_sizes(term, model, sizes, given)) is not None:
@@ -155,87 +128,6 @@ def _other_sizes(equal: EqualSizes, sizes: Mapping[str, Size]) -> EqualSizes:
     return frozenset(
         frozenset(evaluate(part, sizes) for part in size) if isinstance(size, frozenset) else evaluate(size, sizes)
         for size in equal
-    )
-
-
-def is_computed_as_often(left: Model, right: Model) -> bool:
-    """Return False if `right` may fail to compute a tensor of which no proof asks that it is computed as `left` is.
-
-    A Concat of n and m rows is computed for n = m only. If nothing but its sizes is left, no proof will ask for that.
-    Nor for a Reshape to a computed shape, of which a size is -1 in the term. Nor for nodes that are left out: ONNX
-    Runtime runs them all the same.
-    """
-    live = _live(left)
-    given = _sizes_in(tuple(leaf.type for leaf in left.inputs))
-    theirs = {name: found for name, found in left.assumed_sizes.items() if name in live}
-    ours = frozenset().union(*theirs.values())
-    kept = {right.names.get(term) for term in topological(right.outputs) if term.op != "Reshape"}
-
-    def is_needed_by_left(name: str, one: EqualSizes) -> bool:
-        if one in ours or len(one) == 1:
-            return True
-        # Sizes that inputs do not tell have other names in each model. Then the tensor of that name must need some too.
-        return not _names_in(one) <= given and any(not _names_in(other) <= given for other in theirs.get(name, ()))
-
-    lost = ((name, one) for name, found in right.assumed_sizes.items() if name not in kept for one in found)
-    return all(is_needed_by_left(name, one) for name, one in lost) and _left_out(right) <= _nodes(left)
-
-
-def _names_in(equal: EqualSizes) -> frozenset[str]:
-    return _sizes_in(tuple(tuple(size) if isinstance(size, frozenset) else size for size in equal))
-
-
-def _first(model: Model) -> Model:
-    """Return what the first reading of the file gave, over its own leaves."""
-    read = model.as_read or model
-    return read.first or read
-
-
-def _live(model: Model) -> Set[str]:
-    light = _first(model).light
-    return frozenset() if light is None else needed(light.graph)
-
-
-def _left_out(model: Model) -> Counter[bytes]:
-    """Return the nodes that no output needs, or of which the terms have the shape only, and that may fail."""
-    read = _first(model)
-    given = _sizes_in(tuple(leaf.type for leaf in read.inputs))
-    live = frozenset(topological(read.outputs))
-    safe, kept = set[str](), set[str]()
-    for term, name in read.names.items():
-        if term in live or term in read.computed_sizes or term.is_constant:
-            kept.add(name)
-        elif _sizes_in(shape := read.proven_shapes.get(term, _NO_SHAPE)) <= given and _keeps_count(term, shape, read):
-            safe.add(name)
-    named = frozenset(read.names.values())
-    nodes = () if read.light is None else read.light.graph.node
-    return _counted(
-        node
-        for node in nodes
-        if kept.isdisjoint(node.output)
-        and not named.isdisjoint(node.output)
-        and not (node.domain in DEFAULT_DOMAINS and node.op_type in _NEED_SIZES_ONLY and safe >= {*node.output})
-    )
-
-
-def _keeps_count(term: Term, shape: Sizes, model: Model) -> bool:
-    """Return False for a Reshape that may have to change the number of elements."""
-    operand = term.inputs[0] if standard_name(term.op) == "Reshape" else None
-    return operand is None or math.prod(model.proven_shapes.get(operand, _NO_SHAPE)) == math.prod(shape)
-
-
-def _nodes(model: Model) -> Counter[bytes]:
-    light = _first(model).light
-    return Counter() if light is None else _counted(light.graph.node)
-
-
-def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[bytes]:
-    """Return nodes without their own names and those of their outputs, and how many there are of each."""
-    return Counter(
-        onnx.NodeProto(op_type=n.op_type, domain=n.domain, input=n.input, attribute=n.attribute).SerializeToString(
-            deterministic=True
-        )
-        for n in nodes
     )
 
 
@@ -288,7 +180,7 @@ def _computed_sizes(term: Term, model: Model, sizes: Mapping[str, Size], given: 
     if elements is None or term.type is None or shape is None:
         return None
     found = tuple(evaluate(size, sizes) for size in elements)
-    return ("sizes", term.type.dtype, shape, found) if _sizes_in(found) <= given else None
+    return ("sizes", term.type.dtype, shape, found) if sizes_in(found) <= given else None
 
 
 def _with_target(term: Term, is_left: bool) -> Term:
@@ -434,15 +326,16 @@ def _defaults(model: Model) -> dict[str, tuple[object, ...]]:
 def free_sizes(model: Model) -> frozenset[str]:
     """Return the names of all free sizes in a model's terms."""
     terms = topological((*model.outputs, *model.names, *model.inputs))
-    found = [_sizes_in((*term.types, *(value for _, value in term.attrs))) for term in terms]
-    return frozenset(model.sizes).union(*found, *map(_sizes_in, model.proven_shapes.values()))
+    found = [sizes_in((*term.types, *(value for _, value in term.attrs))) for term in terms]
+    return frozenset(model.sizes).union(*found, *map(sizes_in, model.proven_shapes.values()))
 
 
-def _sizes_in(value: object) -> frozenset[str]:
+def sizes_in(value: object) -> frozenset[str]:
+    """Return the names of the free sizes in a size, a type, or tuples of these."""
     if isinstance(value, TensorType):
-        return _sizes_in(value.shape or ())
+        return sizes_in(value.shape or ())
     if isinstance(value, tuple):
-        return frozenset().union(*map(_sizes_in, value))
+        return frozenset().union(*map(sizes_in, value))
     return symbols_of(value) if isinstance(value, Dim) else frozenset()
 
 

@@ -1,4 +1,4 @@
-"""What decides whether two operators are the same one: name, attributes without defaults, version, and randomness.
+"""Facts that make two operators the same one: name, attributes without defaults, version, and randomness.
 
 Operators without a definition are compared by these facts alone.
 """

@@ -62,7 +62,7 @@ class Model:
     )  # elements that are such sizes (likewise)
     assumed_sizes: Mapping[str, Set[EqualSizes]] = field(default_factory=dict)  # without which a tensor is not computed
     reserved: frozenset[str] = frozenset()  # tensor names of the graphs around a body, forbidden inside it
-    first: Model | None = None  # the first of several readings, which simplify one another: it has all nodes
+    first: Model | None = field(default=None, repr=False, compare=False)  # of several readings: it has all nodes
     as_read: Model | None = field(default=None, repr=False, compare=False)  # before its terms were joined with others
     light: onnx.ModelProto | None = field(
         default=None, repr=False, compare=False

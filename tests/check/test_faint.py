@@ -201,7 +201,7 @@ def test_a_changed_weight_without_effect_is_not_called_different() -> None:
 
 
 def test_an_element_of_a_table_is_compared_by_itself() -> None:
-    """Of a bias, the largest element tells the error of all: that is what a sum has left. Rows of a table are read."""
+    """The largest element of a bias tells the error of all, which a sum has left. Rows of a table are read alone."""
     a = np.full(1000, 0.01, np.float32)
     a[0] = 1e6
     b = a.copy()

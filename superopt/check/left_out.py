@@ -1,0 +1,125 @@
+"""Tensors of the second model that its terms no longer compute, and that may fail: no proof asks for them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Set
+
+import onnx
+
+from superopt.check.joining import sizes_in
+from superopt.ir.dim import Sizes, symbol
+from superopt.ir.term import Term, topological
+from superopt.onnx_io import Model
+from superopt.onnx_io.model import EqualSizes
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, standard_name
+from superopt.onnx_io.subgraphs import needed
+
+__all__ = ["is_computed_as_often"]
+
+# Operators that fail at no values, if the sizes of their result are known.
+_NEED_SIZES_ONLY = frozenset(
+    [
+        "Add",
+        "Cast",
+        "Concat",
+        "Constant",
+        "ConstantOfShape",
+        "DequantizeLinear",
+        "Identity",
+        "MatMul",
+        "MatMulInteger",
+        "Mul",
+        "Relu",
+        "Reshape",
+        "Shape",
+        "Slice",
+        "Squeeze",
+        "Sub",
+        "Transpose",
+        "Unsqueeze",
+    ]
+)
+_NO_SHAPE = (symbol("no shape"),)
+
+
+def is_computed_as_often(left: Model, right: Model) -> bool:
+    """Return False if `right` may fail to compute a tensor of which no proof asks that it is computed as `left` is.
+
+    A Concat of n and m rows is computed for n = m only. If nothing but its sizes is left, no proof will ask for that.
+    Nor for a Reshape to a computed shape, of which a size is -1 in the term. Nor for nodes that are left out: ONNX
+    Runtime runs them all the same.
+    """
+    live = _live(left)
+    given = sizes_in(tuple(leaf.type for leaf in left.inputs))
+    theirs = {name: found for name, found in left.assumed_sizes.items() if name in live}
+    ours = frozenset().union(*theirs.values())
+    kept = {right.names.get(term) for term in topological(right.outputs) if term.op != "Reshape"}
+
+    def is_needed_by_left(name: str, one: EqualSizes) -> bool:
+        if one in ours or len(one) == 1:
+            return True
+        # Sizes that inputs do not tell have other names in each model. Then the tensor of that name must need some too.
+        return not _names_in(one) <= given and any(not _names_in(other) <= given for other in theirs.get(name, ()))
+
+    lost = ((name, one) for name, found in right.assumed_sizes.items() if name not in kept for one in found)
+    return all(is_needed_by_left(name, one) for name, one in lost) and _left_out(right) <= _nodes(left)
+
+
+def _names_in(equal: EqualSizes) -> frozenset[str]:
+    return sizes_in(tuple(tuple(size) if isinstance(size, frozenset) else size for size in equal))
+
+
+def _first(model: Model) -> Model:
+    """Return what the first reading of the file gave, over its own leaves."""
+    read = model.as_read or model
+    return read.first or read
+
+
+def _live(model: Model) -> Set[str]:
+    light = _first(model).light
+    return frozenset() if light is None else needed(light.graph)
+
+
+def _left_out(model: Model) -> Counter[bytes]:
+    """Return the nodes that no output needs, or of which the terms have the shape only, and that may fail."""
+    read = _first(model)
+    given = sizes_in(tuple(leaf.type for leaf in read.inputs))
+    live = frozenset(topological(read.outputs))
+    safe, kept = set[str](), set[str]()
+    for term, name in read.names.items():
+        if term in live or term in read.computed_sizes or term.is_constant:
+            kept.add(name)
+        elif sizes_in(shape := read.proven_shapes.get(term, _NO_SHAPE)) <= given and _keeps_count(term, shape, read):
+            safe.add(name)
+    named = frozenset(read.names.values())
+    nodes = () if read.light is None else read.light.graph.node
+    return _counted(
+        node
+        for node in nodes
+        if kept.isdisjoint(node.output)
+        and not named.isdisjoint(node.output)
+        and not (node.domain in DEFAULT_DOMAINS and node.op_type in _NEED_SIZES_ONLY and safe >= {*node.output})
+    )
+
+
+def _keeps_count(term: Term, shape: Sizes, model: Model) -> bool:
+    """Return False for a Reshape that may have to change the number of elements."""
+    operand = term.inputs[0] if standard_name(term.op) == "Reshape" else None
+    return operand is None or math.prod(model.proven_shapes.get(operand, _NO_SHAPE)) == math.prod(shape)
+
+
+def _nodes(model: Model) -> Counter[bytes]:
+    light = _first(model).light
+    return Counter() if light is None else _counted(light.graph.node)
+
+
+def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[bytes]:
+    """Return nodes without their own names and those of their outputs, and how many there are of each."""
+    return Counter(
+        onnx.NodeProto(op_type=n.op_type, domain=n.domain, input=n.input, attribute=n.attribute).SerializeToString(
+            deterministic=True
+        )
+        for n in nodes
+    )
