@@ -15,6 +15,7 @@ from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io import Body, BodyKey, Model, ModelError, read_bodies
 from superopt.onnx_io.attributes import unpack
+from superopt.onnx_io.schemas import specification
 from superopt.onnx_io.subgraph_reader import body_interface
 
 __all__ = ["Bodies", "has_bodies"]
@@ -46,7 +47,8 @@ class Bodies:
         """
         if ours.op not in _WITH_BODIES or not (has_bodies(ours) and has_bodies(theirs)):
             return None
-        if _outside(ours) != _outside(theirs):
+        left, right = (specification(ours.op, model.opset) for model in self._models)
+        if left != right or _outside(ours) != _outside(theirs):
             return None
         found = []
         for key in _keys(ours):

@@ -40,9 +40,10 @@ def joined(left: Model, right: Model) -> tuple[Model, Model]:
     """Return both models over the same leaves.
 
     A term of the right model that applies the same operator to the same operands as a term of the left model is
-    replaced by that term, even if the files state different types for it. `Model.light` and `Model.as_read` still have
-    the old names of free sizes. Raises ModelError if the inputs do not correspond: other names, element types, ranks,
-    sizes, or default values.
+    replaced by that term, even if the files state different types for it. An operator without a definition that the two
+    files define differently has the attribute `other_version` in the right model. `Model.light` and `Model.as_read`
+    still have the old names of free sizes. Raises ModelError if the inputs do not correspond: other names, element
+    types, ranks, sizes, or default values.
     """
     sizes = _sizes_by_place(left, right)
     taken = free_sizes(left) | frozenset(sizes)
@@ -52,8 +53,8 @@ def joined(left: Model, right: Model) -> tuple[Model, Model]:
     inputs = {_name(term): term for term in left.inputs}
     known: dict[StructureKey, Term] = {}
     return (
-        _placed_over(left, inputs, {}, weights, known, 0),
-        _placed_over(right, inputs, sizes, weights, known, _OTHER_NODES),
+        _placed_over(left, inputs, {}, weights, known),
+        _placed_over(right, inputs, sizes, weights, known, left),
     )
 
 
@@ -64,7 +65,7 @@ def by_digest(roots: Iterable[Term]) -> dict[str, Term]:
 
 def over_inputs(model: Model, inputs: Mapping[str, Term], further: Iterable[Term]) -> Model:
     """Return `model` over other `inputs`, given by the names of its own, and `further` ones that nothing reads."""
-    placed = _placed_over(model, inputs, {}, model.weights, {}, 0)
+    placed = _placed_over(model, inputs, {}, model.weights, {})
     return replace(placed, inputs=(*dict.fromkeys(placed.inputs), *further))
 
 
@@ -74,13 +75,14 @@ def _placed_over(
     sizes: Mapping[str, Size],
     weights: dict[str, Any],
     known: dict[StructureKey, Term],
-    first_node: int,
+    left: Model | None = None,
 ) -> Model:
     """Return `model` over other inputs and sizes. `known` has terms by structure, and gets those of this model.
 
-    `first_node` is added to the numbers of nodes that draw random numbers.
+    `left` is the left model if this is the right one.
     """
     meaning, needed = Meanings(model), _needed_outputs(model)
+    others = meaning if left is None else Meanings(left)
     new: dict[Term, Term] = {}
     given = sizes_in(tuple(leaf.type for leaf in inputs.values()))
     for term in topological((*model.outputs, *model.names, *model.inputs)):
@@ -92,18 +94,22 @@ def _placed_over(
         if node is not None and (needed.get(node) == 1 or _index(term) >= needed.get(node, len(node.types))):
             new[term] = new[node] if _index(term) == 0 else term
             continue
-        made = _renamed(_as_proven(term, model, min(first_node, 1)), operands, sizes)
+        made = _renamed(_as_proven(term, model, int(left is not None)), operands, sizes)
         if term in needed:
             made = Term.of(made.op, made.inputs, dict(made.attrs), made.types[: needed[term]])
         if term in model.proven_shapes and sizes_in(made.types) <= given:
-            made = _with_target(made, is_left=not first_node)
+            made = _with_target(made, is_left=left is None)
         made = _written_out(made, weights)
         if (computed := _computed_sizes(term, model, sizes, given)) is not None:
             new[term] = known.setdefault(computed, made)
             continue
-        if meaning.is_random(term):
-            number = int(str(made.attr("node"))) + first_node
+        if meaning.version(made) != others.version(made):
+            made = Term.of(made.op, made.inputs, {**dict(made.attrs), "other_version": 1}, made.types)
+        if meaning.is_random(term) and left is not None:
+            number = int(str(made.attr("node"))) + _OTHER_NODES
             new[term] = Term.of(made.op, made.inputs, {**dict(made.attrs), "node": number}, made.types)
+        elif meaning.is_random(term):
+            new[term] = made
         else:
             new[term] = known.setdefault(meaning.key(made, made.inputs), made)
     return replace(

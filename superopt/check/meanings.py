@@ -6,7 +6,7 @@ Operators without a definition are compared by these facts alone.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from functools import cached_property
 from typing import TypeAlias
 
 import onnx
@@ -16,7 +16,7 @@ from superopt.ir.term import CLOSED_FORM, Attr, Term, repr_attrs
 from superopt.onnx_io import Model
 from superopt.onnx_io.attributes import pack, unpack
 from superopt.onnx_io.opaque import RANDOM
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, standard_name
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of, specification, standard_name
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in
 from superopt.runtime import attribute_defaults
 
@@ -40,7 +40,7 @@ class Meanings:
     def key(self, term: Term, inputs: tuple[Term | None, ...]) -> StructureKey:
         """Return a key that equal operators on equal operands share. It leaves out types and the number of a node."""
         types = term.types if term.op == "Const" or term.op in CLOSED_FORM else len(term.types)
-        return term.op, inputs, repr_attrs(self._attributes(term)), types, self._version(term)
+        return term.op, inputs, repr_attrs(self._attributes(term)), types, self.version(term)
 
     def _attributes(self, term: Term) -> list[tuple[str, Attr]]:
         """Return the attributes that matter: without the number of the node, and without defaults."""
@@ -53,8 +53,11 @@ class Meanings:
             defaults = dict(map(pack, map(onnx.AttributeProto.FromString, attribute_defaults().get(term.op, ()))))
         return [(name, value) for name, value in term.attrs if name != "node" and defaults.get(name) != value]
 
-    def _version(self, term: Term) -> object:
-        """Return the version of the operator; the versions of all operators and all functions if it may use them."""
+    def version(self, term: Term) -> object:
+        """Return what operators of this name and these attributes may differ in: what their version says of them.
+
+        For a node that calls functions or has bodies, that is the versions of all operators, and all functions.
+        """
         if term.op in OPERATORS or term.op in CLOSED_FORM or term.op in ("Const", "Out", "Var"):
             return None
         domain, _, op = term.op.rpartition("::")
@@ -63,24 +66,19 @@ class Meanings:
             return self._file
         if domain not in DEFAULT_DOMAINS:
             return self._domains.get(domain)
-        schema = schema_of(op, self._opset)
-        return self._opset if schema is None else schema.since_version
+        return specification(op, self._opset)
 
     def is_random(self, term: Term) -> bool:
         """Return True if the operator draws random numbers, or calls what does."""
         op = term.op.rpartition("::")[2]
         if term.op in OPERATORS or term.op in CLOSED_FORM:
             return False
-        if op in RANDOM:
-            return True
-        if any(op == function.name for function in self._functions):
-            return any(_draws(function.node) for function in self._functions)
-        if any(name == "captures" for name, _ in term.attrs):
-            return any(_draws(body.node) for body in graphs_in(unpack(term.attrs)))
-        return False
+        bodies = graphs_in(unpack(term.attrs)) if any(name == "captures" for name, _ in term.attrs) else ()
+        return not self._random.isdisjoint({op, *(node.op_type for body in bodies for node in all_nodes(body))})
 
-
-def _draws(nodes: Iterable[onnx.NodeProto]) -> bool:
-    graph = onnx.GraphProto()
-    graph.node.extend(nodes)
-    return any(node.op_type in RANDOM for node in all_nodes(graph))
+    @cached_property
+    def _random(self) -> frozenset[str]:
+        """The operators that draw random numbers, and all functions if one of them does."""
+        functions = onnx.GraphProto(node=[node for function in self._functions for node in function.node])
+        draws = any(node.op_type in RANDOM for node in all_nodes(functions))
+        return RANDOM | {function.name for function in self._functions} if draws else RANDOM

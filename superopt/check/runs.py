@@ -10,9 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from superopt.evaluate.indices import Array
+from superopt.ir.infer import OPERATORS
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model, ModelError, new_model, write_model
-from superopt.onnx_io.schemas import standard_name
+from superopt.onnx_io.schemas import specification, standard_name
 from superopt.runtime import CannotRun, RuntimeUnavailable, Target, open_session
 
 __all__ = ["ConstantRuns"]
@@ -38,16 +39,28 @@ class ConstantRuns:
 
     def _value(self, term: Term, side: int) -> Array | None:
         if (term, side) not in self._known:
-            self._known[term, side] = self._computed(term, self._models[side])
+            may_run = all(self._has_its_meaning(part, side) for part in topological((term,)))
+            self._known[term, side] = self._computed(term, self._models[side]) if may_run else None
         return self._known[term, side]
+
+    def _has_its_meaning(self, term: Term, side: int) -> bool:
+        """Return True if an operator means in the file of one model what it means in a term, maybe of the other one.
+
+        Operators of other domains may be functions of a file, so they have none here.
+        """
+        name = standard_name(term.op)
+        if term.op in OPERATORS or name is None or not side or any(name == "other_version" for name, _ in term.attrs):
+            return name is not None
+        left, right = (specification(name, model.opset) for model in self._models)
+        return left == right
 
     def _computed(self, term: Term, model: Model) -> Array | None:
         if term.op == "Const":
             array = model.weights[str(term.attr("hash"))]
             return None if array.dtype == object else np.asarray(array)
         parts = list(topological((term,)))
-        if len(parts) > _MOST_NODES or any(part.op == "Var" or standard_name(part.op) is None for part in parts):
-            return None  # operators of other domains may be functions of the file
+        if len(parts) > _MOST_NODES or any(part.op == "Var" for part in parts):
+            return None
         weights = {
             name: model.weights[name] for part in parts if part.op == "Const" for name in [str(part.attr("hash"))]
         }

@@ -11,6 +11,7 @@ import numpy as np
 
 from superopt.check.rounding import NOISE
 from superopt.check.written_out import needs_writing_out, written_out
+from superopt.ir.dim import Dim, evaluate
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
 from superopt.onnx_io.load import load_proto
@@ -89,6 +90,13 @@ class Side:
                 return model
         self._models.append((shapes, self.terms.at_shapes(shapes)))
         return self._models[-1][1]
+
+    def is_empty_at(self, shapes: InputShapes) -> bool:
+        """Return True if a computed tensor that has elements at other shapes of the inputs has none at these."""
+        model = self.at(shapes)
+        types = (type for term in topological(model.outputs) if not term.is_constant for type in term.types)
+        sizes = {size for type in types for size in (type.shape if type else None) or () if isinstance(size, Dim)}
+        return any(evaluate(size, model.sizes) == 0 for size in sizes)
 
     def exact(self, feeds: Feeds, seconds: float, observe: Callable[[Term, Any], None] | None = None) -> list[Any]:
         """Return the outputs in float64; conversions to narrower types round. Raises NoReference."""

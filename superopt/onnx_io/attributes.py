@@ -13,8 +13,9 @@ from superopt.ir.term import Attr
 __all__ = ["RESERVED", "pack", "unpack"]
 
 # Names of attributes that terms add: the number of a node that must not be merged, the names of the tensors that bodies
-# capture, the number of declared inputs, the outputs that are left out, the overload of a function.
-RESERVED = frozenset({"node", "captures", "declared", "absent", "overload"})
+# capture, the number of declared inputs, the outputs that are left out, the overload of a function, and a mark of
+# operators that another version of the operator set defines.
+RESERVED = frozenset({"node", "captures", "declared", "absent", "overload", "other_version"})
 
 _PROTO = "proto:"
 

@@ -24,6 +24,7 @@ __all__ = [
     "is_extension",
     "opset_of",
     "schema_of",
+    "specification",
     "standard_name",
     "type_error",
 ]
@@ -67,6 +68,23 @@ def schema_of(op: str, opset: int) -> OpSchema | None:
     except onnx.defs.SchemaError:
         return None
     return None if schema.deprecated else schema
+
+
+@cache
+def specification(op: str, opset: int) -> object:
+    """Return what ONNX says of an operator in a version of the operator set, but for the types that it takes.
+
+    Versions that differ in types only have the same text. Where no text is known, the version stands for it.
+    """
+    schema = schema_of(op, opset)
+    if schema is None:
+        return opset
+    formals = [(f.name, f.description, f.option, f.is_homogeneous) for f in (*schema.inputs, *schema.outputs)]
+    attributes = [
+        (name, one.description, one.required, str(one.default_value)) for name, one in schema.attributes.items()
+    ]
+    numbers = (schema.min_input, schema.max_input, schema.min_output, schema.max_output)
+    return schema.doc, tuple(formals), tuple(sorted(attributes)), numbers
 
 
 @cache

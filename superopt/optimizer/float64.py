@@ -25,8 +25,8 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io import Model
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.opaque import RANDOM
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS
-from superopt.onnx_io.subgraphs import subgraphs
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, specification
+from superopt.onnx_io.subgraphs import all_nodes, subgraphs
 from superopt.optimizer.numpy_kernels import NUMPY_KERNELS
 from superopt.properties import is_conversion, moves
 from superopt.runtime import (
@@ -287,6 +287,9 @@ def _run_node(node: onnx.NodeProto, feeds: Feeds, opset: int, seconds: float) ->
         return open_session(_one_node(node, feeds, opset), Target("cpu", 1)).run(feeds)
     except (CannotRun, RuntimeUnavailable):  # another runtime may be installed alone
         pass
+    for one in all_nodes(onnx.GraphProto(node=[node])):
+        if specification(one.op_type, opset) != specification(one.op_type, onnx.defs.onnx_opset_version()):
+            raise NoReference(f"operator {one.op_type} of opset {opset}")  # onnx.reference may compute the latest one
     model = _one_node(node, feeds, opset)
     try:
         return in_child(_run_reference, model.SerializeToString(), dict(feeds), limit_s=seconds)
