@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from superopt.check.bodies import Bodies
-from superopt.check.constants import Constants, tables
+from superopt.check.constants import Constants
 from superopt.check.derivation import DerivationText, carried_out, parse_sides, stepped, steps_text
 from superopt.check.folding import Folding, folding_holds
 from superopt.check.joining import by_digest
@@ -38,6 +38,10 @@ EquationText: TypeAlias = tuple[str, str]
 FoldingText: TypeAlias = tuple[Any, ...]
 Expression: TypeAlias = tuple[Any, ...]
 BodyClaim: TypeAlias = "tuple[str, str, tuple[Certificate, ...]]"
+
+# What reading or carrying out a text raises that nobody wrote as a certificate, or that was one of other models.
+_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_MISFIT = (ReplayError, NotationError, IllTyped, *_MALFORMED)
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,12 @@ class Certificate:
             raise ModelError(f"{path}: {error.strerror or error}") from None
         except ModelError:
             raise
-        except (ValueError, LookupError, TypeError):
+        except _MALFORMED:
             raise ModelError(f"{path}: not a certificate of `superopt check`") from None
 
     @staticmethod
     def _of(content: dict[str, Any]) -> Certificate:
-        """Return the certificate that `_content` gave. Raises ValueError, LookupError, TypeError."""
+        """Return the certificate that `_content` gave. Raises what is in `_MALFORMED`."""
         one, other = map(str, content["models"])
         first, second = map(_tuples, content["derivations"])
         rules: list[EquationText] = [(str(lhs), str(rhs)) for lhs, rhs in content["equations"]]
@@ -105,7 +109,10 @@ class Certificate:
         folded = tuple(
             (str(a), _tuples(b), float(error), ran is True) for a, b, error, ran in content["folded_constants"]
         )
-        foldings = tuple(map(_tuples, content["foldings"]))
+        foldings = tuple(
+            (str(right), str(left), *map(_tuples, (steps, pairs, last)))
+            for right, left, steps, pairs, last in content["foldings"]
+        )
         bodies = tuple((str(a), str(b), tuple(map(Certificate._of, proofs))) for a, b, proofs in content["bodies"])
         return Certificate((one, other), (first, second), claims, folded, foldings, bodies)
 
@@ -113,12 +120,12 @@ class Certificate:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
         if not is_computed_as_often(left, right):
             return False
-        book, constants = ProofBook(), Constants(left.weights, tables((*left.outputs, *right.outputs)))
+        book, constants = ProofBook(), Constants(left.weights, (*left.outputs, *right.outputs))
         try:
             first, second = self.derivations
             left = carried_out(left, first, book, is_second=False)
             right = carried_out(right, second, book, is_second=True)
-        except (ReplayError, NotationError, IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
+        except _MISFIT:  # it does not fit the models
             return False
         sweep = Sweep(left, right)
         runs = ConstantRuns(left, right)
@@ -133,7 +140,7 @@ class Certificate:
                 expression, stated, ran = folded[image.digest]
                 try:
                     theirs = _built(expression, ours)
-                except (IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
+                except _MISFIT:  # it does not fit the models
                     return None
                 if ran:
                     return theirs if runs.agree(theirs, image) else None
@@ -154,7 +161,7 @@ class Certificate:
                     name, equation, signature, reading = claims[image.digest]
                     claim = Claim(ours[name], image, parse_sides(equation), parse_signature(signature), reading)
                     return claim.left if holds(claim, book) else None
-            except (NotationError, IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
+            except _MISFIT:  # it does not fit the models
                 return None
             return None
 
@@ -166,7 +173,7 @@ class Certificate:
                     for name, other, equation, signature, reading in self.claims
                     if (name, other) == (image.digest, end.digest)
                 )
-            except (NotationError, IllTyped, LookupError, TypeError, ValueError):  # it does not fit the models
+            except _MISFIT:  # it does not fit the models
                 return False
 
         for _ in sweep.run(decide, is_equal):

@@ -4,21 +4,22 @@ A constant that one model computes from weights, and that the other has in its f
 rounded after each operation, in an order of its own. So both are computed in float64, with a bound of the rounding
 errors that any order may have: the first-order bound E of Higham, Accuracy and Stability of Numerical Algorithms,
 chapter 3, in units of the roundoff. Without a rounded operation the constants must agree bit for bit. But if both
-models have folded a weight, as two exporters do, no model says from what: such arrays may differ by a few roundings of
-their largest element. A bias, o - m s after a BatchNormalization, may be what that sum has left, and then it has the
-error of o, which is hardly smaller than the largest bias: one rounding of that is no difference.
+models have folded a weight, as two exporters do, no model says from what: then each element may differ by a few
+roundings of itself. A bias, o - m s after a BatchNormalization, may be what that sum has left, and m s is the mean of
+sums of products with the weights. So it may differ by a few roundings of such a sum as well, for inputs of size 1.
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from superopt.check.constant_uses import ConstantUses
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
 from superopt.evaluate.indices import Array
 from superopt.ir.term import CLOSED_FORM, Term, topological, var
@@ -27,12 +28,11 @@ from superopt.properties import adds_up, is_conversion, moves
 from superopt.runtime import smallest_normal, unit_roundoff
 from verify.prove.roundings import roundings
 
-__all__ = ["Candidates", "ChangedWeight", "Constants", "tables"]
+__all__ = ["Candidates", "ChangedWeight", "Constants"]
 
 _GATHER, _ELEMENTS = "ai.onnx::Gather", "GatherElements"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
 _UNSEEN = 8  # roundings of two arrays: BatchNormalization in a weight, w s / sqrt(v + e), takes four
-_CANCELLED = 1 << 12  # roundings of one element of them, relative to itself: o - m s cancels up to 12 bits
 _CHANGED_SHARE = 1 / 32  # of the elements of a weight; all others are equal bit for bit
 _MAX_ELEMENTS = 1 << 27
 _SKETCHED = 48  # elements that are compared first
@@ -47,12 +47,6 @@ class ChangedWeight:
     place: tuple[int, ...]
     left: float
     right: float
-
-
-def tables(outputs: Iterable[Term]) -> frozenset[Term]:
-    """Return the constants of which operators read single elements by computed indices."""
-    found = (term.inputs[0] for term in topological(outputs) if term.op in (_GATHER, _ELEMENTS, "Gather"))
-    return frozenset(table for table in found if table is not None and table.is_constant)
 
 
 class Candidates:
@@ -82,14 +76,13 @@ class Candidates:
 
 
 class Constants:
-    """Values and error bounds of constant terms. `weights` has the arrays of Const terms by hash.
+    """Values and error bounds of constant terms in graphs that compute `outputs`.
 
-    `tables` are constants of which single elements are read: such a list is no bias, of which the largest element
-    tells the error of all.
+    `weights` has the arrays of Const terms by hash.
     """
 
-    def __init__(self, weights: Mapping[str, Array], tables: Set[Term] = frozenset()) -> None:
-        self._weights, self._tables = weights, tables
+    def __init__(self, weights: Mapping[str, Array], outputs: Iterable[Term]) -> None:
+        self._weights, self._uses = weights, ConstantUses(outputs)
         self._known: dict[Term, tuple[Array, Array | None] | None] = {}
         self._digests: dict[Term, str | None] = {}
         self._sketches: dict[Term, Array | None] = {}
@@ -149,15 +142,26 @@ class Constants:
         if not one.any() and not other.any():  # nothing that we see was rounded
             if not left.op == right.op == "Const" or a.size == 1:
                 return None
-            own = _CANCELLED * np.maximum(np.abs(a), np.abs(b))
-            if max(a.shape) == a.size and self._tables.isdisjoint((left, right)):  # a bias
-                own = np.maximum(own, largest)
-            if not (np.abs(a - b) <= roundoff * np.minimum(_UNSEEN * largest, own)).all():
+            if not (self._uses.may_be_rounded(left) and self._uses.may_be_rounded(right)):
+                return None
+            size = np.maximum(np.abs(a), np.abs(b)) + np.minimum(self._summed(left), self._summed(right))
+            if not (np.abs(a - b) <= _UNSEEN * roundoff * size).all():
                 return None
             return float(np.abs(a - b).max()) / largest
         if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= _MAX_ERROR * largest:
             return None
         return float(bound.max()) / largest
+
+    def _summed(self, bias: Term) -> Array:
+        """Return the sums of absolute weights to which a list of numbers is added, by its elements; 0 if it is none."""
+        shape = () if bias.type is None else bias.type.concrete() or ()
+        count = math.prod(shape)
+        sums = []
+        for weight in self._uses.weights(bias) if count == max(shape, default=0) else ():
+            array = np.abs(np.asarray(self._weights[str(weight.attr("hash"))], np.float64))
+            along = [np.moveaxis(array, axis, 0).reshape(count, -1) for axis, n in enumerate(array.shape) if n == count]
+            sums += [rows.sum(axis=1) for rows in along] or [np.zeros(count)]
+        return np.minimum.reduce(sums).reshape(shape) if sums else np.zeros(())
 
     def changed(self, left: Term, right: Term) -> ChangedWeight | None:
         """Return how a weight of the right model was changed if a few elements alone are not those of `left`.

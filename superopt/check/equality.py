@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 
-from superopt.check.constants import Constants, tables
+from superopt.check.constants import Constants
 from superopt.check.derivation import Derived, derivation_text, derived, device_of, fused_in
 from superopt.check.equations import Equations
 from superopt.check.joining import joined
@@ -67,7 +67,7 @@ class _Proof:
         self.seconds, self.seed = seconds, seed
         self.deadline = time.monotonic() + seconds
         self.equations = Equations()
-        self.constants = Constants(left.weights, tables((*left.outputs, *right.outputs)))
+        self.constants = Constants(left.weights, (*left.outputs, *right.outputs))
         self.compared: dict[tuple[tuple[Term, ...], ...], Equality] = {}  # bodies by their outputs
 
     def run(self) -> Equality:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
-from collections.abc import Iterable, Set
+from collections.abc import Iterator, Set
 
 import onnx
+from onnx import numpy_helper
 
 from superopt.check.joining import sizes_in
+from superopt.check.meanings import Meanings
 from superopt.ir.dim import Sizes, symbol
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
 from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, standard_name
-from superopt.onnx_io.subgraphs import needed
+from superopt.onnx_io.subgraphs import captured, needed, subgraphs
 
 __all__ = ["is_computed_as_often"]
 
@@ -64,7 +67,9 @@ def is_computed_as_often(left: Model, right: Model) -> bool:
         return not _names_in(one) <= given and any(not _names_in(other) <= given for other in theirs.get(name, ()))
 
     lost = ((name, one) for name, found in right.assumed_sizes.items() if name not in kept for one in found)
-    return all(is_needed_by_left(name, one) for name, one in lost) and _left_out(right) <= _nodes(left)
+    return all(is_needed_by_left(name, one) for name, one in lost) and _left_out(right) <= Counter(
+        digest for digest, _ in _nodes(left)
+    )
 
 
 def _names_in(equal: EqualSizes) -> frozenset[str]:
@@ -82,7 +87,7 @@ def _live(model: Model) -> Set[str]:
     return frozenset() if light is None else needed(light.graph)
 
 
-def _left_out(model: Model) -> Counter[bytes]:
+def _left_out(model: Model) -> Counter[str]:
     """Return the nodes that no output needs, or of which the terms have the shape only, and that may fail."""
     read = _first(model)
     given = sizes_in(tuple(leaf.type for leaf in read.inputs))
@@ -94,10 +99,9 @@ def _left_out(model: Model) -> Counter[bytes]:
         elif sizes_in(shape := read.proven_shapes.get(term, _NO_SHAPE)) <= given and _keeps_count(term, shape, read):
             safe.add(name)
     named = frozenset(read.names.values())
-    nodes = () if read.light is None else read.light.graph.node
-    return _counted(
-        node
-        for node in nodes
+    return Counter(
+        digest
+        for digest, node in _nodes(model)
         if kept.isdisjoint(node.output)
         and not named.isdisjoint(node.output)
         and not (node.domain in DEFAULT_DOMAINS and node.op_type in _NEED_SIZES_ONLY and safe >= {*node.output})
@@ -110,16 +114,28 @@ def _keeps_count(term: Term, shape: Sizes, model: Model) -> bool:
     return operand is None or math.prod(model.proven_shapes.get(operand, _NO_SHAPE)) == math.prod(shape)
 
 
-def _nodes(model: Model) -> Counter[bytes]:
-    light = _first(model).light
-    return Counter() if light is None else _counted(light.graph.node)
+def _nodes(model: Model) -> Iterator[tuple[str, onnx.NodeProto]]:
+    """Yield the nodes of a file, each with a digest of what it computes: nodes of two files may share one."""
+    read = _first(model)
+    if read.light is None:
+        return
+    graph, meanings = read.light.graph, Meanings(read)
+    known = {str(leaf.attr("name")): f"input {leaf.attr('name')}" for leaf in read.inputs}
+    known |= {name: f"weight {term.attr('hash')}" for term, name in read.names.items() if term.op == "Const"}
+    for tensor in graph.initializer:
+        known[tensor.name] = f"{tensor.data_type} {tensor.dims} {numpy_helper.to_array(tensor).tolist()}"
 
+    def source(name: str) -> str:
+        return known.get(name, f"{name} of {id(model)}") if name else ""
 
-def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[bytes]:
-    """Return nodes without their own names and those of their outputs, and how many there are of each."""
-    return Counter(
-        onnx.NodeProto(op_type=n.op_type, domain=n.domain, input=n.input, attribute=n.attribute).SerializeToString(
-            deterministic=True
-        )
-        for n in nodes
-    )
+    for node in graph.node:
+        bodies = list(subgraphs(node))
+        version = meanings.version_of(node.op_type, node.domain, has_bodies=bool(bodies))
+        attributes = sorted(one.SerializeToString(deterministic=True) for one in node.attribute)
+        outer = [(name, source(name)) for body in bodies for name in captured(body)]
+        facts = (node.op_type, node.domain, node.overload, version, attributes, [*map(source, node.input)], outer)
+        digest = hashlib.blake2b(repr(facts).encode(), digest_size=16).hexdigest()
+        known |= {name: f"{digest} {number}" for number, name in enumerate(node.output)}
+        if node.op_type == "Identity" and node.domain in DEFAULT_DOMAINS:
+            known[node.output[0]] = source(node.input[0])
+        yield digest, node

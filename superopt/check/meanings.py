@@ -54,19 +54,20 @@ class Meanings:
         return [(name, value) for name, value in term.attrs if name != "node" and defaults.get(name) != value]
 
     def version(self, term: Term) -> object:
-        """Return what operators of this name and these attributes may differ in: what their version says of them.
-
-        For a node that calls functions or has bodies, that is the versions of all operators, and all functions.
-        """
+        """Return what operators of one name and attributes may differ in: what the files' versions say of them."""
         if term.op in OPERATORS or term.op in CLOSED_FORM or term.op in ("Const", "Out", "Var"):
             return None
         domain, _, op = term.op.rpartition("::")
-        called = any(op == function.name for function in self._functions)
-        if called or any(name == "captures" for name, _ in term.attrs):
+        return self.version_of(op, domain, has_bodies=any(name == "captures" for name, _ in term.attrs))
+
+    def version_of(self, op: str, domain: str, has_bodies: bool) -> object:
+        """Return what this file's version says of an operator.
+
+        For a node that calls functions or has bodies, that is the versions of all operators, and all functions.
+        """
+        if has_bodies or any(op == function.name for function in self._functions):
             return self._file
-        if domain not in DEFAULT_DOMAINS:
-            return self._domains.get(domain)
-        return specification(op, self._opset)
+        return specification(op, self._opset) if domain in DEFAULT_DOMAINS else self._domains.get(domain)
 
     def is_random(self, term: Term) -> bool:
         """Return True if the operator draws random numbers, or calls what does."""

@@ -85,3 +85,22 @@ def test_a_size_may_have_any_name(name: str) -> None:
 def test_the_first_reading_is_kept() -> None:
     model = read_simplified(parsed(_with("a = Identity(x) b = Identity(a)")))
     assert model.first is None or len((model.first.light or onnx.ModelProto()).graph.node) == 3
+
+
+def test_nodes_of_one_name_may_read_other_tensors() -> None:
+    """Both read a third row of `u`: of a weight with six rows, and of a Relu of the input."""
+    head, weights = "g (float[n, 4] x) => (float[n, 4] y)", "<int64[1] i = {2}, float[6] w = {1, 2, 3, 4, 5, 6}>"
+    rest = "t = Gather<axis = 0>(u, i) y = Relu(x) }"
+    left = f"{head} {weights} {{ u = Neg(w) {rest}"
+    right = f"{head} {weights} {{ u = Neg(x) {rest}"
+    assert not all(prove_equal(*joined(*map(read_simplified, _pair(left, right))), seconds=1).outputs)
+    assert all(prove_equal(*joined(*map(read_simplified, _pair(left, left))), seconds=1).outputs)
+    renamed = left.replace("u =", "v =").replace("(u", "(v")
+    assert all(prove_equal(*joined(*map(read_simplified, _pair(left, renamed))), seconds=1).outputs)
+
+
+@pytest.mark.parametrize("other", ["{7}", "{-9}"])
+def test_nodes_that_read_other_constants_are_others(other: str) -> None:
+    body = "t = Gather<axis = 0>(x, i)"
+    left, right = _with(body, weights="<int64[1] i = {2}>"), _with(body, weights=f"<int64[1] i = {other}>")
+    assert not all(prove_equal(*joined(*map(read_simplified, _pair(left, right))), seconds=1).outputs)
