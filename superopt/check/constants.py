@@ -24,7 +24,7 @@ from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
 from superopt.evaluate.indices import Array
 from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES
-from superopt.properties import adds_up, is_conversion, moves
+from superopt.properties import adds_up, is_conversion, moves, rounds_at_most_once
 from superopt.runtime import smallest_normal, unit_roundoff
 from verify.prove.roundings import roundings
 
@@ -34,6 +34,7 @@ _GATHER, _ELEMENTS = "ai.onnx::Gather", "GatherElements"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
 _UNSEEN = 8  # roundings of two arrays: BatchNormalization in a weight, w s / sqrt(v + e), takes four
 _CHANGED_SHARE = 1 / 32  # of the elements of a weight; all others are equal bit for bit
+_SINGLE = unit_roundoff(np.dtype(np.float32))  # eight roundings in bfloat16 are 3%, which is no rounding any more
 _MAX_ELEMENTS = 1 << 27
 _SKETCHED = 48  # elements that are compared first
 _MAX_ERROR = 2.0**-7  # relative to the largest element; a larger bound would say nothing
@@ -140,7 +141,7 @@ class Constants:
         if not largest:  # zeros of other signs
             return None
         if not one.any() and not other.any():  # nothing that we see was rounded
-            if not left.op == right.op == "Const" or a.size == 1:
+            if not left.op == right.op == "Const" or a.size == 1 or roundoff > _SINGLE:
                 return None
             if not (self._uses.may_be_rounded(left) and self._uses.may_be_rounded(right)):
                 return None
@@ -268,7 +269,7 @@ class Constants:
         operands = [i for i in term.inputs if i is not None]
         if any(errors[i] is None for i in operands):
             return None
-        if term.op == "Out":
+        if term.op == "Out" or term.type is None:
             return None
         names = [None if i is None else var(f"x{k}", i.type) for k, i in enumerate(term.inputs)]
         here = [name for name in names if name is not None]
@@ -300,8 +301,14 @@ class Constants:
             # ||x + d| - |x|| <= |d|; a sum of n squares has n roundings, which a root halves, and one of its own.
             return np.asarray(again(es[0]) + (0.5 * xs[0].size / max(value.size, 1) + 1) * value)
         rule = _ERRORS.get(term.op)
-        bound: Array | None = None if rule is None or len(xs) < len(term.inputs) else rule(xs, es, np.abs(value))
-        return bound
+        if rule is None or len(xs) < len(term.inputs):
+            return None
+        bound: Array = rule(xs, es, np.abs(value))
+        if not rounds_at_most_once(term.op):
+            return bound
+        # x - 0 and x * 1 round nothing: else a rule that adds a zero would allow another last digit.
+        rounded = value != value.astype(numpy_dtype(term.type.dtype))
+        return np.where(rounded | np.any(np.broadcast_arrays(*es), axis=0), bound, 0.0)
 
 
 def _is_real(term: Term) -> bool:

@@ -280,6 +280,8 @@ class SweepProof:
             effort = FIRST_EFFORT if is_wide else 1.0
             if self.values is not None:
                 effort = 1.0 if is_wide else PATIENT_EFFORT
+            # `MAX_CALLS` take a second or two, so the last proof cannot go on long after the end.
+            effort = min(effort, max(FIRST_EFFORT, self.deadline - time.monotonic()))
             claim, reason = self.equations.claim(left, right, cone.rule, effort)
             if claim is not None:
                 return claim, ""

@@ -106,8 +106,9 @@ def _real_gap(
                 steady &= np.isfinite(exact) == np.isfinite(drawn)
                 error = np.abs(drawn - exact)
                 spread = np.maximum(spread, np.where(finite & np.isfinite(drawn), error, 0.0))
-        # Where one side only is finite, or both are infinite or NaN in different ways, no rounding explains it.
-        special = steady & ~finite & ~((a == b) | (np.isnan(a) & np.isnan(b)))
+        # Where B only is NaN, or one is infinite in another way, no rounding explains it. Nothing is asked where A is
+        # NaN: it computes no number.
+        special = steady & ~finite & ~((a == b) | np.isnan(a))
         if special.any():
             index = _index(special)
             return Gap(number, index, element(a, index), element(b, index), math.inf, 0.0)

@@ -241,3 +241,14 @@ def test_an_element_is_compared_by_itself() -> None:
 def test_zeros_of_other_signs_are_no_rounding() -> None:
     zeros = np.zeros(4, np.float32)
     assert _compared(zeros, -zeros) is None
+
+
+def test_rules_make_no_roundings_where_nothing_is_rounded() -> None:
+    """x > w is x > w - 0, by a rule. But w - 0 is w, so a threshold with another last digit is another one."""
+
+    def above(w: np.ndarray) -> onnx.ModelProto:
+        output = helper.make_tensor_value_info("y", TensorProto.BOOL, None)
+        return model([node("Greater", ["x", "w"], ["y"])], [floats("x", "n", 64)], [output], [("w", w)])
+
+    w = np.linspace(1, 2, 64, dtype=np.float32)
+    assert check(above(w), above(np.nextafter(w, np.float32(0))), CheckOptions(seconds=3)).verdict != EQUIVALENT
