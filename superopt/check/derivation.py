@@ -36,7 +36,7 @@ __all__ = [
     "carried_out",
     "derivation_text",
     "derived",
-    "device_of",
+    "devices_of",
     "fused_in",
     "holds_backwards",
     "keeps_operands",
@@ -59,13 +59,13 @@ _FUSED_FOR_GPUS = frozenset({"Attention", "MultiHeadAttention"})
 _SIZES = (1, 64)  # free sizes that costs are for; a search makes no rewrite that costs more at either
 
 
-def device_of(models: Iterable[Model]) -> Device:
-    """Return the device that the models seem to be optimized for: its costs lead the other model to the same graph.
+def devices_of(models: Iterable[Model]) -> list[Device]:
+    """Return the devices that the models may be optimized for: their costs lead the other model to the same graph.
 
-    Attention is fused for GPUs, on which starting kernels takes most of the time; the costs of a CPU see no gain in it.
+    Starting kernels takes most of the time on GPUs. So their costs merge and fuse more, and in another order.
     """
     operators = {term.op for model in models for term in topological(model.outputs)}
-    return find_device("cpu" if operators.isdisjoint(_FUSED_FOR_GPUS) else "cuda")
+    return [find_device(name) for name in ("cpu", "cuda")[: 1 if operators.isdisjoint(_FUSED_FOR_GPUS) else 2]]
 
 
 def fused_in(models: Iterable[Model]) -> frozenset[str]:

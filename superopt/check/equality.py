@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cache
 
 from superopt.check.constants import Constants
-from superopt.check.derivation import Derived, derivation_text, derived, device_of, fused_in
+from superopt.check.derivation import Derived, derivation_text, derived, devices_of, fused_in
 from superopt.check.equations import Equations
 from superopt.check.joining import joined
 from superopt.check.left_out import is_computed_as_often
@@ -26,6 +26,7 @@ from superopt.onnx_io import Model
 from superopt.optimizer.model_search import without_algorithms
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.rulebook.loading import chosen_rules
+from superopt.search import Device
 from superopt.store import ResultStore
 from superopt.temporary import temporary_folder
 from verify.certificates import Certificate
@@ -88,12 +89,14 @@ class _Proof:
 
         An optimizer with the same rules has done to the left model what they do here, up to some pass.
         """
-        passes, right = self._rewritten(self.models[0], 1), Derived(self.models[1], ())
-        for left in reversed(passes[1:]):
-            found = self._named((left.model, right.model))
-            if all(found.outputs) or found.changed:
-                return self._with_derivations(found, left, right)
-        left, right = passes[-1], self._rewritten(self.models[1], 2)[-1]
+        right = Derived(self.models[1], ())
+        for device in devices_of(self.models):
+            passes = self._rewritten(self.models[0], 1, device)
+            for left in reversed(passes[1:]):
+                found = self._named((left.model, right.model))
+                if all(found.outputs) or found.changed:
+                    return self._with_derivations(found, left, right)
+        left, right = passes[-1], self._rewritten(self.models[1], 2, device)[-1]
         if right.traces:
             found = self._named((left.model, right.model))
             if all(found.outputs) or found.changed:
@@ -173,12 +176,15 @@ class _Proof:
             self.compared[key] = prove_equal(left, right, seconds=seconds, seed=self.seed, progress=self.progress)
         return self.compared[key]
 
-    def _rewritten(self, model: Model, number: int) -> list[Derived]:
-        """Return what rules make of a model, pass by pass, beginning with the model, which is number 1 or 2."""
+    def _rewritten(self, model: Model, number: int, device: Device) -> list[Derived]:
+        """Return what rules make of a model, pass by pass, beginning with the model, which is number 1 or 2.
+
+        The costs that lead them are those of `device`.
+        """
         rules, certificates = _rules()
         self.progress(f"rewriting model {number} of 2 by rules")
         with temporary_folder() as folder, ResultStore(folder / "store.sqlite") as store:
             proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
             seconds = self.seconds * _REWRITING_SHARE
-            device, fused = device_of(self.models), fused_in(self.models)
+            fused = fused_in(self.models)
             return derived(model, rules, proofs, self.equations.book, seconds, device, fused, is_second=number == 2)

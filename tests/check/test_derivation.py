@@ -11,7 +11,7 @@ import pytest
 from onnx import helper
 
 from superopt.check.certificate import Certificate
-from superopt.check.derivation import derived, device_of, fused_in, holds_backwards, keeps_operands
+from superopt.check.derivation import derived, devices_of, fused_in, holds_backwards, keeps_operands
 from superopt.check.equality import joined, prove_equal
 from superopt.ir.dim import symbol
 from superopt.ir.infer import make
@@ -188,8 +188,8 @@ def test_attention_with_another_mask_is_another_one() -> None:
 
 def test_costs_are_those_of_a_gpu_where_attention_is_fused() -> None:
     plain, fused = _read(attended(False), attended(True))
-    assert device_of([plain, plain]).provider == "cpu"
-    assert device_of([plain, fused]).provider == "cuda"
+    assert [device.provider for device in devices_of([plain, plain])] == ["cpu"]
+    assert [device.provider for device in devices_of([plain, fused])] == ["cpu", "cuda"]
 
 
 def test_rules_introduce_no_other_operators_of_runtimes() -> None:

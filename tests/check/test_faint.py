@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 from superopt.check import DIFFERENT, EQUIVALENT, UNKNOWN, CheckOptions, check
 from superopt.check.constants import Constants
