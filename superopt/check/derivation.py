@@ -115,7 +115,7 @@ def derived(
         small,
         further_costs=[large],
         position=model.position,
-        efforts=0,
+        efforts=1,
         budget_s=seconds,
         deadline=time.monotonic() + 2 * seconds,
         available=lambda operator: not OPERATORS[operator.op].domain or operator.op in fused,
