@@ -20,6 +20,7 @@ from superopt.report import render_check
 from tests.support.checked import attribute, checked, ints, network, relu, scaled, swapped
 from tests.support.models import floats, lora, model, weights
 from tests.support.runtime_oracle import session
+from tests.support.simplified import parsed
 
 node = helper.make_node
 
@@ -276,3 +277,10 @@ def _loudness(guard: float) -> onnx.ModelProto:
 def test_silence_beside_a_large_bound_is_tried() -> None:
     assert checked(_loudness(1e-8), _loudness(0)).verdict == DIFFERENT
     assert checked(_loudness(1e-8), _loudness(1e-8)).verdict == EQUIVALENT
+
+
+def test_nothing_is_asked_where_the_first_model_computes_no_number() -> None:
+    head, rest = "g (float[n, 4] x, float[n, 4] z) => (float[n, 4] y) {", "}"
+    quotient, plain = parsed(f"{head} a = Mul(z, x) y = Div(a, x) {rest}"), parsed(f"{head} y = Identity(z) {rest}")
+    assert checked(quotient, plain, 3).verdict != DIFFERENT  # 0 z / 0 is NaN
+    assert checked(plain, quotient, 3).verdict == DIFFERENT
