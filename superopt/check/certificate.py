@@ -65,6 +65,14 @@ class Certificate:
     foldings: tuple[FoldingText, ...] = ()
     bodies: tuple[BodyClaim, ...] = ()
 
+    @property
+    def error(self) -> float:
+        """The largest bound of the relative difference of weights."""
+        of_folded = [error for _, _, error, _ in self.folded]
+        of_pairs = [float(error) for _, _, _, pairs, _ in self.foldings for _, _, error in pairs]
+        of_bodies = [one.error for _, _, proofs in self.bodies for one in proofs]
+        return max([*of_folded, *of_pairs, *of_bodies], default=0.0)
+
     def write(self, path: str | Path) -> None:
         """Write the certificate as JSON. Raises OSError."""
         content = {"schema_version": _SCHEMA, **self._content()}
@@ -120,7 +128,10 @@ class Certificate:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
         if not is_computed_as_often(left, right):
             return False
-        book, constants = ProofBook(), Constants(left.weights, (*left.outputs, *right.outputs))
+        book, constants = (
+            ProofBook(),
+            Constants(left.weights, (*left.outputs, *right.outputs), in_body=bool(left.reserved)),
+        )
         try:
             first, second = self.derivations
             left = carried_out(left, first, book, is_second=False)

@@ -1,8 +1,9 @@
 """What models do with a constant: how far roundings of it matter.
 
 Two files may have the same weight with other last digits, if a tool folded something into it. A rounding of such a
-number is like a rounding of the products and sums that it enters. It is none where a function jumps, or where further
-constants are computed from it: (w - c) k may be k of one and 0 of the other.
+number is like a rounding of the products and sums that it enters. It is none if the number comes to a function that
+jumps before anything has rounded: max(x, w) may be below a whole number in one model only, for most inputs. Nor if
+further constants are computed from it: (w - c) k may be k of one and 0 of the other.
 """
 
 from __future__ import annotations
@@ -11,30 +12,49 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from superopt.ir.infer import OPERATORS
-from superopt.ir.term import Term, topological
-from superopt.properties import adds_up, jumps, moves
+from superopt.ir.term import Term, topological, var
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.onnx_io.schemas import standard_name
+from superopt.properties import adds_up, is_conversion, jumps, moves
+from verify.prove.roundings import roundings
 
-__all__ = ["ConstantUses"]
+__all__ = ["TABLE_READERS", "ConstantUses"]
+
+TABLE_READERS = frozenset({"Gather", "GatherElements"})  # also at computed indices, where they have no definition
+_SIGNS = frozenset({"Abs", "Neg"})  # a rounding at most, by the kernel's count, and none in fact
 
 
 class ConstantUses:
-    """The uses of constants in graphs."""
+    """The uses of constants in graphs that compute `outputs`, `in_body` if these are bodies of other nodes."""
 
-    def __init__(self, outputs: Iterable[Term]) -> None:
+    def __init__(self, outputs: Iterable[Term], in_body: bool = False) -> None:
+        outputs = tuple(outputs)
+        self._ends = frozenset(outputs if in_body else ())  # who knows what is done with them
         self._users: dict[Term, list[Term]] = defaultdict(list)
+        self._known: dict[Term, bool] = {}
         for term in topological(outputs):
-            for operand in {i for i in term.inputs if i is not None and i.is_constant}:
+            for operand in {i for i in term.inputs if i is not None}:
                 self._users[operand].append(term)
 
-    def may_be_rounded(self, constant: Term) -> bool:
-        """Return True if operators use a constant only in sums, products and continuous functions of inputs."""
-        users = self._users.get(constant, ())
-        return bool(users) and all(map(self._bears_roundings, users))
+    def has(self, constant: Term) -> bool:
+        """Return True if an operator of the graphs reads a constant."""
+        return constant in self._users
+
+    def may_be_rounded(self, term: Term) -> bool:
+        """Return True if operators round wherever a constant goes, before a function jumps or becomes a constant."""
+        if term not in self._known:
+            users = self._users.get(term, ())
+            self._known[term] = term not in self._ends and all(map(self._bears_roundings, users))
+        return self._known[term]
 
     def _bears_roundings(self, user: Term) -> bool:
-        if user.is_constant:
-            return moves(user.op) and self.may_be_rounded(user)
-        return user.op in OPERATORS and not jumps(user.op)
+        if standard_name(user.op) in TABLE_READERS:
+            return self.may_be_rounded(user)
+        if user.op not in OPERATORS or jumps(user.op) or _is_to_integers(user):
+            return user.op == "Out" and self.may_be_rounded(user)
+        if user.op in _SIGNS or moves(user.op) or _rounds_nothing(user):
+            return self.may_be_rounded(user)
+        return not user.is_constant
 
     def weights(self, constant: Term) -> list[Term]:
         """Return the constants whose products are in the sums that a constant is added to; one for each such sum.
@@ -48,6 +68,17 @@ class ConstantUses:
                 return []
             found.append(weight)
         return found
+
+
+def _is_to_integers(term: Term) -> bool:
+    return is_conversion(term.op) and (term.type is None or term.type.dtype not in FLOAT_DTYPES)
+
+
+def _rounds_nothing(term: Term) -> bool:
+    if len(term.types) != 1:
+        return False
+    names = [None if i is None else var(f"x{k}", i.type) for k, i in enumerate(term.inputs)]
+    return roundings((Term.of(term.op, names, dict(term.attrs), term.types),)) == 0
 
 
 def _weight(user: Term, bias: Term) -> Term | None:

@@ -77,13 +77,13 @@ class Candidates:
 
 
 class Constants:
-    """Values and error bounds of constant terms in graphs that compute `outputs`.
+    """Values and error bounds of constant terms in graphs that compute `outputs`, see `ConstantUses`.
 
     `weights` has the arrays of Const terms by hash.
     """
 
-    def __init__(self, weights: Mapping[str, Array], outputs: Iterable[Term]) -> None:
-        self._weights, self._uses = weights, ConstantUses(outputs)
+    def __init__(self, weights: Mapping[str, Array], outputs: Iterable[Term], in_body: bool = False) -> None:
+        self._weights, self._uses = weights, ConstantUses(outputs, in_body)
         self._known: dict[Term, tuple[Array, Array | None] | None] = {}
         self._digests: dict[Term, str | None] = {}
         self._sketches: dict[Term, Array | None] = {}
@@ -128,6 +128,9 @@ class Constants:
             return 0.0
         if left.type.dtype not in FLOAT_DTYPES:
             return None
+        here = (_without_sign(left), _without_sign(right))
+        if not all(map(self._uses.may_be_rounded, here)):
+            return None
         ours, theirs = self._bounded(left), self._bounded(right)
         if ours is None or theirs is None:
             return None
@@ -141,11 +144,9 @@ class Constants:
         if not largest:  # zeros of other signs
             return None
         if not one.any() and not other.any():  # nothing that we see was rounded
-            if not left.op == right.op == "Const" or a.size == 1 or roundoff > _SINGLE:
+            if not all(one.op == "Const" and self._uses.has(one) for one in here) or a.size == 1 or roundoff > _SINGLE:
                 return None
-            if not (self._uses.may_be_rounded(left) and self._uses.may_be_rounded(right)):
-                return None
-            size = np.maximum(np.abs(a), np.abs(b)) + np.minimum(self._summed(left), self._summed(right))
+            size = np.maximum(np.abs(a), np.abs(b)) + np.minimum(*map(self._summed, here))
             if not (np.abs(a - b) <= _UNSEEN * roundoff * size).all():
                 return None
             return float(np.abs(a - b).max()) / largest
@@ -309,6 +310,11 @@ class Constants:
         # x - 0 and x * 1 round nothing: else a rule that adds a zero would allow another last digit.
         rounded = value != value.astype(numpy_dtype(term.type.dtype))
         return np.where(rounded | np.any(np.broadcast_arrays(*es), axis=0), bound, 0.0)
+
+
+def _without_sign(term: Term) -> Term:
+    operand = term.inputs[0] if term.op == "Neg" else None
+    return term if operand is None else operand
 
 
 def _is_real(term: Term) -> bool:

@@ -13,7 +13,7 @@ from onnx import numpy_helper
 from superopt.check.joining import sizes_in
 from superopt.check.meanings import Meanings
 from superopt.ir.dim import Sizes, symbol
-from superopt.ir.term import Term, topological
+from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.onnx_io import Model
 from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, standard_name
@@ -94,9 +94,11 @@ def _left_out(model: Model) -> Counter[str]:
     live = frozenset(topological(read.outputs))
     safe, kept = set[str](), set[str]()
     for term, name in read.names.items():
-        if term in live or term in read.computed_sizes or term.is_constant:
+        # A constant that cannot be computed fails in every run, but that of a body only if it is this body's turn.
+        is_value = term.op == "Const" or term.op in CLOSED_FORM or (term.is_constant and not read.reserved)
+        if term in live or term in read.computed_sizes or is_value:
             kept.add(name)
-        elif sizes_in(shape := read.proven_shapes.get(term, _NO_SHAPE)) <= given and _keeps_count(term, shape, read):
+        elif sizes_in(shape := read.proven_shapes.get(term, _NO_SHAPE)) <= given and _has_result(term, shape, read):
             safe.add(name)
     named = frozenset(read.names.values())
     return Counter(
@@ -108,10 +110,14 @@ def _left_out(model: Model) -> Counter[str]:
     )
 
 
-def _keeps_count(term: Term, shape: Sizes, model: Model) -> bool:
-    """Return False for a Reshape that may have to change the number of elements."""
-    operand = term.inputs[0] if standard_name(term.op) == "Reshape" else None
-    return operand is None or math.prod(model.proven_shapes.get(operand, _NO_SHAPE)) == math.prod(shape)
+def _has_result(term: Term, shape: Sizes, model: Model) -> bool:
+    """Return False for a Reshape that may have to change the number of elements, and for a Cast of text."""
+    operand, op = term.inputs[0] if term.inputs else None, standard_name(term.op)
+    if op == "Cast":
+        return operand is not None and operand.type is not None and operand.type.dtype != "string"
+    if op != "Reshape" or operand is None:
+        return True
+    return math.prod(model.proven_shapes.get(operand, _NO_SHAPE)) == math.prod(shape)
 
 
 def _nodes(model: Model) -> Iterator[tuple[str, onnx.NodeProto]]:

@@ -125,6 +125,7 @@ class _Check:
         with self._phase("replay"):
             if self._models is not None and proof.replay(*self._models):
                 answer.verdict, answer.reason = EQUIVALENT, "the certificate was replayed by the kernel"
+                answer.reason += _bound(proof.error)
                 answer.certificate = str(certificate)
                 answer.outputs = dict.fromkeys(self._left.terms.output_names, True)
         return answer
@@ -233,8 +234,7 @@ class _Check:
         answer.verdict = EQUIVALENT
         same = self._models is not None and self._models[0].outputs == self._models[1].outputs
         answer.reason = "one structure" if same else "the same real numbers, proven for all inputs and all sizes"
-        if answer.error:
-            answer.reason += f", with folded weights within a relative error of {answer.error:.1e}"
+        answer.reason += _bound(answer.error)
         if any(one.by == "runtime" for one in answer.correspondences):
             answer.reason += ", with constants that ONNX Runtime computed"
         if self._options.certificate is not None and equality.certificate is not None:
@@ -306,6 +306,10 @@ class _Check:
         finally:
             seconds = self._answer.seconds
             seconds[name] = round(seconds.get(name, 0.0) + time.monotonic() - begun, 3)
+
+
+def _bound(error: float) -> str:
+    return f", with folded weights within a relative error of {error:.1e}" if error else ""
 
 
 def _whole(source: Source) -> onnx.ModelProto:

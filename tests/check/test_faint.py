@@ -252,3 +252,36 @@ def test_rules_make_no_roundings_where_nothing_is_rounded() -> None:
 
     w = np.linspace(1, 2, 64, dtype=np.float32)
     assert check(above(w), above(np.nextafter(w, np.float32(0))), CheckOptions(seconds=3)).verdict != EQUIVALENT
+
+
+@pytest.mark.parametrize("op", ["Max", "Where", "Concat"])
+def test_roundings_matter_where_nothing_rounds_before_a_function_jumps(op: str) -> None:
+    """floor(max(x, w)) is another number for most x."""
+    a = np.linspace(1, 2, 64, dtype=np.float32)
+    b = np.nextafter(a, np.float32(0))
+    x, mask = var("x", tensor(64)), var("m", TensorType("bool", (64,)))
+
+    def used(constant: Term) -> Term:
+        if op == "Concat":
+            return make(op, (x, constant), {"axis": -1})
+        return make(op, (mask, constant, x) if op == "Where" else (constant, x), {})
+
+    terms = [Term.of("Const", (), {"hash": name}, (tensor(64),)) for name in "ab"]
+    for end, in_body, equal in (("Exp", False, True), ("Floor", False, False), ("", False, True), ("", True, False)):
+        outputs = [make(end, (used(term),), {}) if end else used(term) for term in terms]
+        found = Constants({"a": a, "b": b}, outputs, in_body).difference(*terms)
+        assert (found is not None) == equal
+
+
+def test_a_folded_threshold_with_another_last_digit_is_another_one() -> None:
+    factor = np.array([0.1, 0.5, 0.3, 1], np.float32)
+    made = factor * np.float32(10)
+    near = np.nextafter(made, np.float32(0))
+
+    def scaled_by_whole_part(nodes: list[onnx.NodeProto], **values: np.ndarray) -> onnx.ModelProto:
+        nodes = [*nodes, node("Floor", ["w"], ["f"]), node("Mul", ["x", "f"], ["y"])]
+        return model(nodes, [floats("x", "n", 4)], [floats("y", "n", 4)], list(values.items()))
+
+    left = scaled_by_whole_part([node("Mul", ["c", "ten"], ["w"])], c=factor, ten=np.float32([10]))
+    assert check(left, scaled_by_whole_part([], w=made), CheckOptions(seconds=3)).verdict == EQUIVALENT
+    assert check(left, scaled_by_whole_part([], w=near), CheckOptions(seconds=3)).verdict != EQUIVALENT

@@ -104,3 +104,26 @@ def test_nodes_that_read_other_constants_are_others(other: str) -> None:
     body = "t = Gather<axis = 0>(x, i)"
     left, right = _with(body, weights="<int64[1] i = {2}>"), _with(body, weights=f"<int64[1] i = {other}>")
     assert not all(prove_equal(*joined(*map(read_simplified, _pair(left, right))), seconds=1).outputs)
+
+
+def _if(then: str) -> onnx.ModelProto:
+    branches = f"then_branch = a () => (float[n, 4] o) {{ {then} o = Relu(x) }}, "
+    branches += "else_branch = b () => (float[n, 4] e) { e = Neg(x) }"
+    return parsed(f"g (float[n, 4] x, bool c) => (float[n, 4] y) {{ y = If(c) <{branches}> }}")
+
+
+def test_constants_of_bodies_may_fail_when_it_is_their_turn() -> None:
+    failing = "t = Constant<value_ints = [1, 2]>() i = Constant<value_int = 7>() d = Gather(t, i)"
+    renamed = "m = Abs(x) "
+    left, right = (_if(renamed), _if(failing))
+    assert not all(prove_equal(*joined(read_simplified(left), read_simplified(right)), seconds=2).outputs)
+    assert all(prove_equal(*joined(read_simplified(right), read_simplified(right)), seconds=2).outputs)
+
+
+def test_a_cast_of_text_may_fail() -> None:
+    head = "g (string[n] s) => (double[n] y) {"
+    left, right = (
+        parsed(f"{head} y = Cast<to = 11>(s) }}"),
+        parsed(f"{head} d = Cast<to = 7>(s) y = Cast<to = 11>(s) }}"),
+    )
+    assert not all(prove_equal(*joined(read_simplified(left), read_simplified(right)), seconds=2).outputs)
