@@ -12,7 +12,7 @@ from onnx import numpy_helper
 
 from superopt.check.joining import sizes_in
 from superopt.check.meanings import Meanings
-from superopt.ir.dim import Sizes, symbol
+from superopt.ir.dim import Size, Sizes, symbol
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.onnx_io import Model
 from superopt.onnx_io.model import EqualSizes
@@ -30,13 +30,10 @@ _NEED_SIZES_ONLY = frozenset(
         "Constant",
         "ConstantOfShape",
         "DequantizeLinear",
-        "Identity",
         "MatMul",
         "MatMulInteger",
         "Mul",
-        "Relu",
         "Reshape",
-        "Shape",
         "Slice",
         "Squeeze",
         "Sub",
@@ -44,6 +41,7 @@ _NEED_SIZES_ONLY = frozenset(
         "Unsqueeze",
     ]
 )
+_NEED_NOTHING = frozenset({"Dropout", "Identity", "Relu", "Shape"})  # and these fail never
 _NO_SHAPE = (symbol("no shape"),)
 
 
@@ -92,27 +90,38 @@ def _left_out(model: Model) -> Counter[str]:
     read = _first(model)
     given = sizes_in(tuple(leaf.type for leaf in read.inputs))
     live = frozenset(topological(read.outputs))
+    sizes = {size for term in live for size in read.proven_shapes.get(term, ())}  # of tensors: they are not negative
     safe, kept = set[str](), set[str]()
     for term, name in read.names.items():
         # A constant that cannot be computed fails in every run, but that of a body only if it is this body's turn.
         is_value = term.op == "Const" or term.op in CLOSED_FORM or (term.is_constant and not read.reserved)
         if term in live or term in read.computed_sizes or is_value:
             kept.add(name)
-        elif sizes_in(shape := read.proven_shapes.get(term, _NO_SHAPE)) <= given and _has_result(term, shape, read):
+        elif _has_result(term, read.proven_shapes.get(term, _NO_SHAPE), read, given, sizes):
             safe.add(name)
     named = frozenset(read.names.values())
+
+    def may_fail(node: onnx.NodeProto) -> bool:
+        if node.domain not in DEFAULT_DOMAINS or node.op_type not in _NEED_SIZES_ONLY | _NEED_NOTHING:
+            return True
+        return node.op_type not in _NEED_NOTHING and not safe >= {*node.output}
+
     return Counter(
         digest
         for digest, node in _nodes(model)
-        if kept.isdisjoint(node.output)
-        and not named.isdisjoint(node.output)
-        and not (node.domain in DEFAULT_DOMAINS and node.op_type in _NEED_SIZES_ONLY and safe >= {*node.output})
+        if kept.isdisjoint(node.output) and not named.isdisjoint(node.output) and may_fail(node)
     )
 
 
-def _has_result(term: Term, shape: Sizes, model: Model) -> bool:
-    """Return False for a Reshape that may have to change the number of elements, and for a Cast of text."""
+def _has_result(term: Term, shape: Sizes, model: Model, given: Set[str], sizes: Set[Size]) -> bool:
+    """Return True if an operator has a result of this shape if it needs no more than sizes, and its operands have.
+
+    That of a Reshape must not change the number of elements, and no text is cast. `given` are the symbols of the
+    inputs' shapes. A constant may also have the `sizes` of other tensors.
+    """
     operand, op = term.inputs[0] if term.inputs else None, standard_name(term.op)
+    if not sizes_in(shape) <= given:
+        return op == "ConstantOfShape" and all(isinstance(size, int) or size in sizes for size in shape)
     if op == "Cast":
         return operand is not None and operand.type is not None and operand.type.dtype != "string"
     if op != "Reshape" or operand is None:
@@ -121,7 +130,10 @@ def _has_result(term: Term, shape: Sizes, model: Model) -> bool:
 
 
 def _nodes(model: Model) -> Iterator[tuple[str, onnx.NodeProto]]:
-    """Yield the nodes of a file, each with a digest of what it computes: nodes of two files may share one."""
+    """Yield the nodes of a file, each with a digest of what it computes: nodes of two files may share one.
+
+    Tensors of `joined` models that are one term are one, however the files compute them.
+    """
     read = _first(model)
     if read.light is None:
         return
@@ -131,8 +143,10 @@ def _nodes(model: Model) -> Iterator[tuple[str, onnx.NodeProto]]:
     for tensor in graph.initializer:
         known[tensor.name] = f"{tensor.data_type} {tensor.dims} {numpy_helper.to_array(tensor).tolist()}"
 
+    joined = {name: term.digest for term, name in model.names.items() if term.op != "Const"}
+
     def source(name: str) -> str:
-        return known.get(name, f"{name} of {id(model)}") if name else ""
+        return joined.get(name) or known.get(name, f"{name} of {id(model)}") if name else ""
 
     for node in graph.node:
         bodies = list(subgraphs(node))
