@@ -3,7 +3,8 @@
 Such literals keep a proof from succeeding. So an equation may also be proven for other readings of its literals: for
 the simple fractions and roots that they are the correctly rounded values of; and for the products and quotients of the
 other side's constants that they are the values of, up to the roundings with which a tool has computed them. Then the
-equation holds for the literals up to the difference from what they stand for.
+equation holds for the literals up to the difference from what they stand for. But an operand of a function that jumps
+is the number that it is: x to the power of 3 and of the next number are far apart if x is negative.
 
 An equation over real numbers has no literals for truth values: a mask that hides nothing is a variable there. Where the
 mask's value is needed, a comparison of two literals stands for it.
@@ -22,9 +23,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
-from superopt.ir.infer import REAL_ATTRS, make
+from superopt.ir.infer import OPERATORS, REAL_ATTRS, make
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Term, map_terms, topological
+from superopt.properties import jumps
 from superopt.runtime import unit_roundoff
 
 __all__ = ["Reading", "readings", "with_masks"]
@@ -85,8 +87,14 @@ def _mask(term: Term) -> Term | None:
 
 def _as_written(rule: Rule, dtype: str) -> Reading:
     """Read each literal as the fraction or the root that it is the correctly rounded value of."""
-    known: dict[tuple[float, str], Fraction | None] = {}
+    fixed = _fixed((*rule.lhs, *rule.rhs))
+    known: dict[tuple[float, str], Fraction | None] = dict.fromkeys(
+        (value, each) for value in fixed for each in (dtype, "float")
+    )
     error = 0.0
+
+    def root_of(value: float, dtype: str) -> float | None:
+        return None if value in fixed else _square(value, dtype)
 
     def stands_for(value: float, dtype: str) -> Fraction | None:
         nonlocal error
@@ -96,7 +104,7 @@ def _as_written(rule: Rule, dtype: str) -> Reading:
                 error = max(error, unit_roundoff(numpy_dtype(dtype)))
         return known[value, dtype]
 
-    sides = _read((*rule.lhs, *rule.rhs), dtype, stands_for, _square)
+    sides = _read((*rule.lhs, *rule.rhs), dtype, stands_for, root_of)
     return Reading(_rule(rule, sides), error)
 
 
@@ -106,7 +114,7 @@ def _as_computed(rule: Rule, dtype: str) -> Reading:
     error = 0.0
     for side, other in ((rule.lhs, rule.rhs), (rule.rhs, rule.lhs)):
         new: dict[float, Fraction | None] = {}
-        for value in _literals(side) - _literals(other):
+        for value in _literals(side) - _literals(other) - _fixed(side):
             stands_for = _computed(value, other, unit_roundoff(numpy_dtype(dtype)))
             if stands_for is not None:
                 new[value] = stands_for
@@ -172,6 +180,12 @@ def _value(term: Term) -> float | None:
 
 def _literals(side: tuple[Term, ...]) -> set[float]:
     return {value for term in topological(side) for _, value in _real_attrs(term)}
+
+
+def _fixed(side: tuple[Term, ...]) -> set[float]:
+    """Return the literals that are operands of functions that jump."""
+    users = (term for term in topological(side) if term.op in OPERATORS and jumps(term.op))
+    return {value for user in users for i in user.inputs if i is not None for _, value in _real_attrs(i)}
 
 
 def _real_attrs(term: Term) -> Iterator[tuple[str, float]]:

@@ -85,3 +85,16 @@ def test_literals_are_read_as_what_they_stand_for(name: str, tmp_path: Path) -> 
 def test_literals_that_stand_for_nothing_else_are_compared_exactly(name: str) -> None:
     found = prove_equal(*joined(*DIFFERENT[name]), seconds=20)
     assert found.outputs == (False,) and found.certificate is None
+
+
+def test_an_exponent_is_the_number_that_it_is() -> None:
+    """The next number after 3 as an exponent gives no number for a negative base."""
+    a, b = np.float32(0.3), np.float32(10)
+    left = _graph(node("Mul", ["a", "b"], ["c"]), node("Pow", ["x", "c"], ["y"]), a=np.array(a), b=np.array(b))
+
+    def power(exponent: np.float32) -> Model:
+        return _graph(node("Pow", ["x", "c"], ["y"]), c=np.array(exponent))
+
+    assert prove_equal(*joined(left, power(a * b)), seconds=2).outputs == (True,)
+    assert prove_equal(*joined(left, power(np.nextafter(a * b, np.float32(4)))), seconds=2).outputs == (False,)
+    assert prove_equal(*joined(left, power(np.nextafter(a * b, np.float32(0)))), seconds=2).outputs == (False,)
