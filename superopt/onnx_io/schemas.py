@@ -70,6 +70,18 @@ def schema_of(op: str, opset: int) -> OpSchema | None:
     return None if schema.deprecated else schema
 
 
+# Versions from these on add attributes whose defaults change nothing, or say the same in other words.
+_UNCHANGED_SINCE = {
+    "GatherElements": 11,
+    "GatherND": 11,
+    "NonMaxSuppression": 10,
+    "ScatterElements": 11,
+    "ScatterND": 11,
+    "Shape": 1,
+    "TopK": 10,
+}
+
+
 @cache
 def specification(op: str, opset: int) -> object:
     """Return what ONNX says of an operator in a version of the operator set, but for the types that it takes.
@@ -79,6 +91,8 @@ def specification(op: str, opset: int) -> object:
     schema = schema_of(op, opset)
     if schema is None:
         return opset
+    if schema.since_version >= _UNCHANGED_SINCE.get(op, opset + 1):
+        return op
     formals = [(f.name, f.description, f.option, f.is_homogeneous) for f in (*schema.inputs, *schema.outputs)]
     attributes = [
         (name, one.description, one.required, str(one.default_value)) for name, one in schema.attributes.items()

@@ -51,6 +51,8 @@ def test_versions_in_bodies_are_different_operators(op: str) -> None:
 def test_versions_that_differ_in_types_alone_are_one_operator() -> None:
     assert specification("Det", 11) == specification("Det", 22)
     assert specification("Hardmax", 11) != specification("Hardmax", 13)
+    assert specification("ScatterND", 13) == specification("ScatterND", 18) != specification("TopK", 18)
+    assert specification("TopK", 9) != specification("TopK", 10) == specification("TopK", 24)
     text = "g (float[n, 4, 4] x) => (float[n] y) { y = Det(x) }"
     assert checked(parsed(text, 17), parsed(text, 22), 3).verdict == EQUIVALENT
 
