@@ -1,4 +1,4 @@
-"""What models do with a constant: how far roundings of it matter.
+"""Uses of constants in models: how far roundings of a constant matter.
 
 Two files may have the same weight with other last digits, if a tool folded something into it. A rounding of such a
 number is like a rounding of the products and sums that it enters. It is none if the number comes to a function that
@@ -18,9 +18,9 @@ from superopt.onnx_io.schemas import standard_name
 from superopt.properties import adds_up, is_conversion, jumps, moves
 from verify.prove.roundings import roundings
 
-__all__ = ["TABLE_READERS", "ConstantUses"]
+__all__ = ["ConstantUses"]
 
-TABLE_READERS = frozenset({"Gather", "GatherElements"})  # also at computed indices, where they have no definition
+_TABLE_READERS = frozenset({"Gather", "GatherElements"})  # also at computed indices, where they have no definition
 _SIGNS = frozenset({"Abs", "Neg"})  # a rounding at most, by the kernel's count, and none in fact
 
 
@@ -48,7 +48,7 @@ class ConstantUses:
         return self._known[term]
 
     def _bears_roundings(self, user: Term) -> bool:
-        if standard_name(user.op) in TABLE_READERS:
+        if standard_name(user.op) in _TABLE_READERS:
             return self.may_be_rounded(user)
         if user.op not in OPERATORS or jumps(user.op) or _is_to_integers(user):
             return user.op == "Out" and self.may_be_rounded(user)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from superopt.check.meanings import Meanings
 from superopt.evaluate.indices import Array
-from superopt.ir.infer import OPERATORS
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model, ModelError, new_model, write_model
-from superopt.onnx_io.schemas import specification, standard_name
+from superopt.onnx_io.schemas import standard_name
 from superopt.runtime import CannotRun, RuntimeUnavailable, Target, open_session
 
 __all__ = ["ConstantRuns"]
@@ -27,6 +27,7 @@ class ConstantRuns:
 
     def __init__(self, left: Model, right: Model) -> None:
         self._models = (left, right)
+        self._meanings = (Meanings(left), Meanings(right))
         self._known: dict[tuple[Term, int], Array | None] = {}
 
     def agree(self, left: Term, right: Term) -> bool:
@@ -48,11 +49,10 @@ class ConstantRuns:
 
         Operators of other domains may be functions of a file, so they have none here.
         """
-        name = standard_name(term.op)
-        if term.op in OPERATORS or name is None or not side or any(name == "other_version" for name, _ in term.attrs):
-            return name is not None
-        left, right = (specification(name, model.opset) for model in self._models)
-        return left == right
+        if standard_name(term.op) is None or not side or any(name == "other_version" for name, _ in term.attrs):
+            return standard_name(term.op) is not None
+        left, right = self._meanings
+        return left.version(term) == right.version(term)
 
     def _computed(self, term: Term, model: Model) -> Array | None:
         if term.op == "Const":
