@@ -2,6 +2,7 @@
 
 written_out.py   fused operators as those that they stand for
 joining.py       both models as terms over the same leaves; regions that are equal in structure become one term
+constant_uses.py uses of constants, and how far roundings of one matter
 left_out.py      nodes of the second model that its terms leave out, and that may fail
 meanings.py      facts that decide whether two operators without a definition are the same
 equality.py      proves outputs equal, by sweeps: over the models as read, then over what rules make of them

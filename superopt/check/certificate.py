@@ -128,10 +128,7 @@ class Certificate:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
         if not is_computed_as_often(left, right):
             return False
-        book, constants = (
-            ProofBook(),
-            Constants(left.weights, (*left.outputs, *right.outputs), in_body=bool(left.reserved)),
-        )
+        book, constants = ProofBook(), Constants.of_models(left, right)
         try:
             first, second = self.derivations
             left = carried_out(left, first, book, is_second=False)

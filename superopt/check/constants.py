@@ -24,6 +24,7 @@ from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
 from superopt.evaluate.indices import Array
 from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES
+from superopt.onnx_io import Model
 from superopt.properties import adds_up, is_conversion, moves, rounds_at_most_once
 from superopt.runtime import smallest_normal, unit_roundoff
 from verify.prove.roundings import roundings
@@ -87,6 +88,11 @@ class Constants:
         self._known: dict[Term, tuple[Array, Array | None] | None] = {}
         self._digests: dict[Term, str | None] = {}
         self._sketches: dict[Term, Array | None] = {}
+
+    @classmethod
+    def of_models(cls, left: Model, right: Model) -> Constants:
+        """Return the constants of two joined models."""
+        return cls(left.weights, (*left.outputs, *right.outputs), in_body=bool(left.reserved))
 
     def sketch(self, term: Term) -> Array | None:
         """Return some elements of a constant and its largest one; None if it has no elements or cannot be computed."""

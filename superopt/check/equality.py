@@ -68,7 +68,7 @@ class _Proof:
         self.seconds, self.seed = seconds, seed
         self.deadline = time.monotonic() + seconds
         self.equations = Equations()
-        self.constants = Constants(left.weights, (*left.outputs, *right.outputs), in_body=bool(left.reserved))
+        self.constants = Constants.of_models(left, right)
         self.compared: dict[tuple[tuple[Term, ...], ...], Equality] = {}  # bodies by their outputs
 
     def run(self) -> Equality:
