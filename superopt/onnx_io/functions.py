@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeAlias
 
 import onnx
 
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import all_nodes
 
-__all__ = ["MAX_EXPANDED_NODES", "can_be_expanded", "domain_of"]
+__all__ = ["MAX_EXPANDED_NODES", "FunctionKey", "can_be_expanded", "domain_of", "key_of"]
+
+FunctionKey: TypeAlias = tuple[str, str, str]  # domain, name and overload
 
 MAX_EXPANDED_NODES = 100_000
 
 
-def domain_of(named: onnx.NodeProto | onnx.FunctionProto) -> str:
+def domain_of(named: onnx.NodeProto | onnx.FunctionProto | onnx.OperatorSetIdProto) -> str:
     """Return the domain, by one name for ONNX's own."""
     return "" if named.domain in DEFAULT_DOMAINS else named.domain
+
+
+def key_of(named: onnx.NodeProto | onnx.FunctionProto) -> FunctionKey:
+    """Return what names a function, of the function itself or of a node that calls it."""
+    return domain_of(named), named.op_type if isinstance(named, onnx.NodeProto) else named.name, named.overload
 
 
 def can_be_expanded(model: onnx.ModelProto) -> bool:
@@ -27,13 +35,13 @@ def can_be_expanded(model: onnx.ModelProto) -> bool:
     """
     if not model.functions:
         return True
-    bodies = {_key(function): list(_nodes(function.node)) for function in model.functions}
-    sizes: dict[tuple[str, str], int] = {}
-    opened: set[tuple[str, str]] = set()
+    bodies = {key_of(function): list(_nodes(function.node)) for function in model.functions}
+    sizes: dict[FunctionKey, int] = {}
+    opened: set[FunctionKey] = set()
     stack = list(bodies)
     while stack:
         key = stack[-1]
-        calls = [_key(node) for node in bodies[key] if _key(node) in bodies]
+        calls = [key_of(node) for node in bodies[key] if key_of(node) in bodies]
         waiting = [called for called in calls if called not in sizes]
         if key in sizes:
             stack.pop()
@@ -47,11 +55,7 @@ def can_be_expanded(model: onnx.ModelProto) -> bool:
         else:
             opened.add(key)
             stack.extend(waiting)
-    return sum(sizes.get(_key(node), 1) for node in all_nodes(model.graph)) <= MAX_EXPANDED_NODES
-
-
-def _key(named: onnx.NodeProto | onnx.FunctionProto) -> tuple[str, str]:
-    return domain_of(named), named.op_type if isinstance(named, onnx.NodeProto) else named.name
+    return sum(sizes.get(key_of(node), 1) for node in all_nodes(model.graph)) <= MAX_EXPANDED_NODES
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterable[onnx.NodeProto]:

@@ -29,6 +29,7 @@ from superopt.onnx_io.inference import (
     sizes_at,
 )  # fmt: skip
 from superopt.onnx_io.initial_states import without_zero_states
+from superopt.onnx_io.inlining import inlined
 from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.no_ops import unchanged_input
@@ -71,7 +72,9 @@ def read_model(
         proto = source
     else:
         proto, label = load_proto(Path(source)), str(source)
-    return _Reader(proto, label, simplify, reserved, stubs or {}, {} if weights is None else weights).read(shapes or {})
+    return _Reader(inlined(proto), label, simplify, reserved, stubs or {}, {} if weights is None else weights).read(
+        shapes or {}
+    )
 
 
 class _Reader:

@@ -69,6 +69,22 @@ def test_another_value_is_not() -> None:
     assert found.outputs == (False,)
 
 
+@pytest.mark.parametrize("opsets", [(14, 18), (18, 14)])
+def test_constants_of_two_operator_sets_are_run(opsets: tuple[int, int]) -> None:
+    """ScatterND is one operator in both. One file stores the updates that the other one computes."""
+    scatter = [node("ScatterND", ["zeros", "rows", "updates"], ["bias"]), ADD]
+    updates = np.arange(1, 7, dtype=np.float32).reshape(2, 3)
+    ends = [floats("x", "n", 3)], [floats("y", 5, 3)]
+    read = [("zeros", np.zeros((5, 3), np.float32)), ("rows", np.array([[1], [4]], np.int64))]
+    computed = model([node("Mul", ["half", "two"], ["updates"]), *scatter], *ends, [
+        *read, ("half", updates / 2), ("two", np.array(2, np.float32)),
+    ], opsets[0])  # fmt: skip
+    for values, same in ((updates, True), (updates + 1, False)):
+        stored = model(scatter, *ends, [*read, ("updates", values)], opsets[1])
+        found = prove_equal(*joined(read_model(computed), read_model(stored)), seconds=10)
+        assert found.outputs == (same,)
+
+
 def test_arrays_of_two_files_are_not_run() -> None:
     found = prove_equal(*joined(read_model(stored(folded())), read_model(stored(folded() + 1))), seconds=10)
     assert found.outputs == (False,)
