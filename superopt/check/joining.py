@@ -140,7 +140,8 @@ def _other_sizes(equal: EqualSizes, sizes: Mapping[str, Size]) -> EqualSizes:
 def _needed_outputs(model: Model) -> dict[Term, int]:
     """Return how many outputs are read of nodes without a definition, if the others are optional, and the last ones.
 
-    Some tools remove the names of outputs that nothing reads, for example of states after the last step.
+    Some tools remove the names of outputs that nothing reads, for example of states after the last step. (The number of
+    outputs of a BatchNormalization says before opset 14 whether it computes the statistics of the batch.)
     """
     read: dict[Term, int] = {}
     for term in topological(model.outputs):
@@ -149,7 +150,7 @@ def _needed_outputs(model: Model) -> dict[Term, int]:
     found: dict[Term, int] = {}
     for node, count in read.items():
         op = standard_name(node.op)
-        schema = None if op is None else schema_of(op, model.opset)
+        schema = None if op is None or op == "BatchNormalization" else schema_of(op, model.opset)
         if schema is not None and count < len(node.types) <= len(schema.outputs):
             others = schema.outputs[count : len(node.types)]
             if all(output.option == OpSchema.FormalParameterOption.Optional for output in others):

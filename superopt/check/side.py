@@ -14,6 +14,7 @@ from superopt.check.written_out import needs_writing_out, written_out
 from superopt.ir.dim import Dim, evaluate
 from superopt.ir.term import Term, topological
 from superopt.onnx_io import Model
+from superopt.onnx_io.inlining import inlined
 from superopt.onnx_io.load import load_proto
 from superopt.optimizer.float64 import Float64Model, Noise
 from superopt.optimizer.original import open_original
@@ -46,9 +47,9 @@ class Side:
     def terms(self) -> Model:
         """The model as terms, with some fused operators written out. Raises ModelError."""
         source = self.source
-        if not needs_writing_out(source.proto):
+        if not needs_writing_out(inlined(source.proto)):
             return source.terms
-        return Source(written_out(source.proto if source.path is None else load_proto(source.path))).terms
+        return Source(written_out(inlined(source.proto if source.path is None else load_proto(source.path)))).terms
 
     def run(self, feeds: Feeds) -> list[Any]:
         """Return the outputs in ONNX Runtime. Raises CannotRun."""

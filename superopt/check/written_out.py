@@ -15,7 +15,8 @@ from typing import Any
 import onnx
 from onnx import NodeProto, TensorProto, helper
 
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, opset_of
+from superopt.onnx_io.functions import domain_of, key_of
+from superopt.onnx_io.schemas import opset_of
 
 __all__ = ["needs_writing_out", "written_out"]
 
@@ -129,8 +130,8 @@ _WRITERS: Mapping[tuple[str, str], Callable[[_Writing], str]] = {
 
 def needs_writing_out(model: onnx.ModelProto) -> bool:
     """Return True if the graph of a model has such operators. (Bodies are left as they are.)"""
-    opset = opset_of(model)
-    return any(_writer(node, opset) for node in model.graph.node)
+    writer = _writer_of(model)
+    return any(map(writer, model.graph.node))
 
 
 def written_out(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -140,10 +141,10 @@ def written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     graph = found.graph
     taken = {name for node in graph.node for name in (*node.input, *node.output)}
     fresh = (name for k in itertools.count() if (name := f"written_out_{k}") not in taken)
-    opset = opset_of(model)
+    opset, writer_of = opset_of(model), _writer_of(model)
     nodes: list[NodeProto] = []
     for node in graph.node:
-        writer = _writer(node, opset)
+        writer = writer_of(node)
         if writer is None:
             nodes.append(node)
             continue
@@ -156,10 +157,17 @@ def written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     return found
 
 
-def _writer(node: NodeProto, opset: int) -> Callable[[_Writing], str] | None:
-    domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
-    integers = {attribute.name: attribute.i for attribute in node.attribute}
-    if domain == "" and node.op_type == "LayerNormalization":
-        is_plain = integers.get("axis", -1) < 0 and not any(node.output[1:])
-        return _layer_normalization if opset < _NORMALIZES and is_plain else None
-    return None if integers.get("channels_last") else _WRITERS.get((domain, node.op_type))
+def _writer_of(model: onnx.ModelProto) -> Callable[[NodeProto], Callable[[_Writing], str] | None]:
+    """Return a function that gives what writes a node out, or None. What a file defines itself stays as it is."""
+    opset, functions = opset_of(model), set(map(key_of, model.functions))
+
+    def writer(node: NodeProto) -> Callable[[_Writing], str] | None:
+        if key_of(node) in functions:
+            return None
+        integers = {attribute.name: attribute.i for attribute in node.attribute}
+        if domain_of(node) == "" and node.op_type == "LayerNormalization":
+            is_plain = integers.get("axis", -1) < 0 and not any(node.output[1:])
+            return _layer_normalization if opset < _NORMALIZES and is_plain else None
+        return None if integers.get("channels_last") else _WRITERS.get((domain_of(node), node.op_type))
+
+    return writer
