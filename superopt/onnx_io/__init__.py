@@ -1,9 +1,9 @@
 """Import and export: ONNX files to terms and back."""
 
 from superopt.onnx_io.build import new_model
-from superopt.onnx_io.exporters import is_standard
 from superopt.onnx_io.kernels import has_kernel
 from superopt.onnx_io.model import Model, ModelError, Unwritable
+from superopt.onnx_io.nodes import is_standard
 from superopt.onnx_io.reader import read_model
 from superopt.onnx_io.save import save_model
 from superopt.onnx_io.schemas import has_operator

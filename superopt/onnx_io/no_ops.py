@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from superopt.evaluate import dtype_name
 from superopt.ir.dim import Size
 from superopt.ir.term import Term
-from superopt.onnx_io.importers.view import NodeView, Unreadable
+from superopt.onnx_io.nodes import NodeView, Unreadable
 from superopt.onnx_io.schemas import TO_THE_END
 from superopt.onnx_io.static_values import StaticValues
 

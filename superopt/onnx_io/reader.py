@@ -16,7 +16,6 @@ from superopt.ir.term import CLOSED_FORM, Term, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.functions import domain_of
-from superopt.onnx_io.importers import NodeView, import_node
 from superopt.onnx_io.inference import (
     check,
     forget_stated_shapes,
@@ -34,6 +33,7 @@ from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.no_ops import unchanged_input
 from superopt.onnx_io.node_order import LEAVES
+from superopt.onnx_io.nodes import NodeView, import_node
 from superopt.onnx_io.opaque import opaque_term
 from superopt.onnx_io.proven_shapes import ShapeProofs
 from superopt.onnx_io.reshape_targets import equal_sizes, numeric_target

@@ -13,8 +13,8 @@ import numpy as np
 
 from superopt.ir.dim import Dim, Size, Sizes
 from superopt.ir.term import Term
-from superopt.onnx_io.importers import NodeView
 from superopt.onnx_io.model import EqualSizes
+from superopt.onnx_io.nodes import NodeView
 from superopt.onnx_io.static_values import StaticValues
 
 __all__ = ["equal_sizes", "numeric_target"]

@@ -16,10 +16,10 @@ from superopt.ir.types import TensorType
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.build import value_info
 from superopt.onnx_io.constant_nodes import constant_node
-from superopt.onnx_io.exporters import export_filled, export_term
 from superopt.onnx_io.inference import SMALL, check, light_copy
 from superopt.onnx_io.model import Array, Model, ModelError, Unwritable
 from superopt.onnx_io.node_order import LEAVES, in_order
+from superopt.onnx_io.nodes import export_filled, export_term
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, OpSchema, is_extension, schema_of
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 from superopt.onnx_io.subgraphs import all_nodes, graphs_in, local_names, rename_captured, subgraphs

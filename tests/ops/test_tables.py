@@ -14,8 +14,7 @@ import pytest
 from superopt.ir.operator import OPERATORS, register
 from superopt.ir.term import CLOSED_FORM
 from superopt.onnx_io import new_model, write_model
-from superopt.onnx_io.exporters.by_operator import EXPORTERS
-from superopt.onnx_io.importers.by_operator import IMPORTERS
+from superopt.onnx_io.nodes.forms import EXPORTERS, IMPORTERS
 from tests.support import semantic_cases
 from tests.support.semantic_cases import CASES
 from tests.support.semantic_cases.terms import outputs_of

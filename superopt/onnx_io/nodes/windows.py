@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from superopt.ir.dim import Size, Sizes
 from superopt.ir.term import Attr
-from superopt.onnx_io.importers.view import NodeView, Unreadable
+from superopt.onnx_io.nodes.view import NodeView, Unreadable
 
 __all__ = ["read_windows"]
 

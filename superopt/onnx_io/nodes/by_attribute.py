@@ -9,8 +9,8 @@ from string import ascii_letters, ascii_lowercase
 from onnx import AttributeProto
 
 from superopt.ir.term import Attr
-from superopt.onnx_io.importers.view import NodeView, Unreadable
-from superopt.onnx_io.importers.windows import read_windows
+from superopt.onnx_io.nodes.view import NodeView, Unreadable
+from superopt.onnx_io.nodes.windows import read_windows
 from superopt.properties import fused_activations
 
 __all__ = ["FLAGS", "GROUPS", "check_attributes"]

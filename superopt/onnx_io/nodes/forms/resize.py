@@ -1,4 +1,4 @@
-"""Importers of Resize and Upsample, in the modes and at the scales that `superopt.ops.resize` defines."""
+"""Resize and Upsample, in the modes and at the scales that `superopt.ops.resize` defines."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TypeVar
 
+import onnx
+
 from superopt.ir.dim import Size, floor_div
 from superopt.ir.term import Attr
 from superopt.ir.types import FLOAT_DTYPES
-from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable, distinct, negative
+from superopt.onnx_io.model import ModelError
+from superopt.onnx_io.nodes.forms.registry import exporter, importer
+from superopt.onnx_io.nodes.node_export import NodeExport
+from superopt.onnx_io.nodes.view import Canonical, NodeView, Unreadable, distinct, negative
 from superopt.ops.resize import NEAREST_MODES, REPEATING, TRANSFORMATIONS
-
-__all__ = ["resize", "upsample"]
 
 T = TypeVar("T")
 
@@ -20,7 +23,8 @@ _LARGEST = 64  # numerators and denominators of scales that are no whole numbers
 _EXACT = 1 << 23  # below this product of an axis' size and the numerator, float32 finds the nearest element
 
 
-def resize(view: NodeView) -> Canonical:
+@importer("Resize")
+def import_resize(view: NodeView) -> Canonical:
     """Read scales, or sizes of the result, as scales of the last axes."""
     if view.opset < 11:
         return _older(view, _scales(view, 1))
@@ -30,7 +34,8 @@ def resize(view: NodeView) -> Canonical:
     return _resized(view, scales, view.text("coordinate_transformation_mode", "half_pixel"))
 
 
-def upsample(view: NodeView) -> Canonical:
+@importer("Upsample", entry="Resize")
+def import_upsample(view: NodeView) -> Canonical:
     """Read Resize under its name before opset 10."""
     if view.opset >= 9:
         return _older(view, _scales(view, 1))
@@ -157,3 +162,31 @@ def _of_all_axes(view: NodeView, values: Sequence[T], other: T) -> list[T]:
     for place, value in zip(places, values, strict=True):
         full[place] = value
     return full
+
+
+@exporter("Resize", "ResizeLinear")
+def export_resize(e: NodeExport) -> list[onnx.NodeProto]:
+    """Write real scales for all axes; Upsample is Resize's name before opset 10."""
+    rank = e.term.type.rank if e.term.type is not None else None
+    if rank is None:
+        raise ModelError("Resize: the rank of the result is unknown; state the shapes of the model's inputs")
+    own, linear = e.attrs["scales"], e.term.op == "ResizeLinear"
+    scales = [1.0] * (rank - len(own)) + [float(scale) for scale in own]
+    modes = {name: value for name, value in e.attrs.items() if name != "scales"}
+    if not linear and modes == REPEATING and all(isinstance(scale, int) for scale in own):
+        modes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}  # repeat as well
+    elif e.opset < 11 and not (linear and modes["coordinate_transformation_mode"] == "asymmetric"):
+        raise ModelError(f"opset {e.opset} has no Resize with {', '.join(modes.values())} (new in 11)")
+    elif e.opset < 10 and min(scales) < 1:
+        raise ModelError(f"opset {e.opset} has no Resize that reduces (new in 10)")
+    mode = "linear" if linear else "nearest"
+    if e.opset < 9:
+        return [e.node("Upsample", mode=mode, scales=scales)]
+    if 11 <= e.opset < 13:
+        e.append([], "float")  # the input `roi` must not be left out
+    elif e.opset >= 13:
+        e.inputs.append("")
+    e.append(scales, "float")
+    if e.opset < 11:
+        return [e.node("Upsample" if e.opset < 10 else "Resize", mode=mode)]
+    return [e.node("Resize", mode=mode, **modes)]

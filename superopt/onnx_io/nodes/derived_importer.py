@@ -14,8 +14,8 @@ from onnx import AttributeProto, helper
 
 from superopt.ir.operator import REAL_ATTRS, IllTyped, Operator, ignore
 from superopt.ir.term import Attr, Term
-from superopt.onnx_io.importers.by_attribute import FLAGS, GROUPS, check_attributes
-from superopt.onnx_io.importers.view import Canonical, NodeView, Unreadable, distinct, negative
+from superopt.onnx_io.nodes.by_attribute import FLAGS, GROUPS, check_attributes
+from superopt.onnx_io.nodes.view import Canonical, NodeView, Unreadable, distinct, negative
 from superopt.onnx_io.schemas import attribute_kind, formal_input
 
 __all__ = ["check_rest", "import_derived", "operands_of"]

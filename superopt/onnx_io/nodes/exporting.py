@@ -2,7 +2,7 @@
 
 The operator's schema decides the form of each attribute of a term. It becomes an attribute of the node or a constant
 input, or is left out if the opset lacks it and the term has the default. So a new operator needs no code here.
-`by_operator` has the operators that need more.
+`forms` has the operators that need more.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ import onnx
 
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.onnx_io.exporters.by_operator import EXPORTERS
-from superopt.onnx_io.exporters.derived import export_derived
-from superopt.onnx_io.exporters.filled import export_filled
-from superopt.onnx_io.exporters.node import Constants, NodeExport
 from superopt.onnx_io.model import ModelError
+from superopt.onnx_io.nodes.derived_exporter import export_derived
+from superopt.onnx_io.nodes.forms import EXPORTERS
+from superopt.onnx_io.nodes.node_export import Constants, NodeExport
 from superopt.onnx_io.schemas import is_extension, type_error
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
 
-__all__ = ["Constants", "export_filled", "export_term", "is_standard"]
+__all__ = ["export_term", "is_standard"]
 
 
 def is_standard(op: str) -> bool:

@@ -9,8 +9,8 @@ from onnx import AttributeProto
 
 from superopt.ir.infer import OPERATORS
 from superopt.ir.operator import REAL_ATTRS, Operator
-from superopt.onnx_io.exporters.node import NodeExport
 from superopt.onnx_io.model import ModelError
+from superopt.onnx_io.nodes.node_export import NodeExport
 from superopt.onnx_io.schemas import OpSchema, attribute_kind, first_opset, formal_input, is_extension, schema_of
 
 __all__ = ["export_derived"]
