@@ -36,7 +36,10 @@ __all__ = [
     "names_a_size",
     "node_types",
     "proven_shapes",
+    "size_symbol",
     "sizes_at",
+    "sizes_by_text",
+    "stated_shape",
     "tensor_type",
     "type_proto",
 ]
@@ -216,6 +219,20 @@ def _all_known(model: onnx.ModelProto) -> bool:
 _NO_NAME = re.compile(r"[^A-Za-z]*|none|null|unknown|dynamic", re.IGNORECASE)
 
 
+_PLAIN = re.compile(r"\w[\w.:-]*")  # what no size that is computed from others, such as 2*n, has for its text
+
+
+def size_symbol(name: str, axis: int | None = None) -> Size:
+    """Return the symbol of a size that a file calls `name`, or of an `axis` of a tensor of that name.
+
+    No two of them, and no size that is computed from them, have the same text.
+    """
+    quoted = "'" + name.replace("'", "''") + "'"
+    if axis is not None:
+        return symbol(f"[{axis}]{quoted}")
+    return symbol(name if _PLAIN.fullmatch(name) else quoted)
+
+
 def is_named(size: Size) -> bool:
     """Return True for a number, and for a size to which the file itself gives a name."""
     return isinstance(size, int) or (size == symbol(str(size)) and not str(size).startswith(f"{_UNNAMED}_"))
@@ -256,7 +273,7 @@ def infer_types(light: onnx.ModelProto, unnamed_as: str = _UNNAMED) -> dict[str,
 
 
 def type_proto(dtype: str, shape: Sizes | None) -> onnx.TypeProto:
-    """Return the protobuf of a tensor's type, with free sizes by their names; the inverse of `tensor_type`.
+    """Return the protobuf of a tensor's type, with free sizes by their texts (`sizes_by_text` has them again).
 
     A size is an int64 in a file. A greater one, which the arithmetic of damaged shapes can give, is left unknown.
     """
@@ -298,15 +315,26 @@ def infer_node(
 
 def node_types(node: onnx.NodeProto, opset: int, inputs: Iterable[TensorType | None]) -> tuple[TensorType | None, ...]:
     """Return the types of the outputs of a node of ONNX's own domain, as far as the types of its inputs tell them."""
-    types: dict[str, onnx.TypeProto] = {}
-    for name, type in zip(node.input, inputs, strict=False):
-        if type is not None:
-            types[name] = type_proto(type.dtype, type.shape)
-    found = {name: tensor_type(type) for name, type in infer_node(node, opset, types, {}).items()}
-    return tuple(
-        TensorType(type.dtype, None) if type is not None and -1 in (type.shape or ()) else type
-        for type in map(found.get, node.output)
-    )
+    given = {name: type for name, type in zip(node.input, inputs, strict=False) if type is not None}
+    sizes = sizes_by_text(type.shape for type in given.values())
+    protos = infer_node(node, opset, {name: type_proto(type.dtype, type.shape) for name, type in given.items()}, {})
+    found = {name: (tensor_type(proto), stated_shape(proto, sizes)) for name, proto in protos.items()}
+    types = (found.get(name, (None, None)) for name in node.output)
+    return tuple(None if known is None else TensorType(known.dtype, shape) for known, shape in types)
+
+
+def sizes_by_text(shapes: Iterable[Sizes | None]) -> dict[str, Size]:
+    """Return the free sizes of `shapes` by the text that `type_proto` gives them; no two sizes have one text."""
+    return {str(size): size for shape in shapes for size in shape or () if isinstance(size, Dim)}
+
+
+def stated_shape(type: onnx.TypeProto, sizes: Mapping[str, Size]) -> Sizes | None:
+    """Return the shape that a type states, with `sizes` by their texts; None if a size is unknown."""
+    if not _has_shape(type):
+        return None
+    dims = type.tensor_type.shape.dim
+    found = [d.dim_value if d.HasField("dim_value") else sizes.get(d.dim_param) for d in dims]
+    return None if None in found else tuple(size for size in found if size is not None)
 
 
 def proven_shapes(light: onnx.ModelProto) -> dict[str, Sizes]:
@@ -367,7 +395,7 @@ def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
             sizes.append(dim.dim_value)
         else:
             named = known == "dim_param" and names_a_size(dim.dim_param)
-            sizes.append(symbol(dim.dim_param) if named else -1)
+            sizes.append(size_symbol(dim.dim_param) if named else -1)
     return TensorType(dtype, tuple(sizes))
 
 
@@ -389,7 +417,7 @@ def sizes_at(
     fixed = onnx.ModelProto()
     fixed.CopyFrom(light)
     del fixed.graph.value_info[:]
-    values: dict[str, int] = {}
+    values: dict[str, int] = {}  # by the names in the file
     for graph_input in fixed.graph.input:
         for dim, size in zip(graph_input.type.tensor_type.shape.dim, shapes.get(graph_input.name, ()), strict=False):
             if names_a_size(dim.dim_param):
@@ -400,12 +428,13 @@ def sizes_at(
             if dim.dim_param in values:
                 dim.dim_value = values[dim.dim_param]
     at = infer_types(fixed)
+    found = {str(size_symbol(name)): value for name, value in values.items()}
     for name, type in types.items():
         concrete = at[name].shape if name in at else None
         for at_any, at_these in zip(type.shape or (), concrete or (), strict=False):
             if isinstance(at_any, Dim) and isinstance(at_these, int) and at_any == symbol(str(at_any)):
-                values.setdefault(str(at_any), at_these)
-    return values
+                found.setdefault(str(at_any), at_these)
+    return found
 
 
 def merged_type(ours: TensorType | None, theirs: TensorType | None) -> TensorType | None:

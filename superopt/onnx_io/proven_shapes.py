@@ -18,7 +18,7 @@ from onnx import TensorProto
 from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol
 from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.onnx_io.inference import LARGEST_SIZE, infer_node, type_proto
+from superopt.onnx_io.inference import LARGEST_SIZE, infer_node, sizes_by_text, stated_shape, type_proto
 from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, TO_THE_END, schema_of
 from superopt.onnx_io.static_values import StaticValues, is_never_negative
@@ -133,18 +133,17 @@ class ShapeProofs:
         shapes = self._shapes(inputs)
         if shapes is None or any(t is not None and t.type is None for t in inputs):
             return None
+        sizes = sizes_by_text(shapes)
         types: dict[str, onnx.TypeProto] = {}
-        sizes: dict[str, Size] = {}
         data: dict[str, TensorProto] = {}
         for name, term, shape in zip(node.input, inputs, shapes, strict=False):
             if term is not None and term.type is not None and shape is not None:
-                sizes.update((str(size), size) for size in shape if isinstance(size, Dim))
                 types[name] = type_proto(term.type.dtype, shape)
                 value = self._known.numbers(term) if math.prod(s for s in shape if isinstance(s, int)) <= 64 else None
                 if value is not None and value.dtype.kind in "iu":
                     data[name] = onnx.numpy_helper.from_array(value, name)
         found = infer_node(node, self._opset, types, data)
-        return [_shape(found.get(name), sizes) for name in node.output]
+        return [stated_shape(found[name], sizes) if name in found else None for name in node.output]
 
     def _quantized_lstm(self, node: onnx.NodeProto, inputs: _Inputs) -> list[Sizes | None] | None:
         """Return [steps, directions, batch, hidden] and twice [directions, batch, hidden], as ONNX's LSTM has them."""
@@ -259,12 +258,3 @@ def _plain(size: object) -> Size:
 def _is_possible(size: Size) -> bool:
     """Return False for a number that no tensor can have as a size: the node cannot run."""
     return not isinstance(size, int) or 0 <= size <= LARGEST_SIZE
-
-
-def _shape(type: onnx.TypeProto | None, sizes: Mapping[str, Size]) -> Sizes | None:
-    """Return the shape in `type` if it is known, with the sizes that have these names."""
-    if type is None or not type.tensor_type.HasField("shape"):
-        return None
-    shape = [d.dim_value if d.HasField("dim_value") else sizes.get(d.dim_param) for d in type.tensor_type.shape.dim]
-    known = tuple(size for size in shape if size is not None)
-    return known if len(known) == len(shape) else None

@@ -16,11 +16,10 @@ import onnx
 from onnx import TensorProto
 
 from superopt.evaluate import evaluate, numpy_dtype
-from superopt.ir.dim import symbol
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import TensorType
 from superopt.onnx_io.attributes import unpack
-from superopt.onnx_io.inference import tensor_type
+from superopt.onnx_io.inference import size_symbol, tensor_type
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.simplify import read_simplified
 from superopt.onnx_io.subgraphs import captured
@@ -226,8 +225,6 @@ def _preserved_types(term: Term, own: dict[str, TensorType], inside: Model) -> d
             kept[name] = TensorType(had.dtype, None)
         else:
             same = [h == m for h, m in zip(had.shape, made.shape, strict=True)]
-            sizes = (
-                s if keeps else symbol(f"{name}[{k}]") for k, (s, keeps) in enumerate(zip(shape, same, strict=True))
-            )
+            sizes = (s if keeps else size_symbol(name, k) for k, (s, keeps) in enumerate(zip(shape, same, strict=True)))
             kept[name] = TensorType(had.dtype, tuple(sizes))
     return kept
