@@ -8,7 +8,6 @@ proven by the kernel, and a certificate has all steps.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace as with_fields
 from functools import lru_cache
@@ -87,13 +86,14 @@ def derived(
     proofs: Book,
     book: Book,
     seconds: float,
+    deadline: float,
     device: Device,
     fused: Collection[str],
-    *,
     is_second: bool,
 ) -> list[Derived]:
     """Return `model` and what it is after each pass of a search of about `seconds` seconds.
 
+    The search ends at `deadline`, a time of `time.monotonic`, in any case.
     Its costs are those of `device`. `proofs` says where a rule may be applied; `book` proves each step again. A pass
     that the kernel does not confirm is the end. Each step of the second model must hold backwards, see
     `holds_backwards`. Of the operators that only runtimes have, rules introduce those that are `fused` already: others
@@ -117,7 +117,7 @@ def derived(
         position=model.position,
         efforts=1,
         budget_s=seconds,
-        deadline=time.monotonic() + 2 * seconds,
+        deadline=deadline,
         available=lambda operator: not OPERATORS[operator.op].domain or operator.op in fused,
     )
     passes = [Derived(model, ())]

@@ -35,6 +35,7 @@ __all__ = ["Equality", "Match", "joined", "prove_equal"]
 
 # Shares of the time: for rewriting one of the models, and for evaluating both.
 _REWRITING_SHARE, _VALUES_SHARE = 0.2, 0.3
+_BUSY = 3.0  # times the seconds that a proof may take at most, on a machine that has other things to do
 _PROOF_BUDGET = 4.0  # see `calls_within`: a rule that takes longer to prove is not used for rewriting
 
 
@@ -46,7 +47,7 @@ def prove_equal(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Equality:
-    """Prove the outputs of two `joined` models equal, in about `seconds` seconds."""
+    """Prove the outputs of two `joined` models equal, in about `seconds` seconds; on a busy machine in thrice that."""
     if len(left.outputs) != len(right.outputs):
         return Equality((left, right), (), (), (False,) * len(left.outputs), None)
     if not is_computed_as_often(left, right):
@@ -67,6 +68,7 @@ class _Proof:
         self.models, self.progress = (left, right), progress
         self.seconds, self.seed = seconds, seed
         self.deadline = time.monotonic() + seconds
+        self.end = time.monotonic() + _BUSY * seconds
         self.equations = Equations()
         self.constants = Constants.of_models(left, right)
         self.compared: dict[tuple[tuple[Term, ...], ...], Equality] = {}  # bodies by their outputs
@@ -82,20 +84,25 @@ class _Proof:
         found = self._swept(self.models, by_values=True)
         if all(found.outputs):
             return found
-        return self._found_by_rules()
+        return self._found_by_rules() or found
 
-    def _found_by_rules(self) -> Equality:
+    def _found_by_rules(self) -> Equality | None:
         """Return what sweeps prove after rules have rewritten the left model, and then the right one as well.
 
-        An optimizer with the same rules has done to the left model what they do here, up to some pass.
+        An optimizer with the same rules has done to the left model what they do here, up to some pass. None if the time
+        is over before.
         """
         right = Derived(self.models[1], ())
         for device in devices_of(self.models):
+            if time.monotonic() > self.end:
+                return None
             passes = self._rewritten(self.models[0], 1, device)
             for left in reversed(passes[1:]):
                 found = self._named((left.model, right.model))
                 if all(found.outputs) or found.changed:
                     return self._with_derivations(found, left, right)
+        if time.monotonic() > self.end:
+            return None
         left, right = passes[-1], self._rewritten(self.models[1], 2, device)[-1]
         if right.traces:
             found = self._named((left.model, right.model))
@@ -151,7 +158,8 @@ class _Proof:
             self.progress("evaluating both models on random inputs")
             values = Proposals(left, right, self.seed, self.seconds * _VALUES_SHARE)
             # On a busy machine the evaluation takes longer; proofs get their share all the same.
-            self.deadline = max(self.deadline, time.monotonic() + self.seconds * (1 - _VALUES_SHARE) / 2)
+            busy = min(time.monotonic() + self.seconds * (1 - _VALUES_SHARE) / 2, self.end)
+            self.deadline = max(self.deadline, busy)
         left_s = self.deadline - time.monotonic()
         return SweepProof(
             left,
@@ -187,4 +195,6 @@ class _Proof:
             proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
             seconds = self.seconds * _REWRITING_SHARE
             fused = fused_in(self.models)
-            return derived(model, rules, proofs, self.equations.book, seconds, device, fused, is_second=number == 2)
+            deadline = min(time.monotonic() + 2 * seconds, self.end)
+            is_second = number == 2
+            return derived(model, rules, proofs, self.equations.book, seconds, deadline, device, fused, is_second)

@@ -31,7 +31,7 @@ _File = click.Path(path_type=Path)
 @click.argument("models", metavar="A B | MODEL...", type=_File, nargs=-1, required=True)
 @click.option(
     "--seconds", type=click.FloatRange(min=0, min_open=True), default=_DEFAULTS.seconds, show_default=True,
-    help="Seconds for proof and search together, for each pair of models.",
+    help="Seconds for proof and search together, for each pair of models. On a busy machine they may be twice as many.",
 )  # fmt: skip
 @click.option(
     "--seed", type=click.IntRange(min=0), default=_DEFAULTS.seed, show_default=True, help="Seed of the inputs."
