@@ -9,8 +9,8 @@ import onnx
 from superopt.ir.dim import Size, evaluate, symbols_of
 from superopt.ir.types import TensorType
 from superopt.onnx_io import Model
-from superopt.onnx_io.inference import tensor_type
 from superopt.onnx_io.subgraphs import subgraphs
+from superopt.onnx_io.tensor_types import tensor_type
 from superopt.runtime import InputSpec, Unfeedable, input_specs
 
 __all__ = [

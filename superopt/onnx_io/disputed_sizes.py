@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
 from superopt.evaluate.indices import Array
 from superopt.onnx_io.schemas import TO_THE_END
@@ -30,13 +30,18 @@ _EXACT = 8  # halvings of a size: float32 has the result exactly
 _Value = Callable[[int], "Array | None"]
 
 
-def has_disputed_sizes(node: onnx.NodeProto, rank: Callable[[int], int | None], value: _Value) -> bool:
+def has_disputed_sizes(node: onnx.NodeProto, ranks: Mapping[str, int], values: Mapping[str, TensorProto]) -> bool:
     """Return True if a node of ONNX's own domain may have other sizes in ONNX Runtime than by ONNX's inference.
 
-    `rank` and `value` give the rank of an input and its value, as far as they are known.
+    `ranks` and `values` are those of its inputs by name, as far as they are known.
     """
     if node.op_type == "NonZero":
-        return rank(0) == 0
+        return ranks.get(node.input[0]) == 0
+
+    def value(index: int) -> Array | None:
+        tensor = values.get(node.input[index])
+        return None if tensor is None else numpy_helper.to_array(tensor)
+
     test = _TESTS.get(node.op_type)
     return test is not None and test(
         {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}, node, value

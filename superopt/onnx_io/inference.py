@@ -5,46 +5,26 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
-from onnx import TensorProto, helper, numpy_helper, shape_inference
+from onnx import TensorProto, helper
 
-from superopt.evaluate import dtype_name
-from superopt.evaluate.indices import Array
 from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.disputed_sizes import has_disputed_sizes
 from superopt.onnx_io.functions import can_be_expanded
 from superopt.onnx_io.inference_process import infer
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, schema_of
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import subgraphs
+from superopt.onnx_io.tensor_types import UNNAMED, has_shape, names_a_size, size_symbol, tensor_type, without_sizes
 
 __all__ = [
-    "LARGEST_SIZE",
-    "SMALL",
-    "check",
-    "forget_stated_shapes",
-    "infer_node",
-    "infer_types",
-    "is_named",
-    "light_copy",
-    "merged_type",
-    "name_free_sizes",
-    "names_a_size",
-    "node_types",
-    "proven_shapes",
-    "size_symbol",
+    "SMALL", "check", "forget_stated_shapes", "infer_types", "light_copy", "name_free_sizes", "proven_shapes",
     "sizes_at",
-    "sizes_by_text",
-    "stated_shape",
-    "tensor_type",
-    "type_proto",
-]
+]  # fmt: skip
 
-LARGEST_SIZE = 2**63 - 1  # a size in a file is an int64
 SMALL = 1024  # elements; smaller tensors keep their values, because inference reads shapes and axes
 # Memory for inference. Propagating the values of a list of a billion integers takes one message for each of them.
 _INFERENCE_BYTES = 1 << 26
@@ -52,10 +32,6 @@ _LONGEST_LIST = 1 << 20  # elements; a shape has few
 _INFERENCE_BYTES_PER_BYTE = 16  # of the model without big weights
 # CPU time for inference: it has no end for some damaged models (an Einsum of the equation "a-").
 _INFERENCE_SECONDS, _BYTES_PER_INFERENCE_SECOND = 1, 200_000
-_MAX_RANK = 1024  # tensors of more axes count as tensors of unknown rank
-
-_UNNAMED = "unk"  # begins the names of sizes without a name, in ONNX's inference (unk__1) as well
-_DTYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 
 def light_copy(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> onnx.ModelProto:
@@ -123,13 +99,11 @@ def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     Of results whose sizes are disputed (see `disputed_sizes.py`), and of what is computed from them, sizes are unknown.
     """
     found = _by_onnx(light)
-    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in _values(found.graph) if _has_shape(v.type)}
+    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in _values(found.graph) if has_shape(v.type)}
     ranks |= {weight.name: len(weight.dims) for weight in light.graph.initializer}
     values = {weight.name: weight for weight in light.graph.initializer}
     disputed = [
-        node
-        for node in found.graph.node
-        if node.domain in DEFAULT_DOMAINS and has_disputed_sizes(node, *_known(node, ranks, values))
+        node for node in found.graph.node if node.domain in DEFAULT_DOMAINS and has_disputed_sizes(node, ranks, values)
     ]
     if not disputed:
         return found
@@ -142,37 +116,9 @@ def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     for value in _values(found.graph):
         if value.name in outputs:
             outputs.remove(value.name)
-            rest.graph.input.append(onnx.ValueInfoProto(name=value.name, type=_without_sizes(value.type)))
+            rest.graph.input.append(onnx.ValueInfoProto(name=value.name, type=without_sizes(value.type)))
     rest.graph.input.extend(onnx.ValueInfoProto(name=name) for name in sorted(outputs) if name)
     return _by_onnx(rest)
-
-
-def _has_shape(type: onnx.TypeProto) -> bool:
-    return type.WhichOneof("value") == "tensor_type" and bool(type.tensor_type.HasField("shape"))
-
-
-def _known(
-    node: onnx.NodeProto, ranks: Mapping[str, int], values: Mapping[str, TensorProto]
-) -> tuple[Callable[[int], int | None], Callable[[int], Array | None]]:
-    """Return functions that give the rank and the value of an input of `node`, as far as they are known."""
-
-    def rank(index: int) -> int | None:
-        return ranks.get(node.input[index])
-
-    def value(index: int) -> Array | None:
-        tensor = values.get(node.input[index])
-        return None if tensor is None else numpy_helper.to_array(tensor)
-
-    return rank, value
-
-
-def _without_sizes(type: onnx.TypeProto) -> onnx.TypeProto:
-    found = onnx.TypeProto()
-    found.CopyFrom(type)
-    if _has_shape(found):
-        for dim in found.tensor_type.shape.dim:
-            dim.Clear()
-    return found
 
 
 def _by_onnx(light: onnx.ModelProto) -> onnx.ModelProto:
@@ -215,35 +161,7 @@ def _all_known(model: onnx.ModelProto) -> bool:
     return all(not name or name in known for node in model.graph.node for name in node.output)
 
 
-# Names that exporters use for all unknown sizes alike (Paddle: ?), so that equal names do not mean equal sizes.
-_NO_NAME = re.compile(r"[^A-Za-z]*|none|null|unknown|dynamic", re.IGNORECASE)
-
-
-_PLAIN = re.compile(r"\w[\w.:-]*")  # what no size that is computed from others, such as 2*n, has for its text
-
-
-def size_symbol(name: str, axis: int | None = None) -> Size:
-    """Return the symbol of a size that a file calls `name`, or of an `axis` of a tensor of that name.
-
-    No two of them, and no size that is computed from them, have the same text.
-    """
-    quoted = "'" + name.replace("'", "''") + "'"
-    if axis is not None:
-        return symbol(f"[{axis}]{quoted}")
-    return symbol(name if _PLAIN.fullmatch(name) else quoted)
-
-
-def is_named(size: Size) -> bool:
-    """Return True for a number, and for a size to which the file itself gives a name."""
-    return isinstance(size, int) or (size == symbol(str(size)) and not str(size).startswith(f"{_UNNAMED}_"))
-
-
-def names_a_size(text: str) -> bool:
-    """Return True if dimensions with the name `text` have equal sizes, False if exporters use it for any size."""
-    return not _NO_NAME.fullmatch(text)
-
-
-def infer_types(light: onnx.ModelProto, unnamed_as: str = _UNNAMED) -> dict[str, TensorType]:
+def infer_types(light: onnx.ModelProto, unnamed_as: str = UNNAMED) -> dict[str, TensorType]:
     """Return the types of the tensors (not of sequences and the like); each size without a name gets a new one.
 
     Raises TimeoutError if ONNX's inference has no end.
@@ -272,71 +190,6 @@ def infer_types(light: onnx.ModelProto, unnamed_as: str = _UNNAMED) -> dict[str,
     return types
 
 
-def type_proto(dtype: str, shape: Sizes | None) -> onnx.TypeProto:
-    """Return the protobuf of a tensor's type, with free sizes by their texts (`sizes_by_text` has them again).
-
-    A size is an int64 in a file. A greater one, which the arithmetic of damaged shapes can give, is left unknown.
-    """
-    dims = None if shape is None else [_dimension(size) for size in shape]
-    return helper.make_tensor_type_proto(TensorProto.DataType.Value(dtype.upper()), dims)
-
-
-def _dimension(size: Size) -> int | str | None:
-    if not isinstance(size, int):
-        return str(size)
-    return size if size <= LARGEST_SIZE else None
-
-
-def infer_node(
-    node: onnx.NodeProto,
-    opset: int,
-    types: Mapping[str, onnx.TypeProto],
-    values: Mapping[str, TensorProto],
-) -> dict[str, onnx.TypeProto]:
-    """Return the types of the outputs of a node of ONNX's own domain, as far as inference for it alone finds them.
-
-    `types` are those of its inputs, `values` the values of some. Nothing is found for Einsum, for which inference has
-    no end if its equation is damaged.
-    """
-    schema = schema_of(node.op_type, opset)
-    if schema is None or node.op_type == "Einsum" or len(node.input) < schema.min_input:
-        return {}
-    try:
-        found = shape_inference.infer_node_outputs(
-            schema, node, dict(types), dict(values), opset_imports=[helper.make_opsetid("", opset)]
-        )
-    except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, KeyError):
-        return {}
-    ranks = {name: len(type.tensor_type.shape.dim) for name, type in types.items() if _has_shape(type)}
-    if has_disputed_sizes(node, *_known(node, ranks, values)):
-        return {name: _without_sizes(type) for name, type in found.items()}
-    return dict(found)
-
-
-def node_types(node: onnx.NodeProto, opset: int, inputs: Iterable[TensorType | None]) -> tuple[TensorType | None, ...]:
-    """Return the types of the outputs of a node of ONNX's own domain, as far as the types of its inputs tell them."""
-    given = {name: type for name, type in zip(node.input, inputs, strict=False) if type is not None}
-    sizes = sizes_by_text(type.shape for type in given.values())
-    protos = infer_node(node, opset, {name: type_proto(type.dtype, type.shape) for name, type in given.items()}, {})
-    found = {name: (tensor_type(proto), stated_shape(proto, sizes)) for name, proto in protos.items()}
-    types = (found.get(name, (None, None)) for name in node.output)
-    return tuple(None if known is None else TensorType(known.dtype, shape) for known, shape in types)
-
-
-def sizes_by_text(shapes: Iterable[Sizes | None]) -> dict[str, Size]:
-    """Return the free sizes of `shapes` by the text that `type_proto` gives them; no two sizes have one text."""
-    return {str(size): size for shape in shapes for size in shape or () if isinstance(size, Dim)}
-
-
-def stated_shape(type: onnx.TypeProto, sizes: Mapping[str, Size]) -> Sizes | None:
-    """Return the shape that a type states, with `sizes` by their texts; None if a size is unknown."""
-    if not _has_shape(type):
-        return None
-    dims = type.tensor_type.shape.dim
-    found = [d.dim_value if d.HasField("dim_value") else sizes.get(d.dim_param) for d in dims]
-    return None if None in found else tuple(size for size in found if size is not None)
-
-
 def proven_shapes(light: onnx.ModelProto) -> dict[str, Sizes]:
     """Return the shapes that follow from the shapes of inputs and weights alone.
 
@@ -359,7 +212,7 @@ def forget_stated_shapes(light: onnx.ModelProto) -> None:
     read = {name for node in light.graph.node for name in node.input}
     inside = [*light.graph.value_info, *(value for value in light.graph.output if value.name in read)]
     for value in inside:
-        if value.name in computed and _has_shape(value.type):
+        if value.name in computed and has_shape(value.type):
             value.type.tensor_type.ClearField("shape")
 
 
@@ -380,29 +233,10 @@ def _values(graph: onnx.GraphProto) -> Iterable[onnx.ValueInfoProto]:
     yield from graph.output
 
 
-def tensor_type(proto: onnx.TypeProto) -> TensorType | None:
-    """Return the type of a dense tensor, with -1 for an unknown size, or None for any other type."""
-    if proto.WhichOneof("value") != "tensor_type" or proto.tensor_type.elem_type not in _DTYPES:
-        return None
-    tensor = proto.tensor_type
-    dtype = dtype_name(tensor.elem_type)
-    if not tensor.HasField("shape") or len(tensor.shape.dim) > _MAX_RANK:
-        return TensorType(dtype, None)
-    sizes: list[Size] = []
-    for dim in tensor.shape.dim:
-        known = dim.WhichOneof("value")
-        if known == "dim_value" and dim.dim_value >= 0:
-            sizes.append(dim.dim_value)
-        else:
-            named = known == "dim_param" and names_a_size(dim.dim_param)
-            sizes.append(size_symbol(dim.dim_param) if named else -1)
-    return TensorType(dtype, tuple(sizes))
-
-
 def name_free_sizes(light: onnx.ModelProto) -> None:
     """Give each size of an input that is neither a number nor named a name of its own."""
     taken = {d.dim_param for v in _values(light.graph) for d in v.type.tensor_type.shape.dim}
-    names = (name for k in itertools.count(1) if (name := f"{_UNNAMED}_{k}") not in taken)
+    names = (name for k in itertools.count(1) if (name := f"{UNNAMED}_{k}") not in taken)
     for value in light.graph.input:
         for dim in value.type.tensor_type.shape.dim:
             known = dim.WhichOneof("value") == "dim_value" and dim.dim_value >= 0
@@ -435,15 +269,3 @@ def sizes_at(
             if isinstance(at_any, Dim) and isinstance(at_these, int) and at_any == symbol(str(at_any)):
                 found.setdefault(str(at_any), at_these)
     return found
-
-
-def merged_type(ours: TensorType | None, theirs: TensorType | None) -> TensorType | None:
-    """Return our type of a tensor, with numbers for the sizes that only ONNX's inference knows."""
-    if ours is None or ours.shape is None or theirs is None or theirs.shape is None:
-        return ours if ours is not None and ours.shape is not None else theirs or ours
-    if len(ours.shape) != len(theirs.shape):
-        return ours
-    sizes = tuple(
-        t if isinstance(t, int) and not isinstance(o, int) else o for o, t in zip(ours.shape, theirs.shape, strict=True)
-    )
-    return TensorType(ours.dtype, sizes)

@@ -18,11 +18,12 @@ from onnx import TensorProto
 from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol
 from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.onnx_io.inference import LARGEST_SIZE, infer_node, sizes_by_text, stated_shape, type_proto
 from superopt.onnx_io.model import EqualSizes
+from superopt.onnx_io.node_inference import infer_node
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, TO_THE_END, schema_of
 from superopt.onnx_io.static_values import StaticValues, is_never_negative
 from superopt.onnx_io.subgraphs import subgraphs
+from superopt.onnx_io.tensor_types import LARGEST_SIZE, sizes_by_text, stated_shape, type_proto
 
 __all__ = ["ShapeProofs"]
 

@@ -21,17 +21,16 @@ from superopt.onnx_io.inference import (
     forget_stated_shapes,
     infer_types,
     light_copy,
-    merged_type,
     name_free_sizes,
-    node_types,
     proven_shapes,
     sizes_at,
-)  # fmt: skip
+)
 from superopt.onnx_io.initial_states import without_zero_states
 from superopt.onnx_io.inlining import inlined
 from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.no_ops import unchanged_input
+from superopt.onnx_io.node_inference import node_types
 from superopt.onnx_io.node_order import LEAVES
 from superopt.onnx_io.nodes import NodeView, import_node
 from superopt.onnx_io.opaque import opaque_term
@@ -41,6 +40,7 @@ from superopt.onnx_io.schemas import DEFAULT_DOMAINS, FIRST_OPSET, opset_of, typ
 from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
 from superopt.onnx_io.subgraphs import local_names, subgraphs
+from superopt.onnx_io.tensor_types import merged_type
 from superopt.onnx_io.tensors import constant_value, from_proto
 from superopt.properties import changes_shape_only
 

@@ -19,10 +19,10 @@ from superopt.evaluate import evaluate, numpy_dtype
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import TensorType
 from superopt.onnx_io.attributes import unpack
-from superopt.onnx_io.inference import size_symbol, tensor_type
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.simplify import read_simplified
 from superopt.onnx_io.subgraphs import captured
+from superopt.onnx_io.tensor_types import size_symbol, tensor_type
 from superopt.onnx_io.tensors import to_proto
 
 __all__ = ["Body", "BodyKey", "body_interface", "read_bodies"]

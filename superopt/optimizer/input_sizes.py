@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from superopt.onnx_io.inference import names_a_size
+from superopt.onnx_io.tensor_types import names_a_size
 from superopt.runtime import GivenShape, InputError, InputSpec, SizeRange, Unfeedable, check_given, show_shape
 
 __all__ = ["InputSizes", "sizes_between"]

@@ -7,7 +7,7 @@ import pytest
 from superopt.check.equality import joined, prove_equal
 from superopt.ir.dim import symbol
 from superopt.onnx_io import read_simplified
-from superopt.onnx_io.inference import size_symbol
+from superopt.onnx_io.tensor_types import size_symbol
 from tests.support.simplified import parsed
 
 IF = """g (float[n,k] x, float["{size}",k] y, bool c) => (float[k] o) <int64[1] axis = {{0}}> {{

@@ -10,7 +10,7 @@ from onnx import parser
 from superopt.ir.dim import evaluate, floor_div, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io import Model, read_simplified, write_model
-from superopt.onnx_io.inference import node_types
+from superopt.onnx_io.node_inference import node_types
 from superopt.onnx_io.static_values import is_never_negative
 from tests.support.runtime_oracle import session
 

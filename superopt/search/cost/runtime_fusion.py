@@ -35,7 +35,7 @@ from typing import NamedTuple
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
-from superopt.onnx_io.inference import is_named
+from superopt.onnx_io.tensor_types import is_named
 from superopt.properties import fused_activations
 
 __all__ = [
