@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from superopt.check.answer import Answer, Unproven
+from superopt.report.check_page import HOW
 from superopt.runtime import show_shape
 from superopt.wording import counted
 
@@ -57,22 +58,12 @@ def _correspondences(answer: Answer) -> Iterator[str]:
     if not answer.correspondences:
         return
     kinds = Counter(one.by for one in answer.correspondences)
-    by = ", ".join(f"{count} {_HOW.get(kind, kind)}" for kind, count in kinds.items())
+    by = ", ".join(f"{count} {HOW.get(kind, kind)}" for kind, count in kinds.items())
     yield f"{counted(len(answer.correspondences), 'pair')} of tensors proven equal: {by}"
     listed = [one for one in answer.correspondences if one.by != "same"]
     width = max((len(one.left) for one in listed[:_MAX_PAIRS]), default=0)
     for one in listed[:_MAX_PAIRS]:
         error = f", within {one.error:.1e}" if one.error else ""
-        yield f"  {one.left:{width}}  =  {one.right}  ({_HOW.get(one.by, one.by)}{error})"
+        yield f"  {one.left:{width}}  =  {one.right}  ({HOW.get(one.by, one.by)}{error})"
     if len(listed) > _MAX_PAIRS:
         yield f"  and {len(listed) - _MAX_PAIRS} more (--json, --html)"
-
-
-_HOW = {
-    "same": "by structure",
-    "kernel": "by the kernel",
-    "rules": "by rules",
-    "values": "by value",
-    "runtime": "computed by ONNX Runtime, bit for bit",
-    "bodies": "equal bodies",
-}

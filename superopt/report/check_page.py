@@ -9,13 +9,14 @@ from typing import Any
 from superopt.report.page import environment
 from superopt.report.run_page import is_drawable
 
-__all__ = ["render_check"]
+__all__ = ["HOW", "render_check"]
 
-_HOW = {
-    "same": "same structure",
-    "kernel": "proven by the kernel",
-    "rules": "proven by rules",
-    "values": "compared by value",
+# How pairs of tensors were proven equal.
+HOW = {
+    "same": "by structure",
+    "kernel": "by the kernel",
+    "rules": "by rules",
+    "values": "by value",
     "runtime": "computed by ONNX Runtime, bit for bit",
     "bodies": "equal bodies",
 }
@@ -32,7 +33,7 @@ def render_check(answer: Mapping[str, Any]) -> str:
     return made.get_template("check.html").render(
         answer=answer,
         names=[PurePath(answer[side]).name for side in ("left", "right")],
-        how=_HOW,
+        how=HOW,
         changed=[pair for pair in pairs if pair["by"] != "same"],
         same=[pair for pair in pairs if pair["by"] == "same"],
     )
