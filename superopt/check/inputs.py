@@ -5,6 +5,7 @@ Every value depends on the seed, the number of the round, the sizes and the name
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -24,15 +25,17 @@ __all__ = ["NOT_A_NUMBER", "candidate_shapes", "free_sizes", "inputs_at", "token
 
 NOT_A_NUMBER = "NaN and infinities"  # the kind of inputs that are no proof of a difference
 
-# Sizes of dynamic dimensions, as (a first axis, the k-th other one): distinct primes tell dimensions apart.
-_SIZES: tuple[tuple[int, tuple[int, ...]], ...] = (
-    (2, (3, 5, 7, 11)),
-    (1, (1,)),
-    (1, (8,)),
-    (2, (16,)),
-    (3, (32,)),
-    (1, (64,)),
-    (2, (224,)),
+# Sizes of dynamic dimensions, as (the k-th first axis, the k-th other one): distinct primes tell dimensions apart.
+# First axes are often one batch under several names, so they are equal but once.
+_SIZES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+    ((2,), (3, 5, 7, 11)),
+    ((1,), (1,)),
+    ((2, 3, 5), (7, 11, 13)),
+    ((1,), (8,)),
+    ((2,), (16,)),
+    ((3,), (32,)),
+    ((1,), (64,)),
+    ((2,), (224,)),
 )
 # The smallest ones are silence to a model of sounds: what was added against a logarithm of 0 counts there.
 _SCALES = (10.0, 100.0, 0.1, 1000.0, 1e-4, 1e-8)
@@ -59,11 +62,9 @@ def free_sizes(dimensions: Mapping[str, bool]) -> Iterator[dict[str, int]]:
 
     `dimensions` says of each if it is the first axis of an input: that is often a batch, which some models want small.
     """
-    for first, others in _SIZES:
-        free: dict[str, int] = {}
-        for dimension, is_first in dimensions.items():
-            free[dimension] = first if is_first else others[len(free) % len(others)]
-        yield free
+    for firsts, others in _SIZES:
+        kinds = {True: itertools.cycle(firsts), False: itertools.cycle(others)}
+        yield {dimension: next(kinds[is_first]) for dimension, is_first in dimensions.items()}
 
 
 def token_bounds(

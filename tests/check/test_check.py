@@ -284,3 +284,9 @@ def test_nothing_is_asked_where_the_first_model_computes_no_number() -> None:
     quotient, plain = parsed(f"{head} a = Mul(z, x) y = Div(a, x) {rest}"), parsed(f"{head} y = Identity(z) {rest}")
     assert checked(quotient, plain, 3).verdict != DIFFERENT  # 0 z / 0 is NaN
     assert checked(plain, quotient, 3).verdict == DIFFERENT
+
+
+def test_first_axes_are_tried_apart() -> None:
+    """Two batches of other names are often equal, but need not be."""
+    text = "g (float[n] x, float[m] z) => (int64[1] s) {{ s = Shape({}) }}"
+    assert checked(parsed(text.format("x")), parsed(text.format("z")), 3).verdict == DIFFERENT

@@ -52,6 +52,8 @@ def _equation(view: NodeView, attrs: Sequence[str]) -> dict[str, Attr]:
         raise Unreadable("equation")
     if not arrow:
         right = "".join(sorted(letter for letter in letters if letters.count(letter) == 1))
+        if right and not right.islower():
+            raise Unreadable("equation")  # ONNX Runtime fails: it does not take them for letters
     first = dict.fromkeys(letters)
     if len(first) > len(ascii_lowercase) or not set(right) <= first.keys():
         raise Unreadable("equation")

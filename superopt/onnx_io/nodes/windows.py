@@ -21,6 +21,7 @@ def read_windows(view: NodeView, attrs: Sequence[str]) -> dict[str, Attr]:
 def _convolution(view: NodeView) -> dict[str, Attr]:
     """Read `dilations`, `pads` and `strides` of a kernel that is the second operand."""
     x, w = _operands(view)
+    _check_pads(view)
     stated = view.integers("kernel_shape")
     if stated is not None and stated != w[2:]:
         raise Unreadable("kernel_shape")
@@ -33,6 +34,7 @@ def _transposed_convolution(view: NodeView) -> dict[str, Attr]:
     Pads that follow from `output_shape` are not read: versions of the specification split them differently.
     """
     x, w = _operands(view)
+    _check_pads(view)
     spatial, stated, auto_pad = len(x) - 2, view.integers("kernel_shape"), view.text("auto_pad", "NOTSET")
     if auto_pad not in ("NOTSET", "VALID", "") or view.integers("output_shape"):
         raise Unreadable("pads")
@@ -43,9 +45,15 @@ def _transposed_convolution(view: NodeView) -> dict[str, Attr]:
     return {
         "dilations": view.integers("dilations") or ones,
         "output_padding": view.integers("output_padding") or zeros,
-        "pads": (pads if auto_pad != "VALID" else None) or zeros + zeros,
+        "pads": pads or zeros + zeros,
         "strides": view.integers("strides") or ones,
     }
+
+
+def _check_pads(view: NodeView) -> None:
+    """Raise Unreadable for pads beside an automatic padding: ONNX forbids both, and runtimes refuse them or one."""
+    if view.integers("pads") is not None and view.text("auto_pad", "NOTSET") not in ("NOTSET", ""):
+        raise Unreadable("pads")
 
 
 def _operands(view: NodeView) -> tuple[Sizes, Sizes]:

@@ -53,14 +53,26 @@ def test_einsum(opset: int, equation: str, operands: str, expected: str) -> None
     assert shown(read(model)) == f"Einsum equation={expected}"
 
 
-def test_upper_case_comes_first_where_the_output_is_implicit() -> None:
-    """ONNX Runtime refuses the implicit form, but runs the form with an arrow that is written."""
-    inputs = "float[2, 3] x, float[3, 4] w"
-    model = read_model(parsed(f'g ({inputs}) => (float[] y) {{ y = Einsum<equation = "bA,AZ">(x, w) }}', 13))
-    assert shown(model.outputs[0]) == "Einsum equation=ab,bc->ca"
-    x, w = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((3, 4), np.float32)
-    (result,) = session(write_model(model)).run(None, {"x": x, "w": w})
-    assert np.array_equal(result, np.einsum("bA,AZ", x, w))
+@pytest.mark.parametrize("equation", ["Ij,jk", "bA,AZ"])
+def test_upper_case_in_an_implicit_output_is_left_as_it_is(equation: str) -> None:
+    """ONNX Runtime fails there, so what is written must fail as well; with an arrow, and inside, it runs."""
+    text = f'g (float[2, 3] x, float[3, 4] w) => (float[] y) {{ y = Einsum<equation = "{equation}">(x, w) }}'
+    model = parsed(text, 13)
+    assert read_model(model).outputs[0].op == "ai.onnx::Einsum"
+    with pytest.raises(Exception, match="subscript labels"):
+        session(model).run(None, {"x": np.ones((2, 3), np.float32), "w": np.ones((3, 4), np.float32)})
+    assert read(parsed(text.replace(equation, "iJ,Jk"), 13)).op == "Einsum"
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "VALID"])
+def test_pads_beside_an_automatic_padding_are_left_as_they_are(op: str, auto_pad: str) -> None:
+    """ONNX allows one of both, and ONNX Runtime refuses the model."""
+    text = "g (float[1, 1, 5, 5] x, float[1, 1, 3, 3] w) => (float[a, b, c, d] y) {{ y = {}<{}>(x, w) }}"
+    model = parsed(text.format(op, f'auto_pad = "{auto_pad}", pads = [0, 0, 0, 0]'), 17)
+    assert read_model(model).outputs[0].op == f"ai.onnx::{op}"
+    with pytest.raises(Exception, match="pads"):
+        session(model)
 
 
 def test_einsum_that_is_left_as_it_is() -> None:
