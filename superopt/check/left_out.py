@@ -49,14 +49,14 @@ def is_computed_as_often(left: Model, right: Model) -> bool:
     """Return False if `right` may fail to compute a tensor of which no proof asks that it is computed as `left` is.
 
     A Concat of n and m rows is computed for n = m only. If nothing but its sizes is left, no proof will ask for that.
-    Nor for a Reshape to a computed shape, of which a size is -1 in the term. Nor for nodes that are left out: ONNX
-    Runtime runs them all the same.
+    Nor for a Reshape or Expand to a computed shape, whose term has the shape of the result. Nor for nodes that are left
+    out: ONNX Runtime runs them all the same.
     """
     live = _live(left)
     given = sizes_in(tuple(leaf.type for leaf in left.inputs))
     theirs = {name: found for name, found in left.assumed_sizes.items() if name in live}
     ours = frozenset().union(*theirs.values())
-    kept = {right.names.get(term) for term in topological(right.outputs) if term.op != "Reshape"}
+    kept = {right.names.get(term) for term in topological(right.outputs) if term.op not in ("Expand", "Reshape")}
 
     def is_needed_by_left(name: str, one: EqualSizes) -> bool:
         if one in ours or len(one) == 1:

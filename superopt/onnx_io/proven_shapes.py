@@ -65,6 +65,10 @@ class ShapeProofs:
             return [None] * count
         return [shape if shape is not None and all(map(_is_possible, shape)) else None for shape in found]
 
+    def may_infer(self, node: onnx.NodeProto, inputs: _Inputs) -> bool:
+        """Return False for an Expand to an unknown shape: ONNX's inference says something of it all the same."""
+        return node.op_type != "Expand" or self._sizes(inputs, 1) is not None
+
     def _shapes(self, inputs: _Inputs) -> list[Sizes | None] | None:
         """Return the proven shapes of the inputs that are present, or None if one is unknown."""
         shapes = [self._known.shape(term) for term in inputs]
@@ -165,18 +169,21 @@ class ShapeProofs:
         return (count,) if is_never_negative(count) else None
 
     def _expand(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
-        """Broadcast the operand's shape with the target, where this does not depend on the sizes."""
+        """Broadcast the operand's shape with the target, where this does not depend on the sizes.
+
+        Where 2 meets n, ONNX's inference says 2, and n has to be 2 (or 1).
+        """
         shape, target = self._known.shape(inputs[0]), self._sizes(inputs, 1)
         if shape is None or target is None:
             return None
-        result: list[Size] = []
+        result: list[Size | None] = []
         for back in range(max(len(shape), len(target)), 0, -1):
             pair = [sizes[-back] for sizes in (shape, target) if back <= len(sizes) and sizes[-back] != 1] or [1]
             size = self._common(pair[0], pair[-1])
             if size is None:
-                return None
+                self._here.add(frozenset(pair))
             result.append(size)
-        return tuple(result)
+        return None if None in result else tuple(size for size in result if size is not None)
 
     def _reshape(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
         """Take the target's sizes, copy the operand's for 0 unless `allowzero`, and divide for -1."""

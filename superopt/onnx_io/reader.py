@@ -252,7 +252,7 @@ class _Reader:
 
     def prove(self, node: onnx.NodeProto, term: Term, inputs: list[Term | None], outputs: list[str]) -> Term:
         """Record the proven shapes of the outputs of `term`, and return the term with these sizes in its types."""
-        named = not isinstance(self.values, ChainMap)
+        named = not isinstance(self.values, ChainMap) and self.proofs.may_infer(node, inputs)
         shapes: list[Sizes | None] = []
         for name, ours in zip(outputs, self.proofs.outputs(node, term, inputs, len(outputs)), strict=False):
             theirs = self.proven_shapes.get(name) if named else None

@@ -157,3 +157,14 @@ def test_a_reshape_that_is_defined_for_some_sizes_equals_one_that_is_for_all() -
         found = prove_equal(left, right, seconds=10)
         assert found.outputs == (is_equal,)
         assert not is_equal or (found.certificate is not None and found.certificate.replay(left, right))
+
+
+def test_an_expand_that_fails_at_other_sizes_is_not_dropped() -> None:
+    """ONNX's inference says that 2 rows expanded to n are 2, and that is n for few n."""
+    ends = [floats("t", 2, 4), floats("z", "n", 4)], [floats("y", "a", 4)]
+    plain = read_simplified(model([node("Neg", ["t"], ["y"])], *ends))
+    nodes = [node("Neg", ["t"], ["u"]), node("Shape", ["z"], ["s"]), node("Expand", ["u", "s"], ["y"])]
+    expanded = read_simplified(model(nodes, *ends))
+    assert prove_equal(*joined(plain, expanded), seconds=5).outputs == (False,)
+    assert prove_equal(*joined(expanded, plain), seconds=5).outputs == (True,)
+    assert prove_equal(*joined(expanded, expanded), seconds=5).outputs == (True,)
