@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -42,6 +44,7 @@ _REFUSED = "[ONNXRuntimeError]"  # begins the message of a run that an operator 
 # In the message about a model that no runtime can run: it is no graph of operators as their schemas have them, or its
 # types contradict each other. An operator that this runtime alone lacks "is not registered", in other words.
 _INVALID = ("an invalid model", "Invalid model", "Type Error:", "[ShapeInferenceError]", "[TypeInferenceError]")
+_GLANCED_SIZES = 5  # at which both models run in any case, as long as there is time
 _ROUNDS = 40  # of inputs with other seeds
 _PLAIN_FACTOR = 2.0  # roundings of an element by which runs may differ without a closer look
 
@@ -103,14 +106,32 @@ class WitnessSearch:
     def glance(self, seconds: float, most: int) -> Witness | None:
         """Try a few inputs first: differences in the lower half of the digits, which take time, are left to `run`.
 
-        So is a greater one for which no time is left; `run` begins with it.
+        So is a greater one for which no time is left; `run` begins with it. After `most` inputs at one size, there is
+        one at each of some other sizes: the second model may fail at some of them.
         """
         self._deadline = time.monotonic() + seconds
         for kind, feeds in self._generator:
             found = self._at(kind, feeds, brief=True)
-            if found is not None or self._over() or self.tried >= most:
+            if found is not None or self._over():
+                return found
+            if self.tried >= most:
+                break
+        for feeds in self._at_other_sizes():
+            found = self._at("random", feeds, brief=True)
+            if found is not None or self._over():
                 return found
         return None
+
+    def _at_other_sizes(self) -> Iterator[Feeds]:
+        """Yield an input on which the left model runs at each of some sizes, but for the first ones."""
+        for values, sizes in zip(self._given, self._sizes, strict=True):
+            for shapes in itertools.islice(candidate_shapes(sizes), 1, _GLANCED_SIZES):
+                if not self._left.is_empty_at(shapes) and not self._over():
+                    drawn = ({**feeds, **values} for feeds in feed_candidates(self._specs, shapes, self._seed, 0))
+                    with contextlib.suppress(Unfeedable):
+                        accepted = next((feeds for feeds in drawn if self._runs(feeds)), None)
+                        if accepted is not None:
+                            yield accepted
 
     def pause(self) -> None:
         """Free the memory of both models' sessions; they are opened again when they are used."""
