@@ -26,11 +26,12 @@ __all__ = ["NOT_A_NUMBER", "candidate_shapes", "free_sizes", "inputs_at", "token
 NOT_A_NUMBER = "NaN and infinities"  # the kind of inputs that are no proof of a difference
 
 # Sizes of dynamic dimensions, as (the k-th first axis, the k-th other one): distinct primes tell dimensions apart.
-# First axes are often one batch under several names, so they are equal but once.
+# First axes are often one batch under several names, so they are equal but twice.
 _SIZES: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
     ((2,), (3, 5, 7, 11)),
     ((1,), (1,)),
     ((2, 3, 5), (7, 11, 13)),
+    ((2, 1), (3, 1)),  # for operands that may be broadcast
     ((1,), (8,)),
     ((2,), (16,)),
     ((3,), (32,)),

@@ -41,7 +41,8 @@ _NEED_SIZES_ONLY = frozenset(
         "Unsqueeze",
     ]
 )
-_NEED_NOTHING = frozenset({"Dropout", "Identity", "Relu", "Shape"})  # and these fail never
+_NEED_NOTHING = frozenset({"Identity", "Relu", "Shape"})  # and these fail never
+_OF_NUMBERS = frozenset({"DequantizeLinear", "MatMulInteger"})  # with scales or zero points: one number each
 _NO_SHAPE = (symbol("no shape"),)
 
 
@@ -52,17 +53,23 @@ def is_computed_as_often(left: Model, right: Model) -> bool:
     Nor for a Reshape or Expand to a computed shape, whose term has the shape of the result. Nor for nodes that are left
     out: ONNX Runtime runs them all the same.
     """
-    live = _live(left)
     given = sizes_in(tuple(leaf.type for leaf in left.inputs))
-    theirs = {name: found for name, found in left.assumed_sizes.items() if name in live}
-    ours = frozenset().union(*theirs.values())
+    live, needed_by_right = _live(left), _live(right)
+    # Whoever runs nodes that no output needs, runs those of both models.
+    theirs = {
+        is_live: {name: found for name, found in left.assumed_sizes.items() if name in live or not is_live}
+        for is_live in (True, False)
+    }
+    ours = {is_live: frozenset().union(*found.values()) for is_live, found in theirs.items()}
     kept = {right.names.get(term) for term in topological(right.outputs) if term.op not in ("Expand", "Reshape")}
 
     def is_needed_by_left(name: str, one: EqualSizes) -> bool:
-        if one in ours or len(one) == 1:
+        is_live = name in needed_by_right
+        if one in ours[is_live] or one - {1} in ours[is_live] or len(one) == 1:
             return True
         # Sizes that inputs do not tell have other names in each model. Then the tensor of that name must need some too.
-        return not _names_in(one) <= given and any(not _names_in(other) <= given for other in theirs.get(name, ()))
+        others = theirs[is_live].get(name, ())
+        return not _names_in(one) <= given and any(not _names_in(other) <= given for other in others)
 
     lost = ((name, one) for name, found in right.assumed_sizes.items() if name not in kept for one in found)
     return all(is_needed_by_left(name, one) for name, one in lost) and _left_out(right) <= Counter(
@@ -89,7 +96,7 @@ def _left_out(model: Model) -> Counter[str]:
     """Return the nodes that no output needs, or of which the terms have the shape only, and that may fail."""
     read = _first(model)
     given = sizes_in(tuple(leaf.type for leaf in read.inputs))
-    live = frozenset(topological(read.outputs))
+    live = _read_for_values(read, given)
     sizes = {size for term in live for size in read.proven_shapes.get(term, ())}  # of tensors: they are not negative
     safe, kept = set[str](), set[str]()
     for term, name in read.names.items():
@@ -113,15 +120,34 @@ def _left_out(model: Model) -> Counter[str]:
     )
 
 
+def _read_for_values(model: Model, given: Set[str]) -> frozenset[Term]:
+    """Return the terms below the outputs, but for those of which the shape alone is read, and is known.
+
+    `given` are the symbols of the inputs' shapes.
+    """
+    sizes = {term for term, found in model.computed_sizes.items() if sizes_in(found) <= given}
+    found: set[Term] = set()
+    stack = list(model.outputs)
+    while stack:
+        term = stack.pop()
+        if term not in found:
+            found.add(term)
+            stack += [i for i in term.inputs if i is not None] if term not in sizes else []
+    return frozenset(found)
+
+
 def _has_result(term: Term, shape: Sizes, model: Model, given: Set[str], sizes: Set[Size]) -> bool:
     """Return True if an operator has a result of this shape if it needs no more than sizes, and its operands have.
 
-    That of a Reshape must not change the number of elements, and no text is cast. `given` are the symbols of the
-    inputs' shapes. A constant may also have the `sizes` of other tensors.
+    That of a Reshape must not change the number of elements, no text is cast, and scales are numbers. `given` are the
+    symbols of the inputs' shapes. A constant may also have the `sizes` of other tensors.
     """
     operand, op = term.inputs[0] if term.inputs else None, standard_name(term.op)
     if not sizes_in(shape) <= given:
         return op == "ConstantOfShape" and all(isinstance(size, int) or size in sizes for size in shape)
+    if op in _OF_NUMBERS:
+        others = (i for i in term.inputs[1 if op == "DequantizeLinear" else 2 :] if i is not None)
+        return all(i.type is not None and i.type.shape in ((), (1,)) for i in others)
     if op == "Cast":
         return operand is not None and operand.type is not None and operand.type.dtype != "string"
     if op != "Reshape" or operand is None:

@@ -19,7 +19,7 @@ from superopt.onnx_io.schemas import opset_of
 __all__ = ["Array", "EqualSizes", "Model", "ModelError", "Unwritable"]
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
-# Two sizes that are equal. A set of sizes stands for the least of them.
+# Two sizes that are equal; if there is a 1 as well, one of them may be 1. A set of sizes stands for the least of them.
 EqualSizes: TypeAlias = frozenset["Size | frozenset[Size]"]
 
 

@@ -91,10 +91,16 @@ def _single(view: NodeView, known: StaticValues) -> bool:
 
 
 def _dropout(view: NodeView, known: StaticValues) -> bool:
-    """Return True outside training: opsets before 12 have no training mode, later ones have an input for it."""
-    mode = view.inputs[2] if view.opset >= 12 and len(view.inputs) > 2 else None
-    value = None if mode is None else view.value(mode)
-    return mode is None or (value is not None and value.size == 1 and not value.reshape(-1)[0])
+    """Return True outside training: opsets before 12 have no training mode, later ones have an input for it.
+
+    ONNX Runtime fails at a ratio that is not in [0, 1), so one that is not known counts.
+    """
+    if view.opset < 12:
+        return True
+    ratio, mode = (view.inputs[k] if len(view.inputs) > k else None for k in (1, 2))
+    shares, values = (None if term is None else view.value(term) for term in (ratio, mode))
+    is_share = ratio is None or (shares is not None and shares.size == 1 and 0 <= float(shares.reshape(-1)[0]) < 1)
+    return is_share and (mode is None or (values is not None and values.size == 1 and not values.reshape(-1)[0]))
 
 
 def _dtype(view: NodeView, index: int) -> str | None:

@@ -35,7 +35,7 @@ class ShapeProofs:
 
     A slice from the start of an axis has a size min(a, b). It is a new symbol, and `_minima` has a and b. `is_certain`
     says whether a size is one of the inputs, or computed from those. `assumed` has sizes that are equal wherever a node
-    can be computed, by the name of its first output.
+    can be computed, by the name of its first output; with a 1 among them where operands are broadcast.
     """
 
     def __init__(self, known: StaticValues, opset: int, is_certain: Callable[[Size], bool]) -> None:
@@ -95,7 +95,8 @@ class ShapeProofs:
                     common = self._one_of(left, right)
                 if common is None:
                     uncertain.append(left)
-                    self._here.add(frozenset({left, right}))
+                    size = left if isinstance(left, Dim) else right
+                    self._here.add(frozenset({left, right, *((1,) if _may_be_one(term, shapes, size) else ())}))
                 else:
                     equal[left if common == right else right] = common
 
@@ -181,7 +182,7 @@ class ShapeProofs:
             pair = [sizes[-back] for sizes in (shape, target) if back <= len(sizes) and sizes[-back] != 1] or [1]
             size = self._common(pair[0], pair[-1])
             if size is None:
-                self._here.add(frozenset(pair))
+                self._here.add(frozenset({*pair, 1}))
             result.append(size)
         return None if None in result else tuple(size for size in result if size is not None)
 
@@ -261,6 +262,22 @@ _RULES: Mapping[str, Callable[[ShapeProofs, onnx.NodeProto, _Inputs], Sizes | No
 
 def _plain(size: object) -> Size:
     return size if isinstance(size, Dim) else int(size)  # type: ignore[call-overload]
+
+
+def _may_be_one(term: Term, shapes: Sequence[Sizes | None], size: Size) -> bool:
+    """Return True if an operator broadcasts an axis of this size where it is 1."""
+    asks: list[Size] = []
+
+    def need(relation: str, left: Size, right: Size) -> None:
+        if relation == "==" and 1 in (left, right):
+            asks.append(left)
+
+    ones = [None if shape is None else tuple(1 if one == size else one for one in shape) for shape in shapes]
+    try:
+        OPERATORS[term.op].shape_rule(ones, dict(term.attrs), need)
+    except (IllTyped, TypeError, IndexError, KeyError):
+        return False
+    return not asks
 
 
 def _is_possible(size: Size) -> bool:

@@ -31,6 +31,7 @@ from superopt.properties import is_conversion, is_polynomial, rounds_at_most_onc
 
 __all__ = ["StaticValues", "is_never_negative"]
 
+_LARGE = 1 << 10  # of sizes: a thousand rows, columns, images or words
 # Operators without a definition here; ONNX's reference evaluates them, for integers and truth values only.
 _BY_REFERENCE = frozenset({"GatherElements", "GatherND", "Mod", "NonZero", "ScatterElements", "ScatterND"})
 _INFERRED = _BY_REFERENCE | {"Out", "Shape", "Size"}
@@ -175,13 +176,21 @@ def _exact_in_double(x: Array) -> bool:
 
 
 def _within(size: Size, dtype: str) -> bool:
-    """Return True if an integer type has the number. A polynomial of sizes is taken to be in its range.
+    """Return True if an integer type has the number, or what a polynomial gives for sizes up to `_LARGE`.
 
-    A large coefficient shows that arithmetic on a size has wrapped around, which polynomials do not.
+    Greater ones show that arithmetic on sizes may wrap around, which polynomials do not.
     """
     if isinstance(size, Dim):
-        return all(abs(coefficient) < 1 << 31 for _, coefficient in size.terms)
+        return dtype != "bool" and fits(_largest(size), dtype)
     return dtype == "bool" or fits(size, dtype)
+
+
+def _largest(size: Size) -> int:
+    """Return a bound of what a polynomial and its parts give for sizes up to `_LARGE`."""
+    if not isinstance(size, Dim):
+        return abs(size)
+    bounds = {a: _largest(a.numerator) if isinstance(a, Quotient) else _LARGE for a in size.atoms()}
+    return sum(abs(coefficient) * math.prod(map(bounds.__getitem__, atoms)) for atoms, coefficient in size.terms)
 
 
 def _polynomials(term: Term, node: Term, inputs: list[Array]) -> Array | None:

@@ -127,3 +127,54 @@ def test_a_cast_of_text_may_fail() -> None:
         parsed(f"{head} d = Cast<to = 7>(s) y = Cast<to = 11>(s) }}"),
     )
     assert not all(prove_equal(*joined(read_simplified(left), read_simplified(right)), seconds=2).outputs)
+
+
+def _is_proven(first: str, second: str) -> bool:
+    return all(prove_equal(*joined(*map(read_simplified, _pair(first, second))), seconds=3).outputs)
+
+
+def test_a_tensor_of_which_the_shape_alone_is_read_must_be_computed_as_often() -> None:
+    """CumSum has no result for another axis than 0 and 1, and its shape is known."""
+    inputs = "float[n, 4] x, int64 axis, float[k] z"
+    plain = f"g ({inputs}) => (int64[2] s) {{ s = Shape(x) }}"
+    summed = f"g ({inputs}) => (int64[2] s) {{ c = CumSum(x, axis) s = Shape(c) }}"
+    assert not _is_proven(plain, summed)
+    assert _is_proven(summed, plain) and _is_proven(summed, summed)
+
+
+def test_a_sum_does_not_need_the_sizes_that_a_concat_needs() -> None:
+    """x + z is computed for one row of z as well."""
+    text = "g (float[n, 4] x, float[m, 4] z) => (float[k, 4] y) {{ y = Add(x, z) {} }}"
+    summed, joined_too = text.format(""), text.format("d = Concat<axis = 1>(x, z)")
+    assert not _is_proven(summed, joined_too)
+    assert _is_proven(joined_too, summed) and _is_proven(joined_too, joined_too)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "node"),
+    [
+        ("int8[2, k] a, int8[k, 3] b, int8[m] z", "d = MatMulInteger(a, b, , z)"),
+        ("float[2, 3] a, float r, int64 k", "d = Dropout(a, r)"),
+    ],
+)
+def test_nodes_that_no_output_needs_may_need_more_than_sizes(inputs: str, node: str) -> None:
+    text = f"g ({inputs}, float[n] x) => (float[n] y) {{{{ y = Relu(x) {{}} }}}}"
+    assert not _is_proven(text.format(""), text.format(node))
+    assert _is_proven(text.format(node), text.format(""))
+
+
+def test_a_share_that_is_no_share_is_no_dropout() -> None:
+    dropped = "g (float[n] x, float r) => (float[n] y) { d = Dropout(x, r) y = Relu(d) }"
+    plain = "g (float[n] x, float r) => (float[n] y) { y = Relu(x) }"
+    assert not _is_proven(plain, dropped)
+    known = dropped.replace("(float[n] y)", "(float[n] y) <float s = {0.3}>").replace("(x, r)", "(x, s)")
+    assert _is_proven(plain, known)
+
+
+def test_sizes_that_wrap_around_are_not_known() -> None:
+    """2^28 n is negative in 32 bits for n = 8."""
+    text = """g (float[n] x) => (int64[1] y) <int32[1] f = {{268435456}}, int64[1] g = {{268435456}}>
+        {{ s = Shape(x) {} }}"""
+    short, long = "c = Cast<to = 6>(s) m = Mul(c, f) y = Cast<to = 7>(m)", "y = Mul(s, g)"
+    assert not _is_proven(text.format(short), text.format(long))
+    assert _is_proven(text.format(short), text.format(short))
