@@ -140,11 +140,13 @@ class _Inliner:
 
 
 def _fits(call: onnx.NodeProto, function: onnx.FunctionProto) -> bool:
+    """Return True if a function takes the operands, results and attributes of a call; no graph is one of these."""
     known = {*function.attribute, *(one.name for one in function.attribute_proto)}
     return (
         len(call.input) <= len(function.input)
         and len(call.output) <= len(function.output)
         and all(one.name in known for one in call.attribute)
+        and next(graphs_in((*call.attribute, *function.attribute_proto)), None) is None
     )
 
 

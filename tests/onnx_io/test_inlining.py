@@ -82,6 +82,11 @@ KEPT = {
     "one result twice": model_of(ONE + " { y, z = l.F(x) }", "F (x) => (y, y) { y = Neg(x) }"),
     "too many operands": model_of(TWO + " { y = l.F(x, t) }", "F (x) => (y) { y = Neg(x) }"),
     "an unknown attribute": model_of(ONE + " { y = l.F<b: float = 1.0>(x) }", "F (x) => (y) { y = Neg(x) }"),
+    "a graph": model_of(
+        "g (float[2, 3] x, bool c) => (float[2, 3] y) "
+        "{ t = Neg(x) y = l.F<b: graph = b () => (float[2, 3] q) { q = Exp(t) }>(c) }",
+        "F <b>(c) => (y) { y = If<then_branch: graph = @b, else_branch: graph = @b>(c) }",
+    ),
     "no end": calling(*DOUBLING),
 }
 
