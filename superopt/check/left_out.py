@@ -109,6 +109,8 @@ def _left_out(model: Model) -> Counter[str]:
     named = frozenset(read.names.values())
 
     def may_fail(node: onnx.NodeProto) -> bool:
+        if node.op_type == "Dropout":  # at a share that is not in [0, 1), which every run tells of a constant
+            return any(name and name not in kept for name in node.input[1:])
         if node.domain not in DEFAULT_DOMAINS or node.op_type not in _NEED_SIZES_ONLY | _NEED_NOTHING:
             return True
         return node.op_type not in _NEED_NOTHING and not safe >= {*node.output}

@@ -169,6 +169,8 @@ def test_a_share_that_is_no_share_is_no_dropout() -> None:
     assert not _is_proven(plain, dropped)
     known = dropped.replace("(float[n] y)", "(float[n] y) <float s = {0.3}>").replace("(x, r)", "(x, s)")
     assert _is_proven(plain, known)
+    masked = plain.replace("{ y", "{ d, m = Dropout(x) y")
+    assert _is_proven(plain, masked) and not _is_proven(plain, masked.replace("Dropout(x)", "Dropout(x, r)"))
 
 
 def test_sizes_that_wrap_around_are_not_known() -> None:
