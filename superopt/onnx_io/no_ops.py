@@ -11,6 +11,7 @@ from superopt.evaluate import dtype_name
 from superopt.ir.dim import Size
 from superopt.ir.term import Term
 from superopt.onnx_io.nodes import NodeView, Unreadable
+from superopt.onnx_io.nodes.view import distinct, negative
 from superopt.onnx_io.schemas import TO_THE_END
 from superopt.onnx_io.static_values import StaticValues
 
@@ -127,9 +128,16 @@ def _transpose(view: NodeView, known: StaticValues) -> bool:
 
 
 def _pad(view: NodeView, known: StaticValues) -> bool:
-    """Return True for pads of 0 on all sides: then neither the mode nor the value matters."""
+    """Return True for pads of 0 on all sides: then neither the mode nor the value matters, if they are known to be one.
+
+    Raises Unreadable for a value or axes that are not constant, and for axes that are none: the node may fail at them.
+    """
     pads = view.parameter("pads")
-    return pads is not None and not any(pads)
+    value = view.array_input(2) if view.opset >= 11 else None
+    axes = view.list_input(3) if view.opset >= 18 else None
+    if axes is not None:
+        distinct(negative(axes, view.rank))
+    return pads is not None and not any(pads) and (value is None or value.size == 1)
 
 
 def _tile(view: NodeView, known: StaticValues) -> bool:
@@ -138,7 +146,12 @@ def _tile(view: NodeView, known: StaticValues) -> bool:
 
 
 def _split(view: NodeView, known: StaticValues) -> bool:
-    return view.outputs == 1
+    """Return True for one part, which is the whole: of the size that is stated, if one is."""
+    sizes, shape = view.parameter("split"), known.shape(view.inputs[0])
+    if len(view.node.output) != 1 or sizes is None:  # an output without a name is a part as well
+        return len(view.node.output) == 1
+    axis = view.integer("axis", 0)
+    return shape is not None and -len(shape) <= axis < len(shape) and sizes == (shape[axis],)
 
 
 def _elements(view: NodeView, known: StaticValues, index: int) -> list[Size] | None:
@@ -167,8 +180,8 @@ def _slice(view: NodeView, known: StaticValues) -> bool:
         ends = None if found is None else tuple(found)  # type: ignore[arg-type]
     if shape is None or starts is None or ends is None or any(starts) or any(step != 1 for step in steps or ()):
         return False
-    axes = tuple(range(len(starts))) if axes is None else axes
-    if not len(starts) == len(ends) == len(axes) or any(not -len(shape) <= axis < len(shape) for axis in axes):
+    axes = distinct(negative(range(len(starts)) if axes is None else axes, len(shape)))
+    if not len(starts) == len(ends) == len(axes):
         return False
     return all(_reaches(end, shape[axis]) for axis, end in zip(axes, ends, strict=True))
 
@@ -179,6 +192,8 @@ def _reaches(end: Size, size: Size) -> bool:
     return end == size
 
 
+# Ranks that ONNX Runtime interpolates, if all sizes are kept.
+_RANKS: Mapping[str, tuple[int, ...]] = {"linear": (2, 3, 4, 5), "cubic": (2, 4)}
 _EXACT_AT_1 = frozenset({"align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"})
 
 
@@ -186,6 +201,9 @@ def _resize(view: NodeView, known: StaticValues) -> bool:
     """Return True for a resize to the operand's own size, if the coordinate transformation then maps q to q."""
     shape = known.shape(view.inputs[0])
     if shape is None or 0 in shape or view.integer("antialias", 0) or view.integers("axes") is not None:
+        return False
+    mode = view.text("mode", "nearest")
+    if mode != "nearest" and len(shape) not in _RANKS.get(mode, ()):
         return False
     if (
         view.text("coordinate_transformation_mode", "half_pixel" if view.opset >= 11 else "asymmetric")

@@ -180,3 +180,21 @@ def test_sizes_that_wrap_around_are_not_known() -> None:
     short, long = "c = Cast<to = 6>(s) m = Mul(c, f) y = Cast<to = 7>(m)", "y = Mul(s, g)"
     assert not _is_proven(text.format(short), text.format(long))
     assert _is_proven(text.format(short), text.format(short))
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "t = Split<axis = 0>(x, two)",  # for two rows
+        "t = Pad(x, zeros, , axes)",  # for axes that there are
+        "t = Pad(x, zero, values)",  # for one value
+        't = Resize<mode = "cubic">(x, , ones)',  # for four axes, or two
+    ],
+)
+def test_what_fails_somewhere_is_no_no_op(node: str) -> None:
+    ends = "(float[n, 4, 3] x, int64[2] axes, float[k] values) => (float[n, 4, 3] y)"
+    weights = "<int64[1] two = {2}, int64[2] zeros = {0, 0}, int64[6] zero = {0, 0, 0, 0, 0, 0}, "
+    weights += "float[3] ones = {1, 1, 1}>"
+    plain, other = f"g {ends} {{ y = Relu(x) }}", f"g {ends} {weights} {{ {node} y = Relu(t) }}"
+    pair = [read_simplified(parsed(text, 18)) for text in (plain, other)]
+    assert not all(prove_equal(*joined(*pair), seconds=3).outputs)

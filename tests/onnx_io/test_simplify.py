@@ -340,3 +340,9 @@ def test_sizes_of_the_first_iteration() -> None:
     feeds = {"x": np.ones((2, 3), np.float32), "times": np.array(2)}
     assert "Shape" in simplified(model, feeds)
     assert session(write_model(read_simplified(model))).run(None, feeds)[1].tolist() == [6, 3]
+
+
+def test_an_output_without_a_name_is_a_part_of_a_split() -> None:
+    model = parsed("g (float[n, 4] x) => (float[n, 2] y) { s = Split<axis = 1>(x) y = Relu(s) }")
+    model.graph.node[0].output.append("")
+    assert str(read_simplified(model).outputs[0].types[0]) == "float[n, 2]"

@@ -95,7 +95,7 @@ def import_split(view: NodeView) -> dict[str, Attr]:
     if shape is None:
         raise Unreadable("shape")
     (axis,) = negative([view.integer("axis", 0)], len(shape))
-    size, parts = shape[axis], view.outputs
+    size, parts = shape[axis], len(view.node.output)
     if not isinstance(size, int):
         raise Unreadable("size")
     sizes = view.parameter("split")
