@@ -29,7 +29,7 @@ from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.schemas import schema_of, standard_name
 from superopt.onnx_io.tensors import from_proto
 
-__all__ = ["by_digest", "free_sizes", "joined", "over_inputs", "sizes_in"]
+__all__ = ["by_digest", "free_sizes", "joined", "other_sizes", "over_inputs", "sizes_in"]
 
 # Operators that may compute the shape of their result, with what says that a size of 0 is meant as such.
 _TO_COMPUTED_SHAPE: Mapping[str, dict[str, Attr]] = {"Reshape": {"allowzero": 1}, "Expand": {}}
@@ -123,14 +123,13 @@ def _placed_over(
         sizes={str(sizes.get(name, name)): value for name, value in model.sizes.items()},
         listed_weights={name: new.get(term, term) for name, term in model.listed_weights.items()},
         proven_shapes={new[t]: shape for t, shape in model.proven_shapes.items() if t in new and not sizes},
-        assumed_sizes={
-            name: {_other_sizes(one, sizes) for one in found} for name, found in model.assumed_sizes.items()
-        },
+        assumed_sizes={name: {other_sizes(one, sizes) for one in found} for name, found in model.assumed_sizes.items()},
         as_read=model.as_read or model,
     )
 
 
-def _other_sizes(equal: EqualSizes, sizes: Mapping[str, Size]) -> EqualSizes:
+def other_sizes(equal: EqualSizes, sizes: Mapping[str, Size]) -> EqualSizes:
+    """Return sizes that are equal with other names."""
     return frozenset(
         frozenset(evaluate(part, sizes) for part in size) if isinstance(size, frozenset) else evaluate(size, sizes)
         for size in equal

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Set
 import onnx
 from onnx import numpy_helper
 
-from superopt.check.joining import sizes_in
+from superopt.check.joining import other_sizes, sizes_in
 from superopt.check.meanings import Meanings
-from superopt.ir.dim import Size, Sizes, symbol
+from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.onnx_io import Model
 from superopt.onnx_io.model import EqualSizes
@@ -53,28 +53,52 @@ def is_computed_as_often(left: Model, right: Model) -> bool:
     Nor for a Reshape or Expand to a computed shape, whose term has the shape of the result. Nor for nodes that are left
     out: ONNX Runtime runs them all the same.
     """
-    given = sizes_in(tuple(leaf.type for leaf in left.inputs))
+    one, other = left.as_read or left, right.as_read or right
     live, needed_by_right = _live(left), _live(right)
     # Whoever runs nodes that no output needs, runs those of both models.
     theirs = {
-        is_live: {name: found for name, found in left.assumed_sizes.items() if name in live or not is_live}
+        is_live: frozenset().union(*(found for name, found in one.assumed_sizes.items() if name in live or not is_live))
         for is_live in (True, False)
     }
-    ours = {is_live: frozenset().union(*found.values()) for is_live, found in theirs.items()}
     kept = {right.names.get(term) for term in topological(right.outputs) if term.op not in ("Expand", "Reshape")}
+    sizes = _corresponding_sizes(left, right)
 
-    def is_needed_by_left(name: str, one: EqualSizes) -> bool:
-        is_live = name in needed_by_right
-        if one in ours[is_live] or one - {1} in ours[is_live] or len(one) == 1:
+    def is_needed_by_left(name: str, equal: EqualSizes) -> bool:
+        if len(equal) == 1:
             return True
-        # Sizes that inputs do not tell have other names in each model. Then the tensor of that name must need some too.
-        others = theirs[is_live].get(name, ())
-        return not _names_in(one) <= given and any(not _names_in(other) <= given for other in others)
+        found = theirs[name in needed_by_right]
+        ours = other_sizes(equal, sizes) if _names_in(equal) <= sizes.keys() else None
+        return ours is not None and (ours in found or ours - {1} in found)
 
-    lost = ((name, one) for name, found in right.assumed_sizes.items() if name not in kept for one in found)
-    return all(is_needed_by_left(name, one) for name, one in lost) and _left_out(right) <= Counter(
+    lost = ((name, equal) for name, found in other.assumed_sizes.items() if name not in kept for equal in found)
+    return all(is_needed_by_left(name, equal) for name, equal in lost) and _left_out(right) <= Counter(
         digest for digest, _ in _nodes(left)
     )
+
+
+def _corresponding_sizes(left: Model, right: Model) -> dict[str, Size]:
+    """Return sizes of the left model, as it was read, by the names that they have in the right one, as it was read.
+
+    They are those of inputs, and of tensors that are one term in the joined models.
+    """
+    one, other = left.as_read or left, right.as_read or right
+    ours, theirs = ({name: term for term, name in model.names.items()} for model in (one, other))
+    names = {term: name for term, name in left.names.items() if name in ours}
+    both = [(names[term], name) for term, name in right.names.items() if term in names and name in theirs]
+    pairs = [(ours[name], theirs[named]) for name, named in both]
+    leaves = {str(leaf.attr("name")): leaf for leaf in one.inputs}
+    pairs += [(leaves[name], leaf) for leaf in other.inputs if (name := str(leaf.attr("name"))) in leaves]
+    found: dict[str, Size] = {}
+    for here, there in pairs:
+        for ours_size, size in zip(_shape(here, one), _shape(there, other), strict=False):
+            if isinstance(size, Dim) and size == symbol(str(size)):
+                found.setdefault(str(size), ours_size)
+    return found
+
+
+def _shape(term: Term, model: Model) -> Sizes:
+    own = term.type.shape if term.type is not None else None
+    return model.proven_shapes.get(term, own or ())
 
 
 def _names_in(equal: EqualSizes) -> frozenset[str]:
@@ -176,7 +200,7 @@ def _nodes(model: Model) -> Iterator[tuple[str, onnx.NodeProto]]:
     def source(name: str) -> str:
         return joined.get(name) or known.get(name, f"{name} of {id(model)}") if name else ""
 
-    for node in graph.node:
+    for node, is_run in _run(graph, read):
         bodies = list(subgraphs(node))
         version = meanings.version_of(node.op_type, node.domain, has_bodies=bool(bodies))
         attributes = sorted(one.SerializeToString(deterministic=True) for one in node.attribute)
@@ -186,4 +210,25 @@ def _nodes(model: Model) -> Iterator[tuple[str, onnx.NodeProto]]:
         known |= {name: f"{digest} {number}" for number, name in enumerate(node.output)}
         if node.op_type == "Identity" and node.domain in DEFAULT_DOMAINS:
             known[node.output[0]] = source(node.input[0])
-        yield digest, node
+        if is_run:
+            yield digest, node
+
+
+def _run(graph: onnx.GraphProto, read: Model, is_inner: bool = False) -> Iterator[tuple[onnx.NodeProto, bool]]:
+    """Yield the nodes of a graph, and of the branches of each If that was read as one of them; and if they are run.
+
+    What was read of such a branch has names in the terms.
+    """
+    names = frozenset(read.names.values())
+    chosen = frozenset(name for term, name in read.names.items() if _node(term).op == "If")
+    for node in graph.node:
+        yield node, not is_inner or not names.isdisjoint(node.output)
+        if node.op_type == "If" and chosen.isdisjoint(node.output):
+            for branch in subgraphs(node):
+                yield from _run(branch, read, is_inner=True)
+
+
+def _node(term: Term) -> Term:
+    node = term.inputs[0] if term.op == "Out" else term
+    assert node is not None
+    return node

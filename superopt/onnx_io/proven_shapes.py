@@ -60,10 +60,16 @@ class ShapeProofs:
         else:
             found = self._by_onnx(node, inputs)
         if self._here:
-            self.assumed[node.output[0]] = self._here
+            self.assume(node.output[0], self._here)
         if found is None or len(found) < count:
             return [None] * count
         return [shape if shape is not None and all(map(_is_possible, shape)) else None for shape in found]
+
+    def assume(self, name: str, equal: set[EqualSizes]) -> None:
+        """Note sizes that a node needs to be equal, by the name of its output, or one like it if branches share it."""
+        while name in self.assumed:
+            name += "'"
+        self.assumed[name] = equal
 
     def may_infer(self, node: onnx.NodeProto, inputs: _Inputs) -> bool:
         """Return False for an Expand to an unknown shape: ONNX's inference says something of it all the same."""
@@ -90,13 +96,14 @@ class ShapeProofs:
 
         def need(relation: str, left: Size, right: Size) -> None:
             if relation == "==" and left != right:
-                common = self._common(left, right)
+                size = left if isinstance(left, Dim) else right
+                ones = frozenset({1} if _may_be_one(term, shapes, size) else ())
+                common = self._common(left, right, ones)
                 if common is None and term.op == "Concat":
                     common = self._one_of(left, right)
                 if common is None:
                     uncertain.append(left)
-                    size = left if isinstance(left, Dim) else right
-                    self._here.add(frozenset({left, right, *((1,) if _may_be_one(term, shapes, size) else ())}))
+                    self._here.add(frozenset({left, right}) | ones)
                 else:
                     equal[left if common == right else right] = common
 
@@ -111,16 +118,17 @@ class ShapeProofs:
         named = {str(size): other for size, other in equal.items()}  # sizes within larger ones
         return [tuple(equal[size] if size in equal else evaluate(size, named) for size in shape) for shape in made]
 
-    def _common(self, one: Size, other: Size) -> Size | None:
+    def _common(self, one: Size, other: Size, ones: frozenset[int]) -> Size | None:
         """Return the size of an axis where axes of these two sizes meet, or None if it depends on the sizes.
 
-        Where min(a, n) meets a, for a number n, it is a: the operator fails at all sizes at which the two differ.
+        Where min(a, n) meets a, for a number n, it is a: the operator fails at all sizes at which the two differ, if
+        neither is 1 and broadcast. `ones` has a 1 if it may be.
         """
         if one == other:
             return one
         for size, least in ((one, other), (other, one)):
             if size in self._minima.get(least, ()):
-                self._here.add(frozenset({size, self._minima[least]}))
+                self._here.add(frozenset({size, self._minima[least]}) | ones)
                 return size
         return None
 
@@ -180,7 +188,7 @@ class ShapeProofs:
         result: list[Size | None] = []
         for back in range(max(len(shape), len(target)), 0, -1):
             pair = [sizes[-back] for sizes in (shape, target) if back <= len(sizes) and sizes[-back] != 1] or [1]
-            size = self._common(pair[0], pair[-1])
+            size = self._common(pair[0], pair[-1], frozenset({1}))
             if size is None:
                 self._here.add(frozenset({*pair, 1}))
             result.append(size)

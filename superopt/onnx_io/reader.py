@@ -306,7 +306,7 @@ class _Reader:
         view = NodeView(node, self.opset, tuple(inputs), len(outputs), None, self.array)
         if inputs and (target := numeric_target(view, self.static)) is not None:
             if len(equal := equal_sizes(view, self.static)) > 1:  # the numbers no longer ask for that
-                self.proofs.assumed[outputs[0]] = {equal}
+                self.proofs.assume(outputs[0], {equal})
             inputs[1] = constant(target, "int64", self.weights)
         same = unchanged_input(view, self.static)
         if same is None:
