@@ -117,33 +117,41 @@ def _live(model: Model) -> Set[str]:
 
 
 def _left_out(model: Model) -> Counter[str]:
-    """Return the nodes that no output needs, or of which the terms have the shape only, and that may fail."""
+    """Return the nodes that no output needs, or of which the terms have the shape only, and that may fail.
+
+    An If that was read as one of its branches stands for such nodes in this branch.
+    """
     read = _first(model)
     given = sizes_in(tuple(leaf.type for leaf in read.inputs))
     live = _read_for_values(read, given)
     sizes = {size for term in live for size in read.proven_shapes.get(term, ())}  # of tensors: they are not negative
-    safe, kept = set[str](), set[str]()
-    for term, name in read.names.items():
+
+    def is_kept(term: Term) -> bool:
         # A constant that cannot be computed fails in every run, but that of a body only if it is this body's turn.
         is_value = term.op == "Const" or term.op in CLOSED_FORM or (term.is_constant and not read.reserved)
-        if term in live or term in read.computed_sizes or is_value:
-            kept.add(name)
-        elif _has_result(term, read.proven_shapes.get(term, _NO_SHAPE), read, given, sizes):
-            safe.add(name)
+        return term in live or term in read.computed_sizes or is_value
+
+    def is_safe(term: Term) -> bool:
+        return _has_result(term, read.proven_shapes.get(term, _NO_SHAPE), read, given, sizes)
+
+    kept = {name for term, name in read.names.items() if is_kept(term)}
+    safe = {name for term, name in read.names.items() if name not in kept and is_safe(term)}
     named = frozenset(read.names.values())
 
-    def may_fail(node: onnx.NodeProto) -> bool:
+    def may_fail(node: onnx.NodeProto, is_safe: bool) -> bool:
         if node.op_type == "Dropout":  # at a share that is not in [0, 1), which every run tells of a constant
             return any(name and name not in kept for name in node.input[1:])
         if node.domain not in DEFAULT_DOMAINS or node.op_type not in _NEED_SIZES_ONLY | _NEED_NOTHING:
             return True
-        return node.op_type not in _NEED_NOTHING and not safe >= {*node.output}
+        return node.op_type not in _NEED_NOTHING and not is_safe
 
-    return Counter(
-        digest
-        for digest, node in _nodes(model)
-        if kept.isdisjoint(node.output) and not named.isdisjoint(node.output) and may_fail(node)
-    )
+    def is_left_out(node: onnx.NodeProto) -> bool:
+        if (branch := read.branches.get(next(iter(node.output), ""))) is not None:
+            return any(not is_kept(term) and may_fail(inner, is_safe(term)) for inner, term in branch)
+        is_unread = kept.isdisjoint(node.output) and not named.isdisjoint(node.output)
+        return is_unread and may_fail(node, safe >= {*node.output})
+
+    return Counter(digest for digest, node in _nodes(model) if is_left_out(node))
 
 
 def _read_for_values(model: Model, given: Set[str]) -> frozenset[Term]:
@@ -200,7 +208,7 @@ def _nodes(model: Model) -> Iterator[tuple[str, onnx.NodeProto]]:
     def source(name: str) -> str:
         return joined.get(name) or known.get(name, f"{name} of {id(model)}") if name else ""
 
-    for node, is_run in _run(graph, read):
+    for node in graph.node:
         bodies = list(subgraphs(node))
         version = meanings.version_of(node.op_type, node.domain, has_bodies=bool(bodies))
         attributes = sorted(one.SerializeToString(deterministic=True) for one in node.attribute)
@@ -210,25 +218,4 @@ def _nodes(model: Model) -> Iterator[tuple[str, onnx.NodeProto]]:
         known |= {name: f"{digest} {number}" for number, name in enumerate(node.output)}
         if node.op_type == "Identity" and node.domain in DEFAULT_DOMAINS:
             known[node.output[0]] = source(node.input[0])
-        if is_run:
-            yield digest, node
-
-
-def _run(graph: onnx.GraphProto, read: Model, is_inner: bool = False) -> Iterator[tuple[onnx.NodeProto, bool]]:
-    """Yield the nodes of a graph, and of the branches of each If that was read as one of them; and if they are run.
-
-    What was read of such a branch has names in the terms.
-    """
-    names = frozenset(read.names.values())
-    chosen = frozenset(name for term, name in read.names.items() if _node(term).op == "If")
-    for node in graph.node:
-        yield node, not is_inner or not names.isdisjoint(node.output)
-        if node.op_type == "If" and chosen.isdisjoint(node.output):
-            for branch in subgraphs(node):
-                yield from _run(branch, read, is_inner=True)
-
-
-def _node(term: Term) -> Term:
-    node = term.inputs[0] if term.op == "Out" else term
-    assert node is not None
-    return node
+        yield digest, node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -67,6 +67,11 @@ class Model:
     light: onnx.ModelProto | None = field(
         default=None, repr=False, compare=False
     )  # the copy that shape inference ran on
+
+    # What was read of the chosen branch of an If with a known condition, by the name of the If's first output.
+    branches: Mapping[str, Sequence[tuple[onnx.NodeProto, Term]]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @property
     def opset(self) -> int:

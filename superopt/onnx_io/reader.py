@@ -99,6 +99,8 @@ class _Reader:
         self.types: dict[str, TensorType] = {}
         self.proven_shapes: dict[str, Sizes] = {}
         self.listed_weights: dict[str, Term] = {}
+        self.branches: dict[str, list[tuple[onnx.NodeProto, Term]]] = {}
+        self.branch: list[tuple[onnx.NodeProto, Term]] | None = None  # that is being read
         self.opset = 0
         # Functions of the file, which replace operators of the same name.
         self.functions = {(domain_of(function), function.name) for function in proto.functions}
@@ -149,6 +151,7 @@ class _Reader:
             assumed_sizes=self.proofs.assumed,
             reserved=self.reserved,
             light=light,
+            branches=self.branches,
         )
 
     def read_constants(self, graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
@@ -230,6 +233,8 @@ class _Reader:
         if self.simplify:
             if term not in inputs and term.op not in LEAVES:
                 term = self.prove(node, term, inputs, outputs)
+                if self.branch is not None:
+                    self.branch.append((node, term))
             found = self.as_constant(term)
             self.simplified_nodes += found is not term
             term = found
@@ -329,14 +334,16 @@ class _Reader:
         if not local_names(graph).isdisjoint({*self.values, *self.constants}):  # not valid ONNX
             return False
         nodes = sorted_nodes(graph, self.label, self.values)
-        outer = self.values, self.constants
+        outer, branch = (self.values, self.constants), self.branch
+        if branch is None:
+            self.branch = self.branches.setdefault(outputs[0], [])
         self.values, self.constants = ChainMap({}, outer[0]), ChainMap({}, outer[1])
         self.read_constants(graph, nodes)
         self.read_weights(graph)
         for inner in nodes:
             self.read_node(index, inner, next(self.serial))
         found = [self.values[value.name] for value in graph.output[: len(outputs)]]
-        self.values, self.constants = outer
+        (self.values, self.constants), self.branch = outer, branch
         for name, term in zip(outputs, found, strict=True):
             if name:
                 self.define(name, term)

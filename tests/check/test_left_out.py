@@ -198,3 +198,33 @@ def test_what_fails_somewhere_is_no_no_op(node: str) -> None:
     plain, other = f"g {ends} {{ y = Relu(x) }}", f"g {ends} {weights} {{ {node} y = Relu(t) }}"
     pair = [read_simplified(parsed(text, 18)) for text in (plain, other)]
     assert not all(prove_equal(*joined(*pair), seconds=3).outputs)
+
+
+def test_what_a_chosen_branch_does_not_need_is_run_too() -> None:
+    text = """g (float[n, 4] x, int64 k) => (float[n, 4] y) <bool yes = {1}> {
+        y = If(yes) <then_branch = a () => (float[n, 4] p) { BODY p = Relu(x) },
+                     else_branch = b () => (float[n, 4] q) { q = Neg(x) }> }"""
+    plain, same = "g (float[n, 4] x, int64 k) => (float[n, 4] y) { y = Relu(x) }", text.replace("BODY", "d = Relu(x)")
+    summed = text.replace("BODY", "d = CumSum(x, k)")
+    assert not _is_proven(plain, summed)
+    assert _is_proven(summed, summed) and _is_proven(summed, plain) and _is_proven(plain, same)
+
+
+def test_branches_may_share_names() -> None:
+    """Both have a tensor d: the Concat of one needs n = m, the other needs nothing."""
+    branch = """y{k} = If(yes) <then_branch = a{k} () => (float[k] p{k}) {{ {body} }},
+        else_branch = b{k} () => (float[k] q{k}) {{ q{k} = Neg(x) }}>"""
+    text = "g (float[n, 4] x, float[m, 4] z) => (float[n, 4] y) <bool yes = {{1}}> {{ {} {} y = Add(y1, y2) }}"
+    bodies = "d = Concat<axis = 1>(x, z) p1 = Relu(x)", "d = Relu(x) p1 = Relu(x)", "d = Relu(x) p2 = Identity(d)"
+    needs, plain, other = (branch.format(k=k, body=body) for k, body in zip((1, 1, 2), bodies, strict=True))
+    assert not _is_proven(text.format(plain, other), text.format(needs, other))
+    assert _is_proven(text.format(needs, other), text.format(needs, other))
+
+
+def test_sizes_that_no_input_tells_are_those_of_one_tensor() -> None:
+    """As many rows as w has elements other than 0, or as z has."""
+    text = """g (float[k] w, float[m] z, float[n] x) => (float[a, b] y) <int64[1] two = {2}> {
+        i = NonZero(w) j = NonZero(z) c = Shape<start = 1>(i) d = Shape<start = 1>(j)
+        t = Concat<axis = 0>(ROWS, two) y = Reshape(x, t) }"""
+    assert not _is_proven(text.replace("ROWS", "c"), text.replace("ROWS", "d"))
+    assert _is_proven(text.replace("ROWS", "c"), text.replace("ROWS", "c"))
