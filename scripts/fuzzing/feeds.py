@@ -49,8 +49,8 @@ def _feeds_below(model: onnx.ModelProto, size: int, bound: int) -> dict[str, Arr
     for value in model.graph.input:
         if value.name not in weights:
             tensor = value.type.tensor_type
-            dims = enumerate(tensor.shape.dim)
-            shape = [d.dim_value if d.HasField("dim_value") else size if k else 1 for k, d in dims]
+            stated = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
+            shape = [n if n >= 0 else size if k else 1 for k, n in enumerate(stated)]  # some exporters write -1
             dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
             if dtype.kind in "iu":
                 found[value.name] = np.asarray(rng.integers(0, bound, shape)).astype(dtype)
