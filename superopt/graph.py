@@ -33,9 +33,10 @@ import onnx
 
 from superopt.onnx_io import Model, write_model
 from superopt.onnx_io.constant_nodes import CONSTANT, is_constant_node
+from superopt.onnx_io.functions import domain_of
 from superopt.onnx_io.inference import infer_types, light_copy
 from superopt.onnx_io.load import load_proto, reads, sorted_nodes
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, opset_of
+from superopt.onnx_io.schemas import opset_of
 
 if TYPE_CHECKING:
     from superopt.ir.types import TensorType
@@ -114,7 +115,7 @@ def _leaf(name: str, constant: bool, type: TensorType | None) -> dict[str, Any]:
 
 
 def _operator(node: onnx.NodeProto, outputs: tuple[str, ...], type: TensorType | None) -> dict[str, Any]:
-    domain = "" if node.domain in DEFAULT_DOMAINS else node.domain
+    domain = domain_of(node)
     return {
         "op": node.op_type, "domain": domain, "name": node.name, "outputs": outputs, **_type(type),
         "constant": is_constant_node(node),

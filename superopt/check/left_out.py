@@ -71,9 +71,10 @@ def is_computed_as_often(left: Model, right: Model) -> bool:
         return ours is not None and (ours in found or ours - {1} in found)
 
     lost = ((name, equal) for name, found in other.assumed_sizes.items() if name not in kept for equal in found)
-    return all(is_needed_by_left(name, equal) for name, equal in lost) and _left_out(right) <= Counter(
-        digest for digest, _ in _nodes(left)
-    )
+    if not all(is_needed_by_left(name, equal) for name, equal in lost):
+        return False
+    left_out = _left_out(right)
+    return not left_out or left_out <= Counter(digest for digest, _ in _nodes(left))
 
 
 def _corresponding_sizes(left: Model, right: Model) -> dict[str, Size]:

@@ -110,28 +110,28 @@ class WitnessSearch:
         one at each of some other sizes: the second model may fail at some of them.
         """
         self._deadline = time.monotonic() + seconds
-        for kind, feeds in self._generator:
+        for kind, feeds in itertools.chain(self._until(most), self._at_other_sizes()):
             found = self._at(kind, feeds, brief=True)
-            if found is not None or self._over():
-                return found
-            if self.tried >= most:
-                break
-        for feeds in self._at_other_sizes():
-            found = self._at("random", feeds, brief=True)
             if found is not None or self._over():
                 return found
         return None
 
-    def _at_other_sizes(self) -> Iterator[Feeds]:
+    def _until(self, most: int) -> Iterator[tuple[str, Feeds]]:
+        """Yield the next inputs, until `most` were tried."""
+        for one in self._generator:
+            yield one
+            if self.tried >= most:
+                return
+
+    def _at_other_sizes(self) -> Iterator[tuple[str, Feeds]]:
         """Yield an input on which the left model runs at each of some sizes, but for the first ones."""
         for values, sizes in zip(self._given, self._sizes, strict=True):
             for shapes in itertools.islice(candidate_shapes(sizes), 1, _GLANCED_SIZES):
                 if not self._left.is_empty_at(shapes) and not self._over():
-                    drawn = ({**feeds, **values} for feeds in feed_candidates(self._specs, shapes, self._seed, 0))
                     with contextlib.suppress(Unfeedable):
-                        accepted = next((feeds for feeds in drawn if self._runs(feeds)), None)
+                        accepted = self._drawn(shapes, values, self._seed)
                         if accepted is not None:
-                            yield accepted
+                            yield "random", accepted
 
     def pause(self) -> None:
         """Free the memory of both models' sessions; they are opened again when they are used."""
@@ -195,23 +195,27 @@ class WitnessSearch:
                 return
 
     def _inputs_at(self, shapes: InputShapes, values: Feeds, seed: int) -> Iterator[tuple[str, Feeds]]:
-        def first(candidates: Iterator[Feeds]) -> Feeds | None:
-            return next((feeds for feeds in candidates if self._runs(feeds)), None)
-
         try:
             if self._bounds is None:  # it takes many runs, so one input comes first
-                drawn = ({**feeds, **values} for feeds in feed_candidates(self._specs, shapes, seed, 0))
-                accepted = first(drawn)
+                accepted = self._drawn(shapes, values, seed)
                 if accepted is None:
                     return
                 yield "random", accepted
                 tables = [*self._left.tables(), *self._right.tables()]
                 self._bounds = token_bounds(self._specs, shapes, tables, self._runs)
             models = [self._left.at(shapes), self._right.at(shapes)]
-            yield from inputs_at(self._specs, shapes, models, values, self._bounds, seed, first)
+            yield from inputs_at(self._specs, shapes, models, values, self._bounds, seed, self._first)
         except Unfeedable as error:  # sizes that are too large to draw
             if not self.tried and str(error) not in self.notices:
                 self.notices.append(str(error))
+
+    def _drawn(self, shapes: InputShapes, values: Feeds, seed: int) -> Feeds | None:
+        """Return random inputs at a size, with the given values, on which the left model runs, or None."""
+        return self._first({**feeds, **values} for feeds in feed_candidates(self._specs, shapes, seed, 0))
+
+    def _first(self, candidates: Iterator[Feeds]) -> Feeds | None:
+        """Return the first of several inputs on which the left model runs, or None."""
+        return next((feeds for feeds in candidates if self._runs(feeds)), None)
 
     def _runs(self, feeds: Feeds) -> bool:
         """Return True if the left model runs on `feeds`."""

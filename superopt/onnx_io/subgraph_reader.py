@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import onnx
-from onnx import TensorProto
 
 from superopt.evaluate import evaluate, numpy_dtype
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
@@ -22,7 +21,7 @@ from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.simplify import read_simplified
 from superopt.onnx_io.subgraphs import captured
-from superopt.onnx_io.tensor_types import size_symbol, tensor_type
+from superopt.onnx_io.tensor_types import size_symbol, tensor_type, type_proto
 from superopt.onnx_io.tensors import to_proto
 
 __all__ = ["Body", "BodyKey", "body_interface", "read_bodies"]
@@ -139,17 +138,7 @@ def _constant_value(model: Model, term: Term) -> Array | None:
 
 
 def _value_info(name: str, type: TensorType) -> onnx.ValueInfoProto:
-    value = onnx.ValueInfoProto(name=name)
-    value.type.tensor_type.elem_type = TensorProto.DataType.Value(type.dtype.upper())
-    if type.shape is not None:
-        value.type.tensor_type.shape.SetInParent()
-        for size in type.shape:
-            dim = value.type.tensor_type.shape.dim.add()
-            if isinstance(size, int):
-                dim.dim_value = size
-            else:
-                dim.dim_param = str(size)
-    return value
+    return onnx.ValueInfoProto(name=name, type=type_proto(type.dtype, type.shape))
 
 
 def _proven(model: Model, term: Term) -> TensorType | None:

@@ -30,7 +30,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_sum_of_broadcast_rows_is_no_sum_of_sums(name: str) -> None:
-    """Where the size is 1, y is added to each row."""
+    """The row y is added to each other one if the size is 1."""
     text, size, one, other = CASES[name]
     pair = (read_simplified(parsed(text.format(size=size, body=body))) for body in (one, other))
     assert not all(prove_equal(*joined(*pair), seconds=3).outputs)

@@ -5,38 +5,24 @@ from __future__ import annotations
 import random
 
 import numpy as np
-import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 from superopt.ir.infer import OPERATORS
-from superopt.ir.term import CLOSED_FORM, Term
+from superopt.ir.term import CLOSED_FORM
 from superopt.onnx_io import new_model, read_model, write_model
+from tests.support.canonical_nodes import read, shown
 from tests.support.runtime_oracle import round_trip
 from tests.support.semantic_cases import CASES
 from tests.support.semantic_cases.opsets import first_version
 from tests.support.semantic_cases.terms import canonical, outputs_of
+from tests.support.simplified import parsed
 
 WEIGHTS = (
     "int64[2] a02 = {0, 2}, int64[0] none = {}, int64[6] pads = {0, 1, 0, 2, 0, 3}, float v = {1.5}, "
     "int64[1] i1 = {1}, int64[2] i25 = {2, 5}, int64[1] i2 = {2}, int64[1] top = {9223372036854775807}, "
     "int64[1] im1 = {-1}, int64[3] split = {1, 3, 0}, int64[1] low = {-9223372036854775808}"
 )
-
-
-def parsed(body: str, opset: int) -> onnx.ModelProto:
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {body}')
-
-
-def read(model: onnx.ModelProto) -> Term:
-    """The term that makes the graph's first output; the model is checked to survive a round trip."""
-    round_trip(model)
-    term = read_model(model).outputs[0]
-    return term.inputs[0] if term.op == "Out" and term.inputs[0] is not None else term
-
-
-def shown(term: Term) -> str:
-    return f"{term.op} " + " ".join(f"{name}={value}" for name, value in term.attrs)
 
 
 @pytest.mark.parametrize(

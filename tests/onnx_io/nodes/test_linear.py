@@ -3,32 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
-from onnx import parser
 
 from superopt.evaluate import evaluate
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.notation import parse_rule
 from superopt.ir.rule import Signature
-from superopt.ir.term import Term, var
+from superopt.ir.term import var
 from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError, new_model, read_model, write_model
+from tests.support.canonical_nodes import read, shown
 from tests.support.runtime_oracle import round_trip, session
-
-
-def parsed(body: str, opset: int) -> onnx.ModelProto:
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {body}')
-
-
-def read(model: onnx.ModelProto) -> Term:
-    """The term that makes the graph's first output; the model is checked to survive a round trip."""
-    round_trip(model)
-    return read_model(model).outputs[0]
-
-
-def shown(term: Term) -> str:
-    return f"{term.op} " + " ".join(f"{name}={value}" for name, value in term.attrs)
+from tests.support.simplified import parsed
 
 
 @pytest.mark.parametrize(

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import numpy as np
-import onnx
 import pytest
-from onnx import parser
 
 from superopt.ir.dim import Size, symbol
 from superopt.ir.infer import make
 from superopt.ir.operator import IllTyped
-from superopt.ir.term import Attr, Term, var
+from superopt.ir.term import Attr, var
 from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError, new_model, read_model, write_model
+from tests.support.canonical_nodes import read, shown
 from tests.support.runtime_oracle import round_trip
+from tests.support.simplified import parsed
 
 WEIGHTS = (
     "int64[2] s0m = {0, -1}, int64[3] s = {2, 6, 2}, int64[0] none = {}, int64[4] s1 = {1, 0, 2, -1}, "
     "int64[2] two = {2, 1}, int64[3] r = {1, 2, 3}, int64[3] deep = {2, 1, 2}"
 )
-
-
-def parsed(body: str, opset: int) -> onnx.ModelProto:
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {body}')
-
-
-def read(model: onnx.ModelProto) -> Term:
-    """The term that makes the graph's output; the model is checked to survive a round trip."""
-    round_trip(model)
-    return read_model(model).outputs[0]
-
-
-def shown(term: Term) -> str:
-    return f"{term.op} " + " ".join(f"{name}={value}" for name, value in term.attrs)
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import itertools
 import random
 
 import numpy as np
-import onnx
 import pytest
-from onnx import helper, parser
+from onnx import helper
 
 from superopt.evaluate import evaluate
 from superopt.ir.dim import evaluate as at_sizes
@@ -18,9 +17,11 @@ from superopt.ir.term import Term, var
 from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError, new_model, read_model, write_model
 from superopt.ops.meaning import Meaning
+from tests.support.canonical_nodes import read, shown
 from tests.support.models import floats
 from tests.support.models import model as built
 from tests.support.runtime_oracle import round_trip, session
+from tests.support.simplified import parsed
 from verify.diagnose.numeric import Numeric
 
 WEIGHTS = (
@@ -35,20 +36,6 @@ WEIGHTS = (
 _C = "coordinate_transformation_mode"
 REPEATS = f"Resize {_C}=half_pixel nearest_mode=round_prefer_floor"
 LINEAR = f"ResizeLinear {_C}="
-
-
-def parsed(body: str, opset: int) -> onnx.ModelProto:
-    return parser.parse_model(f'<ir_version: 8, opset_import: ["": {opset}]> {body}')
-
-
-def read(model: onnx.ModelProto) -> Term:
-    """The term that makes the graph's output; the model is checked to survive a round trip."""
-    round_trip(model)
-    return read_model(model).outputs[0]
-
-
-def shown(term: Term) -> str:
-    return f"{term.op} " + " ".join(f"{name}={value}" for name, value in term.attrs)
 
 
 def _of(node: str, opset: int) -> Term:
