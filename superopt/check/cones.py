@@ -7,7 +7,7 @@ equation, which is proven once.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass
 
 from superopt.ir.dim import Atom, Dim, Quotient, Size, floor_div, symbol
@@ -53,12 +53,14 @@ def cones(left: Term, right: Term, shared: Set[Term], left_terms: Set[Term]) -> 
                 break
             if stop and left not in cut.leaves[1]:
                 break
-            rule = _equation(left, right, cut)
-            if rule is not None and rule not in seen:
-                seen.add(rule)
-                leaves = {leaf for side in cut.leaves for leaf in side if not leaf.is_constant}
-                own = {leaf for leaf in cut.leaves[1] if leaf.is_constant and leaf not in left_terms}
-                yield Cone(rule, frozenset(leaves), frozenset(own))
+            leaves = {leaf for side in cut.leaves for leaf in side if not leaf.is_constant}
+            own = {leaf for leaf in cut.leaves[1] if leaf.is_constant and leaf not in left_terms}
+            # Layers whose constants differ in their sizes alone have one equation over variables.
+            for variables in (cut.common_constants, ()):
+                rule = _equation(left, right, cut, variables)
+                if rule is not None and rule not in seen:
+                    seen.add(rule)
+                    yield Cone(rule, frozenset(leaves), frozenset(own))
             further = {leaf for side in cut.leaves for leaf in side if _can_open(leaf) and not leaf.is_constant}
             if not further:
                 break
@@ -66,12 +68,16 @@ def cones(left: Term, right: Term, shared: Set[Term], left_terms: Set[Term]) -> 
 
 
 class _Cut:
-    """The leaves of two cones, given the terms that are opened; `one_sided` are those that could be opened further."""
+    """The leaves of two cones, given the terms that are opened; `one_sided` are those that could be opened further.
+
+    `common_constants` are the filled tensors of several elements that both cones read.
+    """
 
     def __init__(self, left: Term, right: Term, shared: Set[Term], opened: Set[Term], stop: bool) -> None:
         self.leaves: list[dict[Term, None]] = [{}, {}]
         self.inside: set[Term] = set()
-        for root, leaves in zip((left, right), self.leaves, strict=True):
+        filled: tuple[dict[Term, None], dict[Term, None]] = {}, {}
+        for root, leaves, constants in zip((left, right), self.leaves, filled, strict=True):
             stack, seen = [root], set()
             while stack:
                 term = stack.pop()
@@ -81,12 +87,15 @@ class _Cut:
                 is_root = term is right or (term is left and not stop)
                 closed = (term in shared or term.is_constant or (stop and term is left)) and term not in opened
                 if term.op in CLOSED_FORM and (_is_truth(right) or not _is_truth(term)):
+                    if term.op == "ConstantOfShape" and term.type is not None and term.type.shape:
+                        constants[term] = None
                     continue  # in an equation with real variables, closed forms are real numbers
                 if not _can_open(term) or (closed and not is_root):
                     leaves[term] = None
                     continue
                 self.inside.add(term)
                 stack += [i for i in term.inputs[::-1] if i is not None]
+        self.common_constants = [term for term in filled[0] if term in filled[1]]
         self.count = len(self.inside)
         ours, theirs = map(set, self.leaves)
         self.one_sided = {leaf for leaf in ours ^ theirs if _can_open(leaf)}
@@ -115,8 +124,9 @@ def _can_open(term: Term) -> bool:
     return node is not None and bool(node.inputs) and node.op in OPERATORS
 
 
-def _equation(left: Term, right: Term, cut: _Cut) -> Rule | None:
-    leaves = dict.fromkeys((*cut.leaves[0], *cut.leaves[1]))
+def _equation(left: Term, right: Term, cut: _Cut, variables: Iterable[Term]) -> Rule | None:
+    """Return the equation of two cones over variables for their leaves and for the constants in `variables`."""
+    leaves = dict.fromkeys((*cut.leaves[0], *cut.leaves[1], *variables))
     leaves.update(dict.fromkeys(_of_other_types(left, right, leaves)))
     new: dict[Term, Term] = {leaf: var(f"x{k}") for k, leaf in enumerate(leaves)}
     sizes: dict[Size, Size] = {}  # of the variables, by whole sizes of axes

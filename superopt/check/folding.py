@@ -92,6 +92,7 @@ class Rewriting:
     ) -> None:
         self._rules, self._constants, self._check, self._close = rules, constants, check, close
         self._compared: dict[tuple[Term, Term], float | None] = {}
+        self._end = 0.0  # of CPU time, of the search for one folding
         self._taken: dict[tuple[Rule, ...], Matcher] = {}  # rules that led to a goal, and what finds these alone
 
     @cached_property
@@ -113,7 +114,10 @@ class Rewriting:
             start, goal = replace((left, right), names)
         except IllTyped:
             return None
+        self._end = time.process_time() + _SECONDS
         for state, path in chain(self._again(start), self._reached(start, goal, deadline)):
+            if time.process_time() > self._end:
+                return None
             pairs = self._paired(state, own)
             if pairs is None:
                 continue
@@ -153,8 +157,7 @@ class Rewriting:
             found = _operators(term)
             return sum(((found - wanted) + (wanted - found)).values())
 
-        matcher = self._matcher  # its rules are read once, which is not part of the search
-        end = time.process_time() + _SECONDS
+        matcher = self._matcher
         layer: list[_State] = [(start, ())]
         seen = {start}
         yield start, ()
@@ -163,7 +166,7 @@ class Rewriting:
             reached: list[_State] = []
             for state, path in layer:
                 for new, step in _applied(matcher, state):
-                    if time.monotonic() > deadline or time.process_time() > end or len(seen) > _MOST_STATES:
+                    if time.monotonic() > deadline or time.process_time() > self._end or len(seen) > _MOST_STATES:
                         break
                     if new not in seen:
                         seen.add(new)

@@ -18,7 +18,7 @@ from onnx.defs import OpSchema
 from superopt.check.meanings import Meanings, StructureKey
 from superopt.evaluate import numpy_dtype
 from superopt.evaluate.indices import Array
-from superopt.ir.dim import Dim, Size, Sizes, evaluate, floor_div, symbol, symbols_of
+from superopt.ir.dim import Dim, Size, evaluate, floor_div, symbol, symbols_of
 from superopt.ir.infer import OPERATORS, make, remake
 from superopt.ir.operator import IllTyped, fits
 from superopt.ir.term import Attr, Term, Types, topological
@@ -29,7 +29,7 @@ from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.schemas import schema_of, standard_name
 from superopt.onnx_io.tensors import from_proto
 
-__all__ = ["by_digest", "free_sizes", "joined", "other_sizes", "over_inputs", "sizes_in"]
+__all__ = ["by_digest", "free_sizes", "joined", "other_sizes", "over_inputs", "restated", "sizes_in"]
 
 # Operators that may compute the shape of their result, with what says that a size of 0 is meant as such.
 _TO_COMPUTED_SHAPE: Mapping[str, dict[str, Attr]] = {"Reshape": {"allowzero": 1}, "Expand": {}}
@@ -52,10 +52,8 @@ def joined(left: Model, right: Model) -> tuple[Model, Model]:
     weights = {**right.weights, **left.weights}
     inputs = {_name(term): term for term in left.inputs}
     known: dict[StructureKey, Term] = {}
-    return (
-        _placed_over(left, inputs, {}, weights, known),
-        _placed_over(right, inputs, sizes, weights, known, left),
-    )
+    one = _placed_over(left, inputs, {}, weights, known)
+    return one, _placed_over(right, inputs, sizes, weights, known, one)
 
 
 def by_digest(roots: Iterable[Term]) -> dict[str, Term]:
@@ -79,9 +77,10 @@ def _placed_over(
 ) -> Model:
     """Return `model` over other inputs and sizes. `known` has terms by structure, and gets those of this model.
 
-    `left` is the left model if this is the right one.
+    `left` is the left model, placed, if this is the right one.
     """
-    meaning, needed = Meanings(model), _needed_outputs(model)
+    meaning, needed, live = Meanings(model), _needed_outputs(model), frozenset(topological(model.outputs))
+    other_targets: dict[Term, Term] = {}
     others = meaning if left is None else Meanings(left)
     new: dict[Term, Term] = {}
     given = sizes_in(tuple(leaf.type for leaf in inputs.values()))
@@ -98,7 +97,12 @@ def _placed_over(
         if term in needed:
             made = Term.of(made.op, made.inputs, dict(made.attrs), made.types[: needed[term]])
         if term in model.proven_shapes and sizes_in(made.types) <= given:
-            made = _with_target(made, is_left=left is None)
+            made = _with_target(made)
+            if left is not None:
+                made = restated(made, left.other_targets)
+            elif term in live and (other := _of_as_many_elements(made)) is not made:
+                other_targets[made] = other
+                made = other
         made = _written_out(made, weights)
         if (computed := _computed_sizes(term, model, sizes, given)) is not None:
             new[term] = known.setdefault(computed, made)
@@ -124,8 +128,14 @@ def _placed_over(
         listed_weights={name: new.get(term, term) for name, term in model.listed_weights.items()},
         proven_shapes={new[t]: shape for t, shape in model.proven_shapes.items() if t in new and not sizes},
         assumed_sizes={name: {other_sizes(one, sizes) for one in found} for name, found in model.assumed_sizes.items()},
+        other_targets=other_targets,
         as_read=model.as_read or model,
     )
+
+
+def restated(term: Term, targets: Mapping[Term, Term]) -> Term:
+    """Return what `targets` has in place of a Reshape of known sizes, if it has it, else `term`."""
+    return targets.get(term, term) if term.op == "Reshape" else term
 
 
 def other_sizes(equal: EqualSizes, sizes: Mapping[str, Size]) -> EqualSizes:
@@ -189,7 +199,7 @@ def _computed_sizes(term: Term, model: Model, sizes: Mapping[str, Size], given: 
     return ("sizes", term.type.dtype, shape, found) if sizes_in(found) <= given else None
 
 
-def _with_target(term: Term, is_left: bool) -> Term:
+def _with_target(term: Term) -> Term:
     """Return a Reshape or Expand to a computed shape as one whose attribute is the shape of its result.
 
     The operand and the shape of the result determine both, so the kernel need not know how the shape was computed.
@@ -199,9 +209,6 @@ def _with_target(term: Term, is_left: bool) -> Term:
     if op is None or op not in _TO_COMPUTED_SHAPE or len(term.inputs) != 2 or term.type is None:
         return term
     shape = term.type.shape or ()
-    operand = term.inputs[0]
-    if is_left and op == "Reshape" and operand is not None and operand.type is not None:
-        shape = _of_as_many_elements(shape, operand.type.shape or ())
     try:
         made = make(op, term.inputs[:1], {"shape": shape, **_TO_COMPUTED_SHAPE[op]})
     except IllTyped:
@@ -209,19 +216,25 @@ def _with_target(term: Term, is_left: bool) -> Term:
     return made if made.types == (TensorType(term.type.dtype, shape),) else term
 
 
-def _of_as_many_elements(shape: Sizes, operand: Sizes) -> Sizes:
-    """Return `shape` with one size in place of another, so that it has as many elements as `operand`, if there is one.
+def _of_as_many_elements(term: Term) -> Term:
+    """Return a Reshape with one size in place of another, so that it has as many elements as its operand, if it can be.
 
     A Reshape from (h w, 8) to (w, 8) is defined for h = 1 only, and there it is one to (h w, 8). Nothing is claimed of
     sizes at which the left model is not defined.
     """
-    whole = math.prod(operand)
-    if math.prod(shape) != whole:
-        for k in (k for k, size in enumerate(shape) if isinstance(size, Dim) and size not in operand):
-            rest = math.prod((*shape[:k], *shape[k + 1 :]))
-            if rest != 0 and floor_div(whole, rest) * rest == whole:
-                return (*shape[:k], floor_div(whole, rest), *shape[k + 1 :])
-    return shape
+    operand = term.inputs[0] if term.op == "Reshape" and term.attr("allowzero") == 1 else None
+    if operand is None or operand.type is None or term.type is None:
+        return term
+    shape, whole = term.type.shape or (), math.prod(operand.type.shape or ())
+    if math.prod(shape) == whole:
+        return term
+    for k in (k for k, size in enumerate(shape) if isinstance(size, Dim) and size not in (operand.type.shape or ())):
+        rest = math.prod((*shape[:k], *shape[k + 1 :]))
+        if rest != 0 and floor_div(whole, rest) * rest == whole:
+            wanted = (*shape[:k], floor_div(whole, rest), *shape[k + 1 :])
+            made = make("Reshape", term.inputs, {**dict(term.attrs), "shape": wanted})
+            return made if made.types == (TensorType(term.type.dtype, wanted),) else term
+    return term
 
 
 def _renamed(term: Term, operands: tuple[Term | None, ...], sizes: Mapping[str, Size]) -> Term:

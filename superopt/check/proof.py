@@ -156,8 +156,9 @@ class SweepProof:
             return None  # an operator of several outputs is no tensor
         reason = ""
         candidates = self._candidates(term, image)
-        self.pause = time.process_time() + _PAIR_SHARE * (self.deadline - time.monotonic())
+        seconds = _PAIR_SHARE * (self.deadline - time.monotonic())
         for candidate in candidates:
+            self.pause = time.process_time() + seconds / len(candidates)
             if self._is_over():
                 reason = reason or "the time is over"
                 break
@@ -254,12 +255,15 @@ class SweepProof:
         return same if self.but_for_changed else None
 
     def _proven(
-        self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term], patient: bool = False
+        self, left: Term, right: Term, shared: Set[Term], left_terms: Set[Term], in_time: bool = True
     ) -> tuple[Claim | Folding | None, str]:
-        """Return a proof that the terms are equal, or None and the reason why there is none."""
+        """Return a proof that the terms are equal, or None and the reason why there is none.
+
+        It ends when the time of this pair is over, unless it need not be `in_time`.
+        """
         reason, is_first, missed = "no cone with known operators", True, 0
         for cone in cones(left, right, shared, left_terms):
-            if self._is_over(patient):
+            if self._is_over(in_time):
                 return None, reason if time.monotonic() < self.deadline else "the time is over"
             if cone.own:  # a weight of the right model alone stands for a number, never for any number
                 reason = "no rules lead to the weights of the second model"
@@ -279,7 +283,7 @@ class SweepProof:
             is_wide = not is_first or len(set(topological((*cone.rule.lhs, *cone.rule.rhs)))) > _MANY_TERMS
             effort = FIRST_EFFORT if is_wide else 1.0
             if self.values is not None:
-                effort = 1.0 if is_wide else PATIENT_EFFORT
+                effort = PATIENT_EFFORT if in_time and not is_wide else 1.0
             # `MAX_CALLS` take a second or two, so the last proof cannot go on long after the end.
             effort = min(effort, max(FIRST_EFFORT, self.deadline - time.monotonic()))
             claim, reason = self.equations.claim(left, right, cone.rule, effort)
@@ -289,15 +293,15 @@ class SweepProof:
         self.misses += missed
         return None, reason
 
-    def _is_over(self, patient: bool = False) -> bool:
-        """Return True if the time is over: all of it, or unless `patient`, that of this pair."""
+    def _is_over(self, in_time: bool = True) -> bool:
+        """Return True if the time is over: all of it, or if a proof must be `in_time`, that of this pair."""
         if time.monotonic() > self.deadline or (not self.is_last and self.misses >= _MAX_MISSES):
             return True
-        return not patient and time.process_time() > self.pause
+        return in_time and time.process_time() > self.pause
 
     def _closed(self, left: Term, right: Term) -> Claim | None:
         """Return a claim about two cones over variables and equal constants."""
-        found, _ = self._proven(left, right, frozenset(), frozenset(topological((left, right))), patient=True)
+        found, _ = self._proven(left, right, frozenset(), frozenset(topological((left, right))), in_time=False)
         return found if isinstance(found, Claim) else None
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from superopt.check.joining import restated
 from superopt.check.literals import Reading, readings, with_masks
 from superopt.check.meanings import Meanings, StructureKey
 from superopt.ir.dim import Size
@@ -102,7 +103,7 @@ class Sweep:
 
     def __init__(self, left: Model, right: Model) -> None:
         self._ends = left.outputs
-        self._right = right
+        self._right, self._targets = right, left.other_targets
         self._meaning = Meanings(right)
         self.left = frozenset(topological(left.outputs))
         self.image: dict[Term, Term] = {}
@@ -148,6 +149,7 @@ class Sweep:
                 made = remake(term, inputs)
             except IllTyped:  # the files state types that contradict one another
                 made = Term.of(term.op, inputs, dict(term.attrs), term.types)
+        made = restated(made, self._targets)
         if self._meaning.is_random(term):
             return made
         return self._known.setdefault(self._meaning.key(made, inputs), made)

@@ -42,40 +42,58 @@ class Proposals:
     def __init__(self, left: Model, right: Model, seed: int, seconds: float) -> None:
         both = replace(left, outputs=(*left.outputs, *right.outputs))
         self._summaries: dict[Term, _Summary] = _observed(both, seed, seconds)
-        self._order = {term: k for k, term in enumerate(topological(left.outputs))}
-        self._alike: dict[tuple[object, ...], tuple[list[Term], Any]] = {}
+        self._left, self._right = self._by_kind(left), self._by_kind(right)
+
+    def _by_kind(self, model: Model) -> dict[tuple[object, ...], tuple[list[Term], Any]]:
+        """Return the tensors of a model, inputs first, and their numbers, for each kind."""
         groups: dict[tuple[object, ...], list[Term]] = {}
-        for term in self._order:
+        for term in topological(model.outputs):
             summary = self._summaries.get(term)
             if summary is not None:
                 groups.setdefault(summary.kind, []).append(term)
-        for kind, terms in groups.items():
-            self._alike[kind] = terms, np.stack([self._summaries[term].numbers for term in terms])
+        return {
+            kind: (terms, np.stack([self._summaries[term].numbers for term in terms])) for kind, terms in groups.items()
+        }
 
     def __contains__(self, term: Term) -> bool:
         return term in self._summaries
 
     def of(self, term: Term) -> list[Term]:
-        """Return terms of the left model with the values of `term`, a term of the right model, nearest first."""
+        """Return terms of the left model with the values of `term`, a term of the right model, nearest first.
+
+        Where several are as near (a Relu of positive numbers, and its operand), the last one of the left model comes
+        first for the last one of the right model, the last but one for the last but one.
+        """
         summary = self._summaries.get(term)
-        if summary is None or summary.kind not in self._alike:
+        if summary is None or summary.kind not in self._left:
             return []
-        terms, numbers = self._alike[summary.kind]
-        with np.errstate(all="ignore"):
-            gaps = np.abs(numbers - summary.numbers)
-            gaps[numbers == summary.numbers] = 0  # infinities
-            gaps[np.isnan(numbers) & np.isnan(summary.numbers)] = 0
-            # Not relative to the largest element: masks add numbers near the largest float.
-            sizes = np.abs(summary.numbers)
-            sizes = np.maximum(sizes, np.median(sizes[np.isfinite(sizes)])) if np.isfinite(sizes).any() else sizes
-            gaps = np.where(gaps == 0, 0, gaps / sizes)
-            worst = np.where(np.isnan(gaps), np.inf, gaps).max(axis=1)
+        terms, numbers = self._left[summary.kind]
         limit = _TOLERANCE.get(str(summary.kind[0]), _USUAL_TOLERANCE)
+        worst = _gaps(numbers, summary.numbers)
         near = [k for k in range(len(terms)) if worst[k] <= limit]
         if not near and worst.min() <= _NEAREST_TOLERANCE:
             near = [int(worst.argmin())]
-        near.sort(key=lambda k: (round(float(worst[k]) / limit, 3), self._order[terms[k]]))
+        near.sort(key=lambda k: (round(float(worst[k]) / limit, 3), k))
+        alike = [k for k in near if round(float(worst[k] - worst[near[0]]) / limit, 3) == 0]
+        if len(alike) > 1:
+            siblings, others = self._right[summary.kind]
+            later = int((_gaps(others[siblings.index(term) + 1 :], summary.numbers) <= limit).sum())
+            likely = alike[max(0, len(alike) - 1 - later)]
+            near.sort(key=lambda k: k != likely)
         return [terms[k] for k in near[:_MOST]]
+
+
+def _gaps(numbers: Any, wanted: Any) -> Any:
+    """Return for each row of `numbers` the largest relative difference of an element from that of `wanted`."""
+    with np.errstate(all="ignore"):
+        gaps = np.abs(numbers - wanted)
+        gaps[numbers == wanted] = 0  # infinities
+        gaps[np.isnan(numbers) & np.isnan(wanted)] = 0
+        # Not relative to the largest element: masks add numbers near the largest float.
+        sizes = np.abs(wanted)
+        sizes = np.maximum(sizes, np.median(sizes[np.isfinite(sizes)])) if np.isfinite(sizes).any() else sizes
+        gaps = np.where(gaps == 0, 0, gaps / sizes)
+        return np.where(np.isnan(gaps), np.inf, gaps).max(axis=1)
 
 
 def _observed(model: Model, seed: int, seconds: float) -> dict[Term, _Summary]:

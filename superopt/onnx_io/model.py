@@ -61,6 +61,8 @@ class Model:
         default_factory=dict
     )  # elements that are such sizes (likewise)
     assumed_sizes: Mapping[str, Set[EqualSizes]] = field(default_factory=dict)  # without which a tensor is not computed
+    # Reshapes with other targets, equal where the model is defined (if it is joined with another model).
+    other_targets: Mapping[Term, Term] = field(default_factory=dict)
     reserved: frozenset[str] = frozenset()  # tensor names of the graphs around a body, forbidden inside it
     first: Model | None = field(default=None, repr=False, compare=False)  # of several readings: it has all nodes
     as_read: Model | None = field(default=None, repr=False, compare=False)  # before its terms were joined with others

@@ -6,6 +6,7 @@ rule from being applied.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -22,10 +23,14 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 
 __all__ = ["fails_at_example"]
 
-# Sizes up to this one stay: kernels, steps and offsets. Larger ones, most of them widths and lengths, become small.
+# Sizes up to this one stay: kernels, steps and offsets. Larger ones, most of them widths and lengths, become small
+# unless the rule states them.
 _LARGEST_KEPT = 4
-_MOST_ELEMENTS = 300_000  # in all tensors of both sides
+_LARGEST_WINDOW = 16  # that the rule may state: the small sizes must be larger
+_MOST_ELEMENTS = 4_000_000  # in all tensors of both sides
 _TOLERANCE = 1e-6  # relative; the numbers are whole and small, so most results are exact in float64
+# Draws of numbers where the left side is not a number in the first one: at most, and with numbers on the left side.
+_DRAWS, _KNOWN_DRAWS = 12, 4
 
 
 def fails_at_example(rule: Rule, bindings: Bindings, tolerance: float = _TOLERANCE) -> bool:
@@ -41,28 +46,48 @@ def fails_at_example(rule: Rule, bindings: Bindings, tolerance: float = _TOLERAN
 def _fails(rule: Rule, bindings: Bindings, tolerance: float, largest_kept: int) -> bool | None:
     """Return True if the sides differ at an example where sizes up to `largest_kept` stay, or None if there is none."""
     try:
-        example = _example(bindings, largest_kept)
+        example = _example(rule, bindings, largest_kept)
         sides = [instantiate(side, example, example.dtype() or "float") for side in (rule.lhs, rule.rhs)]
-        env = _values(example)
         if not _is_small((*sides[0], *sides[1])):
             return False
-        left, right = (evaluate(side, env, {}) for side in sides)
+        left_known = 0
+        for draw in range(_DRAWS):
+            env = _values(example, draw)
+            left, right = (evaluate(side, env, {}) for side in sides)
+            if any(_differ(a, b, tolerance) for a, b in zip(left, right, strict=True)):
+                return True
+            finite = [np.isfinite(one) for one in left if one.dtype.kind == "f"]
+            left_known += all(one.any() for one in finite)
+            if left_known == _KNOWN_DRAWS or (not draw and all(one.all() for one in finite)):
+                break
     except IllTyped:
         return None
     except (ArithmeticError, LookupError, NotImplementedError, TypeError, ValueError):
-        return False
-    return any(_differ(a, b, tolerance) for a, b in zip(left, right, strict=True))
+        pass
+    return False
 
 
-def _example(bindings: Bindings, largest_kept: int) -> Bindings:
-    """Return the bindings with the larger sizes replaced by small ones: equal ones by equal, larger ones by larger."""
+def _example(rule: Rule, bindings: Bindings, largest_kept: int) -> Bindings:
+    """Return the bindings with the larger sizes replaced by small ones: equal ones by equal, larger ones by larger.
+
+    What the rule itself states, as a number of groups, stays.
+    """
+    stated = {
+        item
+        for term in topological((*rule.lhs, *rule.rhs))
+        for _, value in term.attrs
+        for item in _numbers(value)
+        if isinstance(item, int)
+    }
     types = {name: term.type for name, term in bindings.terms.items()}
     found = {size for type in types.values() if type is not None for size in type.shape or ()}
     attributes = [item for value in bindings.attrs.values() for item in _numbers(value)]
     numbers = {size for size in (*found, *attributes) if isinstance(size, int) and size > largest_kept}
     symbols = sorted({size for size in (*found, *attributes) if isinstance(size, Dim)}, key=str)
-    small: dict[object, int] = {size: _LARGEST_KEPT + k for k, size in enumerate(sorted(numbers), 1)}
-    small.update((size, _LARGEST_KEPT + len(numbers) + k) for k, size in enumerate(symbols, 1))
+    kept = numbers & stated
+    counts = itertools.count(1 + max((size for size in kept if size <= _LARGEST_WINDOW), default=_LARGEST_KEPT))
+    small: dict[object, int] = {size: size for size in kept}
+    small.update(zip((*sorted(numbers - kept), *symbols), (size for size in counts if size not in kept), strict=False))
 
     def shrunk(value: Attr) -> Attr:
         if isinstance(value, tuple):
@@ -82,8 +107,12 @@ def _numbers(value: Attr) -> list[Attr]:
     return [item for one in value for item in _numbers(one)] if isinstance(value, tuple) else [value]
 
 
-def _values(example: Bindings) -> Mapping[Term, Array]:
-    rng = np.random.default_rng(0)
+def _values(example: Bindings, draw: int) -> Mapping[Term, Array]:
+    """Return whole numbers for the variables, of both signs for real ones in the first draw, numbered 0.
+
+    In later ones some variables have positive numbers only: a variance, or what a root is taken of, must have them.
+    """
+    rng = np.random.default_rng(draw)
     found = {}
     for term in example.terms.values():
         shape = None if term.type is None else term.type.concrete()
@@ -93,7 +122,8 @@ def _values(example: Bindings) -> Mapping[Term, Array]:
         if dtype == "bool":
             found[term] = rng.integers(0, 2, shape).astype(bool)
         elif dtype in FLOAT_DTYPES:
-            found[term] = rng.integers(-3, 6, shape).astype(np.float64)
+            least = 1 if draw and rng.random() < 0.5 else -3
+            found[term] = rng.integers(least, 6, shape).astype(np.float64)
         else:
             found[term] = rng.integers(0, 4, shape).astype(numpy_dtype(dtype))
     return found

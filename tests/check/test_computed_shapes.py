@@ -168,3 +168,43 @@ def test_an_expand_that_fails_at_other_sizes_is_not_dropped() -> None:
     assert prove_equal(*joined(plain, expanded), seconds=5).outputs == (False,)
     assert prove_equal(*joined(expanded, plain), seconds=5).outputs == (True,)
     assert prove_equal(*joined(expanded, expanded), seconds=5).outputs == (True,)
+
+
+def of_one_row(*first: onnx.NodeProto) -> Model:
+    """Return a model that is defined for h = 1 only: x + t, with t of w elements from f of all (h w) elements of x."""
+    nodes = [
+        *first,
+        node("Reshape", ["f", "rows"], ["flat"]),
+        node("Softmax", ["flat"], ["parts"], axis=-1),
+        node("Shape", ["x"], ["shape"]),
+        node("Gather", ["shape", "two"], ["w"], axis=0),
+        node("Gather", ["shape", "zero"], ["b"], axis=0),
+        node("Concat", ["b", "one", "w", "eight"], ["target"], axis=0),
+        node("Reshape", ["parts", "target"], ["t"]),
+        node("Concat", ["x", "t"], ["joined"], axis=3),
+        node("Sigmoid", ["joined"], ["y"]),
+    ]
+    proto = model(nodes, [floats("x", "b", "h", "w", 8)], [floats("y", None, None, None, None)], opset=18)
+    numbers = {**NUMBERS, "eight": [8], "rows": [0, -1, 8]}
+    proto.graph.initializer.extend(numpy_helper.from_array(np.array(v, np.int64), k) for k, v in numbers.items())
+    return read_simplified(proto)
+
+
+def test_a_target_that_one_size_alone_allows_is_read_alike_in_both_models() -> None:
+    """(b, h w, 8) becomes (b, 1, w, 8) for h = 1 only; its operand is another operator in each model."""
+    silu = [node("Sigmoid", ["x"], ["g"]), node("Mul", ["x", "g"], ["f"])]
+    fused = onnx.helper.make_node("QuickGelu", ["x"], ["f"], domain="com.microsoft", alpha=1.0)
+    left, right = joined(of_one_row(*silu), of_one_row(fused))
+    assert left.other_targets and not right.other_targets
+    found = prove_equal(left, right, seconds=20)
+    assert found.outputs == (True,) and {match.by for match in found.matches} == {"same", "kernel"}
+    assert sum(match.by == "kernel" for match in found.matches) == 1
+
+
+def test_a_target_that_the_second_model_alone_has_is_not_read_as_another() -> None:
+    """The first model is defined for any h."""
+    nodes = [node("Concat", ["x", "x"], ["joined"], axis=3), node("Sigmoid", ["joined"], ["y"])]
+    any_height = read_simplified(model(nodes, [floats("x", "b", "h", "w", 8)], [floats("y", None, None, None, None)]))
+    left, right = joined(any_height, of_one_row(node("Sigmoid", ["x"], ["f"])))
+    assert not left.other_targets and not right.other_targets
+    assert not prove_equal(left, right, seconds=5).outputs[0]

@@ -371,3 +371,39 @@ def test_an_output_that_is_another_tensor_must_be_equal(first: str, second: str)
     found = prove_equal(left, right, seconds=1)
     assert found.outputs == (first == "Abs", second == "Abs") and found.certificate is None
     assert [reason for *_, reason in found.unproven]
+
+
+def test_of_tensors_with_equal_values_the_last_ones_correspond() -> None:
+    """Relu changes no positive number, so values do not tell it from its operand."""
+    before = [node("Abs", ["x"], ["a"]), node("Relu", ["a"], ["r"])]
+    left = _graph(*before, node("Exp", ["r"], ["y"]))
+    right = _graph(node("Abs", ["x"], ["b"]), node("Exp", ["b"], ["y"]))
+    left, right = joined(left, right)
+    (exp,) = right.outputs
+    (operand,) = exp.inputs
+    assert operand is not None and [term.op for term in Proposals(left, right, 0, 5.0).of(operand)] == ["Relu", "Abs"]
+    ours = joined(left, left)
+    proposals = Proposals(*ours, 0, 5.0)
+    for term in ours[0].names:
+        assert proposals.of(term)[0] is term
+
+
+def test_layers_with_filled_weights_of_other_sizes_have_one_equation() -> None:
+    """Weights of one number are variables first, or each width would need a proof of its own."""
+
+    def layers(scale_first: bool) -> Model:
+        nodes, values, last, width = [], {}, "x", C
+        for k, channels in enumerate((5, 6, 7, 8)):
+            values |= {f"w{k}": np.full((width, channels), 0.02, np.float32), f"s{k}": weights(channels, seed=k)}
+            if scale_first:
+                nodes += [node("Mul", [f"w{k}", f"s{k}"], [f"v{k}"]), node("MatMul", [last, f"v{k}"], [f"m{k}"])]
+            else:
+                nodes += [node("MatMul", [last, f"w{k}"], [f"p{k}"]), node("Mul", [f"p{k}", f"s{k}"], [f"m{k}"])]
+            nodes += [node("Tanh", [f"m{k}"], [f"t{k}"])]
+            last, width = f"t{k}", channels
+        return _graph(*nodes, node("Neg", [last], ["y"]), **values)
+
+    found, _, _ = _checked(layers(False), layers(True))
+    assert found.outputs == (True,) and found.certificate is not None
+    equations = [equation for _, _, equation, _, _ in found.certificate.claims]
+    assert len(equations) == 4 and len(set(equations)) == 1

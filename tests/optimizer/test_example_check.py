@@ -56,6 +56,27 @@ def test_sizes_that_add_up_stay_where_small_ones_do_not_fit(second: str, wrong: 
 
 def test_nothing_is_said_where_no_small_example_is_typed() -> None:
     """Small sizes make another number of elements, and the real ones are too large to try."""
-    rule = "Reshape[allowzero=0, shape=[512, 1024]](x) = Reshape[allowzero=0, shape=[1024, 512]](x)"
-    assert not fails(rule, x=(256, 2048))
+    rule = "Reshape[allowzero=0, shape=[512, 8192]](x) = Reshape[allowzero=0, shape=[8192, 512]](x)"
+    assert not fails(rule, x=(2048, 2048))
     assert not fails("Relu(x) = x")  # a variable without a type
+
+
+CONV = "Conv[dilations=[1, 1], group=64, pads=[0, 0, 0, 0], strides=[1, 1]]"
+
+
+@pytest.mark.parametrize(("right", "wrong"), [("{conv}(x, w)", False), ("Neg({conv}(x, w))", True)])
+def test_sizes_that_the_rule_states_stay(right: str, wrong: bool) -> None:
+    """A Conv of 64 groups has 64 channels; other large sizes become small, or the example would be too large."""
+    rule = f"{CONV}(Neg(x), Neg(w)) = {right.format(conv=CONV)}"
+    assert fails(rule, x=(8, 64, 224, 224), w=(64, 1, 3, 3)) is wrong
+
+
+NORMALIZED = "BatchNormalization[epsilon=1e-05](x, s, o, m, v)"
+
+
+@pytest.mark.parametrize(("right", "wrong"), [(f"Relu({NORMALIZED})", True), (NORMALIZED, False)])
+def test_a_variance_is_not_negative(right: str, wrong: bool) -> None:
+    """With numbers of both signs for v, the root and all that reads it are no numbers in some channel."""
+    total = "ReduceSum[axes=[1, 2, 3], keepdims=0]"
+    rule = f"{total}(Neg({NORMALIZED})) = {total}(Neg({right}))"
+    assert fails(rule, x=(2, 64, 4, 4), s=(64,), o=(64,), m=(64,), v=(64,)) is wrong
