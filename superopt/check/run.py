@@ -16,6 +16,7 @@ import onnx
 from superopt.check.answer import DIFFERENT, EQUIVALENT, Answer, Difference, PartingPair
 from superopt.check.certificate import Certificate
 from superopt.check.constants import ChangedWeight
+from superopt.check.differences import Witness
 from superopt.check.equality import Equality, joined, prove_equal
 from superopt.check.interface import (
     input_differences,
@@ -28,7 +29,7 @@ from superopt.check.options import CheckOptions
 from superopt.check.parting import Parting, find_parting
 from superopt.check.regions import correspondences, name_of, unproven_pairs
 from superopt.check.side import Side
-from superopt.check.witness import Witness, WitnessSearch
+from superopt.check.witness import WitnessSearch
 from superopt.files import write_whole
 from superopt.ir.term import Term
 from superopt.onnx_io import Model, ModelError

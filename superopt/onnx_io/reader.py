@@ -14,7 +14,6 @@ from superopt.ir.dim import Size, Sizes, symbols_of
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.term import CLOSED_FORM, Term, var
 from superopt.ir.types import TensorType
-from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.functions import domain_of
 from superopt.onnx_io.inference import (
     check,
@@ -27,6 +26,7 @@ from superopt.onnx_io.inference import (
 )
 from superopt.onnx_io.initial_states import without_zero_states
 from superopt.onnx_io.inlining import inlined
+from superopt.onnx_io.leaves import constants_of, sparse_constants_of
 from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
 from superopt.onnx_io.no_ops import unchanged_input
@@ -41,7 +41,6 @@ from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
 from superopt.onnx_io.subgraphs import local_names, subgraphs
 from superopt.onnx_io.tensor_types import merged_type
-from superopt.onnx_io.tensors import constant_value, from_proto
 from superopt.properties import changes_shape_only
 
 __all__ = ["read_model"]
@@ -155,15 +154,8 @@ class _Reader:
         )
 
     def read_constants(self, graph: onnx.GraphProto, nodes: list[onnx.NodeProto]) -> None:
-        """Read initializers and Constant nodes first, so that malformed ones are errors before shape inference runs."""
-        for tensor in graph.initializer:
-            stub = self.stubs.get(tensor.name)
-            self.constants[tensor.name] = stub or constant(*from_proto(tensor, self.label), self.weights)
-        for node in nodes:
-            if is_constant_node(node) and len(node.output) == 1:
-                value = constant_value(node, self.label)
-                if value is not None:
-                    self.constants[node.output[0]] = constant(*value, self.weights)
+        """Read constants first, so that malformed ones are errors before shape inference runs."""
+        self.constants.update(constants_of(graph, nodes, self.stubs, self.weights, self.label))
 
     def read_leaves(self, graph: onnx.GraphProto) -> tuple[Term, ...]:
         """Read inputs and weights; return the inputs."""
@@ -187,15 +179,9 @@ class _Reader:
         for tensor in graph.initializer:
             if tensor.name not in self.values:
                 self.define(tensor.name, self.constants[tensor.name])
-        for sparse in graph.sparse_initializer:
-            name = sparse.values.name
+        for name, term in sparse_constants_of(graph, self.label):
             if name not in self.values:
-                content = sparse.SerializeToString(deterministic=True).hex()
-                try:
-                    type = TensorType(dtype_name(sparse.values.data_type), tuple(sparse.dims))
-                except ValueError as error:
-                    raise ModelError(f"{self.label}: sparse tensor {name!r} is malformed: {error}") from None
-                self.define(name, Term.of("ai.onnx::SparseInitializer", (), {"proto": content}, (type,)))
+                self.define(name, term)
 
     def define(self, name: str, term: Term) -> None:
         """Record `term` as the tensor called `name`."""

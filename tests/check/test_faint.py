@@ -13,9 +13,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 from superopt.check import DIFFERENT, EQUIVALENT, UNKNOWN, CheckOptions, check
 from superopt.check.constants import Constants
+from superopt.check.differences import Comparison
 from superopt.check.faint import follows
 from superopt.check.side import Side
-from superopt.check.witness import WitnessSearch
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType, tensor
@@ -185,7 +185,7 @@ def test_without_time_for_float64_nothing_is_called_different(monkeypatch: pytes
         raise AssertionError("runs were compared with each other")
 
     monkeypatch.setattr(Side, "exact", late)
-    monkeypatch.setattr(WitnessSearch, "_difference_of_runs", compared)
+    monkeypatch.setattr(Comparison, "_difference_of_runs", compared)
     assert check(*_cancelling(), CheckOptions(seconds=2)).verdict != DIFFERENT
 
 
