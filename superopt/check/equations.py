@@ -18,7 +18,9 @@ from superopt.optimizer.proof_effort import GivenUp, within_effort
 from verify.proof_book import ProofBook
 from verify.replay import with_general_sizes
 
-__all__ = ["FIRST_EFFORT", "MAX_CALLS", "PATIENT_EFFORT", "Equations"]
+__all__ = ["FIRST_EFFORT", "MAX_CALLS", "PATIENT_EFFORT", "TOO_LONG", "Equations"]
+
+TOO_LONG = "the proof takes too long"
 
 MAX_CALLS = 2_000_000  # of one proof, see `within_effort`
 FIRST_EFFORT, PATIENT_EFFORT = 1 / 10, 6.0  # of `MAX_CALLS`; a Concat of strided slices as a SpaceToDepth takes 5
@@ -56,7 +58,7 @@ class Equations:
         for share in sorted({FIRST_EFFORT, effort}):  # one reading may have a short proof, another none that is short
             for instance in order:
                 if self._given_up.get((rule, instance), 0.0) >= share:
-                    reason = "the proof takes too long"
+                    reason = TOO_LONG
                     continue
                 try:
                     if within_effort(holds, claims[instance], self.book, max_calls=int(share * MAX_CALLS)):
@@ -64,7 +66,7 @@ class Equations:
                         return claims[instance], ""
                 except GivenUp:
                     self._given_up[rule, instance] = share
-                    reason = "the proof takes too long"
+                    reason = TOO_LONG
                     if share >= 1.0:
                         break
         if effort >= 1.0:

@@ -16,7 +16,7 @@ from superopt.check.bodies import Bodies, has_bodies
 from superopt.check.certificate import BodyClaim, Certificate, certified
 from superopt.check.cones import cones
 from superopt.check.constants import Candidates, ChangedWeight, Constants
-from superopt.check.equations import FIRST_EFFORT, PATIENT_EFFORT, Equations
+from superopt.check.equations import FIRST_EFFORT, PATIENT_EFFORT, TOO_LONG, Equations
 from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.layouts import Layouts
 from superopt.check.runs import ConstantRuns
@@ -262,9 +262,13 @@ class SweepProof:
         It ends when the time of this pair is over, unless it need not be `in_time`.
         """
         reason, is_first, missed = "no cone with known operators", True, 0
+        too_long: frozenset[Term] | None = None  # the leaves of a cone whose proof takes too long
         for cone in cones(left, right, shared, left_terms):
             if self._is_over(in_time):
                 return None, reason if time.monotonic() < self.deadline else "the time is over"
+            # Nor will the proof be short for numbers in place of variables. By names, other tensors are next.
+            if too_long is not None and (self.values is None or too_long == cone.leaves):
+                continue
             if cone.own:  # a weight of the right model alone stands for a number, never for any number
                 reason = "no rules lead to the weights of the second model"
                 if self.values is None:
@@ -290,6 +294,7 @@ class SweepProof:
             if claim is not None:
                 return claim, ""
             is_first = False
+            too_long = cone.leaves if reason == TOO_LONG else too_long
         self.misses += missed
         return None, reason
 
