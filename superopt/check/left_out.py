@@ -30,18 +30,22 @@ _NEED_SIZES_ONLY = frozenset(
         "Constant",
         "ConstantOfShape",
         "DequantizeLinear",
+        "Gemm",
         "MatMul",
         "MatMulInteger",
         "Mul",
         "Reshape",
         "Slice",
+        "Split",
         "Squeeze",
         "Sub",
         "Transpose",
         "Unsqueeze",
     ]
 )
-_NEED_NOTHING = frozenset({"Identity", "Relu", "Shape"})  # and these fail never
+_NEED_NOTHING = frozenset(  # and these fail never
+    "Abs Erf Exp Identity Log Neg Not Reciprocal Relu Shape Sigmoid Sign Softplus Sqrt Tanh".split()  # noqa: SIM905
+)
 _OF_NUMBERS = frozenset({"DequantizeLinear", "MatMulInteger"})  # with scales or zero points: one number each
 _NO_SHAPE = (symbol("no shape"),)
 
@@ -174,12 +178,17 @@ def _read_for_values(model: Model, given: Set[str]) -> frozenset[Term]:
 def _has_result(term: Term, shape: Sizes, model: Model, given: Set[str], sizes: Set[Size]) -> bool:
     """Return True if an operator has a result of this shape if it needs no more than sizes, and its operands have.
 
-    That of a Reshape must not change the number of elements, no text is cast, and scales are numbers. `given` are the
-    symbols of the inputs' shapes. A constant may also have the `sizes` of other tensors.
+    That of a Reshape must not change the number of elements, the parts of a Split must add up to its operand, no text
+    is cast, and scales are numbers. `given` are the symbols of the inputs' shapes. A constant may also have the `sizes`
+    of other tensors.
     """
     operand, op = term.inputs[0] if term.inputs else None, standard_name(term.op)
     if not sizes_in(shape) <= given:
         return op == "ConstantOfShape" and all(isinstance(size, int) or size in sizes for size in shape)
+    if op == "Out":
+        return operand is not None and operand.op == "Split" and _adds_up(operand, model)
+    if op == "Gemm":
+        return op == term.op  # ONNX's inference says nothing of the third operand
     if op in _OF_NUMBERS:
         others = (i for i in term.inputs[1 if op == "DequantizeLinear" else 2 :] if i is not None)
         return all(i.type is not None and i.type.shape in ((), (1,)) for i in others)
@@ -188,6 +197,15 @@ def _has_result(term: Term, shape: Sizes, model: Model, given: Set[str], sizes: 
     if op != "Reshape" or operand is None:
         return True
     return math.prod(model.proven_shapes.get(operand, _NO_SHAPE)) == math.prod(shape)
+
+
+def _adds_up(split: Term, model: Model) -> bool:
+    """Return True if the parts of a Split are as large together as its operand."""
+    axis, parts = split.attr("axis"), split.attr("split")
+    shape = () if split.inputs[0] is None else model.proven_shapes.get(split.inputs[0], ())
+    assert isinstance(axis, int) and isinstance(parts, tuple)
+    sizes = [part for part in parts if isinstance(part, (int, Dim))]
+    return -len(shape) <= axis < len(shape) and sum(sizes) == shape[axis]
 
 
 def _nodes(model: Model) -> Iterator[tuple[str, onnx.NodeProto]]:

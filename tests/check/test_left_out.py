@@ -228,3 +228,14 @@ def test_sizes_that_no_input_tells_are_those_of_one_tensor() -> None:
         t = Concat<axis = 0>(ROWS, two) y = Reshape(x, t) }"""
     assert not _is_proven(text.replace("ROWS", "c"), text.replace("ROWS", "d"))
     assert _is_proven(text.replace("ROWS", "c"), text.replace("ROWS", "c"))
+
+
+@pytest.mark.parametrize(
+    ("parts", "bias", "may_fail"),
+    [("{3, 5}", "8", False), ("{3, 4}", "8", True), ("{3, 5}", "7", True), ("{3, 5}", "m", True)],
+)
+def test_a_layer_that_is_unread_fails_for_its_sizes_only(parts: str, bias: str, may_fail: bool) -> None:
+    head = f"g (float[n, 4] x, float[4, 8] w, float[{bias}] b, float[n, k] z) => (float[n, k] y)"
+    layer = "m = Gemm(x, w, b) s, t = Split<axis = 1>(m, p) u = Sigmoid(s) v = Tanh(t)"
+    plain, unread = (f"{head} <int64[2] p = {parts}> {{ {nodes} y = Relu(z) }}" for nodes in ("", layer))
+    assert _is_proven(plain, unread) is not may_fail
