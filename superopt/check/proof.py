@@ -339,15 +339,17 @@ def _paired_by_name(left: Model, right: Model) -> dict[Term, Term]:
     """Return the tensor of the left model that has the name of each of the right model, as far as there is one.
 
     Operands of a pair with the same operator are a pair, unless names say otherwise: tools give new tensors new names.
+    So are operands that one operator computes, if the pair has two: a LeakyRelu of a Conv, and a PRelu of a Conv.
     """
     ours = {name: term for term, name in _names(left).items()}
     found = {term: ours[name] for term, name in _names(right).items() if name in ours}
     for term in reversed(list(topological(right.outputs))):
         other = found.get(term)
-        if other is not None and other.op == term.op:
-            for theirs, operand in zip(other.inputs, term.inputs, strict=False):
-                if theirs is not None and operand is not None:
-                    found.setdefault(operand, theirs)
+        if other is None:
+            continue
+        for theirs, operand in zip(other.inputs, term.inputs, strict=False):
+            if theirs is not None and operand is not None and (other.op == term.op or theirs.op == operand.op):
+                found.setdefault(operand, theirs)
     return found
 
 

@@ -70,3 +70,24 @@ def test_names_of_tensors_of_other_shapes_do_not_hinder(monkeypatch: pytest.Monk
         node("Transpose", ["root"], ["y"], perm=[1, 0]),
     ]
     assert check(model(ours, *ends), model(theirs, *ends), CheckOptions(seconds=20)).verdict == EQUIVALENT
+
+
+def test_operands_of_two_operators_correspond_if_one_operator_computes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every LeakyRelu is a PRelu with a constant slope, and no tensor between them has its name."""
+    monkeypatch.setattr(equality, "Proposals", None)
+    layers, slope = 6, weights(1) * 0 + 0.25
+
+    def network(leaky: bool) -> onnx.ModelProto:
+        nodes, last = [], "x"
+        for k in range(layers):
+            middle, end = (f"m{k}{leaky}", "y" if k == layers - 1 else f"t{k}{leaky}")
+            nodes.append(node("MatMul", [last, f"w{k}"], [middle]))
+            function = node("LeakyRelu", [middle], [end], alpha=0.25)
+            nodes.append(function if leaky else node("PRelu", [middle, "slope"], [end]))
+            last = end
+        values = [*((f"w{k}", weights(8, 8, seed=k)) for k in range(layers)), ("slope", slope)]
+        return model(nodes, [floats("x", "N", 8)], [floats("y", "N", 8)], values if not leaky else values[:-1])
+
+    found = check(network(True), network(False), CheckOptions(seconds=20))
+    assert found.verdict == EQUIVALENT
+    assert sum(match.by == "kernel" for match in found.correspondences) == layers
