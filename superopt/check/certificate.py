@@ -33,7 +33,7 @@ from verify.replay import ReplayError, merged_casts
 
 __all__ = ["BodyClaim", "Certificate", "certified"]
 
-_SCHEMA = 6
+_SCHEMA = 7
 EquationText: TypeAlias = tuple[str, str]
 FoldingText: TypeAlias = tuple[Any, ...]
 Expression: TypeAlias = tuple[Any, ...]
@@ -51,7 +51,8 @@ class Certificate:
     `derivations` has the steps by which rules rewrote both models before all else (see `derivation.py`), `models` the
     digests of the outputs after them, as terms. `claims` has, for the digest of a right tensor over left tensors, the
     digest of the left tensor, the equation (both sides, see `show_sides`), the signature, and the reading of its
-    literals. `folded` has the digest of a constant of the right model, the expression over left constants that is equal
+    literals. `congruent` has the digests of a right and a left tensor, which are equal as their operands are claimed to
+    be. `folded` has the digest of a constant of the right model, the expression over left constants that is equal
     to it, the bound of their relative difference, and True if ONNX Runtime computes one as the other. `foldings` has
     the digests of the right and the left tensor, the steps (rule, signature, digests of roots), the pairs of constants,
     and the last equation with its signature, if there is one. `bodies` has the digests of a right and a left node with
@@ -61,6 +62,7 @@ class Certificate:
     models: tuple[str, str]
     derivations: tuple[DerivationText, DerivationText] = ((), ())
     claims: tuple[tuple[str, str, EquationText, str, int], ...] = ()
+    congruent: tuple[tuple[str, str], ...] = ()
     folded: tuple[tuple[str, Expression, float, bool], ...] = ()
     foldings: tuple[FoldingText, ...] = ()
     bodies: tuple[BodyClaim, ...] = ()
@@ -87,6 +89,7 @@ class Certificate:
             "derivations": self.derivations,
             "equations": rules,
             "claims": claims,
+            "congruent": self.congruent,
             "folded_constants": self.folded,
             "foldings": self.foldings,
             "bodies": [(right, left, [one._content() for one in proofs]) for right, left, proofs in self.bodies],
@@ -114,6 +117,7 @@ class Certificate:
         first, second = map(_tuples, content["derivations"])
         rules: list[EquationText] = [(str(lhs), str(rhs)) for lhs, rhs in content["equations"]]
         claims = tuple((str(a), str(b), rules[int(k)], str(s), int(r)) for a, b, k, s, r in content["claims"])
+        congruent = tuple((str(a), str(b)) for a, b in content["congruent"])
         folded = tuple(
             (str(a), _tuples(b), float(error), ran is True) for a, b, error, ran in content["folded_constants"]
         )
@@ -122,7 +126,7 @@ class Certificate:
             for right, left, steps, pairs, last in content["foldings"]
         )
         bodies = tuple((str(a), str(b), tuple(map(Certificate._of, proofs))) for a, b, proofs in content["bodies"])
-        return Certificate((one, other), (first, second), claims, folded, foldings, bodies)
+        return Certificate((one, other), (first, second), claims, congruent, folded, foldings, bodies)
 
     def replay(self, left: Model, right: Model) -> bool:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
@@ -138,12 +142,19 @@ class Certificate:
         sweep = Sweep(left, right)
         runs = ConstantRuns(left, right)
         ours = by_digest(left.outputs)
-        claims = {claim[0]: claim[1:] for claim in self.claims}
+        claims, congruent = {claim[0]: claim[1:] for claim in self.claims}, dict(self.congruent)
         folded = {entry[0]: entry[1:] for entry in self.folded}
         foldings = {folding[0]: folding for folding in self.foldings}
         bodies, proofs = Bodies(left, right), {claim[0]: claim[1:] for claim in self.bodies}
 
-        def decide(_: Term, image: Term) -> Term | None:
+        def is_claimed(ours: Term, theirs: Term) -> bool:
+            return any(
+                holds(Claim(ours, theirs, parse_sides(equation), parse_signature(signature), reading), book)
+                for name, other, equation, signature, reading in self.claims
+                if (name, other) == (theirs.digest, ours.digest)
+            )
+
+        def decide(term: Term, image: Term) -> Term | None:
             if image.is_constant and image.digest in folded:
                 expression, stated, ran = folded[image.digest]
                 try:
@@ -165,6 +176,11 @@ class Certificate:
                         return None
                     proven = (one.replay(*pair) for one, pair in zip(certificates, pairs, strict=True))
                     return ours[name] if all(proven) else None
+                if image.digest in congruent:
+                    node = ours[congruent[image.digest]]
+                    operands = zip(node.inputs, image.inputs, strict=True)
+                    same = (a is b or (a is not None and b is not None and is_claimed(a, b)) for a, b in operands)
+                    return node if sweep.is_congruent(node, image, term) and all(same) else None
                 if image.digest in claims:
                     name, equation, signature, reading = claims[image.digest]
                     claim = Claim(ours[name], image, parse_sides(equation), parse_signature(signature), reading)
@@ -174,13 +190,8 @@ class Certificate:
             return None
 
         def is_equal(end: Term, output: Term) -> bool:
-            image = sweep.image[output]
             try:
-                return any(
-                    holds(Claim(end, image, parse_sides(equation), parse_signature(signature), reading), book)
-                    for name, other, equation, signature, reading in self.claims
-                    if (name, other) == (image.digest, end.digest)
-                )
+                return is_claimed(end, sweep.image[output])
             except _MISFIT:  # it does not fit the models
                 return False
 
@@ -195,6 +206,7 @@ def certified(
     left: Model,
     right: Model,
     claims: Iterable[Claim],
+    congruent: Iterable[tuple[Term, Term]],
     foldings: Iterable[Folding],
     folded: Iterable[tuple[Term, Term, float, bool]],
     bodies: Iterable[BodyClaim],
@@ -204,6 +216,7 @@ def certified(
     return Certificate(
         (_digest(left), _digest(right)),
         claims=tuple((c.right.digest, c.left.digest, *_shown(c)) for c in claims),
+        congruent=tuple((image.digest, ours.digest) for image, ours in congruent),
         folded=tuple((one.digest, _expression(other, present), error, ran) for other, one, error, ran in folded),
         foldings=tuple(map(_folding_text, foldings)),
         bodies=tuple(bodies),

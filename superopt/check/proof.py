@@ -115,6 +115,7 @@ class SweepProof:
         self.not_named: set[Term] = set()  # images that are not proven equal to the tensor of their name
         self.by: dict[Term, tuple[str, float]] = {}
         self.claims: list[Claim] = []
+        self.congruent: list[tuple[Term, Term]] = []  # terms over operands that are claimed to be equal
         self.folded: list[tuple[Term, Term, float, bool]] = []  # with True where ONNX Runtime computed one
         self.foldings: list[Folding] = []
         self.rewriting = Rewriting(rules, constants, equations.signature, self._closed)
@@ -142,7 +143,8 @@ class SweepProof:
             outputs = (False,) * len(outputs)
         certificate = None
         if all(outputs) and not (self.changed and self.but_for_changed):
-            certificate = certified(self.left, self.right, self.claims, self.foldings, self.folded, self.body_claims)
+            parts = self.claims, self.congruent, self.foldings, self.folded, self.body_claims
+            certificate = certified(self.left, self.right, *parts)
         pair, unproven, changed = (self.left, self.right), tuple(self.unproven), tuple(self.changed)
         return Equality(pair, tuple(matches), unproven, outputs, certificate, changed)
 
@@ -171,10 +173,31 @@ class SweepProof:
                 self.by[term] = "rules", found.error
             if found is not None:
                 return candidate
+        for candidate in candidates:
+            claims = self._operands_equal(candidate, image) if self.sweep.is_congruent(candidate, image, term) else None
+            if claims is not None:
+                self.claims += claims
+                self.congruent.append((image, candidate))
+                self.by[term] = "kernel", max((claim.read().error for claim in claims), default=0.0)
+                return candidate
         if candidates:
             self.not_named.add(image)
             self.unproven.append((candidates[0], term, reason))
         return None
+
+    def _operands_equal(self, ours: Term, image: Term) -> list[Claim] | None:
+        """Return claims that the operands of two terms are equal, all of the left model, or None.
+
+        A model may compute a tensor twice, in two ways, and the other one read the first result in place of the second.
+        """
+        claims: list[Claim] = []
+        for one, other in zip(ours.inputs, image.inputs, strict=True):
+            if one is not other and one is not None and other is not None:
+                found, _ = self._proven(one, other, self.sweep.shared, self.sweep.left)
+                if not isinstance(found, Claim):
+                    return None
+                claims.append(found)
+        return claims
 
     def is_equal(self, end: Term, output: Term) -> bool:
         """Return True if outputs are proven equal, of which the right one's image is another term of the left model."""

@@ -138,6 +138,18 @@ class Sweep:
             is_other = image is not end and image in self.left
             self.outputs.append(end if is_other and is_equal(end, output) else image)
 
+    def is_congruent(self, ours: Term, image: Term, term: Term) -> bool:
+        """Return True if the image of `term` would be `ours`, a term of the left model, over the operands of `ours`.
+
+        All operands must be of the left model: equal operands make the two equal.
+        """
+        if self._meaning.is_random(term) or len(ours.inputs) != len(image.inputs) or len(ours.types) != 1:
+            return False
+        pairs = zip(ours.inputs, image.inputs, strict=True)
+        if not all(a is b or (a is not None and b in self.left) for a, b in pairs):
+            return False
+        return ours in self.left and self._known.get(self._meaning.key(image, ours.inputs)) is ours
+
     def _structural(self, term: Term) -> Term:
         if term in self.left:
             return term

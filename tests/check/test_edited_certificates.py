@@ -13,7 +13,7 @@ import pytest
 from superopt.check.certificate import Certificate
 from superopt.check.equality import joined, prove_equal
 from superopt.onnx_io import ModelError
-from tests.check.test_equality import _folded, _third
+from tests.check.test_equality import _folded, _shared, _third
 
 JUNK = ("", 0, -1, 1.5, 1e400, True, None, [], {}, [[]], "Add", "x: float[n]", ["", ""])
 
@@ -41,7 +41,7 @@ def _edited(content: Any, rng: random.Random) -> Any:
     return content
 
 
-@pytest.mark.parametrize(("made", "wrong"), [(_folded, 1.5), (_third, 0.5)])
+@pytest.mark.parametrize(("made", "wrong"), [(_folded, 1.5), (_third, 0.5), (_shared, 1)])
 def test_edited_certificates_prove_nothing_of_other_models(made: Any, wrong: float, tmp_path: Path) -> None:
     found = prove_equal(*joined(*made()), seconds=20)
     assert found.certificate is not None
@@ -60,7 +60,7 @@ def test_edited_certificates_prove_nothing_of_other_models(made: Any, wrong: flo
     assert read > 10
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000 + "]" * 100_000, "{}", "[]", "1", "", '{"schema_version": 6}'])
+@pytest.mark.parametrize("text", ["[" * 100_000 + "]" * 100_000, "{}", "[]", "1", "", '{"schema_version": 7}'])
 def test_what_is_no_certificate_is_refused(text: str, tmp_path: Path) -> None:
     path = tmp_path / "proof.json"
     path.write_text(text)
