@@ -40,14 +40,16 @@ def cones(left: Term, right: Term, shared: Set[Term], left_terms: Set[Term]) -> 
     `shared` are the terms that both models have, `left_terms` those of the left model.
     """
     seen: set[Rule] = set()
-    for stop in (True, False):  # first, `left` itself may be a variable, if `right` reads it
+    # First, `left` itself may be a variable, if `right` reads it. In the end, a leaf of both that reads what is
+    # inside one of them is opened: x Sigmoid(1 x) and QuickGelu(1 x) both read 1 x, but only the first one reads x.
+    for stop, opens_above in ((True, False), (False, False), (False, True)):
         if stop and left not in shared and left.op != "Var":
             continue
         opened: set[Term] = set()
         for _ in range(_LEVELS):
             cut = _Cut(left, right, shared, opened, stop)
             while cut.one_sided and cut.count <= _MAX_OPERATORS:
-                opened |= _not_below_others(cut.one_sided)
+                opened |= _not_below_others(cut.one_sided | (cut.above if opens_above else set()))
                 cut = _Cut(left, right, shared, opened, stop)
             if cut.count > _MAX_OPERATORS:
                 break
@@ -70,6 +72,7 @@ def cones(left: Term, right: Term, shared: Set[Term], left_terms: Set[Term]) -> 
 class _Cut:
     """The leaves of two cones, given the terms that are opened; `one_sided` are those that could be opened further.
 
+    `above` are leaves of both cones that read what is inside one of them.
     `common_constants` are the filled tensors of several elements that both cones read.
     """
 
@@ -99,6 +102,7 @@ class _Cut:
         self.count = len(self.inside)
         ours, theirs = map(set, self.leaves)
         self.one_sided = {leaf for leaf in ours ^ theirs if _can_open(leaf)}
+        self.above = {leaf for leaf in ours & theirs if _can_open(leaf) and not self.inside.isdisjoint(leaf.inputs)}
 
 
 def _not_below_others(terms: Set[Term]) -> set[Term]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -437,3 +438,18 @@ def test_what_the_left_model_computes_twice_the_right_one_may_read_once() -> Non
     assert found.certificate.replay(left, right)
     assert not replace(found.certificate, claims=()).replay(left, right)
     assert not _checked(*_shared(1))[0].outputs[0]
+
+
+def test_a_tensor_that_both_read_is_opened_if_one_of_them_reads_its_operand() -> None:
+    """a Sigmoid(1 a) and QuickGelu(1 a): the second model has no a, as it computes 1 a in another way."""
+    one, two = np.ones(1, np.float32), np.full(1, 2, np.float32)
+    names = ["x", *(f"t{k}" for k in range(70))]  # more operators than a cone may have
+    before = [node("Tanh", [name], [following]) for name, following in itertools.pairwise(names)]
+    silu = [node("Sigmoid", ["m"], ["g"]), node("Mul", ["a", "g"], ["y"])]
+    left = _graph(*before, node("Add", ["t69", "t69"], ["a"]), node("Mul", ["a", "one"], ["m"]), *silu, one=one)
+    fused = helper.make_node("QuickGelu", ["m"], ["y"], domain="com.microsoft", alpha=1.0)
+    found, _, _ = _checked(left, _graph(*before, node("Mul", ["t69", "two"], ["m"]), fused, two=two))
+    assert found.outputs == (True,) and found.certificate is not None
+    assert found.certificate.derivations == ((), ())  # no rule has removed the 1 before
+    wrong = helper.make_node("QuickGelu", ["m"], ["y"], domain="com.microsoft", alpha=1.5)
+    assert not _checked(left, _graph(*before, node("Mul", ["t69", "two"], ["m"]), wrong, two=two))[0].outputs[0]
