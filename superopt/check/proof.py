@@ -23,7 +23,7 @@ from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep
 from superopt.check.values import Proposals
 from superopt.ir.dim import Dim
-from superopt.ir.infer import make
+from superopt.ir.infer import OPERATORS, make
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
@@ -173,7 +173,8 @@ class SweepProof:
                 self.by[term] = "rules", found.error
             if found is not None:
                 return candidate
-        for candidate in candidates:
+        # The cones of an operator with a definition have its operands in them.
+        for candidate in (one for one in candidates if one.op not in OPERATORS):
             claims = self._operands_equal(candidate, image) if self.sweep.is_congruent(candidate, image, term) else None
             if claims is not None:
                 self.claims += claims
