@@ -1,4 +1,4 @@
-"""Whether two models differ on one input by more than roundings: float64 shows it, and ONNX Runtime confirms it."""
+"""Differences of two models on one input beyond roundings, shown by float64 and confirmed by ONNX Runtime."""
 
 from __future__ import annotations
 

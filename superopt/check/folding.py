@@ -92,7 +92,6 @@ class Rewriting:
     ) -> None:
         self._rules, self._constants, self._check, self._close = rules, constants, check, close
         self._compared: dict[tuple[Term, Term], float | None] = {}
-        self._end = 0.0  # of CPU time, of the search for one folding
         self._taken: dict[tuple[Rule, ...], Matcher] = {}  # rules that led to a goal, and what finds these alone
 
     @cached_property
@@ -114,9 +113,10 @@ class Rewriting:
             start, goal = replace((left, right), names)
         except IllTyped:
             return None
-        self._end = time.process_time() + _SECONDS
-        for state, path in chain(self._again(start), self._reached(start, goal, deadline)):
-            if time.process_time() > self._end:
+        self.load()  # its rules are read once, which is not part of the search
+        end = time.process_time() + _SECONDS
+        for state, path in chain(self._again(start), self._reached(start, goal, deadline, end)):
+            if time.process_time() > end:
                 return None
             pairs = self._paired(state, own)
             if pairs is None:
@@ -146,7 +146,7 @@ class Rewriting:
                 ][:_MOST_GRAPHS]
             yield from layer
 
-    def _reached(self, start: Term, goal: Term, deadline: float) -> Iterator[_State]:
+    def _reached(self, start: Term, goal: Term, deadline: float, end: float) -> Iterator[_State]:
         """Yield graphs that rules make of `start`, with their steps; those with operators like `goal`'s first.
 
         A Conv with the goal's pads and kernel is nearer to it than any Conv, and this nearer than another operator.
@@ -157,7 +157,6 @@ class Rewriting:
             found = _operators(term)
             return sum(((found - wanted) + (wanted - found)).values())
 
-        matcher = self._matcher
         layer: list[_State] = [(start, ())]
         seen = {start}
         yield start, ()
@@ -165,8 +164,8 @@ class Rewriting:
         for _ in range(_STEPS):
             reached: list[_State] = []
             for state, path in layer:
-                for new, step in _applied(matcher, state):
-                    if time.monotonic() > deadline or time.process_time() > self._end or len(seen) > _MOST_STATES:
+                for new, step in _applied(self._matcher, state):
+                    if time.monotonic() > deadline or time.process_time() > end or len(seen) > _MOST_STATES:
                         break
                     if new not in seen:
                         seen.add(new)

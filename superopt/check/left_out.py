@@ -44,7 +44,23 @@ _NEED_SIZES_ONLY = frozenset(
     ]
 )
 _NEED_NOTHING = frozenset(  # and these fail never
-    "Abs Erf Exp Identity Log Neg Not Reciprocal Relu Shape Sigmoid Sign Softplus Sqrt Tanh".split()  # noqa: SIM905
+    [
+        "Abs",
+        "Erf",
+        "Exp",
+        "Identity",
+        "Log",
+        "Neg",
+        "Not",
+        "Reciprocal",
+        "Relu",
+        "Shape",
+        "Sigmoid",
+        "Sign",
+        "Softplus",
+        "Sqrt",
+        "Tanh",
+    ]
 )
 _OF_NUMBERS = frozenset({"DequantizeLinear", "MatMulInteger"})  # with scales or zero points: one number each
 _NO_SHAPE = (symbol("no shape"),)

@@ -290,9 +290,10 @@ class SweepProof:
         for cone in cones(left, right, shared, left_terms):
             if self._is_over(in_time):
                 return None, reason if time.monotonic() < self.deadline else "the time is over"
-            # Nor will the proof be short for numbers in place of variables. By names, other tensors are next.
-            if too_long is not None and (self.values is None or too_long == cone.leaves):
-                continue
+            if too_long is not None and self.values is None:
+                break  # other tensors are next
+            if too_long == cone.leaves:
+                continue  # nor will the proof be short for numbers in place of variables
             if cone.own:  # a weight of the right model alone stands for a number, never for any number
                 reason = "no rules lead to the weights of the second model"
                 if self.values is None:

@@ -66,7 +66,7 @@ class WitnessSearch:
         self._first_problem: CannotRun | None = None
         self.tried = 0
         self.kinds: dict[str, int] = {}
-        self.notices: list[str] = []
+        self.notices = self._comparison.notices
 
     def glance(self, seconds: float, most: int) -> Witness | None:
         """Try a few inputs first: differences in the lower half of the digits, which take time, are left to `run`.
@@ -205,7 +205,6 @@ class WitnessSearch:
         except Undecided:
             self._deferred.insert(0, (kind, feeds, ours, theirs))
             return None
-        self.notices += [line for line in self._comparison.notices if line not in self.notices]
         if found is not None and kind == NOT_A_NUMBER:
             line = (
                 f"on an input with NaN and infinities the models differ, which says nothing of numbers: {found.problem}"
