@@ -35,7 +35,8 @@ _Applied: TypeAlias = tuple[Rule, Bindings, tuple[Term, ...]]  # and the terms t
 _State: TypeAlias = tuple[Term, tuple[_Applied, ...]]  # a graph, and the path to it
 
 _STEPS = 20
-_BEAM = 8  # graphs of one depth that are rewritten further
+_BEAM = 16  # graphs of one depth that are rewritten further
+_ALIKE = 2  # of these, with the same operators: many rules change attributes and types only
 _PATIENCE = 5  # steps without a graph nearer to the goal than all before
 _MOST_STATES = 4000
 _SECONDS = 5.0  # of CPU time for one cone: a busy machine does not change what is found
@@ -172,7 +173,7 @@ class Rewriting:
                         reached.append((new, (*path, step)))
             reached.sort(key=lambda item: distance(item[0]))
             yield from reached
-            layer = reached[:_BEAM]
+            layer = _varied(reached)
             best = min((distance(state) for state, _ in layer), default=nearest)
             nearest, since = (best, 0) if best < nearest else (nearest, since + 1)
             if since == _PATIENCE:
@@ -212,6 +213,22 @@ def _applied(matcher: Matcher, state: Term) -> Iterator[tuple[Term, _Applied]]:
         with contextlib.suppress(IllTyped):
             (new,) = replace((state,), dict(zip(found.roots, found.results, strict=True)))
             yield new, (found.compiled.rule, found.bindings, found.roots)
+
+
+def _varied(reached: list[_State]) -> list[_State]:
+    """Return the graphs of a depth that are rewritten further, of those with the same operators the first ones.
+
+    HardSigmoid becomes a Clip of an Add of a Mul, farther from a goal that is a Clip; more graphs than a beam holds are
+    nearer, and differ in their pads only.
+    """
+    alike: Counter[tuple[str, ...]] = Counter()
+    chosen: list[_State] = []
+    for state, path in reached:
+        operators = tuple(sorted(one.op for one in run_time_terms((state,))))
+        alike[operators] += 1
+        if alike[operators] <= _ALIKE:
+            chosen.append((state, path))
+    return chosen[:_BEAM]
 
 
 def _operators(term: Term) -> Counter[tuple[object, ...]]:

@@ -20,7 +20,9 @@ C = 4
 
 def read(nodes: list[onnx.NodeProto], height: int | str, **values: np.ndarray) -> Model:
     x, y = (helper.make_tensor_value_info(name, 1, shape) for name, shape in (("x", ["n", C, height, 6]), ("y", None)))
-    return read_simplified(model(nodes, [x], [y], list(values.items())))
+    proto = model(nodes, [x], [y], list(values.items()))
+    proto.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return read_simplified(proto)
 
 
 def normalised(layers: int, op: str = "Conv", kernel: int = 3) -> tuple[Model, Model]:
@@ -91,3 +93,21 @@ def test_what_is_smaller_than_normal_numbers_may_be_zero(flushed: bool, is_equal
         read(nodes, 6, w=w, half=np.array(0.3, np.float32)), read([node("Conv", ["x", "w"], ["y"])], 6, w=half)
     )
     assert prove_equal(left, right, seconds=20).outputs == (is_equal,)
+
+
+def test_a_factor_of_an_activation_is_in_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """HardSigmoid(Conv(x, w) + o) is Clip(Conv(x, a w, a o + b)): the way there leads through more operators."""
+    monkeypatch.setattr("superopt.check.equality._Proof._found_by_rules", lambda proof: None)
+    w, o = weights(C, C, 1, 1), weights(1, C, 1, 1, seed=1)
+    a, b = np.float32(0.2), np.float32(0.5)
+    nodes = [
+        node("Conv", ["x", "w"], ["c"]),
+        node("Add", ["c", "o"], ["s"]),
+        node("HardSigmoid", ["s"], ["y"], alpha=float(a), beta=float(b)),
+    ]
+    values = {"u": a * w, "v": a * o.ravel() + b}
+    clipped = {"activation": "Clip", "activation_params": [0.0, 1.0]}
+    fused = node("FusedConv", ["x", "u", "v"], ["y"], domain="com.microsoft", **clipped)
+    left, right = joined(read(nodes, 6, w=w, o=o), read([fused], 6, **values))
+    found = prove_equal(left, right, seconds=20)
+    assert found.outputs == (True,) and found.certificate is not None and found.certificate.replay(left, right)
