@@ -29,6 +29,7 @@ from superopt.onnx_io.inlining import inlined
 from superopt.onnx_io.leaves import constants_of, sparse_constants_of
 from superopt.onnx_io.load import load_proto, sorted_nodes
 from superopt.onnx_io.model import Array, Model, ModelError
+from superopt.onnx_io.moved_constants import MovedConstants
 from superopt.onnx_io.no_ops import unchanged_input
 from superopt.onnx_io.node_inference import node_types
 from superopt.onnx_io.node_order import LEAVES
@@ -88,7 +89,7 @@ class _Reader:
     ) -> None:
         self.proto, self.label, self.simplify, self.reserved = proto, label, simplify, reserved
         self.stubs, self.weights = stubs, weights
-        self.static = StaticValues(self.weights)
+        self.static, self.moved = StaticValues(self.weights), MovedConstants(self.weights)
         self.simplified_nodes = 0
         self.constants: MutableMapping[str, Term] = {}
         self.values: MutableMapping[str, Term] = {}
@@ -281,10 +282,12 @@ class _Reader:
 
     def as_constant(self, term: Term) -> Term:
         """Return the constant value of `term` if it is known, else `term`. The writer folds real numbers later."""
-        if len(term.types) > 1 and term.op != "Out":
+        if (len(term.types) > 1 and term.op != "Out") or term.op in CLOSED_FORM or term.op == "Const":
             return term
         value = self.static.infer(term, self.opset)
-        if value is None or term.op in CLOSED_FORM or term.op == "Const" or value.dtype.kind not in "iub":
+        if value is None or value.dtype.kind not in "iub":
+            value = self.moved.find(term)
+        if value is None:
             return term
         return constant(value, dtype_name(onnx.helper.np_dtype_to_tensor_dtype(value.dtype)), self.weights)
 

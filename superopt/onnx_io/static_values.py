@@ -26,15 +26,16 @@ from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.onnx_io.attributes import unpack
 from superopt.onnx_io.inference import SMALL
 from superopt.onnx_io.model import Array
+from superopt.onnx_io.moved_constants import MOVES, moved
 from superopt.ops.logic import CASTABLE
 from superopt.properties import is_conversion, is_polynomial, rounds_at_most_once
 
 __all__ = ["StaticValues", "is_never_negative"]
 
 _LARGE = 1 << 10  # of sizes: a thousand rows, columns, images or words
-# Operators without a definition here; ONNX's reference evaluates them, for integers and truth values only.
-_BY_REFERENCE = frozenset({"GatherElements", "GatherND", "Mod", "NonZero", "ScatterElements", "ScatterND"})
-_INFERRED = _BY_REFERENCE | {"Out", "Shape", "Size"}
+# Operators that ONNX's reference evaluates, for integers and truth values only.
+_BY_REFERENCE = frozenset({"Mod", "NonZero"})
+_INFERRED = _BY_REFERENCE | MOVES | {"Out", "Shape", "Size"}
 
 
 class StaticValues:
@@ -84,7 +85,7 @@ class StaticValues:
         if type is None or term in self._known or (term.op not in OPERATORS and term.op not in _INFERRED):
             return self.numbers(term)
         shape = type.concrete()
-        if math.prod(shape or ()) > SMALL or (shape is None and term.op not in _BY_REFERENCE):
+        if math.prod(shape or ()) > SMALL or (shape is None and term.op not in _BY_REFERENCE | MOVES):
             return None
         try:
             with np.errstate(all="ignore"):
@@ -130,6 +131,8 @@ class StaticValues:
         real = bool(dtypes & FLOAT_DTYPES)
         if not dtypes <= CASTABLE or (real and not dtypes & FLOAT_DTYPES <= {"float", "double"}) or term.type is None:
             return None
+        if node.op in MOVES and not real:
+            return moved(node, inputs)
         if node.op in _BY_REFERENCE and not real:
             return _reference(node, inputs, opset)
         if (real and not rounds_at_most_once(node.op)) or not can_evaluate(node):
