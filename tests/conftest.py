@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from superopt import store
+from superopt.blas import one_thread
 from superopt.ir.rule import Rule
 from superopt.optimizer import run
 from superopt.optimizer.pace import Pace
@@ -47,6 +48,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if "long" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="takes many minutes: pytest --long"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _linear_algebra_on_one_thread() -> Iterator[None]:
+    """The processes of the suite take all cores already."""
+    with one_thread():
+        yield
 
 
 @pytest.fixture

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
+from superopt.blas import one_thread
+
 __all__ = ["GIB", "Ended", "results"]
 
 GIB = 1 << 30
@@ -102,6 +104,7 @@ class _Child:
         self.process.join()
 
 
+@one_thread()
 def _serve(work: Work, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
     resource.setrlimit(resource.RLIMIT_AS, (_addresses() + _GUARD, resource.RLIM_INFINITY))

@@ -16,6 +16,7 @@ constants.py     equality of constants by value, with bounds of rounding errors
 runs.py          constants as ONNX Runtime computes them, where no bound says what folding may give
 layouts.py       constants that hold others transposed, reshaped or side by side
 bodies.py        bodies of If, Loop and Scan as models of their own, in pairs
+deadline.py      when a proof ends
 folding.py       rewrites by rules until the constants are those that the other model has
 sweep.py         replaces tensors of one model by equal ones of the other, inputs first
 certificate.py   the proof as a file, and its replay by the kernel

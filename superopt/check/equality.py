@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import cache
 
 from superopt.check.constants import Constants
+from superopt.check.deadline import Deadline
 from superopt.check.derivation import Derived, derivation_text, derived, devices_of, fused_in
 from superopt.check.equations import Equations
 from superopt.check.joining import joined
@@ -35,7 +36,6 @@ __all__ = ["Equality", "Match", "joined", "prove_equal"]
 
 # Shares of the time: for rewriting one of the models, and for evaluating both.
 _REWRITING_SHARE, _VALUES_SHARE = 0.2, 0.3
-_BUSY = 3.0  # times the seconds that a proof may take at most, on a machine that has other things to do
 _PROOF_BUDGET = 4.0  # see `calls_within`: a rule that takes longer to prove is not used for rewriting
 
 
@@ -47,7 +47,7 @@ def prove_equal(
     seed: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Equality:
-    """Prove the outputs of two `joined` models equal, in about `seconds` seconds; on a busy machine in thrice that."""
+    """Prove the outputs of two `joined` models equal, in about `seconds` seconds of CPU time (see `Deadline`)."""
     if len(left.outputs) != len(right.outputs):
         return Equality((left, right), (), (), (False,) * len(left.outputs), None)
     if not is_computed_as_often(left, right):
@@ -67,8 +67,7 @@ class _Proof:
     def __init__(self, left: Model, right: Model, seconds: float, seed: int, progress: Callable[[str], None]) -> None:
         self.models, self.progress = (left, right), progress
         self.seconds, self.seed = seconds, seed
-        self.deadline = time.monotonic() + seconds
-        self.end = time.monotonic() + _BUSY * seconds
+        self.deadline = Deadline.after(seconds)
         self.equations = Equations()
         self.constants = Constants.of_models(left, right)
         self.compared: dict[tuple[tuple[Term, ...], ...], Equality] = {}  # bodies by their outputs
@@ -94,14 +93,14 @@ class _Proof:
         """
         right = Derived(self.models[1], ())
         for device in devices_of(self.models):
-            if time.monotonic() > self.end:
+            if time.monotonic() > self.deadline.clock_s:
                 return None
             passes = self._rewritten(self.models[0], 1, device)
             for left in reversed(passes[1:]):
                 found = self._named((left.model, right.model))
                 if all(found.outputs) or found.changed:
                     return self._with_derivations(found, left, right)
-        if time.monotonic() > self.end:
+        if time.monotonic() > self.deadline.clock_s:
             return None
         left, right = passes[-1], self._rewritten(self.models[1], 2, device)[-1]
         if right.traces:
@@ -157,10 +156,8 @@ class _Proof:
         if by_values:
             self.progress("evaluating both models on random inputs")
             values = Proposals(left, right, self.seed, self.seconds * _VALUES_SHARE)
-            # On a busy machine the evaluation takes longer; proofs get their share all the same.
-            busy = min(time.monotonic() + self.seconds * (1 - _VALUES_SHARE) / 2, self.end)
-            self.deadline = max(self.deadline, busy)
-        left_s = self.deadline - time.monotonic()
+            # However long names took, these proofs get their share.
+            self.deadline = self.deadline.with_left(max(self.deadline.left_s, self.seconds * (1 - _VALUES_SHARE) / 2))
         return SweepProof(
             left,
             right,
@@ -170,7 +167,7 @@ class _Proof:
             values=values,
             but_for_changed=but_for_changed,
             compare=self._compared,
-            deadline=self.deadline if is_last else self.deadline - left_s / 2,
+            deadline=self.deadline if is_last else self.deadline.with_left(self.deadline.left_s / 2),
             end=self.deadline,
             is_last=is_last,
             progress=self.progress,
@@ -180,7 +177,7 @@ class _Proof:
         """Return what a proof of its own finds about two bodies, in half of the time that is left."""
         key = (left.outputs, right.outputs)
         if key not in self.compared:
-            seconds = (self.deadline - time.monotonic()) / 2
+            seconds = self.deadline.left_s / 2
             self.compared[key] = prove_equal(left, right, seconds=seconds, seed=self.seed, progress=self.progress)
         return self.compared[key]
 
@@ -195,6 +192,6 @@ class _Proof:
             proofs = ProofCache(store, certificates, budget_s=_PROOF_BUDGET)
             seconds = self.seconds * _REWRITING_SHARE
             fused = fused_in(self.models)
-            deadline = min(time.monotonic() + 2 * seconds, self.end)
+            deadline = min(time.monotonic() + 2 * seconds, self.deadline.clock_s)
             is_second = number == 2
             return derived(model, rules, proofs, self.equations.book, seconds, deadline, device, fused, is_second)

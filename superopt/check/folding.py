@@ -16,6 +16,7 @@ from itertools import chain
 from typing import TypeAlias
 
 from superopt.check.constants import Constants
+from superopt.check.deadline import Deadline
 from superopt.check.sweep import Claim, holds, known_sizes
 from superopt.ir.dim import Size
 from superopt.ir.infer import IllTyped, replace
@@ -39,7 +40,7 @@ _BEAM = 16  # graphs of one depth that are rewritten further
 _ALIKE = 2  # of these, with the same operators: many rules change attributes and types only
 _PATIENCE = 5  # steps without a graph nearer to the goal than all before
 _MOST_STATES = 4000
-_SECONDS = 5.0  # of CPU time for one cone: a busy machine does not change what is found
+_SECONDS = 5.0  # of CPU time for one cone
 _MOST_GRAPHS = 16  # that one rule after the other makes on a path that was taken before
 
 
@@ -103,10 +104,10 @@ class Rewriting:
         """Read the rules, unless they are read."""
         _ = self._matcher
 
-    def find(self, left: Term, right: Term, leaves: Set[Term], own: Set[Term], deadline: float) -> Folding | None:
+    def find(self, left: Term, right: Term, leaves: Set[Term], own: Set[Term], deadline: Deadline) -> Folding | None:
         """Return a folding of two cones over `leaves`, or None. `own` are the constants that only `right` has.
 
-        The search ends at `deadline`, a time of `time.monotonic`, or when it has used its CPU time.
+        The search ends at `deadline`, or when it has used its own CPU time.
         """
         names = {leaf: var(f"x{k}", leaf.type) for k, leaf in enumerate(sorted(leaves, key=lambda t: t.digest))}
         back = {name: leaf for leaf, name in names.items()}
@@ -147,7 +148,7 @@ class Rewriting:
                 ][:_MOST_GRAPHS]
             yield from layer
 
-    def _reached(self, start: Term, goal: Term, deadline: float, end: float) -> Iterator[_State]:
+    def _reached(self, start: Term, goal: Term, deadline: Deadline, end: float) -> Iterator[_State]:
         """Yield graphs that rules make of `start`, with their steps; those with operators like `goal`'s first.
 
         A Conv with the goal's pads and kernel is nearer to it than any Conv, and this nearer than another operator.
@@ -166,7 +167,7 @@ class Rewriting:
             reached: list[_State] = []
             for state, path in layer:
                 for new, step in _applied(self._matcher, state):
-                    if time.monotonic() > deadline or time.process_time() > end or len(seen) > _MOST_STATES:
+                    if deadline.is_over or time.process_time() > end or len(seen) > _MOST_STATES:
                         break
                     if new not in seen:
                         seen.add(new)

@@ -16,6 +16,7 @@ from superopt.check.bodies import Bodies, has_bodies
 from superopt.check.certificate import BodyClaim, Certificate, certified
 from superopt.check.cones import cones
 from superopt.check.constants import Candidates, ChangedWeight, Constants
+from superopt.check.deadline import Deadline
 from superopt.check.equations import FIRST_EFFORT, PATIENT_EFFORT, TOO_LONG, Equations
 from superopt.check.folding import Folding, Rewriting, folding_holds
 from superopt.check.layouts import Layouts
@@ -77,8 +78,8 @@ class SweepProof:
 
     With values, rules are tried where only one model has a weight. With `but_for_changed`, weights of which a few
     elements were changed are taken for equal. `compare` proves two bodies equal. The proof ends at `deadline`, or at
-    `end` as long as it has proven every pair; both are times of `time.monotonic`. Unless it is the last one, it also
-    ends where rules do not lead to weights: then the right model is more than the left one with folded weights.
+    `end` as long as it has proven every pair. Unless it is the last one, it also ends where rules do not lead to
+    weights: then the right model is more than the left one with folded weights.
     """
 
     def __init__(
@@ -92,14 +93,14 @@ class SweepProof:
         values: Proposals | None,
         but_for_changed: bool = False,
         compare: Callable[[Model, Model], Equality],
-        deadline: float,
-        end: float,
+        deadline: Deadline,
+        end: Deadline,
         is_last: bool = False,
         progress: Callable[[str], None],
     ) -> None:
         self.left, self.right, self.progress = left, right, progress
         self._deadline, self._end, self.values = deadline, end, values
-        self.pause = 0.0  # of CPU time, when the next pair has its turn: a busy machine does not change what is found
+        self.pause = 0.0  # of CPU time, when the next pair has its turn
         self.equations, self.constants = equations, constants
         self.sweep = Sweep(left, right)
         self.named = _paired_by_name(left, right)
@@ -123,7 +124,7 @@ class SweepProof:
         self.is_last, self.misses = is_last, 0
 
     @property
-    def deadline(self) -> float:
+    def deadline(self) -> Deadline:
         """The time at which the proof ends."""
         return self._deadline if self.unproven else self._end
 
@@ -158,7 +159,7 @@ class SweepProof:
             return None  # an operator of several outputs is no tensor
         reason = ""
         candidates = self._candidates(term, image)
-        seconds = _PAIR_SHARE * (self.deadline - time.monotonic())
+        seconds = _PAIR_SHARE * self.deadline.left_s
         for candidate in candidates:
             self.pause = time.process_time() + seconds / len(candidates)
             if self._is_over():
@@ -202,7 +203,7 @@ class SweepProof:
 
     def is_equal(self, end: Term, output: Term) -> bool:
         """Return True if outputs are proven equal, of which the right one's image is another term of the left model."""
-        self.pause = time.process_time() + _PAIR_SHARE * (self.deadline - time.monotonic())
+        self.pause = time.process_time() + _PAIR_SHARE * self.deadline.left_s
         found, reason = self._proven(end, self.sweep.image[output], self.sweep.shared, self.sweep.left)
         if isinstance(found, Claim):
             self.claims.append(found)
@@ -289,7 +290,7 @@ class SweepProof:
         too_long: frozenset[Term] | None = None  # the leaves of a cone whose proof takes too long
         for cone in cones(left, right, shared, left_terms):
             if self._is_over(in_time):
-                return None, reason if time.monotonic() < self.deadline else "the time is over"
+                return None, "the time is over" if self.deadline.is_over else reason
             if too_long is not None and self.values is None:
                 break  # other tensors are next
             if too_long == cone.leaves:
@@ -314,7 +315,7 @@ class SweepProof:
             if self.values is not None:
                 effort = PATIENT_EFFORT if in_time and not is_wide else 1.0
             # `MAX_CALLS` take a second or two, so the last proof cannot go on long after the end.
-            effort = min(effort, max(FIRST_EFFORT, self.deadline - time.monotonic()))
+            effort = min(effort, max(FIRST_EFFORT, self.deadline.left_s))
             claim, reason = self.equations.claim(left, right, cone.rule, effort)
             if claim is not None:
                 return claim, ""
@@ -325,7 +326,7 @@ class SweepProof:
 
     def _is_over(self, in_time: bool = True) -> bool:
         """Return True if the time is over: all of it, or if a proof must be `in_time`, that of this pair."""
-        if time.monotonic() > self.deadline or (not self.is_last and self.misses >= _MAX_MISSES):
+        if self.deadline.is_over or (not self.is_last and self.misses >= _MAX_MISSES):
             return True
         return in_time and time.process_time() > self.pause
 

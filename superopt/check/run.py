@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
+from superopt.blas import one_thread
 from superopt.check.answer import DIFFERENT, EQUIVALENT, Answer, Difference, PartingPair
 from superopt.check.certificate import Certificate
 from superopt.check.constants import ChangedWeight
@@ -50,6 +51,7 @@ _PARTING_SECONDS = 30.0  # at most, to find the pair where the models part
 CheckedModel = str | Path | onnx.ModelProto | Source
 
 
+@one_thread()
 def check(
     left: CheckedModel,
     right: CheckedModel,
@@ -66,6 +68,7 @@ def check(
     return _Check(left, right, options or CheckOptions(), progress or (lambda _: None)).run()
 
 
+@one_thread()
 def replay(
     certificate: Path,
     left: CheckedModel,

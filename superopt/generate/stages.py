@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeGuard
 
+from superopt.blas import one_thread
 from superopt.generate.conjectures.equal_pairs import conjectures
 from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.conjectures.minimal_filtering import filtering_conjectures
@@ -72,6 +73,7 @@ class RunConfig:
     asked: str = ""  # a file of rules with further signatures (`prove.asked_signatures`)
 
 
+@one_thread()
 def enumerate_part(config: RunConfig, number: int, part: int, inputs: Mapping[str, bytes]) -> bytes:
     """Enumerate one part of a family's graphs, and return the conjectures among them."""
     family, evaluator = config.families[number], Evaluator(config.seed)
@@ -112,6 +114,7 @@ def _counts(levels: Iterable[LevelCounts]) -> StageCounts:
     )
 
 
+@one_thread()
 def prove_family(config: RunConfig, number: int, known: Sequence[str], inputs: Mapping[str, bytes]) -> bytes:
     """Prove the conjectures of a family. The rules proven by the shards `known` may be used in derivations."""
     family = config.families[number]

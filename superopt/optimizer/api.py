@@ -11,6 +11,7 @@ from typing import Any
 
 import onnx
 
+from superopt.blas import one_thread
 from superopt.onnx_io import save_model
 from superopt.optimizer.conversion import converted, converts
 from superopt.optimizer.files import RESULT, check_inputs_stay, check_outputs, count_operators
@@ -76,6 +77,7 @@ def optimize(
     return _optimize_in_time(model, out, options, report, progress or (lambda _: None))
 
 
+@one_thread()
 def optimize_here(
     model: Model,
     out: str | Path | None,
@@ -167,6 +169,7 @@ def _optimize_in_time(
     return result
 
 
+@one_thread()
 def _run_in_child(model: Path, files: dict[str, Path | None], options: Options, folder: Path) -> None:
     """Run in a child process, and leave the best outcome so far, in the end the final one, in `folder`."""
     checkpoint = Checkpoint(folder)
