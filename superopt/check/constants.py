@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from superopt.check.constant_uses import ConstantUses
-from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
+from superopt.evaluate import can_evaluate, evaluate, numpy_dtype, rounding_decides
 from superopt.evaluate.indices import Array
 from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES
@@ -112,7 +112,10 @@ class Constants:
     def _plain_value(self, term: Term) -> Array | None:
         if term.op == "Const":
             return np.asarray(self._weights[str(term.attr("hash"))])
-        if not self._is_small(term) or not all(p.op == "Const" or can_evaluate(p) for p in topological((term,))):
+        parts = list(topological((term,)))
+        if not self._is_small(term) or not all(p.op == "Const" or can_evaluate(p) for p in parts):
+            return None
+        if any(map(rounding_decides, parts)):
             return None
         try:
             with np.errstate(all="ignore"):

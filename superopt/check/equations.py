@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from superopt.check.cones import signatures
 from superopt.check.literals import readings, with_masks
-from superopt.check.sweep import Claim, holds
+from superopt.check.sweep import Claim, asks_for_roundings, holds
 from superopt.ir.dim import Size
 from superopt.ir.pattern import Bindings, match
 from superopt.ir.rule import Rule, Signature
@@ -45,6 +45,8 @@ class Equations:
         bindings = match((*rule.lhs, *rule.rhs), (left, right))
         if bindings is None:
             return None, "the cone is not an instance of its equation"
+        if asks_for_roundings(rule, left, right):
+            return None, "only a runtime's rounding says what a constant is"
         rule, shown = with_masks(rule, bindings.terms), rule
         types = tuple((name, term.type) for name, term in sorted(bindings.terms.items()))
         if self._failed.get((rule, types), 0.0) >= effort:

@@ -23,6 +23,7 @@ from superopt.check.layouts import Layouts
 from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep
 from superopt.check.values import Proposals
+from superopt.evaluate import rounding_decides
 from superopt.ir.dim import Dim
 from superopt.ir.infer import OPERATORS, make
 from superopt.ir.rule import Rule
@@ -257,17 +258,16 @@ class SweepProof:
         if image.type not in self.candidates:
             self.candidates[image.type] = Candidates(self.constants, self.by_type.get(image.type, ()))
         near = self.candidates[image.type].near(image)
-        for candidate in near:
-            error = self.constants.difference(candidate, image)
-            if error is not None:
-                self.folded.append((candidate, image, error, False))
-                self.by[term] = "values", error
-                return candidate
-        for candidate in near:
-            if self.runs.agree(candidate, image):
-                self.folded.append((candidate, image, 0.0, True))
-                self.by[term] = "runtime", 0.0
-                return candidate
+        # What roundings decide only a run says, and operators may read it. Other runs are the last resort.
+        decided = [rounding_decides(candidate) for candidate in near]
+        for may_run in (True, False):
+            for candidate, is_decided in zip(near, decided, strict=True):
+                error = self.constants.difference(candidate, image) if may_run else None
+                ran = error is None and is_decided == may_run and self.runs.agree(candidate, image)
+                if error is not None or ran:
+                    self.folded.append((candidate, image, error or 0.0, ran))
+                    self.by[term] = ("runtime" if ran else "values"), error or 0.0
+                    return candidate
         for candidate in self.layouts.expressions(image):
             if self.constants.difference(candidate, image) == 0.0:
                 self.folded.append((candidate, image, 0.0, False))

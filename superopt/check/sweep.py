@@ -15,17 +15,19 @@ from functools import lru_cache
 from superopt.check.joining import restated
 from superopt.check.literals import Reading, readings, with_masks
 from superopt.check.meanings import Meanings, StructureKey
+from superopt.evaluate import rounding_decides
 from superopt.ir.dim import Size
 from superopt.ir.infer import OPERATORS, remake
 from superopt.ir.operator import IllTyped
 from superopt.ir.pattern import match, pattern_names
 from superopt.ir.rule import Rule, Signature
 from superopt.ir.term import Term, topological
+from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io import Model
 from verify.proof_book import Book
 from verify.replay import with_general_sizes
 
-__all__ = ["Claim", "Sweep", "holds", "known_sizes"]
+__all__ = ["Claim", "Sweep", "asks_for_roundings", "holds", "known_sizes"]
 
 _NEAREST = 100  # operators
 
@@ -59,13 +61,31 @@ def holds(claim: Claim, book: Book) -> bool:
     if left is None or right is None or left.dtype != right.dtype:
         return False
     bindings = match((*claim.rule.lhs, *claim.rule.rhs), (claim.left, claim.right))
-    if bindings is None:
+    if bindings is None or asks_for_roundings(claim.rule, claim.left, claim.right):
         return False
     ours, theirs = (pattern_names(side)[0] for side in (claim.rule.lhs, claim.rule.rhs))
     if not all(bindings.terms[name].is_constant or bindings.terms[name].op == "Var" for name in theirs - ours):
         return False  # what the right model alone computes may be undefined
     general = with_general_sizes(bindings, known_sizes(claim.left))
     return book.allows(claim.read().rule, claim.signature, general)
+
+
+def asks_for_roundings(rule: Rule, left: Term, right: Term) -> bool:
+    """Return True if an equation, which matches the terms, computes a constant that roundings decide.
+
+    Floor(10 * 0.7) is 6 in real numbers, where 0.7 is the nearest float32, and 7 in every runtime.
+    """
+    stack, seen = list(zip((*rule.lhs, *rule.rhs), (left, right), strict=True)), set[Term]()
+    while stack:
+        pattern, term = stack.pop()
+        if pattern.op == "Var" or term in seen:
+            continue
+        if rounding_decides(term):
+            return True
+        seen.add(term)
+        pairs = zip(pattern.inputs, term.inputs, strict=True)
+        stack += [(p, t) for p, t in pairs if p is not None and t is not None]
+    return False
 
 
 @lru_cache(maxsize=1 << 12)
@@ -143,7 +163,12 @@ class Sweep:
 
         All operands must be of the left model: equal operands make the two equal.
         """
-        if self._meaning.is_random(term) or len(ours.inputs) != len(image.inputs) or len(ours.types) != 1:
+        if (
+            self._meaning.is_random(term)
+            or _is_text_of_reals(term)
+            or len(ours.inputs) != len(image.inputs)
+            or len(ours.types) != 1
+        ):
             return False
         pairs = zip(ours.inputs, image.inputs, strict=True)
         if not all(a is b or (a is not None and b in self.left) for a, b in pairs):
@@ -151,7 +176,7 @@ class Sweep:
         return ours in self.left and self._known.get(self._meaning.key(image, ours.inputs)) is ours
 
     def _structural(self, term: Term) -> Term:
-        if term in self.left:
+        if term in self.left or _is_text_of_reals(term):
             return term
         inputs = tuple(None if i is None else self.image[i] for i in term.inputs)
         if inputs == term.inputs:
@@ -165,3 +190,10 @@ class Sweep:
         if self._meaning.is_random(term):
             return made
         return self._known.setdefault(self._meaning.key(made, inputs), made)
+
+
+def _is_text_of_reals(term: Term) -> bool:
+    """Return True for a Cast of real numbers to text: that of equal ones may differ, "0" and "-0" for example."""
+    types = [None if i is None else i.type for i in term.inputs[:1]]
+    is_text = term.type is not None and term.type.dtype == "string"
+    return is_text and any(type is None or type.dtype in FLOAT_DTYPES for type in types)

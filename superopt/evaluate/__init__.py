@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 import onnx
@@ -25,7 +26,9 @@ from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
 from superopt.properties import is_conversion, jumps, moves, uses_function
 
-__all__ = ["can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype"]
+__all__ = [
+    "can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype", "rounding_decides",
+]  # fmt: skip
 
 _MIN_ROOM = 1 << 20  # elements; 8 MiB in float64
 
@@ -206,6 +209,12 @@ def _before_jumps(order: Sequence[Term]) -> set[Term]:
         if term in found or (discontinuous and term.is_constant and rounded):
             found.update((term, *rounded))
     return found
+
+
+@lru_cache(maxsize=1 << 12)
+def rounding_decides(term: Term) -> bool:
+    """Return True for a constant that jumps at computed numbers: what it is depends on the runtime's own rounding."""
+    return term.is_constant and term in _before_jumps(list(topological((term,))))
 
 
 def _growth(term: Term) -> int:

@@ -9,7 +9,7 @@ same float32 (Figueroa, "When is double rounding innocuous?", 1995).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -18,7 +18,7 @@ from onnx.reference import ReferenceEvaluator
 
 from superopt.evaluate import can_evaluate, evaluate, numpy_dtype
 from superopt.evaluate.determined import divides, is_determined
-from superopt.ir.dim import Dim, Quotient, Size, Sizes, floor_div, symbol
+from superopt.ir.dim import Dim, Quotient, Size, Sizes, floor_div, symbol, symbols_of
 from superopt.ir.infer import OPERATORS
 from superopt.ir.operator import fits
 from superopt.ir.term import CLOSED_FORM, Term
@@ -32,7 +32,9 @@ from superopt.properties import is_conversion, is_polynomial, rounds_at_most_onc
 
 __all__ = ["StaticValues", "is_never_negative"]
 
-_LARGE = 1 << 10  # of sizes: a thousand rows, columns, images or words
+# Arithmetic on sizes is known as far as it cannot wrap around while no axis is longer than the first number (seventeen
+# minutes of sound at 16 kHz), and the product of different axes is no greater than the second.
+_LONGEST, _MOST = 1 << 24, 1 << 48
 # Operators that ONNX's reference evaluates, for integers and truth values only.
 _BY_REFERENCE = frozenset({"Mod", "NonZero"})
 _INFERRED = _BY_REFERENCE | MOVES | {"Out", "Shape", "Size"}
@@ -179,21 +181,32 @@ def _exact_in_double(x: Array) -> bool:
 
 
 def _within(size: Size, dtype: str) -> bool:
-    """Return True if an integer type has the number, or what a polynomial gives for sizes up to `_LARGE`.
-
-    Greater ones show that arithmetic on sizes may wrap around, which polynomials do not.
-    """
+    """Return True if an integer type has the number, or all that a polynomial gives: only integers wrap around."""
     if isinstance(size, Dim):
         return dtype != "bool" and fits(_largest(size), dtype)
     return dtype == "bool" or fits(size, dtype)
 
 
 def _largest(size: Size) -> int:
-    """Return a bound of what a polynomial and its parts give for sizes up to `_LARGE`."""
+    """Return a bound of what a polynomial and its parts give for sizes up to `_LONGEST`."""
     if not isinstance(size, Dim):
         return abs(size)
-    bounds = {a: _largest(a.numerator) if isinstance(a, Quotient) else _LARGE for a in size.atoms()}
-    return sum(abs(coefficient) * math.prod(map(bounds.__getitem__, atoms)) for atoms, coefficient in size.terms)
+    return sum(abs(coefficient) * _largest_product(atoms) for atoms, coefficient in size.terms)
+
+
+def _largest_product(atoms: Iterable[str | Quotient]) -> int:
+    """Return a bound of a product of sizes and quotients of sizes: h w, or (h / 7) (w / 7), is of different axes."""
+    different, others = 1, 1
+    axes: set[str] = set()
+    for atom in atoms:
+        bound = _LONGEST if isinstance(atom, str) else _largest(atom.numerator)
+        own = {atom} if isinstance(atom, str) else symbols_of(atom.numerator)
+        if bound < 2 * _LONGEST and axes.isdisjoint(own):
+            different *= bound
+        else:
+            others *= bound
+        axes |= own
+    return min(different, _MOST) * others
 
 
 def _polynomials(term: Term, node: Term, inputs: list[Array]) -> Array | None:

@@ -40,7 +40,7 @@ def symbol_sizes(
         runs = _shapes_in_runs(source, target, {tensor for tensor, _ in missing.values()}, feeds)
         for sizes, run in zip(found, runs, strict=True):
             for name, (tensor, axis) in missing.items():
-                if tensor in run:
+                if axis < len(run.get(tensor, ())):  # the rank that a file states may be that of some sizes only
                     sizes.setdefault(name, int(run[tensor][axis]))
     return tuple(found)
 

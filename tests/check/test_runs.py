@@ -106,3 +106,30 @@ def test_generated_weights_and_stored_ones_are_paired_whole() -> None:
     )
     assert found.outputs == (True,)
     assert {match.by for match in found.matches} == {"same", "values"}
+
+
+@pytest.mark.parametrize(
+    ("jump", "numbers", "in_reals", "in_runs"),
+    [
+        ([node("Mul", ["a", "b"], ["c"]), node("Floor", ["c"], ["d"])], (10, 0.7), 6, 7),
+        ([node("Mul", ["a", "b"], ["c"]), node("Ceil", ["c"], ["d"])], (10, 0.1), 2, 1),
+        ([node("Div", ["b", "a"], ["c"]), node("Floor", ["c"], ["d"])], (0.1, 0.7), 6, 7),
+        ([node("Add", ["a", "b"], ["c"]), node("Sub", ["c", "a"], ["e"]), node("Sign", ["e"], ["d"])], (1, 1e-9), 1, 0),
+    ],
+)
+def test_a_number_below_a_jump_is_what_a_run_says(
+    jump: list[onnx.NodeProto], numbers: tuple[float, float], in_reals: float, in_runs: float
+) -> None:
+    """0.7 is the float32 below 0.7, and ten times as much is rounded to 7."""
+
+    def read(nodes: list[onnx.NodeProto], **values: float) -> Model:
+        constants = [(name, np.array([value], np.float32)) for name, value in values.items()]
+        last = node("Mul", ["x", "d"], ["y"])
+        return read_model(model([*nodes, last], [floats("x", "n", 4)], [floats("y", "n", 4)], constants))
+
+    computing = read(jump, **dict(zip("ab", numbers, strict=True)))
+    for value in (in_reals, in_runs):
+        pair = joined(computing, read([], d=value))
+        found = prove_equal(*pair, seconds=5)
+        assert found.outputs == (value == in_runs,)
+        assert found.certificate is None or found.certificate.replay(*pair)

@@ -49,3 +49,12 @@ def test_what_the_run_cannot_tell_stays_unknown() -> None:
     source = Source(of_nonzero())
     refused = symbol_sizes(source, CPU, [{"x": (4,)}], [{"x": np.ones((2, 2), np.float32)}])
     assert unknown(source, refused[0]) and refused[0]["n"] == 4
+
+
+def test_a_rank_that_holds_for_some_sizes_only() -> None:
+    """The file states two axes. Of a single row, the run leaves one."""
+    squeeze = model([helper.make_node("Squeeze", ["x"], ["y"])], [floats("x", "n", 1, 3)], [floats("y", "a", "b")])
+    source = Source(squeeze)
+    feeds = [{"x": np.ones((n, 1, 3), np.float32)} for n in (1, 2)]
+    one, two = symbol_sizes(source, CPU, [{"x": (1, 1, 3)}, {"x": (2, 1, 3)}], feeds)
+    assert one["n"] == 1 and two == {"n": 2, "a": 2, "b": 3}
