@@ -44,6 +44,8 @@ class OutputError(OSError):
 
 def check_writable(path: Path, size: int = 0) -> None:
     """Raise OutputError if a file of `size` bytes cannot be written to `path`, as far as this can be known before."""
+    if str(path) == "-":
+        raise OutputError("-: nothing is written to the standard output so; name a file")
     target = _target(path)
     if target.exists() and not os.access(target, os.W_OK):
         raise OutputError(f"{path}: is read-only; name another file")
@@ -103,8 +105,11 @@ def write_whole(path: Path, *parts: bytes) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write `text` to `path` in UTF-8, all or nothing. Raises OutputError."""
-    write_whole(path, text.encode())
+    """Write `text` to `path` in UTF-8, all or nothing. Raises OutputError.
+
+    Bytes of a file's name that are no text become escapes.
+    """
+    write_whole(path, text.encode(errors="backslashreplace"))
 
 
 def _target(path: Path) -> Path:

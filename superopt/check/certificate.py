@@ -22,6 +22,7 @@ from superopt.check.joining import by_digest
 from superopt.check.left_out import is_computed_as_often
 from superopt.check.runs import ConstantRuns
 from superopt.check.sweep import Claim, Sweep, holds
+from superopt.files import write_text
 from superopt.ir.infer import OPERATORS, IllTyped, make
 from superopt.ir.infer import replace as replace_terms
 from superopt.ir.notation import NotationError, parse_signature, show_signature
@@ -76,9 +77,9 @@ class Certificate:
         return max([*of_folded, *of_pairs, *of_bodies], default=0.0)
 
     def write(self, path: str | Path) -> None:
-        """Write the certificate as JSON. Raises OSError."""
+        """Write the certificate as JSON, all or nothing. Raises OutputError."""
         content = {"schema_version": _SCHEMA, **self._content()}
-        Path(path).write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        write_text(Path(path), json.dumps(content, indent=1) + "\n")
 
     def _content(self) -> dict[str, Any]:
         rules = list(dict.fromkeys(claim[2] for claim in self.claims))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from superopt.bench.contestants import PEERS, UnknownPeer, choose
+from superopt.choices import MOST_THREADS
 from superopt.cli.options import check_files, fixed_shapes
 from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
 from superopt.files import write_text
@@ -49,7 +50,7 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
     help="Execution provider; auto is CUDA if it works, else the CPU.",
 )  # fmt: skip
 @click.option(
-    "--threads", type=click.IntRange(min=0), default=0, show_default=True,
+    "--threads", type=click.IntRange(min=0, max=MOST_THREADS), default=0, show_default=True,
     help="Threads while measuring wall time; 0 is each engine's own choice. CPU time is always measured at one thread.",
 )  # fmt: skip
 @click.option(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, RUNTIMES
+from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, MOST_THREADS, RUNTIMES
 from superopt.cli.options import STREAMS, device, shapes
 from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
@@ -105,7 +105,7 @@ class _Opset(click.IntRange):
     help="Random inputs on which outputs are compared, besides those of other scales.",
 )  # fmt: skip
 @click.option(
-    "--threads", type=click.IntRange(min=0), default=_DEFAULTS.threads, show_default=True,
+    "--threads", type=click.IntRange(min=0, max=MOST_THREADS), default=_DEFAULTS.threads, show_default=True,
     help="Threads of the runtime while measuring, as the model will be deployed; 0 is its own choice.",
 )  # fmt: skip
 @click.option(

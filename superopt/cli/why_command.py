@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from superopt.choices import MOST_THREADS
 from superopt.cli.options import device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.optimizer.options import Options
@@ -46,7 +47,7 @@ _HEADINGS = {
     help=f"Device of the analytic costs: a TOML file, or one of {', '.join(shipped_devices())}.",
 )  # fmt: skip
 @click.option(
-    "--threads", type=click.IntRange(min=0), default=_DEFAULTS.threads, show_default=True,
+    "--threads", type=click.IntRange(min=0, max=MOST_THREADS), default=_DEFAULTS.threads, show_default=True,
     help="Threads that the costs are for.",
 )  # fmt: skip
 @click.option("--rules", type=_File, help="File or folder of certified rules to use instead of the shipped ones.")

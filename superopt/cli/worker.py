@@ -97,4 +97,8 @@ def main() -> None:
     from superopt.cli import PROGRAMS
 
     sys.argv[0] = program
-    PROGRAMS[program].command.main(args=arguments, prog_name=program)
+    try:
+        PROGRAMS[program].command.main(args=arguments, prog_name=program)
+    except OSError as error:  # of the help, which no command prints
+        os.write(2, f"error: the standard output: {error.strerror or error}\n".encode())
+        os._exit(2)  # Python would try to write it once more

@@ -29,6 +29,12 @@ def load_proto(path: Path) -> onnx.ModelProto:
 
 def read_bytes(path: Path) -> bytes:
     """Return the content of the file `path`. Raises ModelError."""
+    if str(path) == "-":
+        raise ModelError("-: a model is read from a file, not from the standard input; name one")
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:  # runtimes take names that are text only
+        raise ModelError(f"{path}: the file's name is not UTF-8; rename it") from None
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, RUNTIMES
+from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, MOST_THREADS, RUNTIMES
 from superopt.search.cost.device import Device, find_device
 from superopt.search.strategy.efforts import EFFORTS
 from verify.stability.classes import LEVELS
@@ -108,7 +108,7 @@ class Options:
     """Number of random inputs on which outputs are compared; at least 1. Inputs of other scales are added."""
 
     inputs: Sequence[InputData] = ()
-    """Values of inputs, for comparison and timing: .npz files, or arrays by name, one for each sample. They also fix
+    """Values of inputs, for comparison and timing: .npz files, or arrays by name, for each sample. They also fix
     dynamic sizes. Inputs that a sample does not name are drawn at random."""
 
     remeasure: bool = False
@@ -137,8 +137,14 @@ class Options:
                 raise ValueError(f"unknown {_CHOICES[field_name]} {value!r} ({', '.join(choices)})")
         for field_name, least in _MINIMA.items():
             value = getattr(self, field_name)
+            if value is not None and not isinstance(value, (int, float)):
+                raise ValueError(f"{field_name} must be a number, not {value!r}")
             if value is not None and not value >= least:  # NaN is refused as well
                 raise ValueError(f"{field_name} must be at least {least}, not {value}")
+        if self.threads > MOST_THREADS:
+            raise ValueError(f"threads must be at most {MOST_THREADS} on this machine, not {self.threads}")
+        if isinstance(self.inputs, Mapping):  # one sample
+            object.__setattr__(self, "inputs", (self.inputs,))
         if self.target_opset is not None:
             from superopt.onnx_io.opset import NEWEST_OPSET  # imports here: the command line's help needs defaults only
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ __all__ = [
     "parse_shape",
     "show_shape",
 ]
+
+_MOST_ELEMENTS = 1 << 47  # bytes that a process of today can address
 
 
 class SizeRange(NamedTuple):
@@ -77,7 +80,7 @@ def _parse_size(text: str) -> int | SizeRange:
 
 
 def check_given(name: str, shape: GivenShape) -> None:
-    """Raise InputError for a negative size, or a range that does not go from 1 or more upwards."""
+    """Raise InputError for a negative size, a range that does not go from 1 or more upwards, or too many elements."""
     for size in shape:
         if isinstance(size, tuple):
             if len(size) != 2 or not 1 <= size[0] <= size[1]:
@@ -87,6 +90,8 @@ def check_given(name: str, shape: GivenShape) -> None:
                 )
         elif size < 0:
             raise InputError(f"the shape of input {name} has a negative size: {show_shape(shape)}")
+    if math.prod(size[-1] if isinstance(size, tuple) else size for size in shape) > _MOST_ELEMENTS:
+        raise InputError(f"the shape of input {name} has more elements than any memory holds: {show_shape(shape)}")
 
 
 def show_shape(shape: GivenShape) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 from superopt.check.certificate import Certificate
 from superopt.check.equality import joined, prove_equal
+from superopt.files import OutputError
 from superopt.onnx_io import ModelError
 from tests.check.test_equality import _folded, _shared, _third
 
@@ -66,3 +67,21 @@ def test_what_is_no_certificate_is_refused(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     with pytest.raises(ModelError, match="not a certificate"):
         Certificate.read(path)
+
+
+def test_a_certificate_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, right = joined(*_folded())
+    found = prove_equal(left, right, seconds=20)
+    assert found.certificate is not None
+    path = tmp_path / "proof.json"
+    path.write_text("old")
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("superopt.files.os.replace", full)
+    with pytest.raises(OutputError):
+        found.certificate.write(path)
+    assert path.read_text() == "old" and [one.name for one in tmp_path.iterdir()] == ["proof.json"]

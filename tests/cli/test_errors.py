@@ -90,6 +90,36 @@ def test_the_line_says_what_is_wrong(make: Callable[[Path], None], mention: str,
     assert_one_line(run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx"), mention)
 
 
+def test_a_name_that_is_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "b\udcff.onnx"
+    path.write_bytes(lora().SerializeToString())
+    assert_one_line(run(path, "-o", tmp_path / "out.onnx"), "UTF-8")
+
+
+def test_standard_input_and_output_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(lora(), "model.onnx")
+    assert_one_line(run("-", "-o", "out.onnx"), "standard input")
+    assert_one_line(run("model.onnx", "-o", "-", "--quick"), "standard output")
+    assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
+
+
+@pytest.mark.parametrize("shape", ["x=9223372036854775807x64", "x=99999999999999999999x64", "x=1..99999999999999x64"])
+def test_shapes_of_no_memory(shape: str, tmp_path: Path) -> None:
+    result = run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--shape", shape)
+    assert result.exit_code == 2 and "input x has more elements" in result.stderr
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+def test_help_that_cannot_be_written() -> None:
+    arguments = [sys.executable, "-c", "from superopt.cli import main; main()", "--help"]
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        done = subprocess.run(arguments, stdout=full, stderr=subprocess.PIPE, text=True, check=False, cwd=ROOT)
+    assert (
+        done.returncode == 2 and done.stderr.startswith("error: the standard output: ") and "\n" not in done.stderr[:-1]
+    )
+
+
 def test_no_traceback_from_the_real_program(tmp_path: Path) -> None:
     text(tmp_path / "model.onnx")
     arguments = [sys.executable, "-c", "from superopt.cli import main; main()", "optimize"]

@@ -6,6 +6,7 @@ import math
 from dataclasses import fields
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import superopt
@@ -41,6 +42,9 @@ def test_an_option_that_does_not_exist_is_refused() -> None:
         ("numerics", "loose", "unknown class of numerics 'loose'"),
         ("cost", "guessed", "unknown source of costs 'guessed'"),
         ("threads", -1, "threads must be at least 0, not -1"),
+        ("threads", 10**6, "threads must be at most"),
+        ("threads", "4", "threads must be a number, not '4'"),
+        ("budget", "long", "budget must be a number, not 'long'"),
         ("seed", -1, "seed must be at least 0"),
         ("budget", -1.0, "budget must be at least 0"),
         ("budget", math.nan, "budget must be at least 0, not nan"),
@@ -56,6 +60,11 @@ def test_a_value_that_cannot_be_used_is_refused_in_one_line(name: str, value: ob
     with pytest.raises(ValueError) as refused:  # noqa: PT011 - the message is checked below
         Options(**{name: value})
     assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_values_of_one_sample_need_no_list() -> None:
+    sample = {"x": np.ones(2)}
+    assert Options(inputs=sample).inputs == (sample,) and Options(inputs=[sample]).inputs == [sample]
 
 
 def test_a_device_is_a_description_a_file_or_a_name(tmp_path: Path) -> None:
