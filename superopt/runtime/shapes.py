@@ -90,7 +90,8 @@ def check_given(name: str, shape: GivenShape) -> None:
                 )
         elif size < 0:
             raise InputError(f"the shape of input {name} has a negative size: {show_shape(shape)}")
-    if math.prod(size[-1] if isinstance(size, tuple) else size for size in shape) > _MOST_ELEMENTS:
+    ends = [size if isinstance(size, tuple) else (size, size) for size in shape]
+    if math.prod(low for low, _ in ends) > _MOST_ELEMENTS or any(high > _MOST_ELEMENTS for _, high in ends):
         raise InputError(f"the shape of input {name} has more elements than any memory holds: {show_shape(shape)}")
 
 

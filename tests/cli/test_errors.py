@@ -104,7 +104,7 @@ def test_standard_input_and_output_are_no_files(tmp_path: Path, monkeypatch: pyt
     assert [path.name for path in tmp_path.iterdir()] == ["model.onnx"]
 
 
-@pytest.mark.parametrize("shape", ["x=9223372036854775807x64", "x=99999999999999999999x64", "x=1..99999999999999x64"])
+@pytest.mark.parametrize("shape", ["x=9223372036854775807x64", "x=99999999999999999999x64", "x=1..999999999999999x64"])
 def test_shapes_of_no_memory(shape: str, tmp_path: Path) -> None:
     result = run(tmp_path / "model.onnx", "-o", tmp_path / "out.onnx", "--shape", shape)
     assert result.exit_code == 2 and "input x has more elements" in result.stderr
