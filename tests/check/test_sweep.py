@@ -1,4 +1,4 @@
-"""What equal operands do not make equal."""
+"""Tensors over equal operands that are not equal all the same."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def read(kind: str, value: str) -> Model:
 
 @pytest.mark.parametrize("kind", ["float", "int64"])
 def test_the_text_of_equal_numbers_may_differ(kind: str) -> None:
-    """Of -0.0 the first model makes "-0", the second one "0"; an integer has one text only."""
+    """The first model makes "-0" of -0.0, the second one "0"; an integer has one text only."""
     first, second = "b = Add(x, x) a = Sub(b, x)", "b = Sub(x, x) a = Add(b, x)"
     assert prove_equal(*joined(read(kind, first), read(kind, first)), seconds=5).outputs == (True,)
     found = prove_equal(*joined(read(kind, first), read(kind, second)), seconds=5)
