@@ -40,6 +40,11 @@ class Contestant:
         """Return True if its modules are installed. Nothing is imported to find out."""
         return all(importlib.util.find_spec(module) is not None for module in self.modules)
 
+    @property
+    def how_to_install(self) -> str:
+        """One line for a user who asks for this contestant where it is not installed."""
+        return f"{self.name} is not installed here; pip install {' '.join(self.modules)}"
+
     def version(self) -> str | None:
         """Return the version of its distribution, or None if it has none."""
         if not self.modules:

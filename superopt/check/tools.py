@@ -58,7 +58,7 @@ def find_tool(name: str) -> Contestant:
     """Return an optimizer by its name in TOOLS. Raises MissingTool."""
     tool = TOOLS[name]
     if not tool.installed():
-        raise MissingTool(f"{name} is not installed here; pip install {tool.modules[0]}")
+        raise MissingTool(tool.how_to_install)
     return tool
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from superopt.cli.file_names import FileName
 from superopt.cli.options import check_files
 from superopt.cli.terminal import ProgressLines, one_line_errors
 from superopt.files import write_text
@@ -14,7 +15,7 @@ from superopt.wording import counted
 
 __all__ = ["asked_command"]
 
-_File = click.Path(path_type=Path)
+_File = FileName()
 
 
 @click.command("asked", context_settings={"help_option_names": ["-h", "--help"]})

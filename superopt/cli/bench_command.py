@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from superopt.bench.contestants import PEERS, UnknownPeer, choose
+from superopt.bench import contestants as known
+from superopt.bench.contestants import UnknownPeer, choose
 from superopt.choices import MOST_THREADS
+from superopt.cli.file_names import FileName
 from superopt.cli.options import check_files, fixed_shapes
 from superopt.cli.terminal import NEGATIVE, UNUSABLE, ProgressLines, errors, one_line_errors, results
 from superopt.files import write_text
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["bench_command"]
 
-_File = click.Path(path_type=Path)
+_File = FileName()
 
 
 def _peers(context: click.Context, parameter: click.Parameter, value: str | None) -> list[str] | None:
@@ -35,6 +37,9 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
         choose(names, "cpu")
     except UnknownPeer as error:
         raise click.BadParameter(str(error), context, parameter) from error
+    missing = next((peer for peer in known.PEERS if peer.name in names and not peer.installed()), None)
+    if missing is not None:
+        raise click.BadParameter(missing.how_to_install, context, parameter)
     return names
 
 
@@ -42,8 +47,8 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
 @click.argument("models", metavar="MODEL...", type=_File, nargs=-1, required=True)
 @click.option(
     "--peers", metavar="NAME,...", callback=_peers,
-    help=f"Other optimizers to compare with, or none: {', '.join(peer.name for peer in PEERS)}. By default all that are"
-    " installed (pip install 'superopt[bench]').",
+    help=f"Other optimizers to compare with, or none: {', '.join(peer.name for peer in known.PEERS)}. By default all"
+    " that are installed (pip install 'superopt[bench]').",
 )  # fmt: skip
 @click.option(
     "--ep", type=click.Choice(["auto", "cpu", "cuda"]), default="auto", show_default=True,
@@ -84,7 +89,7 @@ def _peers(context: click.Context, parameter: click.Parameter, value: str | None
     help="Maximum seconds for each optimizer.",
 )
 @click.option(
-    "-o", "--keep", type=click.Path(path_type=Path, file_okay=False),
+    "-o", "--keep", type=FileName(file_okay=False),
     help="Folder in which to keep the optimized models and superopt's reports.",
 )  # fmt: skip
 @click.option("--svg", type=_File, help="Write a bar chart to this SVG file.")

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from superopt.choices import EXECUTION_PROVIDERS, MOST_THREADS
+from superopt.cli.file_names import FileName
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors
 from superopt.files import check_writable, write_text
 from superopt.optimizer.options import Options
@@ -30,7 +31,7 @@ _LIMIT_SECONDS = 60.0
     help="Threads of ONNX Runtime; 0 is its own choice.",
 )  # fmt: skip
 @click.option(
-    "-o", "--out", type=click.Path(path_type=Path),
+    "-o", "--out", type=FileName(),
     help="Also write the description to this TOML file, for --device on other machines.",
 )  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print the description as JSON.")

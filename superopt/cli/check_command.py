@@ -12,6 +12,7 @@ import click
 
 from superopt.check.known_tools import TOOLS
 from superopt.check.options import CheckOptions
+from superopt.cli.file_names import FileName
 from superopt.cli.options import check_files, shapes
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors, results
 from superopt.files import OutputError, check_writable, write_text
@@ -24,7 +25,7 @@ __all__ = ["UNDECIDED", "check_command", "exit_code"]
 
 UNDECIDED = 3  # exit code of Unknown
 _DEFAULTS = CheckOptions()
-_File = click.Path(path_type=Path)
+_File = FileName()
 
 
 @click.command("check", context_settings={"help_option_names": ["-h", "--help"]})

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from superopt.cli.file_names import FileName
 from superopt.cli.supervisor import INTERRUPTED
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
 
@@ -44,6 +45,8 @@ def _families(names: tuple[str, ...], corpus: Path | None, windows: int) -> tupl
     from superopt.generate.families import FAMILIES
     from superopt.generate.targets import window_families
 
+    if corpus is None and "corpus" in names:
+        raise click.UsageError("--family corpus needs --corpus FILE, which `superopt harvest` writes")
     try:
         found = () if corpus is None else window_families(read_corpus(corpus), windows)
         return choose(names, (*FAMILIES, *found))
@@ -63,7 +66,7 @@ def _asked(path: Path | None) -> str:
 
 @click.command("generate", context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
-    "--out", type=click.Path(path_type=Path, file_okay=False), default=Path("rules"), show_default=True,
+    "--out", type=FileName(file_okay=False), default=Path("rules"), show_default=True,
     help="Folder to write. Until the run ends, results of shards are kept beside it in OUT.shards.",
 )  # fmt: skip
 @click.option(
@@ -82,7 +85,7 @@ def _asked(path: Path | None) -> str:
     help="Generate only this family of graphs, or group of families; repeatable. `corpus` is the windows of --corpus.",
 )  # fmt: skip
 @click.option(
-    "--corpus", type=click.Path(path_type=Path, dir_okay=False),
+    "--corpus", type=FileName(dir_okay=False),
     help="Also find faster graphs for the windows of models in this file, which `superopt harvest` writes.",
 )  # fmt: skip
 @click.option(
@@ -90,7 +93,7 @@ def _asked(path: Path | None) -> str:
     help="Largest number of windows of the corpus, those with the largest share of cost first.",
 )  # fmt: skip
 @click.option(
-    "--asked", type=click.Path(path_type=Path, dir_okay=False),
+    "--asked", type=FileName(dir_okay=False),
     help="Also prove the rules at the signatures in this file, which `superopt rules asked` writes.",
 )  # fmt: skip
 @click.option(

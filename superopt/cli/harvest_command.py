@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from superopt.cli.file_names import FileName
 from superopt.cli.options import check_files, device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.harvest.limits import WindowLimits
@@ -23,7 +24,7 @@ SCHEMA_VERSION = 1
 
 _DEFAULTS = WindowLimits()
 _SHOWN_UNKNOWN = 6  # operators without a definition that are listed for a model
-_File = click.Path(path_type=Path)
+_File = FileName()
 
 
 @click.command("harvest", context_settings={"help_option_names": ["-h", "--help"]})

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from superopt.cli.file_names import FileName
 from superopt.cli.options import device
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors, results
 from superopt.search.cost.device import Device, shipped_devices
@@ -16,7 +17,7 @@ __all__ = ["learn_command"]
 
 SCHEMA_VERSION = 1
 
-_Path = click.Path(path_type=Path)
+_Path = FileName()
 
 
 @click.command("learn", context_settings={"help_option_names": ["-h", "--help"]})

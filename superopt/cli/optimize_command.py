@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from superopt.choices import EXECUTION_PROVIDERS, FIRST_OPSET, MOST_THREADS, RUNTIMES
+from superopt.cli.file_names import FileName
 from superopt.cli.options import STREAMS, device, shapes
 from superopt.cli.run_report import run_report_option, write_run_report
 from superopt.cli.terminal import ProgressLines, errors, one_line_errors, results
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["optimize_command"]
 
 _DEFAULTS = Options()
-_File = click.Path(path_type=Path)
+_File = FileName()
 
 
 class _Opset(click.IntRange):
@@ -159,8 +160,8 @@ def optimize_command(
 
     The result is written only if its derivation replays in the kernel, its outputs agree with the original's on
     random inputs, and it is not slower in a measurement interleaved with the original. Otherwise OUT is the unchanged
-    original. If MODEL cannot be run here, it is unchanged; with --cost analytic it is rewritten by proven rules, and a
-    notice says that nothing was compared or timed.
+    original. If MODEL cannot be run here, it is unchanged; with --cost analytic or --quick it is rewritten by proven
+    rules, and a notice says that nothing was compared or timed.
 
     MODEL (without --in-place), OUT and the files of --trace and --report must be different files. An existing file is
     replaced as a whole, at the end; devices, pipes and folders never are. With --external-data, or above 2 GB, weights

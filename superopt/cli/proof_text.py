@@ -12,6 +12,7 @@ from rich.table import Table
 
 from superopt.cli.proving import PROVEN, REFUTED, UNKNOWN, RuleReport, SignatureReport
 from superopt.cli.terminal import results
+from superopt.wording import counted
 from verify.certificates import kernel_hash
 from verify.prove.facts import solver_version
 from verify.verdict import NUMERICS
@@ -82,9 +83,9 @@ def print_summary(reports: list[RuleReport], second: str | None) -> None:
     console.width = max(console.width, console.measure(table, options=widest).maximum)
     console.print(table)
     failed = any(report.verdict != PROVEN for report in reports)
-    click.echo(
-        f"{totals[PROVEN]} rules proven at {totals['signatures']} signatures" + (", others not" if failed else "")
-    )
+    proven = [report for report in reports if report.verdict == PROVEN]
+    signatures = counted(sum(len(report.signatures) for report in proven), "signature")
+    click.echo(f"{counted(len(proven), 'rule')} proven at {signatures}" + (", others not" if failed else ""))
     if second:
         click.echo(
             f"{second} agrees on {totals['agreed']} of {totals['queries']} queries;"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from superopt.cli.file_names import FileName
 from superopt.cli.terminal import ProgressLines, fail, one_line_errors
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ __all__ = ["rank_command"]
 
 SCHEMA_VERSION = 1
 
-_File = click.Path(path_type=Path)
+_File = FileName()
 
 
 @click.command("rank", context_settings={"help_option_names": ["-h", "--help"]})
@@ -55,16 +56,19 @@ def rank_command(
       superopt rules rank *.onnx --top 20
       superopt rules rank model.onnx --rules mine.rules --trace trace.json --json > ranking.json
     """
-    from superopt.optimizer.ranking import TraceError, rank
+    from superopt.optimizer.ranking import TraceError, count_steps, rank
     from superopt.rulebook.loading import certified_rules
 
     with ProgressLines() as progress:
+        steps = []
+        for path in traces:  # before the rules, which take seconds to read
+            progress(f"reading traces: {path}")
+            try:
+                steps.append(count_steps(path))
+            except TraceError as error:
+                fail(str(error))
         listed, certificates = certified_rules(rules)
-        try:
-            asked = [entry.rule for entry in listed]
-            ranking = rank(models, asked, certificates, traces, prove=prove, progress=progress)
-        except TraceError as error:
-            fail(str(error))
+        ranking = rank(models, [entry.rule for entry in listed], certificates, steps, prove=prove, progress=progress)
     if as_json:
         click.echo(json.dumps(_content(ranking, models, traces), indent=1))
     else:

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 
 import click
 
+from superopt.cli.file_names import FileName
 from superopt.cli.options import check_files
 from superopt.cli.terminal import ProgressLines, one_line_errors
 from superopt.files import write_text
 from superopt.folders import check_folder, write_files
 from superopt.temporary import temporary_folder
+from superopt.wording import counted
 
 if TYPE_CHECKING:
     from superopt.ir.rule import Rule
 
 __all__ = ["report_command"]
 
-_File = click.Path(path_type=Path)
+_File = FileName()
 
 
 @click.command("report", context_settings={"help_option_names": ["-h", "--help"]})
@@ -72,4 +74,4 @@ def report_command(out: Path, json_out: Path | None, rules: Path | None) -> None
             write_text(json_out, report.to_json())
     written = ", ".join(map(str, filter(None, (out, folder, json_out))))
     classes = ", ".join(f"{count} {name}" for name, count in report.classes.items())
-    click.echo(f"written: {written}; {len(report.rules)} certified rules ({classes})")
+    click.echo(f"written: {written}; {counted(len(report.rules), 'certified rule')} ({classes})")

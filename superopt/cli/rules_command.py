@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from superopt.cli.asked_command import asked_command
+from superopt.cli.file_names import FileName
 from superopt.cli.rank_command import rank_command
 from superopt.cli.terminal import NEGATIVE, ProgressLines, one_line_errors
 
@@ -64,7 +65,7 @@ rules_command.add_command(asked_command)
 
 
 @rules_command.command("list", context_settings=_HELP)
-@click.argument("path", type=click.Path(path_type=Path), required=False)
+@click.argument("path", type=FileName(), required=False)
 @one_line_errors
 def list_command(path: Path | None) -> None:
     """List the rules of PATH (by default the shipped rules), one on each line: id and equation."""
@@ -76,8 +77,8 @@ def list_command(path: Path | None) -> None:
 
 
 @rules_command.command("derive", context_settings=_HELP)
-@click.argument("source", metavar="A", type=click.Path(path_type=Path))
-@click.argument("target", metavar="B", type=click.Path(path_type=Path))
+@click.argument("source", metavar="A", type=FileName())
+@click.argument("target", metavar="B", type=FileName())
 @_steps
 @_prove
 @click.option("-v", "--how", is_flag=True, help="Show the derivation of each rule, or the reason why there is none.")
@@ -117,7 +118,7 @@ def derive_command(source: Path, target: Path, steps: int, prove: bool, how: boo
 
 
 @rules_command.command("matrix", context_settings=_HELP)
-@click.argument("paths", metavar="A B ...", type=click.Path(path_type=Path), nargs=-1, required=True)
+@click.argument("paths", metavar="A B ...", type=FileName(), nargs=-1, required=True)
 @_steps
 @_prove
 @_json

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from superopt.cli.file_names import FileName
 from superopt.files import write_text
 
 if TYPE_CHECKING:
@@ -15,9 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["run_report_option", "write_run_report"]
 
-run_report_option = click.option(
-    "--report", type=click.Path(path_type=Path), help="Write an HTML page on this run to this file."
-)
+run_report_option = click.option("--report", type=FileName(), help="Write an HTML page on this run to this file.")
 
 
 def write_run_report(path: Path, model: Path, result: Result, options: Options) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from superopt.cli.file_names import FileName
 from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ __all__ = ["verify_command"]
 
 
 @click.command("verify", context_settings={"help_option_names": ["-h", "--help"]})
-@click.argument("paths", type=click.Path(path_type=Path), nargs=-1)
+@click.argument("paths", type=FileName(), nargs=-1)
 @click.option("-j", "--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Number of processes.")
 @click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
 @click.option(

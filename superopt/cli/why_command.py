@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from superopt.choices import MOST_THREADS
+from superopt.cli.file_names import FileName
 from superopt.cli.options import device
 from superopt.cli.terminal import ProgressLines, one_line_errors, results
 from superopt.optimizer.options import Options
@@ -25,7 +26,7 @@ __all__ = ["why_command"]
 
 SCHEMA_VERSION = 1
 _DEFAULTS = Options()
-_File = click.Path(path_type=Path)
+_File = FileName()
 _HEADINGS = {
     "nothing": "nothing blocks",
     "cost": "blocked by cost",

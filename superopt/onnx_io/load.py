@@ -122,4 +122,4 @@ def sorted_nodes(graph: onnx.GraphProto, label: str, around: Iterable[str] = ())
 
 
 def _called(node: onnx.NodeProto) -> str:
-    return f"node {node.name!r} ({node.op_type})" if node.name else f"a {node.op_type} node"
+    return f"node {node.name!r} ({node.op_type})" if node.name else f"{node.op_type} node"

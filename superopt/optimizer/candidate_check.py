@@ -155,7 +155,7 @@ class CandidateCheck:
             raise _Refused(f"it is not a valid model: {error}") from None
         folding.charge(seconds)
         if candidate.only_folded and not self._is_smaller(proto):
-            raise _Refused("it is no smaller")
+            raise _Refused("only constants would be folded, and nothing is gained by that")
         self.context.source.release_weights()  # those that were folded
         return proto
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from superopt.runtime import Feeds, GivenShape, InputError, InputSpec, show_shape
+from superopt.runtime import Feeds, GivenShape, InputError, InputSpec, shape_problem, show_shape
 from superopt.runtime.feeds import Array
 
 __all__ = ["InputData", "given_shapes", "load_inputs"]
@@ -68,13 +68,7 @@ def _checked(array: Array, spec: InputSpec, label: str) -> Array:
     if array.dtype != wanted:
         needed = "strings" if spec.elem_type == onnx.TensorProto.STRING else str(wanted)
         raise InputError(f"{label}input {spec.name} is {needed}, not {array.dtype}; .astype converts an array")
-    shape = spec.shape
-    if shape is not None and (
-        len(shape) != array.ndim or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True))
-    ):
-        sizes = zip(shape, spec.symbols, strict=True)
-        declared = "x".join(str(size if size is not None else symbol or "?") for size, symbol in sizes)
-        raise InputError(
-            f"{label}input {spec.name} has shape {declared or '()'}, not {show_shape(array.shape) or '()'}"
-        )
+    problem = shape_problem(spec, array.shape)
+    if problem is not None:
+        raise InputError(label + problem)
     return np.asarray(array)

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from superopt.onnx_io.tensor_types import names_a_size
-from superopt.runtime import GivenShape, InputError, InputSpec, SizeRange, Unfeedable, check_given, show_shape
+from superopt.runtime import GivenShape, InputError, InputSpec, SizeRange, Unfeedable, check_given, shape_problem
 
 __all__ = ["InputSizes", "sizes_between"]
 
@@ -35,8 +35,9 @@ class InputSizes:
             if name not in by_name:
                 raise InputError(f"there is no input {name!r} (inputs: {', '.join(by_name) or 'none'})")
             check_given(name, shape)
-            if not _fits(by_name[name], shape):
-                raise InputError(f"input {name} has shape {_shown(by_name[name])}, not {show_shape(shape)}")
+            problem = shape_problem(by_name[name], shape)
+            if problem is not None:
+                raise InputError(problem)
             for axis, size in enumerate(shape):
                 self._give(_dimension(by_name[name], axis), size, name)
         self._axes: dict[str, list[int | str]] = {}  # a size, or the dimension that has it
@@ -90,14 +91,3 @@ def sizes_between(low: Mapping[str, int], high: Mapping[str, int]) -> dict[str, 
 def _dimension(spec: InputSpec, axis: int) -> str:
     symbol = spec.symbols[axis] if axis < len(spec.symbols) else None
     return symbol if symbol is not None and names_a_size(symbol) else f"{spec.name}[{axis}]"
-
-
-def _fits(spec: InputSpec, shape: GivenShape) -> bool:
-    if spec.shape is None:
-        return True
-    return len(shape) == len(spec.shape) and all(s in (None, g) for s, g in zip(spec.shape, shape, strict=True))
-
-
-def _shown(spec: InputSpec) -> str:
-    sizes = zip(spec.shape or (), spec.symbols, strict=True)
-    return "x".join(str(size if size is not None else symbol or "?") for size, symbol in sizes)

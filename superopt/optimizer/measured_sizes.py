@@ -38,12 +38,17 @@ class DoesNotFit(CannotRun):
 
 
 def choose_shapes(
-    sizes: InputSizes, seconds_of: SecondsOfRun, bytes_of_run: Callable[[InputShapes], int]
+    sizes: InputSizes,
+    seconds_of: SecondsOfRun,
+    bytes_of_run: Callable[[InputShapes], int],
+    *,
+    is_timed: bool = True,
 ) -> tuple[list[InputShapes], list[str]]:
     """Return the shapes at which to measure, the smallest first, and notices about sizes that were assumed.
 
-    `bytes_of_run` estimates the memory of all values of a run. Raises CannotRun if the model runs at no assumed size,
-    InputError if it runs at one end of a given range and not at the other.
+    `bytes_of_run` estimates the memory of all values of a run. Unless `is_timed`, notices say that sizes were compared.
+    Raises CannotRun if the model runs at no assumed size, InputError if it runs at one end of a given range and not at
+    the other.
     """
     grown = _Growth(sizes, seconds_of, bytes_of_run)
     low = grown.runnable({d: range.low for d, range in sizes.ranges.items()})
@@ -56,7 +61,7 @@ def choose_shapes(
         points.append(middle)
     if high != low:
         points.append(high)
-    return [sizes.shapes(point) for point in points], _notices(sizes, points)
+    return [sizes.shapes(point) for point in points], _notices(sizes, points, "measured" if is_timed else "compared")
 
 
 class _Growth:
@@ -172,8 +177,8 @@ def bytes_of_run(model: Model, shapes: InputShapes) -> int:
     return sum(bytes_of(None if type is None else type.with_sizes(sizes)) for type in types)
 
 
-def _notices(sizes: InputSizes, points: list[dict[str, int]]) -> list[str]:
+def _notices(sizes: InputSizes, points: list[dict[str, int]], done: str) -> list[str]:
     if not sizes.open:
         return []
     assumed = (f"{d} = {', '.join(map(str, dict.fromkeys(point[d] for point in points)))}" for d in sizes.open)
-    return [f"dynamic sizes were measured at {'; '.join(assumed)} (set them with --shape)"]
+    return [f"dynamic sizes were {done} at {'; '.join(assumed)} (set them with --shape)"]

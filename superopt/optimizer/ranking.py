@@ -19,7 +19,7 @@ from verify.certificates import Certificate, CertifiedBook
 from verify.diagnose.counterexample import find_counterexample
 from verify.proof_book import Book
 
-__all__ = ["RuleRank", "Ranking", "TraceError", "rank"]
+__all__ = ["RuleRank", "Ranking", "TraceError", "count_steps", "rank"]
 
 
 class TraceError(ValueError):
@@ -61,30 +61,28 @@ def rank(
     models: Sequence[Path],
     rules: Iterable[Rule],
     certificates: Mapping[Rule, Certificate],
-    traces: Sequence[Path] = (),
+    traces: Sequence[Counter[str]] = (),
     *,
     prove: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Ranking:
     """Rank `rules`, which `certificates` certify, by their use in `traces` and by their matches in `models`.
 
+    `traces` has the steps of each trace (see `count_steps`).
+
     A rule matches where one of its certified signatures fits and the conditions of the proof hold (see
     `count_matches`); with `prove` also where it can be proven now, as `optimize` does. A step of a trace counts once
     for each place to which its rewrite was applied, as in the result of `optimize`.
 
-    Raises ModelError, TraceError, OSError.
+    Raises ModelError.
     """
     rules = list(dict.fromkeys(rules))
     origin: dict[str, str] = {}  # id of a rule as applied (in steps) -> id of the listed rule
     for rule, variant in _variants(rules):
         origin.setdefault(variant.id, rule.id)
 
-    steps: list[Counter[str]] = []
-    for path in traces:
-        progress(f"reading traces: {path}")
-        steps.append(_steps(path))
     uses: Counter[str] = Counter()
-    for counts in steps:
+    for counts in traces:
         for step, count in counts.items():
             if step in origin:
                 uses[origin[step]] += count
@@ -97,8 +95,8 @@ def rank(
 
     ranks = [RuleRank(rule, uses[rule.id], tuple(found[rule.id] for found in sites)) for rule in rules]
     ranks.sort(key=lambda one: (-one.uses, -one.models, -one.sites))
-    foreign = tuple(sum(count for step, count in counts.items() if step not in origin) for counts in steps)
-    return Ranking(tuple(ranks), tuple(counts.total() for counts in steps), foreign)
+    foreign = tuple(sum(count for step, count in counts.items() if step not in origin) for counts in traces)
+    return Ranking(tuple(ranks), tuple(counts.total() for counts in traces), foreign)
 
 
 def _variants(rules: Iterable[Rule]) -> Iterator[tuple[Rule, Rule]]:
@@ -118,11 +116,11 @@ def _check(book: Book, prove: bool) -> Check:
     return book.check if prove else check
 
 
-def _steps(path: Path) -> Counter[str]:
+def count_steps(path: Path) -> Counter[str]:
     """Count the steps of a trace that apply each rule, by the id in the trace. Raises TraceError, OSError."""
     try:
         trace = json.loads(path.read_text(encoding="utf-8"))
         rewrites = [[str(step["id"]) for step in rewrite["steps"]] for rewrite in trace["rewrites"]]
         return Counter(step for places in trace["passes"] for at in places for step in rewrites[at["rewrite"]])
     except (ValueError, LookupError, TypeError) as error:
-        raise TraceError(f"{path}: not a trace of optimize ({type(error).__name__}: {error})") from error
+        raise TraceError(f"{path}: not a trace of optimize; `optimize --trace FILE` writes one") from error

@@ -105,7 +105,7 @@ def _improve(
         context.pace.reference_s = context.phases.seconds["prepare"]
     except (CannotRun, Unfeedable) as error:
         is_loaded = loads(source, target)
-        help_ = advice(error, is_loaded=is_loaded)
+        help_ = advice(error, source, is_loaded=is_loaded)
         if context.options.cost != "analytic" or not target.has_levels:
             if target.has_levels:
                 help_ += "; --cost analytic optimizes it by proven rules without running it"

@@ -7,7 +7,7 @@ from superopt.optimizer.measured_sizes import DoesNotFit
 from superopt.optimizer.options import Options
 from superopt.optimizer.original import TooManyNodes, open_original
 from superopt.optimizer.source import Source
-from superopt.runtime import CannotRun, InputShapes, RanTooLong, Target, Unfeedable, input_specs
+from superopt.runtime import CannotRun, InputShapes, RanTooLong, Target, Unfeedable, input_specs, lacks_operator
 
 __all__ = ["advice", "assumed_shapes", "loads"]
 
@@ -23,15 +23,18 @@ def loads(source: Source, target: Target) -> bool:
     return True
 
 
-def advice(error: CannotRun | Unfeedable, *, is_loaded: bool) -> str:
+def advice(error: CannotRun | Unfeedable, source: Source, *, is_loaded: bool) -> str:
     """Return the options with which the model may run, as the end of a message; empty if there is none."""
+    graph = source.proto.graph
     if isinstance(error, RanTooLong | DoesNotFit):
         return "; --shape may give smaller sizes"
     if isinstance(error, Unfeedable | TooManyNodes):
         return ""
-    if is_loaded:
+    if lacks_operator(error):
+        return "; another --ep or --target may have its operators"
+    if is_loaded and graph.input and graph.output:
         return "; --inputs FILE.npz gives values that it takes, --shape other sizes"
-    return "; another --ep or --target may have its operators"
+    return ""
 
 
 def assumed_shapes(source: Source, options: Options) -> list[InputShapes]:

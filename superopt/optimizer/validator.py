@@ -111,7 +111,12 @@ class Validator:
         self.notices: list[str] = []
         samples: list[list[Feeds]] = []  # given values, for each size
         for values, open_sizes in zip(given, sizes, strict=True):
-            found, notices = choose_shapes(open_sizes, partial(seconds_of, values), partial(bytes_of_run, source.terms))
+            found, notices = choose_shapes(
+                open_sizes,
+                partial(seconds_of, values),
+                partial(bytes_of_run, source.terms),
+                is_timed=options.is_timed,
+            )
             for shapes in found:
                 if shapes not in self.shapes:
                     self.shapes.append(shapes)

@@ -25,7 +25,6 @@ _EXPLANATIONS = {
     "ONNX Runtime does not run it": "The runtime lacks an operator for these types, or has a fault.",
     "OpenVINO does not run it": "The runtime lacks an operator for these types, or has a fault.",
     "folding its weights": "Computing the new weights would take longer than the budget leaves.",
-    "it is no smaller": "Only constants would be folded, and nothing is gained by that.",
 }
 _MOST_OPERATORS = 4  # that a heading names
 

@@ -169,16 +169,16 @@ class Certificates(Mapping[Rule, Certificate]):
                 entry = _Entry(number, line, data["text"], data["kernel"], signatures)
                 self._entries.setdefault(data["rule"], []).append(entry)
             except (ValueError, KeyError, TypeError) as error:
-                raise self._unreadable(number, error) from error
+                raise self._unreadable(number) from error
 
-    def _unreadable(self, number: int, error: Exception) -> RulesError:
-        return RulesError(f"{self._source}:{number}: not a certificate ({type(error).__name__}: {error})")
+    def _unreadable(self, number: int) -> RulesError:
+        return RulesError(f"{self._source}:{number}: not a certificate")
 
     def _certificate(self, entry: _Entry) -> Certificate:
         try:
             return Certificate.from_json(entry.line)
         except (ValueError, KeyError, TypeError) as error:
-            raise self._unreadable(entry.number, error) from error
+            raise self._unreadable(entry.number) from error
 
     def __getitem__(self, rule: Rule) -> Certificate:
         """Return the certificate of an admitted rule.

@@ -47,9 +47,10 @@ from superopt.runtime.shapes import (
     check_given,
     input_specs,
     parse_shape,
+    shape_problem,
     show_shape,
 )
-from superopt.runtime.target import CannotRun, RanTooLong, RuntimeUnavailable, Target
+from superopt.runtime.target import CannotRun, RanTooLong, RuntimeUnavailable, Target, lacks_operator
 from superopt.runtime.timing import Standing, Timing, time_contest, time_interleaved, time_models, time_once
 
 __all__ = [
@@ -89,6 +90,7 @@ __all__ = [
     "in_child",
     "input_specs",
     "is_float",
+    "lacks_operator",
     "largest_error",
     "loadable",
     "open_session",
@@ -97,6 +99,7 @@ __all__ = [
     "reference_time",
     "resolve_target",
     "sample_times",
+    "shape_problem",
     "show_shape",
     "start_child",
     "time_contest",

@@ -20,6 +20,7 @@ __all__ = [
     "check_given",
     "input_specs",
     "parse_shape",
+    "shape_problem",
     "show_shape",
 ]
 
@@ -95,9 +96,26 @@ def check_given(name: str, shape: GivenShape) -> None:
         raise InputError(f"the shape of input {name} has more elements than any memory holds: {show_shape(shape)}")
 
 
+def shape_problem(spec: InputSpec, shape: GivenShape) -> str | None:
+    """Return a message if an input does not take values of this shape, else None."""
+    if spec.shape is None:
+        return None
+    if len(shape) == len(spec.shape) and all(s in (None, g) for s, g in zip(spec.shape, shape, strict=True)):
+        return None
+    sizes = zip(spec.shape, spec.symbols, strict=True)
+    declared = [str(size if size is not None else symbol or "?") for size, symbol in sizes]
+    given = map(_show_size, shape)
+    # The sizes stand apart: batchx64 would read as one name.
+    return f"input {spec.name} has shape {' x '.join(declared) or '()'}, not {' x '.join(given) or '()'}"
+
+
 def show_shape(shape: GivenShape) -> str:
     """Return a shape in the notation of `parse_shape`."""
-    return "x".join("..".join(map(str, size)) if isinstance(size, tuple) else str(size) for size in shape)
+    return "x".join(map(_show_size, shape))
+
+
+def _show_size(size: int | tuple[int, int]) -> str:
+    return "..".join(map(str, size)) if isinstance(size, tuple) else str(size)
 
 
 def input_specs(model: onnx.ModelProto) -> list[InputSpec]:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 
-__all__ = ["CannotRun", "RanTooLong", "RuntimeUnavailable", "Target", "reason"]
+__all__ = ["CannotRun", "RanTooLong", "RuntimeUnavailable", "Target", "lacks_operator", "reason"]
 
 # Parts of the runtimes' messages about a failed allocation.
 _ALLOCATION_ERRORS = ("bad_alloc", "Failed to allocate memory", "bad allocation")
+# Parts of their messages about an operator that is missing here, and that another runtime or provider may have. "No Op
+# registered for" is not among them: ONNX itself does not define such an operator in the model's version.
+_OPERATOR_ERRORS = (
+    "is not a registered function/op",
+    "Could not find an implementation for",
+    "No conversion rule found for operations",  # OpenVINO
+)
+# The place in its C++ source that ONNX Runtime writes before some messages: file, line and signature of a function.
+_SOURCE_LOCATION = re.compile(
+    r"(?:/|[A-Z]:\\)\S*onnxruntime\S*\.(?:cc|cpp|cu|cuh|h):\d+ "
+    r"(?:[\w:<>~*&, {}]*(?:\(\))?\((?:[^()]|\([^()]*\))*\)(?: const)?(?: \[with [^\]]*\])? )?"
+)
 
 
 class RuntimeUnavailable(RuntimeError):
@@ -23,11 +36,17 @@ class RanTooLong(CannotRun):
 
 
 def reason(error: Exception) -> str:
-    """Return the message of a runtime's exception in one line."""
+    """Return the message of a runtime's exception in one line, without places in its C++ source or a full stop."""
     text = " ".join(str(error).split()) or type(error).__name__
+    text = _SOURCE_LOCATION.sub("", text).removesuffix(".")
     if isinstance(error, MemoryError) or any(part in text for part in _ALLOCATION_ERRORS):
         return f"it needs more memory than is available here ({text})"
     return text
+
+
+def lacks_operator(error: CannotRun) -> bool:
+    """Return True if the runtime lacks an operator of the model, or lacks it for the model's element types."""
+    return any(part in str(error) for part in _OPERATOR_ERRORS)
 
 
 @dataclass(frozen=True)

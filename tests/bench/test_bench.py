@@ -323,6 +323,15 @@ def test_command_passes_over_what_does_not_run(model: Path, tmp_path: Path, monk
     assert "odd: the original cannot be run here" in out
 
 
+def test_command_refuses_a_peer_that_is_asked_for_and_not_installed(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Contestant, "installed", lambda self: self.name != "onnxslim")
+    code, out, errors = command(model, "--peers", "onnxsim,onnxslim")
+    assert (code, out) == (2, "")
+    assert "onnxslim is not installed here; pip install onnxslim" in errors
+
+
 def test_command_refuses_what_it_cannot_use(model: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.onnx").write_bytes(b"no model")
     for arguments in [

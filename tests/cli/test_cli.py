@@ -79,8 +79,20 @@ def test_notices_go_to_stderr(tmp_path: Path, lora_rules: Path) -> None:
     files = [tmp_path / "model.onnx", "-o", tmp_path / "fast.onnx", "--rules", lora_rules]
     untimed = ["--cost", "analytic", "--device", "cpu", "--target-absent"]
     result = run("optimize", *files, "--budget", "1", "--json", *untimed)
-    assert "notice: dynamic sizes were measured at batch = 1, " in result.stderr
+    assert "notice: dynamic sizes were compared at batch = 1, " in result.stderr
     json.loads(result.stdout)
+
+
+def test_an_empty_name_is_called_empty(tmp_path: Path, lora_rules: Path) -> None:
+    onnx.save(lora(), tmp_path / "model.onnx")
+    for arguments, name in (
+        (("optimize", tmp_path / "model.onnx", "-o", ""), "'-o'"),
+        (("optimize", "", "-o", tmp_path / "fast.onnx"), "'MODEL'"),
+        (("verify", lora_rules, ""), "'[PATHS]...'"),
+    ):
+        result = run(*arguments)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert f"Invalid value for {name}" in result.stderr and "the name is empty" in result.stderr
 
 
 def test_optimize_is_a_program_of_its_own() -> None:
@@ -120,7 +132,7 @@ def test_verify_names_the_false_rule(tmp_path: Path) -> None:
     assert "altered.rules:2: Add(MatMul(a, b), MatMul(a, c)) = MatMul(a, Add(b, b))" in result.stdout
     assert "counterexample" in result.stdout
     assert "a = [[" in result.stdout
-    assert "1 rules proven" in result.stdout
+    assert "1 rule proven at 1 signature, others not" in result.stdout
 
 
 def test_verify_does_not_pass_what_it_cannot_show(tmp_path: Path) -> None:

@@ -248,6 +248,8 @@ def test_progress_is_on_stderr(
 
 def test_what_is_unusable_is_one_line(rules: Path, twice: Path, tmp_path: Path) -> None:
     broken, listing, loose = tmp_path / "broken.json", tmp_path / "list.json", tmp_path / "loose.json"
+    empty = tmp_path / "empty.json"
+    empty.write_text("{}")
     broken.write_text('{"schema_version": 1,')
     listing.write_text("[]")
     loose.write_text('{"schema_version": 1, "rewrites": [], "passes": [[{"rewrite": 0, "leaves": {}}]]}')
@@ -262,6 +264,7 @@ def test_what_is_unusable_is_one_line(rules: Path, twice: Path, tmp_path: Path) 
         ((twice, "--rules", mine), "mine.rules:1"),  # not certified
         ((twice, "--rules", rules, "--trace", missing), "missing"),
         ((twice, "--rules", rules, "--trace", tmp_path), str(tmp_path)),
+        ((twice, "--rules", missing, "--trace", empty), "empty.json: not a trace"),  # told before rules are read
         ((twice, "--rules", rules, "--trace", broken), "broken.json: not a trace"),
         ((twice, "--rules", rules, "--trace", listing), "list.json: not a trace"),
         ((twice, "--rules", rules, "--trace", loose), "loose.json: not a trace"),
@@ -270,6 +273,7 @@ def test_what_is_unusable_is_one_line(rules: Path, twice: Path, tmp_path: Path) 
         result = run(*arguments)
         assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1), arguments
         assert result.stderr.startswith("error: ") and mention in result.stderr, result.stderr
+        assert "Error" not in result.stderr  # the name of an exception
 
 
 def test_usage(twice: Path) -> None:

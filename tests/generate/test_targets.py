@@ -146,6 +146,13 @@ def test_the_command_writes_the_rules_of_a_corpus_the_same_again(tmp_path: Path)
     assert origins["corpus"]["rules"] == len(rules)
 
 
+def test_the_family_of_a_corpus_needs_one(tmp_path: Path) -> None:
+    found = CliRunner().invoke(generate_command, ["--out", str(tmp_path / "o"), "--family", "corpus"])
+    assert found.exit_code == 2
+    assert "--family corpus needs --corpus FILE" in found.output
+    assert not (tmp_path / "o").exists()
+
+
 def test_a_corpus_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "bad.txt").write_text("Relu(x\n")
     for name in ("bad.txt", "none.txt"):

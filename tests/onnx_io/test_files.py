@@ -111,7 +111,7 @@ def graph_error(body: str) -> str:
 
 def test_undefined_tensors() -> None:
     assert graph_error("g (float[2] x) => (float[2] y) { y = Add(x, other) }") == (
-        "model: a Add node reads tensor 'other', which nothing defines"
+        "model: Add node reads tensor 'other', which nothing defines"
     )
     assert graph_error("g (float[2] x) => (float[2] y) { z = Neg(x) }") == (
         "model: output 'y' is a tensor that nothing defines"
@@ -120,7 +120,7 @@ def test_undefined_tensors() -> None:
     assert graph_error(
         f"g (bool c, float[2] x) => (float[2] y) {{ y = If(c) <then_branch = {body}, "
         "else_branch = e () => (float[2] s) { s = Neg(x) }> }"
-    ) == ("model: a If node reads tensor 'lost', which nothing defines")
+    ) == ("model: If node reads tensor 'lost', which nothing defines")
 
 
 def test_cycles() -> None:

@@ -52,8 +52,9 @@ def test_a_placeholder_is_no_name() -> None:
     ("given", "problem"),
     [
         ({"c": (1,)}, "no input 'c'"),
-        ({"a": (1, 4, 4)}, "has shape batchx4, not 1x4x4"),
-        ({"a": (1, (1, 8))}, r"has shape batchx4, not 1x1\.\.8"),
+        ({"a": (1, 4, 4)}, "has shape batch x 4, not 1 x 4 x 4"),
+        ({"a": (1, (1, 8))}, r"has shape batch x 4, not 1 x 1\.\.8"),
+        ({"a": ()}, r"has shape batch x 4, not \(\)"),
         ({"a": (-1, 4)}, "negative"),
         ({"a": ((8, 1), 4)}, "begins at 1 or more"),
         ({"a": ((0, 8), 4)}, "begins at 1 or more"),

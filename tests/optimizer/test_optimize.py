@@ -107,7 +107,15 @@ def test_dynamic_sizes_stay_dynamic(tmp_path: Path, lora_rules: Path) -> None:
 
 def test_unknown_sizes_are_measured_at_one_and_said_so(lora_rules: Path) -> None:
     result = run_optimize(lora("batch"), None, lora_rules)
-    assert any("batch = 1, " in notice for notice in result.notices)
+    assert any("sizes were measured at batch = 1, " in notice for notice in result.notices)
+
+
+def test_folding_alone_is_refused_with_a_reason_that_stands_alone(lora_rules: Path) -> None:
+    kept = run_optimize(
+        model([helper.make_node("Identity", ["x"], ["y"])], [floats("x", 2)], [floats("y", 2)]), None, lora_rules
+    )
+    assert not kept.changed
+    assert kept.reason == "no candidate passed: only constants would be folded, and nothing is gained by that"
 
 
 def test_slower_candidate_is_refused(saved: Path, tmp_path: Path, lora_rules: Path) -> None:

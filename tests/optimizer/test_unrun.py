@@ -47,6 +47,30 @@ def multiple_of_four() -> onnx.ModelProto:
     return proto
 
 
+def without_outputs() -> onnx.ModelProto:
+    return model([helper.make_node("Relu", ["x"], ["y"])], [floats("x", 2)], [])
+
+
+def of_sizes_that_do_not_fit() -> onnx.ModelProto:
+    constants = [("w", np.ones((4, 3), np.float32))]
+    return model([helper.make_node("MatMul", ["x", "w"], ["y"])], [floats("x", 2, 3)], [floats("y", 2, 3)], constants)
+
+
+def with_no_operator_of_onnx() -> onnx.ModelProto:
+    return model([helper.make_node("Mystery", ["x"], ["y"])], [floats("x", 2)], [floats("y", 2)])
+
+
+def of_a_type_without_kernels() -> onnx.ModelProto:
+    values = [helper.make_tensor_value_info(name, onnx.TensorProto.BFLOAT16, [2]) for name in "xy"]
+    return model([helper.make_node("Erf", ["x"], ["y"])], values[:1], values[1:])
+
+
+def of_an_opset_to_come() -> onnx.ModelProto:
+    proto = lora(16)
+    proto.opset_import[0].version = 99
+    return proto
+
+
 @pytest.mark.parametrize("make", [custom, of_sequence])
 def test_with_analytic_costs_it_is_optimized_and_says_what_was_not_checked(make: Any, lora_rules: Path) -> None:
     result = optimized(make(), lora_rules)
@@ -56,10 +80,16 @@ def test_with_analytic_costs_it_is_optimized_and_says_what_was_not_checked(make:
     assert any("so outputs are not compared and nothing is timed" in notice for notice in result.notices)
 
 
+def test_a_quick_run_optimizes_it_as_well(lora_rules: Path) -> None:
+    result = optimized(of_sequence(), lora_rules, cost="measured", quick=True)
+    assert result.changed and result.reason == "all rewrites, not compared and not timed"
+
+
 @pytest.mark.parametrize(
     ("make", "help_"),
     [
         (custom, "another --ep or --target may have its operators; --cost analytic"),
+        (of_a_type_without_kernels, "another --ep or --target may have its operators; --cost analytic"),
         (of_sequence, "--cost analytic"),
         (multiple_of_four, "--inputs FILE.npz gives values that it takes, --shape other sizes"),
     ],
@@ -67,6 +97,25 @@ def test_with_analytic_costs_it_is_optimized_and_says_what_was_not_checked(make:
 def test_with_measured_costs_it_is_kept_with_the_option_that_helps(make: Any, help_: str, lora_rules: Path) -> None:
     result = optimized(make(), lora_rules, cost="measured")
     assert not result.changed and "the original cannot be run here" in result.reason and help_ in result.reason
+    assert "onnxruntime_src" not in result.reason  # where ONNX Runtime's C++ source raised the error
+
+
+@pytest.mark.parametrize(
+    ("make", "problem"),
+    [
+        (without_outputs, "At least one output should be requested"),
+        (of_sizes_that_do_not_fit, "Incompatible dimensions for matrix multiplication"),
+        (with_no_operator_of_onnx, "No Op registered for Mystery with domain_version of"),
+        (of_an_opset_to_come, " : FAIL : ONNX Runtime only *guarantees* support for models stamped with official"),
+    ],
+)
+def test_there_is_no_advice_where_no_option_helps(make: Any, problem: str, lora_rules: Path) -> None:
+    reason = optimized(make(), lora_rules, cost="measured").reason
+    assert problem in reason
+    assert reason.count("; ") == 1 and reason.endswith(
+        "; --cost analytic optimizes it by proven rules without running it"
+    )
+    assert ".;" not in reason
 
 
 def test_a_model_that_the_runtime_would_expand_for_hours_is_not_run(lora_rules: Path) -> None:

@@ -297,7 +297,7 @@ def test_command_takes_a_file_of_ones_own(tmp_path: Path) -> None:
     out = tmp_path / "mine.html"
     done = CliRunner().invoke(main, ["report", "--rules", str(tmp_path / "mine.rules"), "-o", str(out)])
     assert done.exit_code == 0, done.output
-    assert "1 certified rules (1 exact, 0 reassociating, 0 real-only)" in done.output
+    assert "1 certified rule (1 exact, 0 reassociating, 0 real-only)" in done.output
     assert "Transpose[perm=[1, 0]](x)" in out.read_text(encoding="utf-8")
 
 

@@ -100,4 +100,4 @@ def test_a_whole_run() -> None:
 def test_a_model_that_it_cannot_run_is_kept() -> None:
     result = superopt.optimize(foreign(), target="openvino", budget=1.0)
     assert not result.changed and result.reason.startswith("the original cannot be run here")
-    assert "--cost" not in result.reason
+    assert result.reason.endswith("; another --ep or --target may have its operators")  # --cost does not help

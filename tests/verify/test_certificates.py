@@ -190,7 +190,7 @@ def test_another_kernels_certificate_is_refused(tmp_path: Path, lora_rules: Path
 
 def test_what_cannot_be_read_is_refused(tmp_path: Path, lora_rules: Path) -> None:
     (tmp_path / "lora.certificates.jsonl").write_text("{}\n")
-    refused(optimize(tmp_path, lora_rules), "lora.certificates.jsonl:1: not a certificate")
+    refused(optimize(tmp_path, lora_rules), "lora.certificates.jsonl:1: not a certificate; prove it anew: ")
 
 
 def test_a_certificate_is_read_where_it_is_asked_for(tmp_path: Path) -> None:
