@@ -31,7 +31,8 @@ def results(work: Work, tasks: Iterator[int], jobs: int, limit_s: float) -> Iter
     """Yield (task, result of `work`) as they come; the result is an `Ended` for a task that did not return.
 
     A task may take `limit_s` seconds of CPU time, and 50 times as many in all: a busy machine is no hang. `work` runs
-    in forks of this process, one after the other in the same fork as long as nothing goes wrong.
+    in forks of this process, one after the other in the same fork as long as nothing goes wrong and its memory, in
+    which libraries keep models, has not grown to a quarter of what a task may take.
     """
     children: dict[Connection, _Child] = {}
     try:
@@ -47,14 +48,15 @@ def results(work: Work, tasks: Iterator[int], jobs: int, limit_s: float) -> Iter
                 child = children[pipe]  # type: ignore[index]
                 if child.task is None:
                     continue
-                task, child_ended = child.task, False
+                task = child.task
                 try:
-                    result = child.pipe.recv()
+                    result, ends = child.pipe.recv(), child.has_grown()
                 except EOFError:
                     child.process.join()
-                    result, child_ended = Ended(f"crash: {_exit(child.process.exitcode)}"), True
+                    result, ends = Ended(f"crash: {_exit(child.process.exitcode)}"), True
                 yield task, result
-                if child_ended:
+                if ends:
+                    child.end()
                     del children[pipe]  # type: ignore[arg-type]
                 else:
                     child.give(tasks)
@@ -78,6 +80,7 @@ class _Child:
         theirs.close()
         self.task: int | None = None
         self.since = self._cpu_s = 0.0
+        self._addresses_at_start = _addresses(self.process.pid)
 
     def give(self, tasks: Iterator[int]) -> bool:
         """Hand the next task to the child. Return False if there is none."""
@@ -90,6 +93,10 @@ class _Child:
         """Return True if the task has taken more than `limit_s` seconds of CPU time, or 50 times as many in all."""
         spent = time.monotonic() - self.since
         return spent > limit_s and (spent > 50 * limit_s or self._cpu_time() - self._cpu_s > limit_s)
+
+    def has_grown(self) -> bool:
+        """Return True if the process holds a quarter of the addresses that it may take."""
+        return _addresses(self.process.pid) - self._addresses_at_start > _GUARD / 4
 
     def _cpu_time(self) -> float:
         """Return the seconds of CPU time of the process and of those of its children that have ended."""
@@ -107,7 +114,7 @@ class _Child:
 @one_thread()
 def _serve(work: Work, pipe: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
-    resource.setrlimit(resource.RLIMIT_AS, (_addresses() + _GUARD, resource.RLIM_INFINITY))
+    resource.setrlimit(resource.RLIMIT_AS, (_addresses(os.getpid()) + _GUARD, resource.RLIM_INFINITY))
     while True:
         try:
             task = pipe.recv()
@@ -121,12 +128,15 @@ def _serve(work: Work, pipe: Connection) -> None:
             pipe.send(Ended(f"{type(error).__name__}: {text} ({where.filename.rsplit('/', 2)[-1]}:{where.lineno})"))
 
 
-def _addresses() -> int:
-    """Bytes of address space that this process has."""
+def _addresses(process: int | None) -> int:
+    """Bytes of address space that a process has; 0 where that is not known, or for one that has ended."""
     if sys.platform != "linux":
         return 0
-    with open("/proc/self/statm", encoding="ascii") as file:
-        return int(file.read().split()[0]) * resource.getpagesize()
+    try:
+        with open(f"/proc/{process}/statm", encoding="ascii") as file:
+            return int(file.read().split()[0]) * resource.getpagesize()
+    except OSError:
+        return 0
 
 
 def _exit(code: int | None) -> str:
