@@ -1,14 +1,28 @@
-"""The proven bound on how much larger a result's rounding errors can be than the original's."""
+"""The proven bound on how much larger a result's rounding errors can be than the original's, and what it leaves out.
+
+A bound on errors says nothing of what is behind a jump: where the original computes 2.9999998 and the result 3, both
+are within the bound, and their floors are 2 and 3.
+"""
 
 from __future__ import annotations
 
+import functools
 import math
+from collections import Counter
 from collections.abc import Iterable
 
+from superopt.ir.infer import replace
+from superopt.ir.term import Term, topological
 from superopt.ir.trace import Rewrite, Trace
+from superopt.ir.types import FLOAT_DTYPES
+from superopt.onnx_io import Model
+from superopt.properties import jumps, uses_function
+from superopt.search.apply import step_positions
 from verify.proof_book import Book
 
-__all__ = ["error_factor"]
+__all__ = ["error_factor", "jumps_behind"]
+
+_READ_SIZES_ONLY = frozenset({"Shape", "Size"})
 
 
 def error_factor(traces: Iterable[Trace], book: Book) -> float | None:
@@ -31,3 +45,38 @@ def _region_factor(rewrite: Rewrite, book: Book) -> float:
     if any(one.kind == "unstable" for one in classes):
         return math.inf
     return math.prod(float(one.factor) for one in classes)
+
+
+def jumps_behind(traces: Iterable[Trace], graphs: Iterable[Model], book: Book) -> Counter[str]:
+    """Count the first operators behind rewritten values that jump, by name: floors, comparisons, casts to integers.
+
+    `graphs` has the graph before each pass. Steps that are exact change no value.
+    """
+    found: Counter[str] = Counter()
+    places = functools.cache(lambda rewrite: _rounded_places(rewrite, book))  # many applications share a rewrite
+    for trace, graph in zip(traces, graphs, strict=True):
+        rounded: set[Term | None] = set()  # values that are rounded otherwise after this pass
+        for application in trace.applications:
+            rounded.update(replace(places(application.rewrite), dict(application.leaves)))
+        for term in topological(graph.outputs):
+            if term in rounded or rounded.isdisjoint(term.inputs) or term.op in _READ_SIZES_ONLY:
+                continue
+            if _may_jump(term, rounded):
+                found[term.op] += 1
+            else:
+                rounded.add(term)
+    return found
+
+
+def _rounded_places(rewrite: Rewrite, book: Book) -> list[Term]:
+    """Return the terms of the region, as it was, at which steps are applied that are not exact."""
+    steps = zip(rewrite.steps, step_positions(rewrite), strict=True)
+    return [term for step, at in steps if book.stability(step.rule, step.signature).kind != "exact" for term in at]
+
+
+def _may_jump(term: Term, rounded: set[Term | None]) -> bool:
+    """Return True unless an operator is continuous in its `rounded` operands. One without a definition counts as
+    continuous if its results are real."""
+    if uses_function(term.op, "power") and rounded.isdisjoint(term.inputs[1:]):
+        return False
+    return jumps(term.op) or any(type is not None and type.dtype not in FLOAT_DTYPES for type in term.types)

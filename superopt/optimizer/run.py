@@ -13,7 +13,7 @@ from superopt.onnx_io.save import embedded
 from superopt.optimizer.bodies import RewrittenBodies, search_bodies
 from superopt.optimizer.candidate_check import CandidateCheck
 from superopt.optimizer.context import RunContext
-from superopt.optimizer.error_bound import error_factor
+from superopt.optimizer.error_bound import error_factor, jumps_behind
 from superopt.optimizer.files import RESULT, check_inputs_stay, count_operators
 from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest, search_model
 from superopt.optimizer.model_timer import Timer, Timers, each_alone, interleaved_timer
@@ -186,6 +186,13 @@ def _result(context: RunContext, selection: Selection, out: Path | None) -> Resu
     if changed and options.target_absent and context.device is not None:
         notices.append(
             f"not timed: {context.device.name} is not here, so only the cost model says that the result is faster"
+        )
+    behind = jumps_behind(selection.traces, selection.graphs, context.proofs.own)
+    if changed and behind:
+        operators = " and ".join(f"{count} {op}" for op, count in sorted(behind.items()))
+        notices.append(
+            f"no bound on rounding errors holds behind a jump: {operators} may see a value on its other side where the"
+            " original's own rounding decides (--numerics exact keeps every bit)"
         )
     if changed and options.quick:
         notices.append("not timed: only the cost models of all known devices say that the result is faster")

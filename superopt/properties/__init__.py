@@ -294,8 +294,7 @@ def _is_unrounded(node: Expression) -> bool:
     return (node.head in _LEAVES | {"piecewise"} or sign or known) and all(map(_is_unrounded, node.args))
 
 
-# Discontinuous functions. A power of a negative number is only real if the exponent is whole.
-_JUMPING = frozenset({"floor", "round", "power", "truncated_quotient"})
+_JUMPING = frozenset({"floor", "round", "truncated_quotient"})  # discontinuous functions
 
 
 @cache
@@ -308,6 +307,8 @@ def jumps(op: str) -> bool:
 
 def _jumps(node: Expression, at: Example) -> bool:
     if node.head == "apply":
+        if node.detail == "power":  # that of a negative number is only real if the exponent is whole
+            return any(part.head == "access" for part in _nodes(node.args[1]))
         return node.detail in _JUMPING
     if node.head != "choose" or _is_mask(node, at):
         return False

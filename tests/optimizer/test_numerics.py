@@ -59,9 +59,11 @@ def rules(tmp_path: Path) -> Path:
     return certified(tmp_path / "mixed.rules", MOVES + LORA_RULES)
 
 
-def optimized(rules: Path, numerics: str) -> Result:
+def optimized(rules: Path, numerics: str, proto: onnx.ModelProto | None = None) -> Result:
     # Costs are the analytic ones: which rewrites win must not depend on what else this machine does.
-    return optimize(mixed(), ep="cpu", rules=rules, budget=10.0, timer=faster, numerics=numerics, cost="analytic")
+    return optimize(
+        proto or mixed(), ep="cpu", rules=rules, budget=10.0, timer=faster, numerics=numerics, cost="analytic"
+    )
 
 
 def test_exact_moves_data_and_changes_no_bit(rules: Path) -> None:
@@ -87,6 +89,36 @@ def test_looser_classes_rewrite_more(rules: Path) -> None:
     assert result.operators_after["MatMul"] == 1
     assert "Transpose" not in result.operators_after
     assert {use.rule for use in optimized(rules, "exact").rules} < {use.rule for use in result.rules}
+
+
+def behind_jumps() -> onnx.ModelProto:
+    """`mixed` with a class for each row of y and z, and their sizes: a floor is behind ArgMax, which is first."""
+    proto = mixed()
+    for name in "yz":
+        proto.graph.node.append(helper.make_node("ArgMax", [name], [f"{name}_class"], axis=1, keepdims=0))
+        proto.graph.output.append(helper.make_tensor_value_info(f"{name}_class", onnx.TensorProto.INT64, [256]))
+    proto.graph.node.extend(
+        [
+            helper.make_node("Cast", ["z_class"], ["z_real"], to=onnx.TensorProto.FLOAT),
+            helper.make_node("Floor", ["z_real"], ["z_floor"]),
+            helper.make_node("Shape", ["z"], ["z_shape"]),
+            helper.make_node("Pow", ["z", "two"], ["squares"]),
+        ]
+    )
+    proto.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(2, np.float32), "two"))
+    proto.graph.output.extend([floats("z_floor", 256), floats("squares", 256, 256)])
+    proto.graph.output.append(helper.make_tensor_value_info("z_shape", onnx.TensorProto.INT64, [2]))
+    return proto
+
+
+def test_jumps_behind_rewrites_are_said(rules: Path) -> None:
+    said = "no bound on rounding errors holds behind a jump: "
+    result = optimized(rules, "normwise", behind_jumps())
+    assert result.operators_after["MatMul"] == 1 and "Transpose" not in result.operators_after
+    (notice,) = (notice for notice in result.notices if said in notice)
+    assert notice.startswith(said + "1 ArgMax may see")  # that of z: y is moved only
+    exact = optimized(rules, "exact", behind_jumps())
+    assert exact.changed and not any(said in notice for notice in exact.notices)
 
 
 def test_a_rule_names_the_nodes_that_it_rewrote(rules: Path) -> None:
