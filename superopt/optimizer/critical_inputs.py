@@ -139,7 +139,7 @@ def _carried_back(path: list[_Step], model: Model, rng: np.random.Generator) -> 
         operand = step.term.inputs[step.position]
         assert operand is not None
         size, xs = _shape(operand, model), _constants(step, model)
-        if size is None or xs is None:
+        if size is None or xs is None or not ends[0].size:  # of an empty result an operand has no value
             return None
         try:
             ends = [_inverted(y, xs, step, size, model) for y in ends]
