@@ -27,7 +27,7 @@ from fuzzing.cases import kind_of, outcome, replay, write_case
 from fuzzing.growth import random_model
 from fuzzing.mutants import check_mutant
 from fuzzing.reading import base_models, damage_and_read, damaged
-from fuzzing.workers import Ended, results
+from fuzzing.workers import Ended, OriginalCrashed, results
 
 
 @dataclass
@@ -87,6 +87,9 @@ class Progress:
         """Count one result; print what is wrong."""
         self.done += 1
         problems = [("", str(result), "")] if isinstance(result, Ended) else result.problems
+        if isinstance(result, OriginalCrashed):
+            problems, name = [], f"originals that end ONNX Runtime ({str(result).removeprefix('crash: ')})"
+            self.log.counts[name] += 1
         for attack, problem, path in problems:
             self.kinds[f"{attack}: {kind_of(problem)}"] += 1
             print(f"{task} {attack}: {problem}{f' ({path})' if path else ''}", flush=True)

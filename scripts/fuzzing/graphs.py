@@ -17,6 +17,7 @@ import onnxruntime as ort
 from onnx import GraphProto, NodeProto, ValueInfoProto, helper, numpy_helper
 
 from .values import FLOATS, INTEGERS, Array, draw
+from .workers import runs_original
 
 __all__ = ["IR_VERSION", "Graph", "Tensor", "Unfit", "elem_type", "reads", "without_unused"]
 
@@ -225,8 +226,9 @@ class Graph:
         graph.input.extend(helper.make_tensor_value_info(t.name, elem_type(t.dtype), t.shape) for t in read)
         graph.output.extend(ValueInfoProto(name=name) for name in node.output)
         try:
-            session = ort.InferenceSession(self.model(graph).SerializeToString(), _OPTIONS, _CPU)
-            found = session.run(None, {t.name: t.value for t in read})
+            with runs_original():
+                session = ort.InferenceSession(self.model(graph).SerializeToString(), _OPTIONS, _CPU)
+                found = session.run(None, {t.name: t.value for t in read})
         except Exception as error:  # noqa: BLE001  the runtime's exceptions share no other base class
             raise Unfit(str(error)) from None
         return [np.asarray(value) for value in found]

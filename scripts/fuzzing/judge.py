@@ -28,6 +28,7 @@ from superopt.runtime import Tolerance
 
 from .graphs import elem_type, reads
 from .values import Array
+from .workers import runs_original
 
 __all__ = ["Feeds", "Judge", "NotRun", "run"]
 
@@ -211,12 +212,14 @@ class Judge:
         problem = NotRun("no inputs")
         for feeds in inputs:
             try:
-                found = _Run(model, feeds)
+                with runs_original():
+                    found = _Run(model, feeds)
             except NotRun as error:
                 problem = error
                 continue
             try:
-                optimized: list[Array] | None = run(model, feeds, "all")
+                with runs_original():
+                    optimized: list[Array] | None = run(model, feeds, "all")
             except NotRun:
                 optimized = None
             self.runs.append((found, optimized))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import os
 import resource
@@ -10,12 +11,13 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from superopt.blas import one_thread
 
-__all__ = ["GIB", "Ended", "results"]
+__all__ = ["GIB", "Ended", "OriginalCrashed", "results", "runs_original"]
 
 GIB = 1 << 30
 _GUARD = 6 * GIB  # of addresses: the machine must survive a task that asks for everything
@@ -23,8 +25,25 @@ _GUARD = 6 * GIB  # of addresses: the machine must survive a task that asks for 
 Work = Callable[[int], Any]
 
 
+_runs_original = mmap.mmap(-1, 1)  # one byte that a child shares with its parent
+
+
 class Ended(Exception):
     """The end of a task that gave no result: a crash, a hang or an error."""
+
+
+class OriginalCrashed(Ended):
+    """A crash of ONNX Runtime on a model that nobody has rewritten (see `runs_original`)."""
+
+
+@contextmanager
+def runs_original() -> Iterator[None]:
+    """Say that ONNX Runtime runs a model as it was made, or a node of it: a crash in here is no fault of ours."""
+    _runs_original[0] = 1
+    try:
+        yield
+    finally:
+        _runs_original[0] = 0
 
 
 def results(work: Work, tasks: Iterator[int], jobs: int, limit_s: float) -> Iterator[tuple[int, Any]]:
@@ -52,8 +71,7 @@ def results(work: Work, tasks: Iterator[int], jobs: int, limit_s: float) -> Iter
                 try:
                     result, ends = child.pipe.recv(), child.has_grown()
                 except EOFError:
-                    child.process.join()
-                    result, ends = Ended(f"crash: {_exit(child.process.exitcode)}"), True
+                    result, ends = child.crash(), True
                 yield task, result
                 if ends:
                     child.end()
@@ -75,7 +93,8 @@ class _Child:
     def __init__(self, work: Work) -> None:
         fork = multiprocessing.get_context("fork")
         self.pipe, theirs = fork.Pipe()
-        self.process = fork.Process(target=_serve, args=(work, theirs), daemon=False)
+        self._runs_original = mmap.mmap(-1, 1)
+        self.process = fork.Process(target=_serve, args=(work, theirs, self._runs_original), daemon=False)
         self.process.start()
         theirs.close()
         self.task: int | None = None
@@ -93,6 +112,12 @@ class _Child:
         """Return True if the task has taken more than `limit_s` seconds of CPU time, or 50 times as many in all."""
         spent = time.monotonic() - self.since
         return spent > limit_s and (spent > 50 * limit_s or self._cpu_time() - self._cpu_s > limit_s)
+
+    def crash(self) -> Ended:
+        """Return how the process ended."""
+        self.process.join()
+        kind = OriginalCrashed if self._runs_original[0] else Ended
+        return kind(f"crash: {_exit(self.process.exitcode)}")
 
     def has_grown(self) -> bool:
         """Return True if the process holds a quarter of the addresses that it may take."""
@@ -112,7 +137,9 @@ class _Child:
 
 
 @one_thread()
-def _serve(work: Work, pipe: Connection) -> None:
+def _serve(work: Work, pipe: Connection, shared: mmap.mmap) -> None:
+    global _runs_original  # each child has its own
+    _runs_original = shared
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends its children
     resource.setrlimit(resource.RLIMIT_AS, (_addresses(os.getpid()) + _GUARD, resource.RLIM_INFINITY))
     while True:

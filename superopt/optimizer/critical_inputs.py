@@ -122,11 +122,15 @@ def _paths(start: Term, users: Mapping[Term, list[_Step]]) -> list[list[_Step]]:
 def _is_invertible(step: _Step) -> bool:
     term, position = step
     others = [i for k, i in enumerate(term.inputs) if k != position]
-    if len(term.types) != 1 or not all(i is not None and i.is_constant and can_evaluate(i) for i in others):
+    if len(term.types) != 1 or not all(map(_can_compute, others)):
         return term.op == "Concat" and len(term.types) == 1
     if term.op in _RESHAPES or (is_conversion(term.op) and term.type is not None and term.type.dtype in FLOAT_DTYPES):
         return True
     return term.op in _INVERSES and (term.op != "BatchNormalization" or position == 0)
+
+
+def _can_compute(operand: Term | None) -> bool:
+    return operand is not None and operand.is_constant and all(map(can_evaluate, topological((operand,))))
 
 
 def _carried_back(path: list[_Step], model: Model, rng: np.random.Generator) -> tuple[_Array, float] | None:

@@ -6,7 +6,7 @@ import mmap
 import os
 import signal
 
-from scripts.fuzzing.workers import GIB, Ended, results
+from scripts.fuzzing.workers import GIB, Ended, OriginalCrashed, results, runs_original
 
 _KEPT: list[mmap.mmap] = []  # in a child
 
@@ -18,6 +18,15 @@ def _process(task: int) -> int:
 def _keeping(task: int) -> int:
     _KEPT.append(mmap.mmap(-1, GIB))  # addresses only: nothing is written
     return os.getpid()
+
+
+def _crashing(task: int) -> int:
+    with runs_original():
+        if task == 1:
+            os.kill(os.getpid(), signal.SIGFPE)
+    if task == 2:
+        os.kill(os.getpid(), signal.SIGFPE)
+    return task
 
 
 def _failing(task: int) -> int:
@@ -45,3 +54,9 @@ def test_a_crash_and_an_error_cost_one_task() -> None:
     assert (found[0], found[3]) == (0, 3)
     assert str(found[1]) == "crash: SIGSEGV"
     assert isinstance(found[2], Ended) and str(found[2]).startswith("ValueError: no (")
+
+
+def test_a_crash_on_the_original_is_told_apart() -> None:
+    found = dict(results(_crashing, iter(range(4)), 2, 60.0))
+    assert isinstance(found[1], OriginalCrashed) and not isinstance(found[2], OriginalCrashed)
+    assert str(found[1]) == str(found[2]) == "crash: SIGFPE"
