@@ -7,14 +7,18 @@ Measured with ONNX 1.23 and ONNX Runtime 1.32, without optimizations. No size th
   exact in both.
 - Pools that round up: ONNX counts a last window that begins in the padding. Pools with an automatic padding and
   dilations, and LpPool: ONNX leaves out the dilations.
-- Slice with a negative step to an end beyond the axis: the whole axis in the runtime, nothing by ONNX.
+- Slice with a negative step to an end beyond the axis: the whole axis in the runtime, nothing by ONNX. Slice of a free
+  axis in opset 10: ONNX says that all of it remains.
+- If before opset 11: ONNX gives it the shape of its first branch.
+- PRelu: the runtime also broadcasts an axis of x that is 1 to the slope.
+- STFT without `onesided`: n // 2 + 1 frequencies of n in the runtime, as its default says, n by ONNX.
 - ConvTranspose with an automatic and an output padding: the runtime does not add the latter.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import onnx
 from onnx import TensorProto, helper, numpy_helper
@@ -25,18 +29,30 @@ from superopt.onnx_io.schemas import TO_THE_END
 __all__ = ["has_disputed_sizes"]
 
 _POOLS = frozenset({"AveragePool", "MaxPool"})
+_IF_OF_TWO_BRANCHES = 11  # the first operator set in which inference asks for both branches
+_SLICES_OF_INPUTS = 10  # the first operator set whose Slice has its ends as inputs
 _EXACT = 8  # halvings of a size: float32 has the result exactly
 
+_Shape: TypeAlias = "Sequence[int | str]"  # of an axis, its size or the name of it; "" if both are unknown
 _Value = Callable[[int], "Array | None"]
 
 
-def has_disputed_sizes(node: onnx.NodeProto, ranks: Mapping[str, int], values: Mapping[str, TensorProto]) -> bool:
+def has_disputed_sizes(
+    node: onnx.NodeProto, opset: int, shapes: Mapping[str, _Shape], values: Mapping[str, TensorProto]
+) -> bool:
     """Return True if a node of ONNX's own domain may have other sizes in ONNX Runtime than by ONNX's inference.
 
-    `ranks` and `values` are those of its inputs by name, as far as they are known.
+    `shapes` and `values` are those of its inputs by name, as far as they are known.
     """
+    given = [shapes.get(name) for name in node.input]
     if node.op_type == "NonZero":
-        return ranks.get(node.input[0]) == 0
+        return given[0] is not None and not given[0]
+    if node.op_type == "If":
+        return opset < _IF_OF_TWO_BRANCHES
+    if node.op_type == "PRelu":
+        return _broadcasts_x(*given)
+    if node.op_type == "Slice" and opset == _SLICES_OF_INPUTS:
+        return given[0] is None or not all(isinstance(size, int) for size in given[0])
 
     def value(index: int) -> Array | None:
         tensor = values.get(node.input[index])
@@ -45,6 +61,16 @@ def has_disputed_sizes(node: onnx.NodeProto, ranks: Mapping[str, int], values: M
     test = _TESTS.get(node.op_type)
     return test is not None and test(
         {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}, node, value
+    )
+
+
+def _broadcasts_x(x: _Shape | None, slope: _Shape | None) -> bool:
+    """Return True if the slope of a PRelu may have an axis where x has size 1."""
+    if x is None or slope is None or len(slope) > len(x):
+        return True
+    aligned = zip(x[len(x) - len(slope) :], slope, strict=True)
+    return any(
+        theirs != 1 and (own == 1 or (isinstance(own, str) and (not own or own != theirs))) for own, theirs in aligned
     )
 
 
@@ -87,6 +113,7 @@ _TESTS: Mapping[str, Callable[[Mapping[str, Any], onnx.NodeProto, _Value], bool]
     "ConvTranspose": _transposed,
     "LpPool": lambda attributes, node, value: True,
     "Resize": _resize,
+    "STFT": lambda attributes, node, value: "onesided" not in attributes,
     "Slice": _slice,
     "Upsample": _resize,
 }

@@ -18,7 +18,15 @@ from superopt.onnx_io.functions import can_be_expanded
 from superopt.onnx_io.inference_process import infer
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
 from superopt.onnx_io.subgraphs import subgraphs
-from superopt.onnx_io.tensor_types import UNNAMED, has_shape, names_a_size, size_symbol, tensor_type, without_sizes
+from superopt.onnx_io.tensor_types import (
+    UNNAMED,
+    has_shape,
+    named_sizes,
+    names_a_size,
+    size_symbol,
+    tensor_type,
+    without_sizes,
+)
 
 __all__ = [
     "SMALL", "check", "forget_stated_shapes", "infer_types", "light_copy", "name_free_sizes", "proven_shapes",
@@ -99,11 +107,14 @@ def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     Of results whose sizes are disputed (see `disputed_sizes.py`), and of what is computed from them, sizes are unknown.
     """
     found = _by_onnx(light)
-    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in _values(found.graph) if has_shape(v.type)}
-    ranks |= {weight.name: len(weight.dims) for weight in light.graph.initializer}
+    opset = next((entry.version for entry in found.opset_import if entry.domain in DEFAULT_DOMAINS), 0)
+    shapes = {v.name: named_sizes(v.type) for v in _values(found.graph) if has_shape(v.type)}
+    shapes |= {weight.name: list(weight.dims) for weight in light.graph.initializer}
     values = {weight.name: weight for weight in light.graph.initializer}
     disputed = [
-        node for node in found.graph.node if node.domain in DEFAULT_DOMAINS and has_disputed_sizes(node, ranks, values)
+        node
+        for node in found.graph.node
+        if node.domain in DEFAULT_DOMAINS and has_disputed_sizes(node, opset, shapes, values)
     ]
     if not disputed:
         return found

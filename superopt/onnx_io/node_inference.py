@@ -10,7 +10,15 @@ from onnx import TensorProto, helper, shape_inference
 from superopt.ir.types import TensorType
 from superopt.onnx_io.disputed_sizes import has_disputed_sizes
 from superopt.onnx_io.schemas import schema_of
-from superopt.onnx_io.tensor_types import has_shape, sizes_by_text, stated_shape, tensor_type, type_proto, without_sizes
+from superopt.onnx_io.tensor_types import (
+    has_shape,
+    named_sizes,
+    sizes_by_text,
+    stated_shape,
+    tensor_type,
+    type_proto,
+    without_sizes,
+)
 
 __all__ = ["infer_node", "node_types"]
 
@@ -35,8 +43,8 @@ def infer_node(
         )
     except (shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError, ValueError, KeyError):
         return {}
-    ranks = {name: len(type.tensor_type.shape.dim) for name, type in types.items() if has_shape(type)}
-    if has_disputed_sizes(node, ranks, values):
+    shapes = {name: named_sizes(type) for name, type in types.items() if has_shape(type)}
+    if has_disputed_sizes(node, opset, shapes, values):
         return {name: without_sizes(type) for name, type in found.items()}
     return dict(found)
 

@@ -273,7 +273,12 @@ def _plain(size: object) -> Size:
 
 
 def _may_be_one(term: Term, shapes: Sequence[Sizes | None], size: Size) -> bool:
-    """Return True if an operator broadcasts an axis of this size where it is 1."""
+    """Return True if an operator broadcasts an axis of this size where it is 1.
+
+    ONNX Runtime's PRelu broadcasts x to the slope, which ONNX excludes.
+    """
+    if term.op == "PRelu":
+        return True
     asks: list[Size] = []
 
     def need(relation: str, left: Size, right: Size) -> None:

@@ -13,8 +13,8 @@ from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 
 __all__ = [
-    "LARGEST_SIZE", "UNNAMED", "has_shape", "is_named", "merged_type", "names_a_size", "size_symbol", "sizes_by_text",
-    "stated_shape", "tensor_type", "type_proto", "without_sizes",
+    "LARGEST_SIZE", "UNNAMED", "has_shape", "is_named", "merged_type", "named_sizes", "names_a_size", "size_symbol",
+    "sizes_by_text", "stated_shape", "tensor_type", "type_proto", "without_sizes",
 ]  # fmt: skip
 
 LARGEST_SIZE = 2**63 - 1  # a size in a file is an int64
@@ -109,6 +109,11 @@ def merged_type(ours: TensorType | None, theirs: TensorType | None) -> TensorTyp
 
 def has_shape(type: onnx.TypeProto) -> bool:
     return type.WhichOneof("value") == "tensor_type" and bool(type.tensor_type.HasField("shape"))
+
+
+def named_sizes(type: onnx.TypeProto) -> list[int | str]:
+    """Return the size of each axis that a type states, or the name of it; an empty name if it states none."""
+    return [d.dim_value if d.HasField("dim_value") else d.dim_param for d in type.tensor_type.shape.dim]
 
 
 def without_sizes(type: onnx.TypeProto) -> onnx.TypeProto:

@@ -47,6 +47,8 @@ def _run(model: onnx.ModelProto, x: np.ndarray) -> list[Any]:
             17,
             [1, 1, 8],
         ),
+        ("float[1]", "PRelu(x, s)", "float[4] s = {1, 2, 3, 4}", 16, [4]),
+        ("float[1,16,1]", "STFT(x, s, , l)", "int64 s = {3}, int64 l = {8}", 17, [1, 3, 5, 2]),
     ],
 )
 def test_sizes_are_those_of_a_run(operand: str, node: str, weights: str, opset: int, sizes: list[int]) -> None:
@@ -56,6 +58,36 @@ def test_sizes_are_those_of_a_run(operand: str, node: str, weights: str, opset: 
     written = write_model(read_simplified(model))
     assert _run(model, x) == _run(written, x) == sizes
     assert "Shape" in [node.op_type for node in written.graph.node]
+
+
+@pytest.mark.parametrize(
+    ("node", "weights", "opset"),
+    [
+        ("Slice(x, a, b)", "int64[1] a = {0}, int64[1] b = {100}", 10),
+        ("PRelu(x, s)", "float[4] s = {1, 2, 3, 4}", 16),
+        (
+            "If<then_branch = p () => (float[i] u) { u = Neg(x) },"
+            " else_branch = q () => (float[j] v) { v = Neg(w) }>(c)",
+            "",
+            10,
+        ),
+    ],
+)
+def test_a_free_size_is_not_that_of_the_operand(node: str, weights: str, opset: int) -> None:
+    """The runtime gives Slice the size 100 where n = 150, PRelu the size 4 where n = 1, and If the size m where c is
+    false."""
+    inputs = "float[n] x, float[m] w, bool c"
+    read = read_simplified(parsed(f"g ({inputs}) => (float[k] y) <{weights}> {{ y = {node} }}", opset))
+    types = read.outputs[0].type, read.inputs[0].type
+    assert types[0] is not None and types[1] is not None
+    assert types[0].shape != types[1].shape
+
+
+def test_a_slope_for_each_channel_is_not_disputed() -> None:
+    body = "<float[2,1] s = {1, 2}> { t = PRelu(x, s) y = Shape<start = 1, end = 2>(t) }"
+    assert (
+        simplified(parsed(f"g (float[n,2,h] x) => (int64[1] y) {body}"), {"x": np.zeros((1, 2, 4), np.float32)}) == []
+    )
 
 
 def test_whole_scales_are_not_disputed() -> None:
