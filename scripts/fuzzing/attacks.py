@@ -1,5 +1,6 @@
 """Attacks with a random graph. Each returns the first difference from the original, in one line, or None.
 
+    sized       read; tensors have the sizes that the reader states, at all sizes of the inputs
     written     read and written back; weights are folded, no rule is applied
     walked      rewritten at random by every proven rule that matches, whether it gains or not
     stepped     rewritten once, by one given rule, wherever it matches
@@ -12,17 +13,20 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
 import onnx
 
 from superopt import optimize
+from superopt.ir.dim import Size, evaluate
 from superopt.ir.infer import replace
 from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
 from superopt.onnx_io import Model, ModelError, has_operator, read_simplified, write_model
+from superopt.onnx_io.model import EqualSizes
+from superopt.onnx_io.subgraphs import subgraphs
 from superopt.optimizer.options import Options
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.rulebook.loading import certified_rules
@@ -37,6 +41,7 @@ from verify.verdict import NUMERICS
 
 from .feeds import Subject
 from .judge import Judge
+from .values import Array
 
 __all__ = ["ATTACKS", "Attack", "Log", "accept", "matcher_for", "numerics_of", "proofs", "rewritten"]
 
@@ -79,6 +84,54 @@ def _types(model: onnx.ModelProto) -> set[int]:
 
 def _judge(subject: Subject, exact: bool) -> Judge:
     return Judge(subject.model, subject.feeds(), exact, subject.seed)
+
+
+def sized(subject: Subject, log: Log) -> str | None:
+    """Read the model, and compare the sizes of tensors.
+
+    Nothing is claimed where a tensor is empty, or where sizes differ that the reader assumes to be equal, nor at other
+    sizes than those that the bodies of Loop, Scan and If were grown at: they state them.
+    """
+    model, judge = read_simplified(subject.model), _judge(subject, False)
+    has_bodies = any(next(subgraphs(node), None) is not None for node in subject.model.graph.node)
+    equal = set().union(*model.assumed_sizes.values())
+    for values, feeds in judge.tensors():
+        sizes = _sizes_of(model, feeds)
+        if has_bodies and any(subject.sizes.get(name, size) != size for name, size in sizes.items()):
+            continue
+        if not all(value.size for value in values.values()) or not all(_holds(one, sizes) for one in equal):
+            continue
+        for term, name in model.names.items():
+            stated = None if term.type is None else term.type.with_sizes(sizes).shape
+            actual = values[name].shape if name in values else None
+            if stated is None or actual is None:
+                continue
+            log.counts["tensors of stated sizes"] += 1
+            if len(stated) != len(actual) or any(
+                isinstance(s, int) and 0 < s != n for s, n in zip(stated, actual, strict=True)
+            ):
+                return f"{name} ({term.op}) has sizes {list(actual)} and not {term.type}"
+    return None
+
+
+def _sizes_of(model: Model, feeds: Mapping[str, Array]) -> dict[str, Size]:
+    """Return the sizes of the inputs' free axes, by name."""
+    found: dict[str, Size] = {}
+    for term in model.inputs:
+        shape = None if term.type is None else term.type.shape
+        found.update((str(s), n) for s, n in zip(shape or (), feeds[str(term.attr("name"))].shape, strict=True))
+    return found
+
+
+def _holds(equal: EqualSizes, sizes: Mapping[str, Size]) -> bool:
+    """Return True if these sizes are equal, where the least of several counts as one; a 1 says that 1 is broadcast."""
+    least = [min(size, key=lambda s: _number(s, sizes)) if isinstance(size, frozenset) else size for size in equal]
+    return len({_number(size, sizes) for size in least if size != 1}) <= 1
+
+
+def _number(size: Size, sizes: Mapping[str, Size]) -> int:
+    found = evaluate(size, sizes)
+    return found if isinstance(found, int) else -1  # a size that no input tells
 
 
 def written(subject: Subject, log: Log) -> str | None:
@@ -146,7 +199,7 @@ def optimized(subject: Subject, log: Log) -> str | None:
     return judge.problem(result.proto)
 
 
-ATTACKS: dict[str, Attack] = {"written": written, "walked": walked, "optimized": optimized}
+ATTACKS: dict[str, Attack] = {"sized": sized, "written": written, "walked": walked, "optimized": optimized}
 
 
 def accept(*_: object) -> Timing:

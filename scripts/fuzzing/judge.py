@@ -15,7 +15,7 @@ for bit. What the specification leaves open is never compared.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -231,6 +231,11 @@ class Judge:
         if not self.runs:
             raise problem
         self._spreads: dict[int, list[Array]] = {}
+
+    def tensors(self) -> Iterator[tuple[Mapping[str, Array], Feeds]]:
+        """Yield the values of all tensors by name, and the inputs, for each input on which the original runs."""
+        for found, _ in self.runs:
+            yield found.values, found.feeds
 
     def problem(self, candidate: onnx.ModelProto, levels: Sequence[str] = ("none", "all")) -> str | None:
         """Return where the candidate differs from the original, in one line, or None."""

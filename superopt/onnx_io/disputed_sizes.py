@@ -9,6 +9,7 @@ Measured with ONNX 1.23 and ONNX Runtime 1.32, without optimizations. No size th
   dilations, and LpPool: ONNX leaves out the dilations.
 - Slice with a negative step to an end beyond the axis: the whole axis in the runtime, nothing by ONNX. Slice of a free
   axis in opset 10: ONNX says that all of it remains.
+- Einsum: the runtime broadcasts an axis of size 1 to others of the same letter; ONNX takes the size of the first.
 - If before opset 11: ONNX gives it the shape of its first branch.
 - PRelu: the runtime also broadcasts an axis of x that is 1 to the slope.
 - STFT without `onesided`: n // 2 + 1 frequencies of n in the runtime, as its default says, n by ONNX.
@@ -26,7 +27,7 @@ from onnx import TensorProto, helper, numpy_helper
 from superopt.evaluate.indices import Array
 from superopt.onnx_io.schemas import TO_THE_END
 
-__all__ = ["has_disputed_sizes"]
+__all__ = ["has_disputed_rank", "has_disputed_sizes"]
 
 _POOLS = frozenset({"AveragePool", "MaxPool"})
 _IF_OF_TWO_BRANCHES = 11  # the first operator set in which inference asks for both branches
@@ -49,8 +50,10 @@ def has_disputed_sizes(
         return given[0] is not None and not given[0]
     if node.op_type == "If":
         return opset < _IF_OF_TWO_BRANCHES
+    if node.op_type == "Einsum":
+        return _broadcasts_letters(node, given)
     if node.op_type == "PRelu":
-        return _broadcasts_x(*given)
+        return len(given) < 2 or _broadcasts_x(given[0], given[1])
     if node.op_type == "Slice" and opset == _SLICES_OF_INPUTS:
         return given[0] is None or not all(isinstance(size, int) for size in given[0])
 
@@ -62,6 +65,27 @@ def has_disputed_sizes(
     return test is not None and test(
         {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}, node, value
     )
+
+
+def has_disputed_rank(node: onnx.NodeProto, shapes: Mapping[str, _Shape]) -> bool:
+    """Return True for a PRelu whose slope may have more axes than x: so has the result in ONNX Runtime."""
+    if node.op_type != "PRelu":
+        return False
+    x, slope = (*(shapes.get(name) for name in node.input), None, None)[:2]
+    return x is None or slope is None or len(slope) > len(x)
+
+
+def _broadcasts_letters(node: onnx.NodeProto, shapes: Sequence[_Shape | None]) -> bool:
+    """Return True if axes of one letter may have several sizes."""
+    equation = next((a.s.decode("utf-8", "replace") for a in node.attribute if a.name == "equation"), "")
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    found: dict[str, set[int | str]] = {}
+    for term, shape in zip(terms, shapes, strict=False):
+        if shape is None or len(term) != len(shape) or "." in term:
+            return True
+        for letter, size in zip(term, shape, strict=True):
+            found.setdefault(letter, set()).add(size)
+    return any(len(sizes) > 1 or (sizes == {""} and equation.count(letter) > 2) for letter, sizes in found.items())
 
 
 def _broadcasts_x(x: _Shape | None, slope: _Shape | None) -> bool:

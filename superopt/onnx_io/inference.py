@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx
 from onnx import TensorProto, helper
@@ -13,7 +13,7 @@ from onnx import TensorProto, helper
 from superopt.ir.dim import Dim, Size, Sizes, symbol
 from superopt.ir.types import TensorType
 from superopt.onnx_io.constant_nodes import is_constant_node
-from superopt.onnx_io.disputed_sizes import has_disputed_sizes
+from superopt.onnx_io.disputed_sizes import has_disputed_rank, has_disputed_sizes
 from superopt.onnx_io.functions import can_be_expanded
 from superopt.onnx_io.inference_process import infer
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS
@@ -107,29 +107,31 @@ def _inferred(light: onnx.ModelProto) -> onnx.ModelProto:
     Of results whose sizes are disputed (see `disputed_sizes.py`), and of what is computed from them, sizes are unknown.
     """
     found = _by_onnx(light)
+    disputed: dict[str, bool] = {}  # names of results, and if their rank is disputed as well
+    while new := dict(_disputed(found)):
+        disputed |= new
+        rest = onnx.ModelProto()
+        rest.CopyFrom(light)
+        del rest.graph.node[:], rest.graph.value_info[:]
+        rest.graph.node.extend(node for node in light.graph.node if disputed.keys().isdisjoint(node.output))
+        rest.graph.value_info.extend(value for value in light.graph.value_info if value.name not in disputed)
+        types = {value.name: value.type for value in _values(found.graph)}
+        for name, without_rank in sorted(disputed.items()):
+            type = without_sizes(types[name], without_rank=without_rank) if name in types else None
+            rest.graph.input.append(onnx.ValueInfoProto(name=name, type=type))
+        found = _by_onnx(rest)
+    return found
+
+
+def _disputed(found: onnx.ModelProto) -> Iterator[tuple[str, bool]]:
+    """Yield the names of results whose sizes are disputed, and if their rank is."""
     opset = next((entry.version for entry in found.opset_import if entry.domain in DEFAULT_DOMAINS), 0)
     shapes = {v.name: named_sizes(v.type) for v in _values(found.graph) if has_shape(v.type)}
-    shapes |= {weight.name: list(weight.dims) for weight in light.graph.initializer}
-    values = {weight.name: weight for weight in light.graph.initializer}
-    disputed = [
-        node
-        for node in found.graph.node
-        if node.domain in DEFAULT_DOMAINS and has_disputed_sizes(node, opset, shapes, values)
-    ]
-    if not disputed:
-        return found
-    outputs = {name for node in disputed for name in node.output}
-    rest = onnx.ModelProto()
-    rest.CopyFrom(light)
-    del rest.graph.node[:], rest.graph.value_info[:]
-    rest.graph.node.extend(node for node in light.graph.node if outputs.isdisjoint(node.output))
-    rest.graph.value_info.extend(value for value in light.graph.value_info if value.name not in outputs)
-    for value in _values(found.graph):
-        if value.name in outputs:
-            outputs.remove(value.name)
-            rest.graph.input.append(onnx.ValueInfoProto(name=value.name, type=without_sizes(value.type)))
-    rest.graph.input.extend(onnx.ValueInfoProto(name=name) for name in sorted(outputs) if name)
-    return _by_onnx(rest)
+    shapes |= {weight.name: list(weight.dims) for weight in found.graph.initializer}
+    values = {weight.name: weight for weight in found.graph.initializer}
+    for node in found.graph.node:
+        if node.domain in DEFAULT_DOMAINS and has_disputed_sizes(node, opset, shapes, values):
+            yield from ((name, has_disputed_rank(node, shapes)) for name in node.output if name)
 
 
 def _by_onnx(light: onnx.ModelProto) -> onnx.ModelProto:

@@ -8,7 +8,7 @@ import onnx
 from onnx import TensorProto, helper, shape_inference
 
 from superopt.ir.types import TensorType
-from superopt.onnx_io.disputed_sizes import has_disputed_sizes
+from superopt.onnx_io.disputed_sizes import has_disputed_rank, has_disputed_sizes
 from superopt.onnx_io.schemas import schema_of
 from superopt.onnx_io.tensor_types import (
     has_shape,
@@ -45,7 +45,8 @@ def infer_node(
         return {}
     shapes = {name: named_sizes(type) for name, type in types.items() if has_shape(type)}
     if has_disputed_sizes(node, opset, shapes, values):
-        return {name: without_sizes(type) for name, type in found.items()}
+        rank = has_disputed_rank(node, shapes)
+        return {name: without_sizes(type, without_rank=rank) for name, type in found.items()}
     return dict(found)
 
 

@@ -116,10 +116,12 @@ def named_sizes(type: onnx.TypeProto) -> list[int | str]:
     return [d.dim_value if d.HasField("dim_value") else d.dim_param for d in type.tensor_type.shape.dim]
 
 
-def without_sizes(type: onnx.TypeProto) -> onnx.TypeProto:
+def without_sizes(type: onnx.TypeProto, *, without_rank: bool = False) -> onnx.TypeProto:
     found = onnx.TypeProto()
     found.CopyFrom(type)
-    if has_shape(found):
+    if has_shape(found) and without_rank:
+        found.tensor_type.ClearField("shape")
+    elif has_shape(found):
         for dim in found.tensor_type.shape.dim:
             dim.Clear()
     return found

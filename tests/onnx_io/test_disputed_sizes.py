@@ -65,6 +65,7 @@ def test_sizes_are_those_of_a_run(operand: str, node: str, weights: str, opset: 
     [
         ("Slice(x, a, b)", "int64[1] a = {0}, int64[1] b = {100}", 10),
         ("PRelu(x, s)", "float[4] s = {1, 2, 3, 4}", 16),
+        ('Einsum<equation = "i, i -> i">(x, w)', "", 17),
         (
             "If<then_branch = p () => (float[i] u) { u = Neg(x) },"
             " else_branch = q () => (float[j] v) { v = Neg(w) }>(c)",
@@ -74,8 +75,8 @@ def test_sizes_are_those_of_a_run(operand: str, node: str, weights: str, opset: 
     ],
 )
 def test_a_free_size_is_not_that_of_the_operand(node: str, weights: str, opset: int) -> None:
-    """The runtime gives Slice the size 100 where n = 150, PRelu the size 4 where n = 1, and If the size m where c is
-    false."""
+    """The runtime gives Slice the size 100 where n = 150, PRelu and Einsum the size 4 where n = 1 (and m = 4), and If
+    the size m where c is false."""
     inputs = "float[n] x, float[m] w, bool c"
     read = read_simplified(parsed(f"g ({inputs}) => (float[k] y) <{weights}> {{ y = {node} }}", opset))
     types = read.outputs[0].type, read.inputs[0].type
