@@ -32,8 +32,8 @@ from superopt.properties import is_conversion, is_polynomial, rounds_at_most_onc
 
 __all__ = ["StaticValues", "is_never_negative"]
 
-# Arithmetic on sizes is known as far as it cannot wrap around while no axis is longer than the first number (seventeen
-# minutes of sound at 16 kHz), and the product of different axes is no greater than the second.
+# Arithmetic on sizes is known as far as it cannot wrap around while no axis of a tensor is longer than the first number
+# (seventeen minutes of sound at 16 kHz), and the product of different axes is no greater than the second.
 _LONGEST, _MOST = 1 << 24, 1 << 48
 # Operators that ONNX's reference evaluates, for integers and truth values only.
 _BY_REFERENCE = frozenset({"Mod", "NonZero"})
@@ -47,6 +47,7 @@ class StaticValues:
         self._weights = weights
         self._known: dict[Term, Array] = {}
         self.shapes: dict[Term, Sizes] = {}  # shapes that follow from those of the inputs
+        self._axes: set[Size] = set()  # sizes of axes of tensors that are computed, and whose shapes are asked for
 
     def shape(self, term: Term | None) -> Sizes | None:
         """Return the shape of `term` if it is certain, or None; a shape that only the file states is not certain."""
@@ -116,7 +117,13 @@ class StaticValues:
         if any(s is None for s in sizes) or term.type is None or term.type.dtype not in ("int64", "int32", "bool"):
             return None
         found = _polynomials(term, node, [s for s in sizes if s is not None])
-        return None if found is None or not all(_within(size, term.type.dtype) for size in found.flat) else found
+        return found if found is not None and all(self._within(size, term.type.dtype) for size in found.flat) else None
+
+    def _within(self, size: Size, dtype: str) -> bool:
+        """Return True if an integer type has the number, or all that a polynomial gives: only integers wrap around."""
+        if not isinstance(size, Dim):
+            return dtype == "bool" or fits(size, dtype)
+        return dtype != "bool" and fits(_LONGEST if size in self._axes else _largest(size), dtype)
 
     def _of_shape(self, term: Term) -> Array | None:
         shape = self.shape(term.inputs[0])
@@ -124,6 +131,7 @@ class StaticValues:
             return None
         if term.op == "Size":
             return _objects([math.prod(shape)]).reshape(())
+        self._axes.update(shape)
         attrs = dict(term.attrs)
         start, end = attrs.get("start", 0), attrs.get("end", len(shape))
         return _objects(shape[start:end]) if isinstance(start, int) and isinstance(end, int) else None
@@ -178,13 +186,6 @@ def _reference(node: Term, inputs: list[Array], opset: int) -> Array | None:
 def _exact_in_double(x: Array) -> bool:
     """Return True if doubles hold these integers: ONNX Runtime's Mod with `fmod` converts to them."""
     return bool((np.abs(x.astype(np.float64)) <= 2.0**53).all())
-
-
-def _within(size: Size, dtype: str) -> bool:
-    """Return True if an integer type has the number, or all that a polynomial gives: only integers wrap around."""
-    if isinstance(size, Dim):
-        return dtype != "bool" and fits(_largest(size), dtype)
-    return dtype == "bool" or fits(size, dtype)
 
 
 def _largest(size: Size) -> int:

@@ -251,6 +251,13 @@ def test_arithmetic_that_may_wrap_around_is_left(arithmetic: str, is_known: bool
     assert found.outputs[0].is_constant == is_known
 
 
+def test_an_axis_that_is_a_product_of_axes_is_no_longer_than_others() -> None:
+    """h w may be 2^48, beyond int32, but not where it is one axis of a tensor."""
+    model = parsed("""g (float[h,w] x) => (bool[1] y) <int64[1] flat = {-1}> {
+        v = Reshape(x, flat) s = Shape(v) a = Cast<to = 6>(s) b = Cast<to = 7>(a) n = Size(x) y = Equal(b, n) }""")
+    assert read_simplified(model).outputs[0].is_constant
+
+
 def test_the_size_of_one_axis() -> None:
     """Only the number of channels is known; the batch is copied, the image is one size that is left."""
     model = parsed("""g (float[n,3,h,w] x) => (float[a,b,c] y) <int64[1] axis = {0}, int64 zero = {0}, int64 one = {1},
