@@ -25,13 +25,14 @@ from superopt.evaluate.indices import Array
 from superopt.ir.term import CLOSED_FORM, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io import Model
+from superopt.onnx_io.moved_constants import MOVES, moved
 from superopt.properties import adds_up, is_conversion, moves, rounds_at_most_once
 from superopt.runtime import smallest_normal, unit_roundoff
 from verify.prove.roundings import roundings
 
 __all__ = ["Candidates", "ChangedWeight", "Constants"]
 
-_GATHER, _ELEMENTS = "ai.onnx::Gather", "GatherElements"
+_GATHER = "ai.onnx::Gather"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
 _UNSEEN = 8  # roundings of two arrays: BatchNormalization in a weight, w s / sqrt(v + e), takes four
 _CHANGED_SHARE = 1 / 32  # of the elements of a weight; all others are equal bit for bit
@@ -220,16 +221,15 @@ class Constants:
         """Return the value of a constant without rounded operations. Raises LookupError and others."""
         rows: dict[Term, Array] = {}
         for part in topological((term,)):
-            if part.op in (_GATHER, _ELEMENTS):  # by computed indices; evaluation knows neither
-                table, places = evaluate([i for i in part.inputs if i is not None], rows, self._weights)
+            if part.op != _GATHER and part.op not in MOVES:
+                continue
+            inputs = evaluate([i for i in part.inputs if i is not None], rows, self._weights)
+            if part.op == _GATHER:  # by computed indices
                 axis = dict(part.attrs).get("axis", 0)
                 assert isinstance(axis, int)
-                if part.op == _GATHER:
-                    rows[part] = np.take(table, places, axis)
-                else:
-                    own = axis % table.ndim
-                    inside = tuple(slice(None if d == own else size) for d, size in enumerate(places.shape))
-                    rows[part] = np.take_along_axis(table[inside], places, own)
+                rows[part] = np.take(inputs[0], inputs[1], axis)
+            elif (value := moved(part, inputs)) is not None:
+                rows[part] = value
         found: Array = evaluate([term], rows, self._weights)[0]
         return found
 
@@ -332,7 +332,7 @@ def _is_real(term: Term) -> bool:
 
 def _is_exact(term: Term) -> bool:
     """Return True if an operator rounds nothing: it moves elements or signs, or computes with no real numbers."""
-    if term.op in ("Const", "Out", "Neg", _GATHER, _ELEMENTS) or term.op in CLOSED_FORM or moves(term.op):
+    if term.op in ("Const", "Out", "Neg", _GATHER, *MOVES) or term.op in CLOSED_FORM or moves(term.op):
         return True
     types: Iterable[Any] = [type for part in (term, *term.inputs) if part is not None for type in part.types]
     return all(type is not None and type.dtype not in FLOAT_DTYPES for type in types)
