@@ -91,6 +91,7 @@ def check_tool(
             nodes = _nodes(model), _nodes(out)
             witness = None if keep is None else keep / f"{model.stem}.{name}.npz"
             answer = check(model, out, replace(options, witness=witness), progress=progress)
+            answer.right = str(out) if keep is not None else out.name  # a temporary file is gone with this call
         except Failed as error:
             return row(None, f"{name} failed: {error}")
         except ModelError as error:

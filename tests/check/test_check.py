@@ -148,6 +148,7 @@ def test_the_results_of_a_tool_are_checked(tmp_path: Path) -> None:
     row = check_tool("onnxruntime-basic", path, CheckOptions(seconds=2))
     assert row.answer is not None and row.verdict != DIFFERENT and row.nodes is not None
     assert row.version == onnxruntime.__version__
+    assert row.answer is not None and row.answer.right == f"{path.stem}.onnxruntime-basic.onnx"
 
 
 def test_the_page_draws_what_was_not_proven() -> None:
