@@ -40,7 +40,7 @@ def test_random_graphs(part: int) -> None:
     log = Log()
     for seed in range(1030 + 15 * part, 1045 + 15 * part):
         subject = random_model(seed)
-        for attack in ("written", "walked"):
+        for attack in ("sized", "written", "walked"):
             assert outcome(subject, attack, log) is None, (seed, attack)
     assert log.counts["steps"] > 20
 
