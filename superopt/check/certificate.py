@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from superopt.check.bodies import Bodies
-from superopt.check.constants import Constants
+from superopt.check.constants import Constants, rests_on
 from superopt.check.derivation import DerivationText, carried_out, parse_sides, stepped, steps_text
 from superopt.check.folding import Folding, folding_holds
 from superopt.check.joining import by_digest
@@ -140,8 +140,9 @@ class Certificate:
             right = carried_out(right, second, book, is_second=True)
         except _MISFIT:  # it does not fit the models
             return False
+        constants = constants.within(left, right)
         sweep = Sweep(left, right)
-        runs = ConstantRuns(left, right)
+        runs, rounded = ConstantRuns(left, right), set[Term]()
         ours = by_digest(left.outputs)
         claims, congruent = {claim[0]: claim[1:] for claim in self.claims}, dict(self.congruent)
         folded = {entry[0]: entry[1:] for entry in self.folded}
@@ -164,8 +165,11 @@ class Certificate:
                     return None
                 if ran:
                     return theirs if runs.agree(theirs, image) else None
-                found = constants.difference(theirs, image)
-                return theirs if found is not None and found <= stated else None
+                found = constants.difference(theirs, image, term)
+                if found is None or found > stated or (found and rests_on(image, rounded)):
+                    return None
+                rounded.update((theirs,) if found else ())
+                return theirs
             try:
                 if image.digest in foldings:
                     folding = _folding(foldings[image.digest], ours, image)

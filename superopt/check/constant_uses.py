@@ -32,6 +32,7 @@ class ConstantUses:
         self._ends = frozenset(outputs if in_body else ())  # who knows what is done with them
         self._users: dict[Term, list[Term]] = defaultdict(list)
         self._known: dict[Term, bool] = {}
+        self._moving: dict[Term, bool] = {}
         for term in topological(outputs):
             for operand in {i for i in term.inputs if i is not None}:
                 self._users[operand].append(term)
@@ -42,19 +43,29 @@ class ConstantUses:
 
     def may_be_rounded(self, term: Term) -> bool:
         """Return True if operators round wherever a constant goes, before a function jumps or becomes a constant."""
-        if term not in self._known:
-            users = self._users.get(term, ())
-            self._known[term] = term not in self._ends and all(map(self._bears_roundings, users))
+        stack = [term]
+        while stack:
+            here = stack[-1]
+            users = self._users.get(here, ())
+            unknown = [user for user in users if self._only_moves(user) and user not in self._known]
+            if here not in self._known and not unknown:
+                self._known[here] = here not in self._ends and all(map(self._bears_roundings, users))
+            if unknown:
+                stack += unknown
+            else:
+                stack.pop()
         return self._known[term]
 
     def _bears_roundings(self, user: Term) -> bool:
-        if standard_name(user.op) in _TABLE_READERS:
-            return self.may_be_rounded(user)
-        if user.op not in OPERATORS or jumps(user.op) or _is_to_integers(user):
-            return user.op == "Out" and self.may_be_rounded(user)
-        if user.op in _SIGNS or moves(user.op) or _rounds_nothing(user):
-            return self.may_be_rounded(user)
-        return not user.is_constant
+        if self._only_moves(user):
+            return self._known[user]
+        return user.op in OPERATORS and not jumps(user.op) and not _is_to_integers(user) and not user.is_constant
+
+    def _only_moves(self, user: Term) -> bool:
+        """Return True if an operator rounds nothing and does not jump: then its own users decide."""
+        if user not in self._moving:
+            self._moving[user] = _only_moves(user)
+        return self._moving[user]
 
     def weights(self, constant: Term) -> list[Term]:
         """Return the constants whose products are in the sums that a constant is added to; one for each such sum.
@@ -68,6 +79,14 @@ class ConstantUses:
                 return []
             found.append(weight)
         return found
+
+
+def _only_moves(term: Term) -> bool:
+    if standard_name(term.op) in _TABLE_READERS or term.op == "Out":
+        return True
+    if term.op not in OPERATORS or jumps(term.op) or _is_to_integers(term):
+        return False
+    return term.op in _SIGNS or moves(term.op) or _rounds_nothing(term)
 
 
 def _is_to_integers(term: Term) -> bool:

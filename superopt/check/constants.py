@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,7 +31,7 @@ from superopt.properties import adds_up, is_conversion, moves, rounds_at_most_on
 from superopt.runtime import smallest_normal, unit_roundoff
 from verify.prove.roundings import roundings
 
-__all__ = ["Candidates", "ChangedWeight", "Constants"]
+__all__ = ["Candidates", "ChangedWeight", "Constants", "rests_on"]
 
 _GATHER = "ai.onnx::Gather"
 _SECOND_ORDER = 1.01  # what the first-order bound leaves out, at up to 10,000 roundings in float32
@@ -39,7 +40,9 @@ _CHANGED_SHARE = 1 / 32  # of the elements of a weight; all others are equal bit
 _SINGLE = unit_roundoff(np.dtype(np.float32))  # eight roundings in bfloat16 are 3%, which is no rounding any more
 _MAX_ELEMENTS = 1 << 27
 _SKETCHED = 48  # elements that are compared first
-_MAX_ERROR = 2.0**-7  # relative to the largest element; a larger bound would say nothing
+# Bounds relative to the largest element, of which larger ones would say nothing: foldings take tens of roundings, while
+# (w + 65536) - 65536 has the errors of 65536.
+_MAX_ERROR, _MOST_ROUNDINGS = 2.0**-7, 1 << 10
 
 
 @dataclass(frozen=True)
@@ -125,11 +128,18 @@ class Constants:
             return None
         return value if isinstance(value, np.ndarray) else None
 
-    def difference(self, left: Term, right: Term) -> float | None:
+    def within(self, left: Model, right: Model) -> Constants:
+        """Return the same values for constants of two graphs into which rules may have rewritten the models."""
+        found = copy(self)
+        found._uses = ConstantUses((*left.outputs, *right.outputs), in_body=bool(left.reserved))
+        return found
+
+    def difference(self, left: Term, right: Term, own: Term | None = None) -> float | None:
         """Return a bound of the relative error by which two constants differ, or None if they are not equal.
 
         The bound is 0 if they are equal bit for bit, and relative to the largest element. None if a value cannot be
-        computed.
+        computed. `right` stands for the tensor `own` of the right model, by default for itself. The uses of that one
+        say if roundings matter.
         """
         if left.type is None or right.type is None or left.type != right.type or left.type.concrete() is None:
             return None
@@ -138,8 +148,8 @@ class Constants:
             return 0.0
         if left.type.dtype not in FLOAT_DTYPES:
             return None
-        here = (_without_sign(left), _without_sign(right))
-        if not all(map(self._uses.may_be_rounded, here)):
+        here, place = (_without_sign(left), _without_sign(right)), _without_sign(own or right)
+        if not self._uses.has(place) or not all(map(self._uses.may_be_rounded, (*here, place))):
             return None
         ours, theirs = self._bounded(left), self._bounded(right)
         if ours is None or theirs is None:
@@ -148,8 +158,8 @@ class Constants:
         if not (np.isfinite(a).all() and np.isfinite(b).all()) or not a.size:
             return None
         dtype = numpy_dtype(left.type.dtype)
-        roundoff, tiny = unit_roundoff(dtype), smallest_normal(dtype)  # what is smaller may have been flushed to 0
-        bound = _SECOND_ORDER * roundoff * (one + other + np.abs(a) + np.abs(b)) + tiny
+        roundoff = unit_roundoff(dtype)
+        bound = _SECOND_ORDER * roundoff * (one + other + np.abs(a) + np.abs(b)) + _least_error(dtype)
         largest = float(max(np.abs(a).max(), np.abs(b).max()))
         if not largest:  # zeros of other signs
             return None
@@ -160,7 +170,8 @@ class Constants:
             if not (np.abs(a - b) <= _UNSEEN * roundoff * size).all():
                 return None
             return float(np.abs(a - b).max()) / largest
-        if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= _MAX_ERROR * largest:
+        most = min(_MAX_ERROR, _MOST_ROUNDINGS * roundoff) * largest
+        if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= most:
             return None
         return float(bound.max()) / largest
 
@@ -189,7 +200,7 @@ class Constants:
             return None
         (a, error), (b, _) = ours, theirs
         dtype = numpy_dtype(left.type.dtype)
-        bound = _SECOND_ORDER * unit_roundoff(dtype) * (error + np.abs(a) + np.abs(b)) + smallest_normal(dtype)
+        bound = _SECOND_ORDER * unit_roundoff(dtype) * (error + np.abs(a) + np.abs(b)) + _least_error(dtype)
         bound = bound if error.any() else np.zeros(())
         places = np.argwhere(~(np.abs(a - b) <= bound))
         if not 0 < len(places) <= _CHANGED_SHARE * a.size:
@@ -319,6 +330,24 @@ class Constants:
         # x - 0 and x * 1 round nothing: else a rule that adds a zero would allow another last digit.
         rounded = value != value.astype(numpy_dtype(term.type.dtype))
         return np.where(rounded | np.any(np.broadcast_arrays(*es), axis=0), bound, 0.0)
+
+
+def rests_on(constant: Term, rounded: Set[Term]) -> bool:
+    """Return True if a constant is computed from `rounded` ones.
+
+    Their bounds do not hold for what is computed from them, and a second bound would add to the first.
+    """
+    return not rounded.isdisjoint(topological((constant,)))
+
+
+def _least_error(dtype: np.dtype[Any]) -> float:
+    """Return a bound of errors that are not relative: numbers below the normal ones may have been flushed to 0.
+
+    ONNX Runtime keeps those of float16, and rounds to multiples of the least one.
+    """
+    if dtype == np.float16:
+        return _UNSEEN * float(np.finfo(np.float16).smallest_subnormal)
+    return smallest_normal(dtype)
 
 
 def _without_sign(term: Term) -> Term:

@@ -78,6 +78,8 @@ class Comparison:
         """Return how the models differ on one input, of which they computed `ours` and `theirs`. Raises Undecided."""
         try:
             exact = self._exact(feeds)
+            if not len(flat(exact[0])) == len(flat(exact[1])) == len(ours):
+                raise NoReference("an output is a sequence")
             gap = self._gap(exact, feeds, [array.dtype for array in ours])
             faint = self._faint(exact, feeds, ours, theirs) if gap is None else None
         except NoReference as reason:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from superopt.check.bodies import Bodies, has_bodies
 from superopt.check.certificate import BodyClaim, Certificate, certified
 from superopt.check.cones import cones
-from superopt.check.constants import Candidates, ChangedWeight, Constants
+from superopt.check.constants import Candidates, ChangedWeight, Constants, rests_on
 from superopt.check.deadline import Deadline
 from superopt.check.equations import FIRST_EFFORT, PATIENT_EFFORT, TOO_LONG, Equations
 from superopt.check.folding import Folding, Rewriting, folding_holds
@@ -102,7 +102,7 @@ class SweepProof:
         self.left, self.right, self.progress = left, right, progress
         self._deadline, self._end, self.values = deadline, end, values
         self.pause = 0.0  # of CPU time, when the next pair has its turn
-        self.equations, self.constants = equations, constants
+        self.equations, self.constants = equations, constants.within(left, right)
         self.sweep = Sweep(left, right)
         self.named = _paired_by_name(left, right)
         self.runs = ConstantRuns(left, right)
@@ -119,8 +119,9 @@ class SweepProof:
         self.claims: list[Claim] = []
         self.congruent: list[tuple[Term, Term]] = []  # terms over operands that are claimed to be equal
         self.folded: list[tuple[Term, Term, float, bool]] = []  # with True where ONNX Runtime computed one
+        self.rounded: set[Term] = set()  # constants that are equal within a bound only to those of the right model
         self.foldings: list[Folding] = []
-        self.rewriting = Rewriting(rules, constants, equations.signature, self._closed)
+        self.rewriting = Rewriting(rules, self.constants, equations.signature, self._closed)
         self.unproven: list[tuple[Term, Term, str]] = []
         self.is_last, self.misses = is_last, 0
 
@@ -262,10 +263,13 @@ class SweepProof:
         decided = [rounding_decides(candidate) for candidate in near]
         for may_run in (True, False):
             for candidate, is_decided in zip(near, decided, strict=True):
-                error = self.constants.difference(candidate, image) if may_run else None
+                error = self.constants.difference(candidate, image, term) if may_run else None
+                if error and rests_on(image, self.rounded):
+                    error = None
                 ran = error is None and is_decided == may_run and self.runs.agree(candidate, image)
                 if error is not None or ran:
                     self.folded.append((candidate, image, error or 0.0, ran))
+                    self.rounded.update((candidate,) if error else ())
                     self.by[term] = ("runtime" if ran else "values"), error or 0.0
                     return candidate
         for candidate in self.layouts.expressions(image):

@@ -12,7 +12,7 @@ import mmap
 import os
 import stat
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -192,12 +192,20 @@ def _parts(message: Message) -> Iterator[Message]:
                     stack.extend((value,) if isinstance(value, Message) else value)
 
 
+def _number(entries: Mapping[str, str], key: str, default: int) -> int:
+    """Return the number of bytes that an entry states, in decimal digits. Raises ValueError."""
+    text = entries.get(key) or str(default)
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f"its {key} is {text!r}")
+    return int(text)
+
+
 def _checked_extent(tensor: TensorProto, path: Path) -> Extent:
     """Return the bytes of an external tensor of the model in the file `path`. Raises ModelError."""
     file, entries = _file_of(tensor, path), {entry.key: entry.value for entry in tensor.external_data}
     try:
         needed = tensor_bytes(tensor)
-        offset, length = int(entries.get("offset") or 0), int(entries.get("length") or needed)
+        offset, length = _number(entries, "offset", 0), _number(entries, "length", needed)
     except (ValueError, TypeError, KeyError) as error:
         raise _malformed(tensor, path, str(error)) from None
     if (

@@ -241,6 +241,33 @@ def test_a_cancellation_that_rounds_more_is_no_difference() -> None:
     assert checked(before, after, 1).verdict != DIFFERENT
 
 
+def test_sequences_are_compared_as_runs() -> None:
+    def joined_up(first: str, second: str) -> onnx.ModelProto:
+        sequence = helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, None)
+        inputs = [floats("x", 4), floats("z", 4)]
+        return model([node("SequenceConstruct", [first, second], ["s"])], inputs, [sequence])
+
+    answer = checked(joined_up("x", "z"), joined_up("z", "x"))
+    assert answer.verdict == DIFFERENT
+    assert any("an output is a sequence" in notice for notice in answer.notices)
+
+
+def test_small_weights_of_half_precision_are_no_zeros() -> None:
+    """6.1e-5 is the least normal number of float16, and ONNX Runtime keeps smaller ones."""
+    drawn, scales = weights(4, 3).astype(np.float16), np.array([1, 1, 3e-5], np.float16)
+    folded = drawn * scales
+    ends = [[helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT16, shape)]
+            for name, shape in (("x", [2, 4]), ("y", [2, 3]))]  # fmt: skip
+    apart = [node("Mul", ["w", "s"], ["u"]), node("MatMul", ["x", "u"], ["y"])]
+    before = model(apart, *ends, [("w", drawn), ("s", scales)])
+
+    def after(weight: np.ndarray) -> onnx.ModelProto:
+        return model([node("MatMul", ["x", "w"], ["y"])], *ends, [("w", weight)])
+
+    assert checked(before, after(folded)).verdict == EQUIVALENT
+    assert checked(before, after(np.where(scales < 1, np.float16(0), folded)), 2).verdict != EQUIVALENT
+
+
 def test_a_missing_tool_and_an_unreadable_model_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bad = tmp_path / "bad.onnx"
     bad.write_bytes(b"no model")

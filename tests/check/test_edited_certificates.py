@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import random
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 from superopt.check.certificate import Certificate
+from superopt.check.constant_uses import ConstantUses
 from superopt.check.equality import joined, prove_equal
 from superopt.files import OutputError
-from superopt.onnx_io import ModelError
+from superopt.ir.infer import make
+from superopt.ir.term import Term, topological, var
+from superopt.ir.types import tensor
+from superopt.onnx_io import ModelError, read_simplified
 from tests.check.test_equality import _folded, _shared, _third
+from tests.support.models import floats, model
 
 JUNK = ("", 0, -1, 1.5, 1e400, True, None, [], {}, [[]], "Add", "x: float[n]", ["", ""])
 
@@ -59,6 +68,100 @@ def test_edited_certificates_prove_nothing_of_other_models(made: Any, wrong: flo
         certificate.replay(*joined(*made()))  # either answer is true: these are equal
         assert not certificate.replay(*other)
     assert read > 10
+
+
+def _moved_weight(op: str, weight: np.ndarray, moves: int) -> onnx.ModelProto:
+    """Apply an operator to x and a weight that is transposed `moves` times, an even number."""
+    names = ["w", *(f"t{k}" for k in range(moves))]
+    nodes = [helper.make_node("Transpose", [a], [b], perm=[1, 0]) for a, b in itertools.pairwise(names)]
+    y = helper.make_tensor_value_info("y", TensorProto.BOOL if op == "Less" else TensorProto.FLOAT, [4, 4])
+    return model([*nodes, helper.make_node(op, ["x", names[-1]], ["y"])], [floats("x", 4, 4)], [y], [("w", weight)])
+
+
+def _number(value: float, *shape: int) -> Term:
+    return make("ConstantOfShape", (), {"shape": shape, "value": value})
+
+
+def _transposed(term: Term) -> Term:
+    return make("Transpose", (term,), {"perm": (1, 0)})
+
+
+def _text(term: Term, weight: Term) -> Any:
+    if term is weight:
+        return (term.digest,)
+    return term.op, term.attrs, tuple(_text(i, weight) for i in term.inputs if i is not None)
+
+
+def _forged(op: str, weights: tuple[np.ndarray, np.ndarray], values: list[Any], moves: int) -> bool:
+    """Replay a certificate that calls the right weight, and each transposed one, a value over the left one, w.
+
+    The last value is (w + c) - c for a large c, whose error is that of c. An equation proves that it is w.
+    """
+    files = (_moved_weight(op, w, k) for w, k in zip(weights, (0, moves), strict=True))
+    left, right = joined(*map(read_simplified, files))
+    (weight,) = (term for term in topological(left.outputs) if term.op == "Const")
+    image = next(term for term in topological(right.outputs) if term.op == "Const")
+    folded = []
+    for number, value in enumerate(values):
+        made = value(weight)
+        made = _transposed(made) if number % 2 else made
+        folded.append((image.digest, _text(made, weight), 1.0, False))
+        image = _transposed(made)
+    end = left.outputs[0]
+    whole = make(op, (end.inputs[0], made))
+    equation = f"{op}(x0, x1)", f"{op}(x0, Sub(Add(x1, x2), x2))"
+    claims = ((whole.digest, end.digest, equation, "x0[4,4] x1[4,4] x2[]", 0),)
+    forged = Certificate(("", ""), ((), ()), claims, (), tuple(folded), (), ())
+    return forged.replay(left, right)
+
+
+def _over(c: float, factor: float = 1.0) -> Any:
+    """Return w -> (factor w + c) - c."""
+
+    def made(w: Term) -> Term:
+        scaled = w if factor == 1 else make("Mul", (w, _number(factor)))
+        return make("Sub", (make("Add", (scaled, _number(c))), _number(c)))
+
+    return made
+
+
+def _copy(array: np.ndarray) -> Any:
+    rows = [make("Concat", tuple(_number(float(v), 1, 1) for v in row), {"axis": 1}) for row in array]
+    return lambda w: make("Concat", tuple(rows), {"axis": 0})
+
+
+_W = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4) + np.float32(0.03)
+
+
+def test_bounds_of_folded_constants_cannot_be_stretched() -> None:
+    """A column of tiny weights has another sign, within the roundings of 65536."""
+    tiny = np.where(np.arange(4) == 3, np.float32(1e-3) * _W, _W)
+    other = np.where(np.arange(4) == 3, -tiny, tiny)
+    assert _forged("MatMul", (tiny, tiny), [_over(1.0)], 0)  # the equation itself is true
+    assert not _forged("MatMul", (tiny, other), [_over(65536.0)], 0)
+
+
+def test_bounds_of_folded_constants_do_not_add_up() -> None:
+    """Each of 40 constants is 0.1% from the one before."""
+    factors = [1 + 1e-3 * k for k in range(41)]
+    values = [_over(30000.0, factor) for factor in reversed(factors)]
+    assert not _forged("MatMul", (_W, (_W * np.float32(factors[-1])).astype(np.float32)), values, 40)
+
+
+def test_what_jumps_needs_equal_constants_behind_moves() -> None:
+    """A copy of the weight by literals, and then the transposed weights, are no terms of the models."""
+    other = (_W * np.float32(1.002)).astype(np.float32)
+    assert not _forged("Less", (_W, other), [_copy(other), _over(50000.0), _over(50000.0)], 2)
+
+
+def test_a_constant_may_be_moved_many_times() -> None:
+    weight = Term.of("Const", (), {"hash": "w"}, (tensor(2, 2),))
+    moved = weight
+    for _ in range(3000):
+        moved = make("Transpose", (moved,), {"perm": (1, 0)})
+    for op, expected in (("MatMul", True), ("Less", False)):
+        uses = ConstantUses((make(op, (var("x", tensor(2, 2)), moved)),))
+        assert uses.may_be_rounded(weight) is expected
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000 + "]" * 100_000, "{}", "[]", "1", "", '{"schema_version": 7}'])

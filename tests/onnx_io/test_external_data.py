@@ -199,7 +199,18 @@ def test_files_that_are_missing_or_too_short(tmp_path: Path, make: Callable[[], 
 
 
 @pytest.mark.parametrize(
-    "entries", [{"offset": 4}, {"offset": -4}, {"length": 12}, {"length": -1}, {"length": 1 << 70}, {"offset": "far"}]
+    "entries",
+    [
+        {"offset": 4},
+        {"offset": -4},
+        {"length": 12},
+        {"length": -1},
+        {"length": 1 << 70},
+        {"offset": "far"},
+        {"offset": "0_0"},
+        {"offset": " 0"},
+        {"length": "+8"},
+    ],
 )
 def test_places_that_are_not_in_the_file(tmp_path: Path, entries: dict[str, object]) -> None:
     path = saved(tmp_path, model([node("MatMul", ["x", "a"], ["y"])], outside("a", **entries)))
