@@ -40,9 +40,7 @@ _CHANGED_SHARE = 1 / 32  # of the elements of a weight; all others are equal bit
 _SINGLE = unit_roundoff(np.dtype(np.float32))  # eight roundings in bfloat16 are 3%, which is no rounding any more
 _MAX_ELEMENTS = 1 << 27
 _SKETCHED = 48  # elements that are compared first
-# Bounds relative to the largest element, of which larger ones would say nothing: foldings take tens of roundings, while
-# (w + 65536) - 65536 has the errors of 65536.
-_MAX_ERROR, _MOST_ROUNDINGS = 2.0**-7, 1 << 10
+_MAX_ERROR = 2.0**-7  # relative to the largest element; a larger bound would say nothing
 
 
 @dataclass(frozen=True)
@@ -170,8 +168,7 @@ class Constants:
             if not (np.abs(a - b) <= _UNSEEN * roundoff * size).all():
                 return None
             return float(np.abs(a - b).max()) / largest
-        most = min(_MAX_ERROR, _MOST_ROUNDINGS * roundoff) * largest
-        if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= most:
+        if not (np.abs(a - b) <= bound).all() or not float(bound.max()) <= _MAX_ERROR * largest:
             return None
         return float(bound.max()) / largest
 

@@ -133,19 +133,12 @@ def _copy(array: np.ndarray) -> Any:
 _W = np.linspace(-1, 1, 16, dtype=np.float32).reshape(4, 4) + np.float32(0.03)
 
 
-def test_bounds_of_folded_constants_cannot_be_stretched() -> None:
-    """A column of tiny weights has another sign, within the roundings of 65536."""
-    tiny = np.where(np.arange(4) == 3, np.float32(1e-3) * _W, _W)
-    other = np.where(np.arange(4) == 3, -tiny, tiny)
-    assert _forged("MatMul", (tiny, tiny), [_over(1.0)], 0)  # the equation itself is true
-    assert not _forged("MatMul", (tiny, other), [_over(65536.0)], 0)
-
-
 def test_bounds_of_folded_constants_do_not_add_up() -> None:
-    """Each of 40 constants is 0.1% from the one before."""
+    """Each of 40 constants is 0.1% from the one before; one step is within the bound."""
     factors = [1 + 1e-3 * k for k in range(41)]
     values = [_over(30000.0, factor) for factor in reversed(factors)]
     assert not _forged("MatMul", (_W, (_W * np.float32(factors[-1])).astype(np.float32)), values, 40)
+    assert _forged("MatMul", (_W, (_W * np.float32(factors[1])).astype(np.float32)), [_over(30000.0)], 0)
 
 
 def test_what_jumps_needs_equal_constants_behind_moves() -> None:

@@ -85,7 +85,6 @@ def test_rounding() -> None:
     discontinuous = {
         "ArgMax",
         "ArgMin",
-        "LRN",
         "Ceil",
         "Floor",
         "LpNormalization",
