@@ -86,10 +86,13 @@ class Progress:
     def add(self, task: int, result: Found | Ended) -> None:
         """Count one result; print what is wrong."""
         self.done += 1
-        problems = [("", str(result), "")] if isinstance(result, Ended) else result.problems
+        problems: list[tuple[str, str, str]] = []
         if isinstance(result, OriginalCrashed):
-            problems, name = [], f"originals that end ONNX Runtime ({str(result).removeprefix('crash: ')})"
-            self.log.counts[name] += 1
+            self.log.counts[f"originals that end ONNX Runtime ({str(result).removeprefix('crash: ')})"] += 1
+        elif isinstance(result, Ended):
+            problems = [("", str(result), "")]
+        else:
+            problems = result.problems
         for attack, problem, path in problems:
             self.kinds[f"{attack}: {kind_of(problem)}"] += 1
             print(f"{task} {attack}: {problem}{f' ({path})' if path else ''}", flush=True)

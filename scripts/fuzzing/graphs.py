@@ -304,6 +304,6 @@ def without_unused(graph: GraphProto) -> GraphProto:
             needed |= set(reads(node))
     for field, values in (("node", kept[::-1]), ("initializer", None), ("input", None)):
         old = list(getattr(graph, field)) if values is None else values
-        graph.ClearField(field)  # type: ignore[arg-type]
+        graph.ClearField(field)  # type: ignore[arg-type]  # the stub wants literal names
         getattr(graph, field).extend(v for v in old if values is not None or v.name in needed)
     return graph

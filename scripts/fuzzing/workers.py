@@ -64,7 +64,7 @@ def results(work: Work, tasks: Iterator[int], jobs: int, limit_s: float) -> Iter
             if not any(child.task is not None for child in children.values()):
                 return
             for pipe in wait(list(children), timeout=0.2):
-                child = children[pipe]  # type: ignore[index]
+                child = children[pipe]  # type: ignore[index]  # `wait` may return other objects
                 if child.task is None:
                     continue
                 task = child.task
@@ -75,7 +75,7 @@ def results(work: Work, tasks: Iterator[int], jobs: int, limit_s: float) -> Iter
                 yield task, result
                 if ends:
                     child.end()
-                    del children[pipe]  # type: ignore[arg-type]
+                    del children[pipe]  # type: ignore[arg-type]  # as above
                 else:
                     child.give(tasks)
             for pipe, child in list(children.items()):

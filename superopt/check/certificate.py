@@ -133,15 +133,14 @@ class Certificate:
         """Return True if this certificate proves that the joined models `left` and `right` are equal."""
         if not is_computed_as_often(left, right):
             return False
-        book, constants = ProofBook(), Constants.of_models(left, right)
+        book = ProofBook()
         try:
             first, second = self.derivations
             left = carried_out(left, first, book, is_second=False)
             right = carried_out(right, second, book, is_second=True)
         except _MISFIT:  # it does not fit the models
             return False
-        constants = constants.within(left, right)
-        sweep = Sweep(left, right)
+        sweep, constants = Sweep(left, right), Constants.of_models(left, right)
         runs, rounded = ConstantRuns(left, right), set[Term]()
         ours = by_digest(left.outputs)
         claims, congruent = {claim[0]: claim[1:] for claim in self.claims}, dict(self.congruent)

@@ -47,15 +47,15 @@ def has_disputed_sizes(
     """
     given = [shapes.get(name) for name in node.input]
     if node.op_type == "NonZero":
-        return given[0] is not None and not given[0]
+        return bool(given) and given[0] is not None and not given[0]
     if node.op_type == "If":
         return opset < _IF_OF_TWO_BRANCHES
     if node.op_type == "Einsum":
         return _broadcasts_letters(node, given)
     if node.op_type == "PRelu":
-        return len(given) < 2 or _broadcasts_x(given[0], given[1])
+        return has_disputed_rank(node, shapes) or _broadcasts_x(*(shapes[name] for name in node.input[:2]))
     if node.op_type == "Slice" and opset == _SLICES_OF_INPUTS:
-        return given[0] is None or not all(isinstance(size, int) for size in given[0])
+        return not given or given[0] is None or not all(isinstance(size, int) for size in given[0])
 
     def value(index: int) -> Array | None:
         tensor = values.get(node.input[index])
@@ -71,8 +71,8 @@ def has_disputed_rank(node: onnx.NodeProto, shapes: Mapping[str, _Shape]) -> boo
     """Return True for a PRelu whose slope may have more axes than x: so has the result in ONNX Runtime."""
     if node.op_type != "PRelu":
         return False
-    x, slope = (*(shapes.get(name) for name in node.input), None, None)[:2]
-    return x is None or slope is None or len(slope) > len(x)
+    ranks = [len(shapes[name]) for name in node.input[:2] if name in shapes]
+    return len(ranks) < 2 or ranks[1] > ranks[0]
 
 
 def _broadcasts_letters(node: onnx.NodeProto, shapes: Sequence[_Shape | None]) -> bool:
@@ -88,10 +88,8 @@ def _broadcasts_letters(node: onnx.NodeProto, shapes: Sequence[_Shape | None]) -
     return any(len(sizes) > 1 or (sizes == {""} and equation.count(letter) > 2) for letter, sizes in found.items())
 
 
-def _broadcasts_x(x: _Shape | None, slope: _Shape | None) -> bool:
-    """Return True if the slope of a PRelu may have an axis where x has size 1."""
-    if x is None or slope is None or len(slope) > len(x):
-        return True
+def _broadcasts_x(x: _Shape, slope: _Shape) -> bool:
+    """Return True if the slope of a PRelu, of no more axes than x, may be longer along one where x has size 1."""
     aligned = zip(x[len(x) - len(slope) :], slope, strict=True)
     return any(
         theirs != 1 and (own == 1 or (isinstance(own, str) and (not own or own != theirs))) for own, theirs in aligned

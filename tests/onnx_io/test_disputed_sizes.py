@@ -91,6 +91,14 @@ def test_a_slope_for_each_channel_is_not_disputed() -> None:
     )
 
 
+@pytest.mark.parametrize(("op", "opset"), [("Slice", 10), ("PRelu", 16), ("NonZero", 17), ("Einsum", 17)])
+def test_nodes_without_inputs_are_left_to_the_runtime(op: str, opset: int) -> None:
+    model = parsed("g (float[n] x) => (float[m] y) { y = Relu(x) }", opset)
+    model.graph.node[0].op_type = op
+    del model.graph.node[0].input[:]
+    assert read_simplified(model).outputs[0].op.removeprefix("ai.onnx::") == op
+
+
 def test_whole_scales_are_not_disputed() -> None:
     model = parsed(
         "g (float[1,1,4,4] x) => (int64[r] y) <float[4] s = {1, 1, 2, 2.5}> { t = Resize(x, , s) y = Shape(t) }"
