@@ -236,7 +236,9 @@ def _nodes(model: Model) -> Iterator[tuple[str, onnx.NodeProto]]:
     known = {str(leaf.attr("name")): f"input {leaf.attr('name')}" for leaf in read.inputs}
     known |= {name: f"weight {term.attr('hash')}" for term, name in read.names.items() if term.op == "Const"}
     for tensor in graph.initializer:
-        known[tensor.name] = f"{tensor.data_type} {tensor.dims} {numpy_helper.to_array(tensor).tolist()}"
+        is_text = tensor.data_type == onnx.TensorProto.STRING  # any bytes
+        values = list(tensor.string_data) if is_text else numpy_helper.to_array(tensor).tolist()
+        known[tensor.name] = f"{tensor.data_type} {tensor.dims} {values}"
 
     joined = {name: term.digest for term, name in model.names.items() if term.op != "Const"}
 

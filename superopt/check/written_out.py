@@ -17,11 +17,16 @@ from onnx import NodeProto, TensorProto, helper
 
 from superopt.onnx_io.functions import domain_of, key_of
 from superopt.onnx_io.schemas import opset_of
+from superopt.onnx_io.subgraphs import local_names
 
 __all__ = ["needs_writing_out", "written_out"]
 
 _PER_AXIS = 13  # the first operator set whose DequantizeLinear has scales along an axis
 _NORMALIZES = 17  # the first operator set with LayerNormalization
+
+
+class _Unwritten(Exception):
+    """A node that stays as it is."""
 
 
 class _Writing:
@@ -49,11 +54,19 @@ class _Writing:
 
     def real(self, first: int, axis: int = 1) -> str:
         """Return the real numbers of three inputs: quantized ones, scale and zero point."""
-        along = {"axis": axis} if self._opset >= _PER_AXIS else {}
-        return self.add("DequantizeLinear", [self.input(first + k) for k in range(3)], **along)[0]
+        return self.add("DequantizeLinear", [self.input(first + k) for k in range(3)], **self.along(axis))[0]
+
+    def along(self, axis: int) -> dict[str, int]:
+        """Return the attributes of a DequantizeLinear for scales along an axis. Older ones take numbers only."""
+        return {"axis": axis} if self._opset >= _PER_AXIS else {}
 
     def quantized(self, real: str, first: int) -> str:
-        """Return real numbers quantized by two inputs: scale and zero point."""
+        """Return real numbers quantized by two inputs: scale and zero point. Raises _Unwritten without the latter.
+
+        Then QuantizeLinear gives uint8, and the fused operator the type of its operand.
+        """
+        if not self.input(first + 1):
+            raise _Unwritten
         return self.add("QuantizeLinear", [real, self.input(first), self.input(first + 1)])[0]
 
     def scaled(self, product: str, scales: Iterable[str], bias: str) -> str:
@@ -97,7 +110,7 @@ def _matrix_product(w: _Writing) -> str:
 def _convolution(w: _Writing) -> str:
     operands = [w.real(0), w.real(3, axis=0)]
     if bias := w.input(8):  # integers in units of the product of both scales
-        operands += w.add("DequantizeLinear", [bias, w.add("Mul", [w.input(1), w.input(4)])[0]], axis=0)
+        operands += w.add("DequantizeLinear", [bias, w.add("Mul", [w.input(1), w.input(4)])[0]], **w.along(0))
     result = w.add("Conv", operands)[0]
     w.nodes[-1].attribute.extend(w.attributes("channels_last"))
     return w.quantized(result, 6)
@@ -139,7 +152,7 @@ def written_out(model: onnx.ModelProto) -> onnx.ModelProto:
     found = onnx.ModelProto()
     found.CopyFrom(model)
     graph = found.graph
-    taken = {name for node in graph.node for name in (*node.input, *node.output)}
+    taken = local_names(graph)
     fresh = (name for k in itertools.count() if (name := f"written_out_{k}") not in taken)
     opset, writer_of = opset_of(model), _writer_of(model)
     nodes: list[NodeProto] = []
@@ -149,7 +162,11 @@ def written_out(model: onnx.ModelProto) -> onnx.ModelProto:
             nodes.append(node)
             continue
         writing = _Writing(node, fresh, opset)
-        writer(writing)
+        try:
+            writer(writing)
+        except _Unwritten:
+            nodes.append(node)
+            continue
         writing.nodes[-1].output[0] = node.output[0]
         nodes += writing.nodes
     del graph.node[:]

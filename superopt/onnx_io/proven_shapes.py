@@ -197,7 +197,7 @@ class ShapeProofs:
     def _reshape(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
         """Take the target's sizes, copy the operand's for 0 unless `allowzero`, and divide for -1."""
         shape, target = self._known.shape(inputs[0]), self._sizes(inputs, 1)
-        copies = not any(a.name == "allowzero" and a.i for a in node.attribute)
+        copies = not any(a.name == "allowzero" and a.i == 1 for a in node.attribute)
         if shape is None or target is None or target.count(-1) > 1:
             return None
         if copies and any(size == 0 and k >= len(shape) for k, size in enumerate(target)):

@@ -37,7 +37,7 @@ def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int]
     if view.node.op_type == "Expand":
         target = _expand(shape, wanted)
     else:
-        zero = view.opset >= 14 and any(a.name == "allowzero" and a.i for a in view.node.attribute)
+        zero = view.opset >= 14 and any(a.name == "allowzero" and a.i == 1 for a in view.node.attribute)
         target = _reshape(shape, wanted, copies=not zero)
     return None if target is None else np.array(target, np.int64)
 
@@ -51,7 +51,7 @@ def equal_sizes(view: NodeView, known: StaticValues) -> EqualSizes:
     found = known.sizes(view.inputs[1]) if len(view.inputs) > 1 and view.inputs[1] is not None else None
     if view.node.op_type != "Reshape" or shape is None or found is None or found.ndim != 1 or -1 in found:
         return frozenset()
-    zero = view.opset >= 14 and any(a.name == "allowzero" and a.i for a in view.node.attribute)
+    zero = view.opset >= 14 and any(a.name == "allowzero" and a.i == 1 for a in view.node.attribute)
     sizes = [shape[k] if s == 0 and not zero and k < len(shape) else s for k, s in enumerate(found)]
     return frozenset({math.prod(shape), math.prod(sizes)})
 

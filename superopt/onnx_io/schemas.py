@@ -16,6 +16,7 @@ __all__ = [
     "DEFAULT_DOMAINS",
     "FIRST_OPSET",
     "TO_THE_END",
+    "TRUTH_VALUES",
     "OpSchema",
     "attribute_kind",
     "first_opset",
@@ -32,6 +33,13 @@ __all__ = [
 OpSchema = onnx.defs.OpSchema
 
 TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end" of an axis
+# Integers that stand for truth values. One of 2 is 0 for some operators of ONNX Runtime (`keepdims`), 1 for others
+# (`transA`), and refused by others; ONNX's shape inference does not agree with it in all of them.
+TRUTH_VALUES = frozenset({
+    "allowzero", "ceil_mode", "count_include_pad", "exclusive", "fmod", "interleaved", "keepdims", "layout",
+    "linear_before_reset", "noop_with_empty_axes", "onesided", "reverse", "select_last_index", "transA", "transB",
+    "upper",
+})  # fmt: skip
 DEFAULT_DOMAINS = ("", "ai.onnx")  # two names of the domain of ONNX's own operators
 
 _KINDS = {

@@ -33,6 +33,12 @@ def test_an_unread_node_may_not_fail() -> None:
     assert checked(*_pair(RELU, _with("s = Shape(x) t = Transpose<perm = [1, 0]>(x)")), 1).verdict == EQUIVALENT
 
 
+def test_text_that_is_no_unicode() -> None:
+    model = parsed('g (string[2] s) => (bool[2] y) <string[1] k = {"a"}> { y = Equal(s, k) }', 19)
+    model.graph.initializer[0].string_data[:] = [b"\xff"]
+    assert checked(model, model, 5).verdict == EQUIVALENT
+
+
 def test_an_unread_node_that_always_fails_is_a_difference() -> None:
     failing = _with("t = Gather<axis = 1>(x, i)", weights="<int64[1] i = {7}>")
     assert checked(*_pair(RELU, failing), 1).verdict == DIFFERENT

@@ -63,6 +63,43 @@ def test_the_runtime_computes_the_same(nodes: list[onnx.NodeProto]) -> None:
     assert np.mean(np.abs(one - two) > 1e-4) < 0.02
 
 
+@pytest.mark.parametrize("op", ["QLinearAdd", "QLinearMul"])
+def test_without_a_zero_point_the_result_has_the_type_of_its_operand(op: str) -> None:
+    fused = [node("QuantizeLinear", ["x", "a", "bz"], ["q"]), node(op, [*["q", "a", "bz"] * 2, "c"], ["r"])]
+    fused[1].domain = "com.microsoft"
+    proto = graph([*fused, node("Cast", ["r"], ["y"], to=TensorProto.FLOAT)])
+    assert [one.op_type for one in written_out(proto).graph.node] == [one.op_type for one in proto.graph.node]
+
+
+def test_scales_along_an_axis_are_not_written_for_older_operator_sets() -> None:
+    ends = [Q, node("QLinearConv", ["q", "a", "az", "w", "ws", "wz", "c", "cz"], ["r"]), DQ]
+    parts = [
+        node("DequantizeLinear", ["q", "a", "az"], ["d"]),
+        node("DequantizeLinear", ["w", "ws", "wz"], ["e"], axis=1),  # not along the output channels
+        node("Conv", ["d", "e"], ["f"]),
+        node("QuantizeLinear", ["f", "c", "cz"], ["r"]),
+    ]
+    square = {"w": KERNEL[:4], "ws": np.float32([0.01, 0.5, 0.02, 0.1]), "wz": np.zeros(4, np.int8)}
+    one, other = graph(ends, 12), graph([Q, *parts, DQ], 13)
+    for proto in (one, other):
+        proto.graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in square.items())
+    assert check(one, other, CheckOptions(seconds=2)).verdict != EQUIVALENT
+
+
+def test_names_are_new_inside_bodies_too() -> None:
+    then = helper.make_graph([node("Identity", ["written_out_0"], ["t"])], "then", [], [floats("t", 5)])
+    nodes = [
+        Q, node("QLinearSigmoid", ["q", "a", "az", "c", "cz"], ["r"], domain="com.microsoft"), DQ,
+        node("If", ["b"], ["z"], then_branch=then, else_branch=then),
+    ]  # fmt: skip
+    proto = graph(nodes[:3])
+    proto.graph.node.append(nodes[3])
+    proto.graph.initializer.append(numpy_helper.from_array(WEIGHTS["v"], "written_out_0"))
+    proto.graph.initializer.append(numpy_helper.from_array(np.array(True), "b"))
+    proto.graph.output.append(floats("z", 5))
+    assert check(proto, proto, CheckOptions(seconds=20)).verdict == EQUIVALENT
+
+
 def test_layer_normalization_of_older_operator_sets() -> None:
     nodes = [node("LayerNormalization", ["x", "g", "h"], ["y"], axis=-1, epsilon=1e-3)]
     proto = graph(nodes)

@@ -98,6 +98,28 @@ def test_split(opset: int, node: str, expected: str) -> None:
     assert shown(read(model)) == expected
 
 
+@pytest.mark.parametrize(
+    ("opset", "node"),
+    [
+        (17, "Gemm<transA = 2>(m, m)"),
+        (17, "CumSum<reverse = 2>(m, i)"),
+        (17, "ReduceSum<keepdims = 2>(m)"),
+        (17, "ReduceSum<noop_with_empty_axes = 2>(m)"),
+        (17, "ArgMax<select_last_index = -1>(m)"),
+        (17, "Reshape<allowzero = 2>(m, zero)"),
+        (17, "MaxPool<ceil_mode = 2, kernel_shape = [2]>(x)"),
+        (17, "AveragePool<count_include_pad = 2, kernel_shape = [2]>(x)"),
+        (23, "RotaryEmbedding<interleaved = 2>(r, c, c)"),
+        (12, "DequantizeLinear(b, s, z)"),  # scales along an axis are an idea of operator set 13
+    ],
+)
+def test_what_runtimes_do_not_agree_on_stays_as_it_is(opset: int, node: str) -> None:
+    inputs = "float[1, 2, 4] x, float[3, 3] m, float[1, 2, 4, 4] r, float[1, 4, 2] c, uint8[2, 2] b"
+    weights = "int64 i = {0}, int64[2] zero = {0, 3}, float[2] s = {1, 2}, uint8[2] z = {0, 0}"
+    model = parsed(f"g ({inputs}) => (float[] y) <{weights}> {{ y = {node} }}", opset)
+    assert read_model(model).outputs[0].op.startswith("ai.onnx::")
+
+
 def test_split_of_a_size_that_is_not_known() -> None:
     model = parsed("g (float[n, 4] x) => (float[a, 4] y, float[b, 4] z) { y, z = Split<axis = 0>(x) }", 13)
     assert read(model).op == "ai.onnx::Split"

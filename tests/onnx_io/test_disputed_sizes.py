@@ -48,6 +48,9 @@ def _run(model: onnx.ModelProto, x: np.ndarray) -> list[Any]:
             [1, 1, 8],
         ),
         ("float[1]", "PRelu(x, s)", "float[4] s = {1, 2, 3, 4}", 16, [4]),
+        ("float[2,3]", "ReduceSum<keepdims = 2>(x, a)", "int64[1] a = {0}", 17, [3]),
+        ("float[2,3]", "ReduceSum<keepdims = 0, noop_with_empty_axes = 2>(x)", "", 17, []),
+        ("float[1,1,4]", "MaxPool<ceil_mode = 2, kernel_shape = [2], strides = [3]>(x)", "", 17, [1, 1, 1]),
         ("float[1,16,1]", "STFT(x, s, , l)", "int64 s = {3}, int64 l = {8}", 17, [1, 3, 5, 2]),
     ],
 )

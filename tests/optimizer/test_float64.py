@@ -118,6 +118,17 @@ def test_unknown_operators_have_no_reference() -> None:
         run(proto, x=X)
 
 
+def test_lengths_of_sequences_have_no_reference() -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"w": (1, 9, 2), "r": (1, 9, 3), "b": (1, 18)}
+    constants = [(name, rng.normal(size=shape).astype(np.float32)) for name, shape in shapes.items()]
+    layer = node("GRU", ["x", "w", "r", "b", "n"], ["y"], hidden_size=3)
+    ends = [floats("x", 4, 1, 2)], [floats("y", 4, 1, 1, 3)]
+    proto = model([layer], *ends, [*constants, ("n", np.array([2], np.int32))], opset=17)
+    with pytest.raises(NoReference, match="lengths"):
+        run(proto, x=np.ones((4, 1, 2), np.float32))
+
+
 def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoReference, match="too long"):
         run(lora(), seconds=-1.0, x=weights(16, 64))

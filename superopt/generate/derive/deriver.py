@@ -206,10 +206,12 @@ class Deriver:
         mine.depth += 1
         for term in sorted(mine.layer, key=self._size):
             for edge, new in self._neighbours.of(term).items():
-                if new in mine.trail or edge.number in query.gone or not (edge.back if backward else edge.there):
+                if new in mine.trail or edge.number in query.gone:
                     continue
                 meets = new in theirs.trail and mine.depth + theirs.depths[new] <= query.steps
                 if not meets and (mine.depth == query.steps or new in mine.refused):
+                    continue
+                if not (edge.back if backward else edge.there):
                     continue
                 if not meets and not query.passes(outputs(new)):
                     mine.refused.add(new)

@@ -53,15 +53,25 @@ def _normal(term: Term, inputs: tuple[Term | None, ...]) -> Term:
 class RewriteEdge:
     """A step: `place` becomes `new` by the rule with this number, left to right (`forward`) or right to left.
 
-    `there` and `back`: the step is valid from `place` to `new`, and from `new` to `place`.
+    `is_valid` answers for a direction: True is from `place` to `new`. Most steps are never asked for, and a proof may
+    take a second: so it is asked once, when a search comes to it.
     """
 
     number: int
     forward: bool
     place: Term
     new: Term
-    there: bool
-    back: bool
+    is_valid: Callable[[bool], bool]
+
+    @cached_property
+    def there(self) -> bool:
+        """True if the step is valid from `place` to `new`."""
+        return self.is_valid(True)
+
+    @cached_property
+    def back(self) -> bool:
+        """True if the step is valid from `new` to `place`."""
+        return self.is_valid(False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,10 +214,14 @@ class Neighbours:
             return None
         if new is place or any(a.types != b.types for a, b in zip(outputs(new), outputs(place), strict=True)):
             return None
-        self.tried += 1
-        there = self._is_valid(variant.directed, bindings, place, new)
-        back = self._is_valid(variant.opposite, bindings, new, place)
-        return RewriteEdge(variant.number, variant.forward, place, new, there, back) if there or back else None
+
+        def is_valid(there: bool) -> bool:
+            self.tried += 1
+            if there:
+                return self._is_valid(variant.directed, bindings, place, new)
+            return self._is_valid(variant.opposite, bindings, new, place)
+
+        return RewriteEdge(variant.number, variant.forward, place, new, is_valid)
 
 
 def _variants(rule: Rule) -> Iterator[tuple[Term, Term]]:

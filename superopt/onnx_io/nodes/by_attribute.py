@@ -11,16 +11,14 @@ from onnx import AttributeProto
 from superopt.ir.term import Attr
 from superopt.onnx_io.nodes.view import NodeView, Unreadable
 from superopt.onnx_io.nodes.windows import read_windows
+from superopt.onnx_io.schemas import TRUTH_VALUES
 from superopt.properties import fused_activations
 
-__all__ = ["FLAGS", "GROUPS", "check_attributes"]
-
-# Integers that stand for truth values; files may hold any number for "true".
-FLAGS = frozenset({"exclusive", "reverse", "select_last_index", "transA", "transB", "upper"})
+__all__ = ["GROUPS", "check_attributes"]
 
 _COUNTS = frozenset({"group", "num_heads"})  # at least 1
-# Values that have a definition here. ONNX Runtime takes every `keepdims` but 1 for 0.
-_CHOICES: Mapping[str, tuple[Attr, ...]] = {"approximate": ("none", "tanh"), "fmod": (0, 1), "keepdims": (0, 1)}
+# Values that have a definition here.
+_CHOICES: Mapping[str, tuple[Attr, ...]] = {"approximate": ("none", "tanh"), **dict.fromkeys(TRUTH_VALUES, (0, 1))}
 
 
 def check_attributes(view: NodeView, attrs: Mapping[str, Attr]) -> None:

@@ -14,7 +14,7 @@ from onnx import AttributeProto, helper
 
 from superopt.ir.operator import REAL_ATTRS, IllTyped, Operator, ignore
 from superopt.ir.term import Attr, Term
-from superopt.onnx_io.nodes.by_attribute import FLAGS, GROUPS, check_attributes
+from superopt.onnx_io.nodes.by_attribute import GROUPS, check_attributes
 from superopt.onnx_io.nodes.view import Canonical, NodeView, Unreadable, distinct, negative
 from superopt.onnx_io.schemas import attribute_kind, formal_input
 
@@ -77,7 +77,7 @@ def _attribute(view: NodeView, operator: Operator, name: str) -> Attr:
         return tuple(sorted(distinct(negative([axis for axis in value if isinstance(axis, int)], view.rank))))
     if value is None:
         raise Unreadable(name)
-    return int(value != 0) if name in FLAGS else value
+    return value
 
 
 def _stated(view: NodeView, operator: Operator, name: str, default: Attr | None) -> Attr | None:

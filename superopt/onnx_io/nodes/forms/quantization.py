@@ -15,9 +15,14 @@ from superopt.onnx_io.nodes.view import NodeView, Unreadable, negative
 
 @importer("DequantizeLinear", "QuantizeLinear")
 def import_quantization(view: NodeView) -> dict[str, Attr]:
-    """Read the axis, which is without effect if the scale is one number. Blocks of an axis have no definition here."""
+    """Read the axis, which is without effect if the scale is one number. Blocks of an axis have no definition here.
+
+    Before operator set 13 there is no axis, and scales are numbers.
+    """
     scale, axis = view.shape(1), view.integer("axis", 1)
     if scale is None:
+        raise Unreadable("scale")
+    if view.opset < 13 and scale not in ((), (1,)):
         raise Unreadable("scale")
     check_rest(view, OPERATORS[view.node.op_type])
     return {"axis": -1 if scale in ((), (1,)) else negative([axis], view.rank)[0]}

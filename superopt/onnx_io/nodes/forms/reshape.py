@@ -64,8 +64,8 @@ def import_reshape(view: NodeView) -> dict[str, Attr]:
     shape = view.list_input(1)
     if shape is None:
         raise Unreadable("shape")
-    zero = view.opset >= 14 and 0 in shape and view.integer("allowzero", 0) != 0
-    return {"allowzero": int(zero), "shape": shape}
+    zero = view.flag("allowzero") if view.opset >= 14 and 0 in shape else 0
+    return {"allowzero": zero, "shape": shape}
 
 
 @exporter("Reshape")
