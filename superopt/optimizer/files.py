@@ -11,12 +11,12 @@ import onnx
 from superopt.files import check_distinct, check_writable, is_same, write_whole
 from superopt.onnx_io import save_model
 from superopt.onnx_io.constant_nodes import is_constant_node
-from superopt.onnx_io.external_data import load_external_data
+from superopt.onnx_io.external_data import external_files, load_external_data
 from superopt.optimizer.options import Options
 from superopt.optimizer.source import Source
 from superopt.rulebook.loading import rule_files
 
-__all__ = ["RESULT", "check_inputs_stay", "check_outputs", "copy_original", "count_operators"]
+__all__ = ["RESULT", "check_inputs_stay", "check_outputs", "copy_original", "count_operators", "unread_weights"]
 
 RESULT = "the result"  # role of a file, in messages
 
@@ -74,3 +74,12 @@ def copy_original(source: Source, out: Path) -> None:
         save_model(whole, out)
     else:
         write_whole(out, source.content())
+
+
+def unread_weights(source: Source, out: Path) -> list[str]:
+    """Return a notice if the result took the place of the model and no longer reads one of its files of weights."""
+    if source.path is None or not source.external_files or not is_same(source.path, out):
+        return []
+    read = external_files(onnx.load(out, load_external_data=False), out)
+    unread = [path.name for path in source.external_files if path not in read]
+    return [f"{out.name} no longer reads {', '.join(unread)} (kept, as other models may read it)"] if unread else []

@@ -14,7 +14,7 @@ from superopt.onnx_io import save_model
 from superopt.onnx_io.load import parse_proto
 from superopt.onnx_io.save import INLINE_LIMIT, NOTHING_INLINE, embedded, inline_bytes, spilled
 from superopt.onnx_io.serialize import serialized
-from superopt.optimizer.files import copy_original
+from superopt.optimizer.files import copy_original, unread_weights
 from superopt.optimizer.result import Result
 from superopt.optimizer.source import Source
 
@@ -46,6 +46,7 @@ class Outcome:
                     save_model(source.proto, out, limit)
                 else:
                     copy_original(source, out)
+                self.result.notices += unread_weights(source, out)
 
 
 class Checkpoint:

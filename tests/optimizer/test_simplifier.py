@@ -90,6 +90,14 @@ def test_in_place_only_when_asked(tmp_path: Path, lora_rules: Path) -> None:
     assert len(onnx.load(path).graph.node) == 2
 
 
+def test_weights_that_the_result_no_longer_reads_are_named(tmp_path: Path, lora_rules: Path) -> None:
+    path, weights = tmp_path / "model.onnx", tmp_path / "weights.bin"
+    onnx.save(lora(), path, save_as_external_data=True, location=weights.name, size_threshold=0)
+    before = weights.read_bytes()
+    code, said = run(path, "--in-place", "--quick", "--ep", "cpu", "--rules", lora_rules)
+    assert code == 0 and "no longer reads weights.bin" in said and weights.read_bytes() == before
+
+
 def test_in_place_may_be_nothing_else(tmp_path: Path, lora_rules: Path) -> None:
     path = tmp_path / "model.onnx"
     onnx.save(lora(), path)
