@@ -31,8 +31,8 @@ _HEAD = (
         (21, "int8[]", "QuantizeLinear<output_dtype = 3>(x, s)", "ai.onnx::QuantizeLinear output_dtype=3"),
         (13, "int64[]", "ArgMax(x)", "ArgMax axis=-3 keepdims=1 select_last_index=0"),
         (7, "int64[]", "ArgMin<axis = 1, keepdims = 0>(x)", "ArgMin axis=-2 keepdims=0 select_last_index=0"),
-        (13, "int64[]", "ArgMax<select_last_index = 4>(x)", "ArgMax axis=-3 keepdims=1 select_last_index=1"),
-        # ONNX Runtime takes every number but 1 for 0.
+        # Truth values are 0 or 1: ONNX Runtime takes 2 for one or the other.
+        (13, "int64[]", "ArgMax<select_last_index = 4>(x)", "ai.onnx::ArgMax select_last_index=4"),
         (13, "int64[]", "ArgMax<keepdims = 2>(x)", "ai.onnx::ArgMax keepdims=2"),
         (13, "float[]", "ReduceMax<axes = [1], keepdims = 2>(x)", "ai.onnx::ReduceMax axes=(1,) keepdims=2"),
         (13, "float[]", 'Pad<mode = "edge">(x, p, s)', "PadCopy mode=edge pads=(0, 1, 0, 0, 2, 0)"),

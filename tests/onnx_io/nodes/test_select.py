@@ -52,7 +52,7 @@ def _of(node: str, opset: int) -> Term:
         (13, "Gather<axis = 1>(x, i1)", "Gather axis=-3 indices=(1,)"),
         (14, "Trilu(x)", "Trilu k=0 upper=1"),
         (14, "Trilu<upper = 0>(x, i)", "Trilu k=-1 upper=0"),
-        (14, "Trilu<upper = 5>(x, i1)", "Trilu k=1 upper=1"),
+        (14, "Trilu<upper = 5>(x, i1)", "ai.onnx::Trilu upper=5"),
         (11, "CumSum(x, i)", "CumSum axis=-1 exclusive=0 reverse=0"),
         (14, "CumSum<exclusive = 1, reverse = 1>(x, i1)", "CumSum axis=-3 exclusive=1 reverse=1"),
         (7, "Upsample<scales = [1.0, 1.0, 2.0, 3.0]>(x)", f"{REPEATS} scales=(2, 3)"),
