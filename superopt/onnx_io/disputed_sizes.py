@@ -13,7 +13,7 @@ Measured with ONNX 1.23 and ONNX Runtime 1.32, without optimizations. No size th
 - If before opset 11: ONNX gives it the shape of its first branch.
 - PRelu: the runtime also broadcasts an axis of x that is 1 to the slope.
 - STFT without `onesided`: n // 2 + 1 frequencies of n in the runtime, as its default says, n by ONNX.
-- Any operator with a truth value that is neither 0 nor 1 (`TRUTH_VALUES`).
+- Any operator with a truth value that is neither 0 nor 1.
 - ConvTranspose with an automatic and an output padding: the runtime does not add the latter.
 """
 
@@ -26,7 +26,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from superopt.evaluate.indices import Array
-from superopt.onnx_io.schemas import TO_THE_END, TRUTH_VALUES
+from superopt.onnx_io.schemas import TO_THE_END, has_doubtful_truth
 
 __all__ = ["has_disputed_rank", "has_disputed_sizes"]
 
@@ -46,7 +46,7 @@ def has_disputed_sizes(
 
     `shapes` and `values` are those of its inputs by name, as far as they are known.
     """
-    if _has_strange_truth(node):
+    if has_doubtful_truth(node):
         return True
     given = [shapes.get(name) for name in node.input]
     if node.op_type == "NonZero":
@@ -72,16 +72,12 @@ def has_disputed_sizes(
 
 def has_disputed_rank(node: onnx.NodeProto, shapes: Mapping[str, _Shape]) -> bool:
     """Return True if the result may have another rank: a PRelu has that of its slope if that has more axes than x."""
-    if _has_strange_truth(node):
+    if has_doubtful_truth(node):
         return True
     if node.op_type != "PRelu":
         return False
     ranks = [len(shapes[name]) for name in node.input[:2] if name in shapes]
     return len(ranks) < 2 or ranks[1] > ranks[0]
-
-
-def _has_strange_truth(node: onnx.NodeProto) -> bool:
-    return any(one.name in TRUTH_VALUES and one.i not in (0, 1) for one in node.attribute)
 
 
 def _broadcasts_letters(node: onnx.NodeProto, shapes: Sequence[_Shape | None]) -> bool:

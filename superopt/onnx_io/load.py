@@ -92,8 +92,11 @@ def sorted_nodes(graph: onnx.GraphProto, label: str, around: Iterable[str] = ())
     Raises ModelError (its message begins with `label`) for a tensor that nothing defines or two nodes define, and
     for a cycle.
     """
-    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    given |= {sparse.values.name for sparse in graph.sparse_initializer}
+    dense = {tensor.name for tensor in graph.initializer}
+    sparse = {tensor.values.name for tensor in graph.sparse_initializer}
+    for name in dense & sparse:  # ONNX Runtime takes the sparse one
+        raise ModelError(f"{label}: weight {name!r} is given twice, once as a sparse one")
+    given = {value.name for value in graph.input} | dense | sparse
     given.update(around)
     nodes = list(graph.node)
     maker: dict[str, int] = {}

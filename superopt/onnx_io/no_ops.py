@@ -1,6 +1,7 @@
 """Recognition of no-ops: nodes that return an input unchanged, at their types, attributes and constants.
 
-Sources: the operators' pages of the ONNX specification. In doubt, a node does not count as a no-op.
+Sources: the operators' pages of the ONNX specification. In doubt, a node does not count as a no-op: nor does one that
+a runtime refuses, or that fails at a rank that the operand may have.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from superopt.ir.dim import Size
 from superopt.ir.term import Term
 from superopt.onnx_io.nodes import NodeView, Unreadable
 from superopt.onnx_io.nodes.view import distinct, negative
-from superopt.onnx_io.schemas import TO_THE_END
+from superopt.onnx_io.schemas import TO_THE_END, has_doubtful_truth
 from superopt.onnx_io.static_values import StaticValues
 
 __all__ = ["unchanged_input"]
@@ -20,6 +21,8 @@ __all__ = ["unchanged_input"]
 
 def unchanged_input(view: NodeView, known: StaticValues) -> Term | None:
     """Return the input that is the first output of the node (of the standard domain), or None."""
+    if has_doubtful_truth(view.node):
+        return None
     if view.node.op_type in _CHOICES:
         return _chosen(view, known)
     if view.node.op_type == "Concat":
@@ -63,8 +66,6 @@ def _chosen(view: NodeView, known: StaticValues) -> Term | None:
 
 def _not_empty(view: NodeView, known: StaticValues) -> Term | None:
     """Return the one operand of a Concat that may have elements, if the others fit it wherever it is defined."""
-    if len(view.inputs) == 1:
-        return view.inputs[0]
     shapes, axis = [known.shape(term) for term in view.inputs], view.integer("axis", 1)
     beside: set[tuple[Size, ...]] = set()
     may_have = []
@@ -122,9 +123,9 @@ def _cast_like(view: NodeView, known: StaticValues) -> bool:
 
 def _transpose(view: NodeView, known: StaticValues) -> bool:
     perm, shape = view.integers("perm"), known.shape(view.inputs[0])
-    if perm is None:
-        return shape is not None and len(shape) < 2
-    return perm == tuple(range(len(perm)))
+    if shape is None:
+        return False
+    return perm == tuple(range(len(shape))) if perm is not None else len(shape) < 2
 
 
 def _pad(view: NodeView, known: StaticValues) -> bool:
@@ -132,26 +133,27 @@ def _pad(view: NodeView, known: StaticValues) -> bool:
 
     Raises Unreadable for a value or axes that are not constant, and for axes that are none: the node may fail at them.
     """
-    pads = view.parameter("pads")
+    pads, shape = view.parameter("pads"), known.shape(view.inputs[0])
     value = view.array_input(2) if view.opset >= 11 else None
     axes = view.list_input(3) if view.opset >= 18 else None
-    if axes is not None:
-        distinct(negative(axes, view.rank))
-    return pads is not None and not any(pads) and (value is None or value.size == 1)
+    if pads is None or shape is None or any(pads) or view.text("mode", "constant") not in _PADDINGS:
+        return False
+    padded = range(len(shape)) if axes is None else distinct(negative(axes, len(shape)))
+    return len(pads) == 2 * len(padded) and (value is None or value.size == 1)
 
 
 def _tile(view: NodeView, known: StaticValues) -> bool:
-    repeats = view.list_input(1)
-    return repeats is not None and all(count == 1 for count in repeats)
+    repeats, shape = view.list_input(1), known.shape(view.inputs[0])
+    return shape is not None and repeats == (1,) * len(shape)
 
 
 def _split(view: NodeView, known: StaticValues) -> bool:
     """Return True for one part, which is the whole: of the size that is stated, if one is."""
-    sizes, shape = view.parameter("split"), known.shape(view.inputs[0])
-    if len(view.node.output) != 1 or sizes is None:  # an output without a name is a part as well
-        return len(view.node.output) == 1
-    axis = view.integer("axis", 0)
-    return shape is not None and -len(shape) <= axis < len(shape) and sizes == (shape[axis],)
+    sizes, shape, axis = view.parameter("split"), known.shape(view.inputs[0]), view.integer("axis", 0)
+    parts = view.integer("num_outputs", 1) if view.opset >= 18 else 1
+    if {len(view.node.output), parts} != {1}:  # an output without a name is a part as well
+        return False
+    return shape is not None and -len(shape) <= axis < len(shape) and sizes in (None, (shape[axis],))
 
 
 def _elements(view: NodeView, known: StaticValues, index: int) -> list[Size] | None:
@@ -192,6 +194,8 @@ def _reaches(end: Size, size: Size) -> bool:
     return end == size
 
 
+_PADDINGS = frozenset({"constant", "edge", "reflect"})
+_NEAREST = frozenset({"ceil", "floor", "round_prefer_ceil", "round_prefer_floor"})
 # Ranks that ONNX Runtime interpolates, if all sizes are kept.
 _RANKS: Mapping[str, tuple[int, ...]] = {"linear": (2, 3, 4, 5), "cubic": (2, 4)}
 _EXACT_AT_1 = frozenset({"align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"})
@@ -203,6 +207,8 @@ def _resize(view: NodeView, known: StaticValues) -> bool:
     if shape is None or 0 in shape or view.integer("antialias", 0) or view.integers("axes") is not None:
         return False
     mode = view.text("mode", "nearest")
+    if view.text("nearest_mode", "round_prefer_floor") not in _NEAREST:
+        return False
     if mode != "nearest" and len(shape) not in _RANKS.get(mode, ()):
         return False
     if (

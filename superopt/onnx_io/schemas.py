@@ -16,11 +16,11 @@ __all__ = [
     "DEFAULT_DOMAINS",
     "FIRST_OPSET",
     "TO_THE_END",
-    "TRUTH_VALUES",
     "OpSchema",
     "attribute_kind",
     "first_opset",
     "formal_input",
+    "has_doubtful_truth",
     "has_operator",
     "is_extension",
     "opset_of",
@@ -35,10 +35,10 @@ OpSchema = onnx.defs.OpSchema
 TO_THE_END = 2**31 - 1  # files write this, or more, for "to the end" of an axis
 # Integers that stand for truth values. One of 2 is 0 for some operators of ONNX Runtime (`keepdims`), 1 for others
 # (`transA`), and refused by others; ONNX's shape inference does not agree with it in all of them.
-TRUTH_VALUES = frozenset({
-    "allowzero", "ceil_mode", "count_include_pad", "exclusive", "fmod", "interleaved", "keepdims", "layout",
-    "linear_before_reset", "noop_with_empty_axes", "onesided", "reverse", "select_last_index", "transA", "transB",
-    "upper",
+_TRUTH_VALUES = frozenset({
+    "allowzero", "antialias", "ceil_mode", "count_include_pad", "exclude_outside", "exclusive", "fmod", "input_forget",
+    "interleaved", "keepdims", "layout", "linear_before_reset", "noop_with_empty_axes", "onesided", "reverse",
+    "select_last_index", "storage_order", "transA", "transB", "upper",
 })  # fmt: skip
 DEFAULT_DOMAINS = ("", "ai.onnx")  # two names of the domain of ONNX's own operators
 
@@ -56,6 +56,11 @@ def standard_name(op: str) -> str | None:
     """Return the name of the standard operator that the `op` of a term means, or None for those of other domains."""
     domain, _, name = op.rpartition("::")
     return name if domain in DEFAULT_DOMAINS else None
+
+
+def has_doubtful_truth(node: onnx.NodeProto) -> bool:
+    """Return True if a truth value among the attributes is neither 0 nor 1."""
+    return any(one.name in _TRUTH_VALUES and one.i not in (0, 1) for one in node.attribute)
 
 
 def opset_of(model: onnx.ModelProto) -> int:

@@ -135,6 +135,18 @@ def test_tensors_that_are_defined_twice() -> None:
     assert graph_error("g (float[2] x) => (float[2] x) { x = Neg(x) }") == "model: tensor 'x' is defined twice"
 
 
+def test_a_dense_and_a_sparse_weight_of_one_name() -> None:
+    """ONNX Runtime takes the sparse one, and warns."""
+    proto = parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 17]> g (float[2] x) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }'
+    )
+    values = helper.make_tensor("w", TensorProto.FLOAT, [1], [5.0])
+    indices = helper.make_tensor("", TensorProto.INT64, [1], [0])
+    proto.graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [2]))
+    with pytest.raises(ModelError, match="given twice"):
+        read_model(proto)
+
+
 def test_malformed_tensors() -> None:
     model = onnx.ModelProto()
     model.CopyFrom(MODEL)

@@ -11,14 +11,13 @@ from onnx import AttributeProto
 from superopt.ir.term import Attr
 from superopt.onnx_io.nodes.view import NodeView, Unreadable
 from superopt.onnx_io.nodes.windows import read_windows
-from superopt.onnx_io.schemas import TRUTH_VALUES
 from superopt.properties import fused_activations
 
 __all__ = ["GROUPS", "check_attributes"]
 
 _COUNTS = frozenset({"group", "num_heads"})  # at least 1
 # Values that have a definition here.
-_CHOICES: Mapping[str, tuple[Attr, ...]] = {"approximate": ("none", "tanh"), **dict.fromkeys(TRUTH_VALUES, (0, 1))}
+_CHOICES: Mapping[str, tuple[Attr, ...]] = {"approximate": ("none", "tanh")}
 
 
 def check_attributes(view: NodeView, attrs: Mapping[str, Attr]) -> None:

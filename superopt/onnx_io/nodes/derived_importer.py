@@ -135,7 +135,7 @@ def _reduces_nothing(view: NodeView, operator: Operator) -> bool:
     """
     if view.schema is None or "noop_with_empty_axes" not in view.schema.attributes:
         return False
-    if not view.flag("noop_with_empty_axes") or view.parameter("axes"):
+    if not view.integer("noop_with_empty_axes", 0) or view.parameter("axes"):
         return False
     try:
         operator.shape_rule([()], {"axes": (), "keepdims": 1}, ignore)

@@ -73,13 +73,6 @@ class NodeView:
         """Return an integer attribute."""
         return int(self.attribute(name, AttributeProto.INT, default))
 
-    def flag(self, name: str, default: int = 0) -> int:
-        """Return a truth value, 0 or 1. Raises Unreadable for any other number, which runtimes take for either."""
-        value = self.integer(name, default)
-        if value not in (0, 1):
-            raise Unreadable(name)
-        return value
-
     def real(self, name: str, default: float) -> float:
         """Return a real attribute: the float32 in the file, or the default as a float32."""
         return float(self.attribute(name, AttributeProto.FLOAT, float(np.float32(default))))

@@ -69,10 +69,10 @@ def _pooling(view: NodeView) -> dict[str, Attr]:
     if shape is None or kernel is None or len(shape) < 3 or len(kernel) != len(shape) - 2:
         raise Unreadable("kernel_shape")
     found = {**_windows(view, shape[2:], kernel), "kernel_shape": kernel}
-    rounded_up = view.flag("ceil_mode")
+    rounded_up = view.integer("ceil_mode", 0)
     if rounded_up:
         found["pads"] = _rounded_up(view, shape[2:], **found)
-    counted = view.flag("count_include_pad")
+    counted = view.integer("count_include_pad", 0)
     if counted and rounded_up:
         raise Unreadable("count_include_pad")  # elements beyond the padding are not counted
     return {**found, "count_include_pad": int(counted and any(found["pads"]))}

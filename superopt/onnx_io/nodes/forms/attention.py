@@ -60,7 +60,7 @@ def export_attention(e: NodeExport) -> list[onnx.NodeProto]:
 @importer("RotaryEmbedding")
 def import_rotary(view: NodeView) -> dict[str, Attr]:
     """Read the number of heads, 0 if it is absent. Positions, and a part that is not rotated, have no definition."""
-    attrs: dict[str, Attr] = {"interleaved": view.flag("interleaved"), "num_heads": view.integer("num_heads", 0)}
+    attrs: dict[str, Attr] = {"interleaved": view.integer("interleaved", 0), "num_heads": view.integer("num_heads", 0)}
     if view.integer("rotary_embedding_dim", 0) or len(view.inputs) != 3:
         raise Unreadable("positions")
     check_rest(view, OPERATORS["RotaryEmbedding"])

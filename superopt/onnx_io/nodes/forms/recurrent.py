@@ -33,7 +33,7 @@ def import_layer(view: NodeView) -> Canonical:
     if len(padded) > 5 + states or padded[4] is not None or None in padded[:3]:  # the last input would be peepholes
         raise Unreadable("inputs")
     begun = tuple(state or _zero_state(view, shape[2]) for state in padded[5:])
-    return Canonical(operator.name, (*padded[:4], *begun), {name: view.flag(name) for name in operator.attrs})
+    return Canonical(operator.name, (*padded[:4], *begun), {name: view.integer(name, 0) for name in operator.attrs})
 
 
 def _zero_state(view: NodeView, hidden: Size) -> Term:

@@ -64,7 +64,7 @@ def import_reshape(view: NodeView) -> dict[str, Attr]:
     shape = view.list_input(1)
     if shape is None:
         raise Unreadable("shape")
-    zero = view.flag("allowzero") if view.opset >= 14 and 0 in shape else 0
+    zero = view.integer("allowzero", 0) if view.opset >= 14 and 0 in shape else 0
     return {"allowzero": zero, "shape": shape}
 
 
