@@ -16,7 +16,7 @@ from superopt.check.equality import joined, prove_equal
 from superopt.check.values import Proposals
 from superopt.onnx_io import Model, read_simplified
 from tests.support.models import model, weights
-from tests.support.pairs import graph, proven
+from tests.support.pairs import graph, proven, shared
 
 node = helper.make_node
 N, C = "n", 4
@@ -115,34 +115,12 @@ def test_layers_with_filled_weights_of_other_sizes_have_one_equation() -> None:
     assert len(equations) == 4 and len(set(equations)) == 1
 
 
-def _shared(row: float = 0) -> tuple[Model, Model]:
-    """Two readers of the first row of e, which the left model computes in two ways; `row` changes one of them."""
-
-    def read(silu: list[onnx.NodeProto], index: list[onnx.NodeProto], second: str) -> Model:
-        nodes = [node("Gather", ["e", "zero"], ["a"], axis=0), *index, *silu]
-        nodes += [node("Gather", ["x", "a"], ["u"], axis=0), node("Gather", ["m", second], ["v"], axis=0)]
-        nodes += [node("Sub", ["u", "v"], ["y"])]
-        inputs = [
-            helper.make_tensor_value_info("x", TensorProto.FLOAT, ["k", C]),
-            helper.make_tensor_value_info("e", TensorProto.INT64, [2, N]),
-        ]
-        output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-        numbers = {"zero": np.array(0), "row": np.array(int(row)), "axes": np.array([0]), "parts": np.array([1, 1])}
-        return read_simplified(model(nodes, inputs, [output], list(numbers.items())))
-
-    plain = [node("Sigmoid", ["x"], ["g"]), node("Mul", ["x", "g"], ["m"])]
-    fused = [helper.make_node("QuickGelu", ["x"], ["m"], domain="com.microsoft", alpha=1.0)]
-    split = [node("Split", ["e", "parts"], ["first", "rest"], axis=0), node("Squeeze", ["first", "axes"], ["b"])]
-    other = [node("Gather", ["e", "row"], ["c"], axis=0)] if row else []
-    return read(plain, split, "b"), read(fused, other, "c" if row else "a")
-
-
 def test_what_the_left_model_computes_twice_the_right_one_may_read_once() -> None:
-    found, left, right = proven(*_shared())
+    found, left, right = proven(*shared())
     assert found.outputs == (True,) and found.certificate is not None and found.certificate.congruent
     assert found.certificate.replay(left, right)
     assert not replace(found.certificate, claims=()).replay(left, right)
-    assert not proven(*_shared(1))[0].outputs[0]
+    assert not proven(*shared(1))[0].outputs[0]
 
 
 def test_a_tensor_that_both_read_is_opened_if_one_of_them_reads_its_operand() -> None:

@@ -22,8 +22,8 @@ from superopt.ir.infer import make
 from superopt.ir.term import Term, topological, var
 from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError, read_simplified
-from tests.check.test_equality import _folded, _shared, _third
 from tests.support.models import floats, model
+from tests.support.pairs import folded, shared, third
 
 JUNK = ("", 0, -1, 1.5, 1e400, True, None, [], {}, [[]], "Add", "x: float[n]", ["", ""])
 
@@ -51,7 +51,7 @@ def _edited(content: Any, rng: random.Random) -> Any:
     return content
 
 
-@pytest.mark.parametrize(("made", "wrong"), [(_folded, 1.5), (_third, 0.5), (_shared, 1)])
+@pytest.mark.parametrize(("made", "wrong"), [(folded, 1.5), (third, 0.5), (shared, 1)])
 def test_edited_certificates_prove_nothing_of_other_models(made: Any, wrong: float, tmp_path: Path) -> None:
     found = prove_equal(*joined(*made()), seconds=20)
     assert found.certificate is not None
@@ -168,7 +168,7 @@ def test_what_is_no_certificate_is_refused(text: str, tmp_path: Path) -> None:
 def test_a_certificate_that_cannot_be_written_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left, right = joined(*_folded())
+    left, right = joined(*folded())
     found = prove_equal(left, right, seconds=20)
     assert found.certificate is not None
     path = tmp_path / "proof.json"

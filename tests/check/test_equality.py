@@ -15,7 +15,7 @@ from superopt.check.certificate import Certificate
 from superopt.check.equality import joined
 from superopt.onnx_io import Model
 from tests.support.models import weights
-from tests.support.pairs import graph, proven
+from tests.support.pairs import folded, graph, proven, third
 
 node = helper.make_node
 N, C, H = "n", 4, 6
@@ -47,13 +47,6 @@ def _gelu() -> tuple[Model, Model]:
     return graph(*parts, r=two, one=np.float32(1), half=np.float32(0.5)), graph(fused)
 
 
-def _third(factor: float = 1 / 3) -> tuple[Model, Model]:
-    return (
-        graph(node("Div", ["x", "c"], ["y"]), c=np.float32(3)),
-        graph(node("Mul", ["x", "c"], ["y"]), c=np.float32(factor)),
-    )
-
-
 def _hard_swish(alpha: float = 1 / 6) -> tuple[Model, Model]:
     """The function body of HardSwish, with 1/6 as an attribute in float32."""
     parts = [node("HardSigmoid", ["x"], ["s"], alpha=alpha, beta=0.5), node("Mul", ["x", "s"], ["y"])]
@@ -66,19 +59,6 @@ def _two_layers() -> tuple[Model, Model]:
     left += [node("MatMul", ["d", "v"], ["e"]), node("Add", ["s", "e"], ["y"])]
     right = [node("Gemm", ["x", "w", "b"], ["c"]), node("Tanh", ["c"], ["d"]), node("Gemm", ["d", "v", "s"], ["y"])]
     return graph(*left, w=W, v=V, b=B, s=S), graph(*right, w=W, v=V, b=B, s=S)
-
-
-def _folded(factor: float = 1.0) -> tuple[Model, Model]:
-    """BatchNormalization in the weights of a Conv, in float32 as tools do it."""
-    o, m, v = (np.abs(weights(C, seed=seed)) + np.float32(0.5) for seed in (5, 6, 7))
-    scale = S / np.sqrt(v + np.float32(1e-5))
-    kernel, bias = K * scale[:, None, None, None], o - m * scale
-    kernel[1, 1, 1, 1] *= np.float32(factor)
-    bn = node("BatchNormalization", ["h", "s", "o", "m", "v"], ["y"])
-    return (
-        graph(node("Conv", ["x", "k"], ["h"]), bn, shape=IMAGE, k=K, s=S, o=o, m=m, v=v),
-        graph(node("Conv", ["x", "k", "b"], ["y"]), shape=IMAGE, k=kernel, b=bias),
-    )
 
 
 def _lora() -> tuple[Model, Model]:
@@ -135,7 +115,7 @@ def _normed_weight() -> tuple[Model, Model]:
     return graph(*norm, w=W), graph(node("MatMul", ["x", "d"], ["y"]), d=ratio)
 
 
-EQUAL = [_bias_in_gemm, _transposed_weight, _gelu, _third, _hard_swish, _two_layers, _folded, _lora, _side_by_side]
+EQUAL = [_bias_in_gemm, _transposed_weight, _gelu, third, _hard_swish, _two_layers, folded, _lora, _side_by_side]
 EQUAL += [_transposed_side_by_side, _branches, _normed_weight]
 
 
@@ -203,7 +183,7 @@ def _false_pairs() -> dict[str, tuple[Model, Model]]:
             graph(node("MatMul", ["x", "w"], ["y"]), w=W),
             graph(node("MatMul", ["x", "w"], ["y"]), w=changed),
         ),
-        "a fraction, the next number": _third(float(np.nextafter(np.float32(1 / 3), np.float32(1)))),
+        "a fraction, the next number": third(float(np.nextafter(np.float32(1 / 3), np.float32(1)))),
         "an attribute, the next number": _hard_swish(float(np.nextafter(np.float32(1 / 6), np.float32(1)))),
         "operands": (graph(node("Sub", ["x", "z"], ["y"])), graph(node("Sub", ["z", "x"], ["y"]))),
         "an axis": (graph(node("Softmax", ["x"], ["y"], axis=0)), graph(node("Softmax", ["x"], ["y"], axis=1))),
@@ -221,11 +201,11 @@ def test_different_models_are_not_proven(name: str) -> None:
 
 
 def test_folded_weights_agree_within_their_roundings_only() -> None:
-    found, _, _ = proven(*_folded())
+    found, _, _ = proven(*folded())
     errors = [match.error for match in found.matches if match.error]
     assert errors and all(error < 1e-6 for error in errors)
     for factor in (1 + 2e-6, 1.01, -1.0):
-        found, _, _ = proven(*_folded(factor))
+        found, _, _ = proven(*folded(factor))
         assert found.outputs == (False,)
 
 
