@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +42,9 @@ Expression: TypeAlias = tuple[Any, ...]
 BodyClaim: TypeAlias = "tuple[str, str, tuple[Certificate, ...]]"
 
 # What reading or carrying out a text raises that nobody wrote as a certificate, or that was one of other models.
-_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+_MALFORMED = (
+    ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, AssertionError
+)  # fmt: skip
 _MISFIT = (ReplayError, NotationError, IllTyped, *_MALFORMED)
 
 
@@ -72,7 +75,7 @@ class Certificate:
     def error(self) -> float:
         """The largest bound of the relative difference of weights."""
         of_folded = [error for _, _, error, _ in self.folded]
-        of_pairs = [float(error) for _, _, _, pairs, _ in self.foldings for _, _, error in pairs]
+        of_pairs = [error for _, _, _, pairs, _ in self.foldings for _, _, error in pairs]
         of_bodies = [one.error for _, _, proofs in self.bodies for one in proofs]
         return max([*of_folded, *of_pairs, *of_bodies], default=0.0)
 
@@ -120,10 +123,10 @@ class Certificate:
         claims = tuple((str(a), str(b), rules[int(k)], str(s), int(r)) for a, b, k, s, r in content["claims"])
         congruent = tuple((str(a), str(b)) for a, b in content["congruent"])
         folded = tuple(
-            (str(a), _tuples(b), float(error), ran is True) for a, b, error, ran in content["folded_constants"]
+            (str(a), _tuples(b), _bound(error), ran is True) for a, b, error, ran in content["folded_constants"]
         )
         foldings = tuple(
-            (str(right), str(left), *map(_tuples, (steps, pairs, last)))
+            (str(right), str(left), _tuples(steps), _bounded(pairs), _tuples(last))
             for right, left, steps, pairs, last in content["foldings"]
         )
         bodies = tuple((str(a), str(b), tuple(map(Certificate._of, proofs))) for a, b, proofs in content["bodies"])
@@ -261,13 +264,24 @@ def _folding(text: FoldingText, ours: Mapping[str, Term], image: Term) -> Foldin
     left = ours[name]
     steps, (state,) = stepped((left,), shown)
     here = by_digest((state, image))
-    pairs = tuple((here[a], here[b], float(error)) for a, b, error in shown_pairs)
+    pairs = tuple((here[a], here[b], error) for a, b, error in shown_pairs)
     last = None
     if shown_last:
         (right,) = replace_terms((image,), {a: b for a, b, _ in pairs})
         equation, signature, reading = shown_last
         last = Claim(state, right, parse_sides(equation), parse_signature(signature), int(reading))
     return Folding(left, image, steps, state, pairs, last)
+
+
+def _bounded(pairs: Any) -> tuple[tuple[str, str, float], ...]:
+    return tuple((str(a), str(b), _bound(error)) for a, b, error in pairs)
+
+
+def _bound(stated: Any) -> float:
+    """Return the bound of a difference. Raises ValueError for one that bounds nothing."""
+    if not 0 <= float(stated) < math.inf:
+        raise ValueError(f"a bound of {stated}")
+    return float(stated)
 
 
 def _tuples(value: Any) -> Any:

@@ -15,6 +15,7 @@ from superopt.onnx_io.nodes import NodeView, Unreadable
 from superopt.onnx_io.nodes.view import distinct, negative
 from superopt.onnx_io.schemas import TO_THE_END, has_doubtful_truth
 from superopt.onnx_io.static_values import StaticValues
+from superopt.ops.resize import NEAREST_MODES
 
 __all__ = ["unchanged_input"]
 
@@ -195,7 +196,6 @@ def _reaches(end: Size, size: Size) -> bool:
 
 
 _PADDINGS = frozenset({"constant", "edge", "reflect"})
-_NEAREST = frozenset({"ceil", "floor", "round_prefer_ceil", "round_prefer_floor"})
 # Ranks that ONNX Runtime interpolates, if all sizes are kept.
 _RANKS: Mapping[str, tuple[int, ...]] = {"linear": (2, 3, 4, 5), "cubic": (2, 4)}
 _EXACT_AT_1 = frozenset({"align_corners", "asymmetric", "half_pixel", "half_pixel_symmetric", "pytorch_half_pixel"})
@@ -207,7 +207,7 @@ def _resize(view: NodeView, known: StaticValues) -> bool:
     if shape is None or 0 in shape or view.integer("antialias", 0) or view.integers("axes") is not None:
         return False
     mode = view.text("mode", "nearest")
-    if view.text("nearest_mode", "round_prefer_floor") not in _NEAREST:
+    if view.text("nearest_mode", "round_prefer_floor") not in NEAREST_MODES:
         return False
     if mode != "nearest" and len(shape) not in _RANKS.get(mode, ()):
         return False

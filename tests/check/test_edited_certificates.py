@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import json
+import math
 import random
 from pathlib import Path
 from typing import Any
@@ -23,9 +25,9 @@ from superopt.ir.term import Term, topological, var
 from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError, read_simplified
 from tests.support.models import floats, model
-from tests.support.pairs import folded, shared, third
+from tests.support.pairs import folded, proven, shared, third
 
-JUNK = ("", 0, -1, 1.5, 1e400, True, None, [], {}, [[]], "Add", "x: float[n]", ["", ""])
+JUNK = ("", 0, -1, 1.5, 1e400, math.nan, True, None, [], {}, [[]], "Add", "x: float[n]", "x[_,_] c*1[_,_]", ["", ""])
 
 
 def _edited(content: Any, rng: random.Random) -> Any:
@@ -68,6 +70,30 @@ def test_edited_certificates_prove_nothing_of_other_models(made: Any, wrong: flo
         certificate.replay(*joined(*made()))  # either answer is true: these are equal
         assert not certificate.replay(*other)
     assert read > 10
+
+
+@pytest.mark.parametrize("bound", [math.nan, math.inf, -1.0])
+def test_a_bound_is_a_number(bound: float, tmp_path: Path) -> None:
+    found, _, _ = proven(*folded())
+    assert found.certificate is not None and found.certificate.error > 0
+    path = tmp_path / "proof.json"
+    found.certificate.write(path)
+    content = json.loads(path.read_text())
+    for *_, pairs, _ in content["foldings"]:
+        for pair in pairs:
+            pair[2] = bound
+    for entry in content["folded_constants"]:
+        entry[2] = bound
+    path.write_text(json.dumps(content))
+    with pytest.raises(ModelError, match="not a certificate"):
+        Certificate.read(path)
+
+
+def test_a_malformed_signature_proves_nothing(tmp_path: Path) -> None:
+    found, left, right = proven(*third())
+    assert found.certificate is not None
+    claims = tuple((a, b, equation, "x[_,_] c*1[_,_]", k) for a, b, equation, _, k in found.certificate.claims)
+    assert claims and not dataclasses.replace(found.certificate, claims=claims).replay(left, right)
 
 
 def _moved_weight(op: str, weight: np.ndarray, moves: int) -> onnx.ModelProto:

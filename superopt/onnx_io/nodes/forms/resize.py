@@ -82,9 +82,11 @@ def _resized(view: NodeView, scales: Sequence[Fraction] | None, transformation: 
 def _nearest_modes(view: NodeView, scales: Sequence[Fraction], transformation: str) -> Mapping[str, Attr]:
     """Return the modes in canonical form: the default ones wherever elements are repeated."""
     rounding = "floor" if view.opset < 11 else view.text("nearest_mode", "round_prefer_floor")
+    if rounding not in NEAREST_MODES:
+        raise Unreadable("mode")
     if all(s.denominator == 1 and _repeats(transformation, rounding, int(s), view.opset) for s in scales):
         return REPEATING
-    if transformation not in TRANSFORMATIONS or transformation == "align_corners" or rounding not in NEAREST_MODES:
+    if transformation not in TRANSFORMATIONS or transformation == "align_corners":
         raise Unreadable("mode")
     return {"coordinate_transformation_mode": transformation, "nearest_mode": rounding}
 
