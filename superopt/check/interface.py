@@ -14,8 +14,8 @@ from superopt.onnx_io.tensor_types import tensor_type
 from superopt.runtime import InputSpec, Unfeedable, input_specs
 
 __all__ = [
-    "input_differences", "output_differences", "own_defaults", "renamed_by_position", "stated_shape",
-    "with_weights_for_inputs",
+    "equal_in_left_only", "input_differences", "output_differences", "own_defaults", "renamed_by_position",
+    "stated_shape", "with_weights_for_inputs",
 ]  # fmt: skip
 
 # Sizes at which two expressions for one dynamic size are compared: distinct primes for distinct symbols.
@@ -41,6 +41,21 @@ def input_differences(left: onnx.ModelProto, right: onnx.ModelProto) -> list[str
     names = [[value.name for value in model.graph.output] for model in (left, right)]
     found += _names("output", *names, ordered=True)
     return found
+
+
+def equal_in_left_only(left: onnx.ModelProto, right: onnx.ModelProto) -> list[str]:
+    """Return the names that several dynamic sizes of the left model's inputs share, and the same ones of the right do
+    not: the right model may be given sizes that the left one rules out."""
+    try:
+        ours, theirs = ({spec.name: spec.symbols for spec in input_specs(model)} for model in (left, right))
+    except Unfeedable:
+        return []
+    places: dict[str, list[str | None]] = {}
+    for name, symbols in ours.items():
+        for symbol, other in zip(symbols, theirs.get(name, ()), strict=False):
+            if symbol:
+                places.setdefault(symbol, []).append(other)
+    return [name for name, others in places.items() if len(others) > 1 and (len(set(others)) > 1 or not others[0])]
 
 
 def own_defaults(model: onnx.ModelProto, other: onnx.ModelProto) -> list[str]:

@@ -20,6 +20,7 @@ from superopt.check.constants import ChangedWeight
 from superopt.check.differences import Witness
 from superopt.check.equality import Equality, joined, prove_equal
 from superopt.check.interface import (
+    equal_in_left_only,
     input_differences,
     output_differences,
     own_defaults,
@@ -141,6 +142,8 @@ class _Check:
             self._progress("reading both models")
             found = input_differences(self._left.source.proto, self._right.source.proto)
             models = (self._left.terms, self._right.terms)  # unreadable models are no answer
+            for name in equal_in_left_only(self._left.source.proto, self._right.source.proto):
+                self._note(f"all sizes {name!r} of inputs are equal in A only; the answer is about such inputs")
             if not found:
                 try:
                     self._models = joined(*models)

@@ -81,11 +81,11 @@ def check_command(
     """Prove that the models A and B compute the same outputs, or show an input on which they differ.
 
     Equivalent: the interfaces agree, and the kernel proves that each output is the same real number, for all dynamic
-    sizes at which no tensor is empty, and all inputs for which all numbers that A computes are finite, even those that
-    no output shows. Rounding and overflow are no part of the proof, nor are infinities among the weights. Weights that
-    one model has folded are compared by value, within a stated bound if not bit for bit: then the proof is about A with
-    weights that differ by no more. Where no bound says what folding may give, they are compared with what ONNX Runtime
-    computes, bit for bit, and the answer says so.
+    sizes that A's inputs allow (one name is one size) at which no tensor is empty, and all inputs for which all numbers
+    that A computes are finite, even those that no output shows. Rounding and overflow are no part of the proof, nor are
+    infinities among the weights. Weights that one model has folded are compared by value, within a stated bound if not
+    bit for bit: then the proof is about A with weights that differ by no more. Where no bound says what folding may
+    give, they are compared with what ONNX Runtime computes, bit for bit, and the answer says so.
     Different: the interfaces differ, or ONNX Runtime confirms an input on which outputs differ by more than roundings;
     or all is proven equal but a few elements of weights, and outputs differ in float64. The input is saved, and the
     first pair of tensors where the models part is named. Unknown: neither.

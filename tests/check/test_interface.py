@@ -38,6 +38,17 @@ def test_dynamic_sizes_may_have_other_names() -> None:
     assert checked(relu("N", 8), relu("batch", 8)).verdict == EQUIVALENT
 
 
+def test_sizes_that_are_equal_in_the_first_model_only_are_told() -> None:
+    """The first model states N by N; what the second one does with other sizes is no question of their equality."""
+    square, any_sizes = (
+        parsed(f"g (float[N, {other}] x) => (float[a, b] y) {{ s = Shape(x) {nodes} y = Reshape(x, t) }}")
+        for other, nodes in (("N", "t = Identity(s)"), ("M", "i = Constant<value_ints = [1, 0]>() t = Gather(s, i)"))
+    )
+    found = checked(square, any_sizes, 5)
+    assert found.verdict == EQUIVALENT and any("'N'" in notice for notice in found.notices)
+    assert not checked(square, square, 5).notices
+
+
 def test_a_changed_output_shape_is_different() -> None:
     flat = model(
         [node("Reshape", ["x", "s"], ["y"])], [floats("x", "N", 8)], [floats("y", "a", "b")], [("s", ints(-1, 4))]
