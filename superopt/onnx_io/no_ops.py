@@ -184,7 +184,7 @@ def _slice(view: NodeView, known: StaticValues) -> bool:
     if shape is None or starts is None or ends is None or any(starts) or any(step != 1 for step in steps or ()):
         return False
     axes = distinct(negative(range(len(starts)) if axes is None else axes, len(shape)))
-    if not len(starts) == len(ends) == len(axes):
+    if not len(starts) == len(ends) == len(axes) or len(steps or starts) != len(starts):
         return False
     return all(_reaches(end, shape[axis]) for axis, end in zip(axes, ends, strict=True))
 
@@ -206,6 +206,8 @@ def _resize(view: NodeView, known: StaticValues) -> bool:
     shape = known.shape(view.inputs[0])
     if shape is None or 0 in shape or view.integer("antialias", 0) or view.integers("axes") is not None:
         return False
+    if view.text("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return False
     mode = view.text("mode", "nearest")
     if view.text("nearest_mode", "round_prefer_floor") not in NEAREST_MODES:
         return False
@@ -219,7 +221,7 @@ def _resize(view: NodeView, known: StaticValues) -> bool:
     term = view.inputs[2 if view.opset >= 11 else 1] if len(view.inputs) > (2 if view.opset >= 11 else 1) else None
     scales = None if term is None else view.value(term)
     if scales is not None and scales.size:
-        return scales.size == len(shape) and bool((scales == 1).all())
+        return len(view.inputs) < 4 and scales.size == len(shape) and bool((scales == 1).all())
     wanted = _elements(view, known, 3) if view.opset >= 11 and (term is None or scales is not None) else None
     return wanted is not None and len(wanted) == len(shape) and all(a == b for a, b in zip(wanted, shape, strict=True))
 

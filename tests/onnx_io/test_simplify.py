@@ -121,10 +121,14 @@ def test_what_only_looks_like_one(node: str, opset: int) -> None:
         "Split<axis = 0, num_outputs = 2>(x)",  # fails
         'Pad<mode = "other">(x, zeros)',  # and so do these
         'Resize<nearest_mode = "other">(x, , , sizes)',
+        'Resize<keep_aspect_ratio_policy = "other">(x, , , sizes)',
+        "Resize(x, , scales, sizes)",
+        "Slice(x, zero, sizes, axes, one)",
     ],
 )
 def test_a_node_that_fails_at_some_ranks_is_no_no_op(node: str) -> None:
-    weights = "<int64[2] ones = {1, 1}, int64[4] zeros = {0, 0, 0, 0}, int64[2] sizes = {2, 3}>"
+    weights = "int64[2] ones = {1, 1}, int64[4] zeros = {0, 0, 0, 0}, int64[2] sizes = {2, 3}, int64[2] zero = {0, 0},"
+    weights = f"<{weights} int64[2] axes = {{0, 1}}, int64[1] one = {{1}}, float[2] scales = {{1, 1}}>"
     body = f"g (float[2,3] x, int64[k] s) => (float[] y) {weights} {{ h = Reshape(x, s) m = {node} y = Neg(m) }}"
     written = write_model(read_simplified(parsed(body, 18)))
     assert node.partition("(")[0].partition("<")[0] in [one.op_type for one in written.graph.node]
