@@ -85,7 +85,7 @@ def concrete(
         assert term.type is not None
         shape = fill(term.type.shape or ())
         kind = dtype if term.type.dtype in FLOAT_DTYPES else term.type.dtype
-        terms[name] = var(name, TensorType(kind, shape))  # type: ignore[arg-type]
+        terms[name] = var(name, TensorType(kind, shape))  # type: ignore[arg-type]  # all are numbers by now
     return Bindings(terms, {name: fill(value) for name, value in symbolic.attrs.items()})
 
 

@@ -80,7 +80,7 @@ def _integer(model: onnx.ModelProto, rng: random.Random) -> str | None:
     return f"element {place} of weight {tensor.name} plus {step}"
 
 
-def _initializers(model: onnx.ModelProto, kinds: str) -> list[tuple[TensorProto, np.ndarray]]:  # type: ignore[type-arg]
+def _initializers(model: onnx.ModelProto, kinds: str) -> list[tuple[TensorProto, np.ndarray]]:  # type: ignore[type-arg]  # of any type
     """Return the initializers that have elements of such a kind, as copies."""
     arrays = ((tensor, numpy_helper.to_array(tensor).copy()) for tensor in model.graph.initializer)
     return [(tensor, values) for tensor, values in arrays if values.dtype.kind in kinds and values.size]

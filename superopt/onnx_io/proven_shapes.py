@@ -20,6 +20,7 @@ from superopt.ir.infer import OPERATORS, IllTyped
 from superopt.ir.term import CLOSED_FORM, Term
 from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.node_inference import infer_node
+from superopt.onnx_io.reshape_targets import allows_zero
 from superopt.onnx_io.schemas import DEFAULT_DOMAINS, TO_THE_END, schema_of
 from superopt.onnx_io.static_values import StaticValues, is_never_negative
 from superopt.onnx_io.subgraphs import subgraphs
@@ -197,7 +198,7 @@ class ShapeProofs:
     def _reshape(self, node: onnx.NodeProto, inputs: _Inputs) -> Sizes | None:
         """Take the target's sizes, copy the operand's for 0 unless `allowzero`, and divide for -1."""
         shape, target = self._known.shape(inputs[0]), self._sizes(inputs, 1)
-        copies = not any(a.name == "allowzero" and a.i == 1 for a in node.attribute)
+        copies = not allows_zero(node)
         if shape is None or target is None or target.count(-1) > 1:
             return None
         if copies and any(size == 0 and k >= len(shape) for k, size in enumerate(target)):

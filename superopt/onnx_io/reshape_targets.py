@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+import onnx
 
 from superopt.ir.dim import Dim, Size, Sizes
 from superopt.ir.term import Term
@@ -17,7 +18,7 @@ from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.nodes import NodeView
 from superopt.onnx_io.static_values import StaticValues
 
-__all__ = ["equal_sizes", "numeric_target"]
+__all__ = ["allows_zero", "equal_sizes", "numeric_target"]
 
 
 def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
@@ -37,9 +38,14 @@ def numeric_target(view: NodeView, known: StaticValues) -> np.ndarray[tuple[int]
     if view.node.op_type == "Expand":
         target = _expand(shape, wanted)
     else:
-        zero = view.opset >= 14 and any(a.name == "allowzero" and a.i == 1 for a in view.node.attribute)
+        zero = view.opset >= 14 and allows_zero(view.node)
         target = _reshape(shape, wanted, copies=not zero)
     return None if target is None else np.array(target, np.int64)
+
+
+def allows_zero(node: onnx.NodeProto) -> bool:
+    """Return True if a 0 in the target of a Reshape is a size, and does not stand for the operand's own."""
+    return any(a.name == "allowzero" and a.i == 1 for a in node.attribute)
 
 
 def equal_sizes(view: NodeView, known: StaticValues) -> EqualSizes:
@@ -51,7 +57,7 @@ def equal_sizes(view: NodeView, known: StaticValues) -> EqualSizes:
     found = known.sizes(view.inputs[1]) if len(view.inputs) > 1 and view.inputs[1] is not None else None
     if view.node.op_type != "Reshape" or shape is None or found is None or found.ndim != 1 or -1 in found:
         return frozenset()
-    zero = view.opset >= 14 and any(a.name == "allowzero" and a.i == 1 for a in view.node.attribute)
+    zero = view.opset >= 14 and allows_zero(view.node)
     sizes = [shape[k] if s == 0 and not zero and k < len(shape) else s for k, s in enumerate(found)]
     return frozenset({math.prod(shape), math.prod(sizes)})
 
