@@ -13,9 +13,8 @@ from collections.abc import Iterable
 
 from superopt.ir.infer import OPERATORS
 from superopt.ir.term import Term, topological, var
-from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.schemas import standard_name
-from superopt.properties import adds_up, is_conversion, jumps, moves
+from superopt.properties import adds_up, jumping_operands, moves
 from verify.prove.roundings import roundings
 
 __all__ = ["ConstantUses"]
@@ -59,7 +58,7 @@ class ConstantUses:
     def _bears_roundings(self, user: Term) -> bool:
         if self._only_moves(user):
             return self._known[user]
-        return user.op in OPERATORS and not jumps(user.op) and not _is_to_integers(user) and not user.is_constant
+        return user.op in OPERATORS and not jumping_operands(user) and not user.is_constant
 
     def _only_moves(self, user: Term) -> bool:
         """Return True if an operator rounds nothing and does not jump: then its own users decide."""
@@ -84,13 +83,9 @@ class ConstantUses:
 def _only_moves(term: Term) -> bool:
     if standard_name(term.op) in _TABLE_READERS or term.op == "Out":
         return True
-    if term.op not in OPERATORS or jumps(term.op) or _is_to_integers(term):
+    if term.op not in OPERATORS or jumping_operands(term):
         return False
     return term.op in _SIGNS or moves(term.op) or _rounds_nothing(term)
-
-
-def _is_to_integers(term: Term) -> bool:
-    return is_conversion(term.op) and (term.type is None or term.type.dtype not in FLOAT_DTYPES)
 
 
 def _rounds_nothing(term: Term) -> bool:

@@ -24,7 +24,7 @@ from superopt.ir.infer import replace
 from superopt.ir.operator import OPERATORS, ignore
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
-from superopt.properties import is_conversion, jumps, moves, uses_function
+from superopt.properties import is_conversion, jumping_operands, moves
 
 __all__ = [
     "can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype", "rounding_decides",
@@ -202,11 +202,9 @@ def _before_jumps(order: Sequence[Term]) -> set[Term]:
             same.add(term)
     found: set[Term] = set()
     for term in reversed(order):
-        # Functions from real numbers to other types (comparisons, conversions) are discontinuous, too.
-        discontinuous = jumps(term.op) or (not _real(term) and any(map(_real, term.inputs)))
-        asked = term.inputs if not uses_function(term.op, "power") or term in found else term.inputs[1:]
+        asked = term.inputs if term in found else jumping_operands(term)
         rounded = [i for i in asked if i is not None and i not in same]
-        if term in found or (discontinuous and term.is_constant and rounded):
+        if term in found or (term.is_constant and rounded):
             found.update((term, *rounded))
     return found
 

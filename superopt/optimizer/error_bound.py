@@ -14,9 +14,8 @@ from collections.abc import Iterable
 from superopt.ir.infer import replace
 from superopt.ir.term import Term, topological
 from superopt.ir.trace import Rewrite, Trace
-from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io import Model
-from superopt.properties import jumps, uses_function
+from superopt.properties import jumping_operands
 from superopt.search.apply import step_positions
 from verify.proof_book import Book
 
@@ -61,7 +60,7 @@ def jumps_behind(traces: Iterable[Trace], graphs: Iterable[Model], book: Book) -
         for term in topological(graph.outputs):
             if term in rounded or rounded.isdisjoint(term.inputs) or term.op in _READ_SIZES_ONLY:
                 continue
-            if _may_jump(term, rounded):
+            if not rounded.isdisjoint(jumping_operands(term)):
                 found[term.op] += 1
             else:
                 rounded.add(term)
@@ -72,11 +71,3 @@ def _rounded_places(rewrite: Rewrite, book: Book) -> list[Term]:
     """Return the terms of the region, as it was, at which steps are applied that are not exact."""
     steps = zip(rewrite.steps, step_positions(rewrite), strict=True)
     return [term for step, at in steps if book.stability(step.rule, step.signature).kind != "exact" for term in at]
-
-
-def _may_jump(term: Term, rounded: set[Term | None]) -> bool:
-    """Return True unless an operator is continuous in its `rounded` operands. One without a definition counts as
-    continuous if its results are real."""
-    if uses_function(term.op, "power") and rounded.isdisjoint(term.inputs[1:]):
-        return False
-    return jumps(term.op) or any(type is not None and type.dtype not in FLOAT_DTYPES for type in term.types)

@@ -13,14 +13,16 @@ from functools import cache
 
 from superopt.ir.dim import Size
 from superopt.ir.operator import OPERATORS
+from superopt.ir.term import Term
+from superopt.ir.types import FLOAT_DTYPES
 from superopt.ops.equation import equations_of
 from superopt.properties.examples import Example, example
 from superopt.properties.recorder import Expression, Recorder
 
 __all__ = [
     "adds_up", "changes_shape_only", "contracts", "expression", "fused_activations", "is_conversion",
-    "is_linear_product", "is_matrix_product", "is_polynomial", "is_product", "is_scaling", "joins", "jumps",
-    "linear_operands", "lists_numbers", "moves", "rearranges", "reduces", "rounds_at_most_once", "summand",
+    "is_linear_product", "is_matrix_product", "is_polynomial", "is_product", "is_scaling", "joins", "jumping_operands",
+    "jumps", "linear_operands", "lists_numbers", "moves", "rearranges", "reduces", "rounds_at_most_once", "summand",
     "summand_count", "uses_function",
 ]  # fmt: skip
 
@@ -303,6 +305,25 @@ def jumps(op: str) -> bool:
     the result."""
     found = _recorded(op)
     return found is not None and any(_jumps(node, found[1]) for node in _nodes(found[0]))
+
+
+def jumping_operands(term: Term) -> list[Term]:
+    """Return the operands in which an operator may be discontinuous.
+
+    So are functions that jump, and all from real numbers to other types: comparisons, casts to integers. x ** 2 is
+    continuous in x. An operator without a definition counts as continuous if its results are real.
+    """
+    operands = [i for i in term.inputs if i is not None]
+    if uses_function(term.op, "power"):
+        return operands[1:]
+    makes_others = any(type is not None and type.dtype not in FLOAT_DTYPES for type in term.types)
+    if jumps(term.op) or (makes_others and any(map(_is_real, operands))):
+        return operands
+    return []
+
+
+def _is_real(term: Term) -> bool:
+    return any(type is None or type.dtype in FLOAT_DTYPES for type in term.types)
 
 
 def _jumps(node: Expression, at: Example) -> bool:
