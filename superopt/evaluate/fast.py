@@ -1,4 +1,5 @@
-"""Handwritten floating-point kernels, for operators whose definition is too slow or cannot express infinities and -0.
+"""Handwritten floating-point kernels, for operators whose definition is too slow, loses digits, or cannot express
+infinities and -0.
 
 A kernel gets the inputs (real ones in float64, others in their own type, None for an absent one) and the attributes.
 """
@@ -88,8 +89,9 @@ def _cumsum(inputs: Sequence[Any], attrs: Attrs) -> Array:
 
 
 def sigmoid(x: Array) -> Array:
-    """Return 1 / (1 + exp(-x)) as exp(-log(1 + exp(-x))), which does not overflow."""
-    return np.asarray(np.exp(-np.logaddexp(0, -x)))
+    """Return 1 / (1 + exp(-x)), for x < 0 as exp(x) / (1 + exp(x)), which does not overflow."""
+    small = np.exp(-np.abs(x))
+    return np.asarray(np.where(x >= 0, 1, small) / (1 + small))
 
 
 def _lstm(read: Array, states: Sequence[Array], r: Array, b: Array, attrs: Attrs) -> list[Array]:
@@ -134,6 +136,15 @@ def _recurrent(step: Callable[..., list[Array]]) -> Kernel:
     return kernel
 
 
+# Exponentials far from 1: by their definition exp(x - log(sum exp(x))), a rounding of x = 500 would be one of 500 u.
+
+
+def _softmax(inputs: Sequence[Any], attrs: Attrs) -> Array:
+    (x,), axis = inputs, attrs["axis"]
+    powers = np.exp(x - x.max(axis, keepdims=True))
+    return np.asarray(powers / powers.sum(axis, keepdims=True))
+
+
 # Attributes that may be infinite or -0. The definitions only have fractions.
 
 
@@ -157,6 +168,7 @@ KERNELS: Mapping[str, Kernel] = {
     "CumSum": _cumsum,
     "GRU": _recurrent(_gru),
     "LSTM": _recurrent(_lstm),
+    "Softmax": _softmax,
     "Pad": _pad,
     "Constant": lambda inputs, attrs: np.array(attrs["value_floats"], np.float64).reshape(attrs["shape"]),
     "ConstantOfShape": lambda inputs, attrs: np.full(attrs["shape"], attrs["value"], np.float64),

@@ -173,6 +173,15 @@ def test_functions_of_exponentials_neither_overflow_nor_lose_digits() -> None:
     np.testing.assert_allclose(evaluate([make("Elu", (x,), {"alpha": 1.0})], {x: -env[x]}, {})[0][0], -1e-12)
 
 
+def test_exponentials_of_large_numbers_keep_all_digits() -> None:
+    x = var("x", tensor(4, dtype="double"))
+    env = {x: np.array([481.1, 512.3, 511.7, 480.1])}
+    exact = np.exp(env[x].astype(np.longdouble) - np.longdouble(512.3))
+    np.testing.assert_allclose(evaluate([make("Softmax", (x,), {"axis": -1})], env, {})[0], exact / exact.sum(), 1e-15)
+    exact = 1 / (1 + np.exp(env[x].astype(np.longdouble)))
+    np.testing.assert_allclose(evaluate([make("Sigmoid", (x,))], {x: -env[x]}, {})[0], exact, 1e-15)
+
+
 def test_comparisons_of_infinities_and_of_integers_that_overflow() -> None:
     x = var("x", tensor(3))
     values = np.array([-np.inf, np.inf, 1.0])

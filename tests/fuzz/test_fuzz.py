@@ -112,6 +112,17 @@ def test_the_judge_compares_integers_exactly() -> None:
     assert "differs" in str(judge.problem(other))
 
 
+@pytest.mark.parametrize("bounded", [True, False])
+def test_rules_without_a_bound_may_lose_all_digits(bounded: bool) -> None:
+    """(x + 1e18) - 1e18 is 0, and x over the real numbers."""
+    weight = np.full((2, 3), 1e18, np.float32)
+    original, other = model("Add", np.zeros_like(weight)), model("Add", weight)
+    other.graph.node.insert(1, helper.make_node("Sub", ["t", "w"], ["u"]))
+    other.graph.node[2].input[0] = "u"
+    judge = Judge(original, Subject(original, "plain", {}, 0).feeds(), bounded=bounded)
+    assert (judge.problem(other) is None) is not bounded
+
+
 def test_a_fault_is_found_shrunk_and_replayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A writer that loses a Relu is shown by little more than a Relu."""
     from scripts.fuzzing import attacks

@@ -120,6 +120,14 @@ def test_what_runtimes_do_not_agree_on_stays_as_it_is(opset: int, node: str) -> 
     assert read_model(model).outputs[0].op.startswith("ai.onnx::")
 
 
+def test_pooling_of_a_size_that_may_be_smaller_than_the_window() -> None:
+    """At size 1 ONNX Runtime computes a window that reaches out of x, and whether it counts what is outside matters."""
+    node = "AveragePool<count_include_pad = 1, kernel_shape = [2], strides = [3]>(x)"
+    for size, counted in (("n", 1), ("1", 1), ("2", 0)):
+        model = parsed(f"g (float[1, 1, {size}] x) => (float[1, 1, m] y) {{ y = {node} }}", 17)
+        assert read_model(model).outputs[0].attr("count_include_pad") == counted
+
+
 def test_split_of_a_size_that_is_not_known() -> None:
     model = parsed("g (float[n, 4] x) => (float[a, 4] y, float[b, 4] z) { y, z = Split<axis = 0>(x) }", 13)
     assert read(model).op == "ai.onnx::Split"

@@ -99,3 +99,12 @@ def test_an_attention_with_a_scale_of_zero_cannot_be_written() -> None:
     term = make("MultiHeadAttention", (q, q, q), {"num_heads": 2, "scale": 0.0})
     with pytest.raises(ModelError, match="scale"):
         write_model(new_model((term,), {}, opset=17))
+
+
+@pytest.mark.parametrize("opset", [7, 13])
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceProd"])
+def test_the_sum_of_one_integer_is_taken_in_floating_point(op: str, opset: int) -> None:
+    """ONNX Runtime sums int64 in double: no Identity may stand for a sum over the axes of a scalar, which has none."""
+    model = parsed(f"g (int64 x) => (int64 y) {{ y = {op}(x) }}", opset)
+    written = round_trip(model, {"x": np.array(-(2**60) - 1)})
+    assert [node.op_type for node in written.graph.node] == [op]

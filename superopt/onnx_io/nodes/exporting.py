@@ -13,6 +13,7 @@ import onnx
 
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import CLOSED_FORM, Term
+from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.nodes.derived_exporter import export_derived
 from superopt.onnx_io.nodes.forms import EXPORTERS
@@ -28,6 +29,13 @@ def is_standard(op: str) -> bool:
     if op not in OPERATORS or op in CLOSED_FORM:
         return True
     return not OPERATORS[op].domain and (op in EXPORTERS or not is_extension(op))
+
+
+def _rounds_a_number(term: Term) -> bool:
+    """Return True for the sum or product of a single integer, of rank 0, that ONNX Runtime takes in floating point."""
+    type = None if term.inputs[0] is None else term.inputs[0].type
+    floating = term.op in OPERATORS and OPERATORS[term.op].integers == "floating"
+    return floating and type is not None and type.shape == () and type.dtype not in FLOAT_DTYPES
 
 
 def export_term(
@@ -46,7 +54,9 @@ def export_term(
     export = NodeExport(term, opset, list(inputs), outputs, dict(term.attrs), constants, sizes)
     # An operator over no axis is the identity. In a file, an empty list would mean all axes, or be invalid.
     if any(export.attrs.get(name) == () for name in ("axes", "perm", "pads")):
-        return [export.node("Identity")]
+        if not _rounds_a_number(term):
+            return [export.node("Identity")]
+        del export.attrs["axes"]  # so all of them, which are none
     nodes = EXPORTERS.get(term.op, export_derived)(export)
     types = dict(zip(inputs, (None if i is None else i.type for i in term.inputs), strict=True))
     types.update(zip(outputs, term.types, strict=False))

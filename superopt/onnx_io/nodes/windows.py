@@ -75,7 +75,19 @@ def _pooling(view: NodeView) -> dict[str, Attr]:
     counted = view.integer("count_include_pad", 0)
     if counted and rounded_up:
         raise Unreadable("count_include_pad")  # elements beyond the padding are not counted
-    return {**found, "count_include_pad": int(counted and any(found["pads"]))}
+    if counted and not any(found["pads"]) and _windows_fit(shape[2:], kernel, found["dilations"]):
+        counted = 0  # nothing is padded, so both ways to count agree
+    return {**found, "count_include_pad": counted}
+
+
+def _windows_fit(sizes: Sizes, kernel: Sequence[int], dilations: Sequence[int]) -> bool:
+    """Return True if every axis is known to hold a window.
+
+    In a smaller one ONNX has no window, since floor((1 - 2) / 3) + 1 = 0, but ONNX Runtime rounds toward zero and
+    computes one that reaches out of x.
+    """
+    reaches = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    return all(isinstance(size, int) and size >= reach for size, reach in zip(sizes, reaches, strict=True))
 
 
 def _rounded_up(
