@@ -16,6 +16,7 @@ compared.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -40,7 +41,9 @@ _LEVELS = {"none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL, "all": ort.GraphO
 _ROUNDOFF = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
 _NO_KERNEL = "NOT_IMPLEMENTED"
 _NOISE = 8  # roundings; of one only it would be lost in the numbers that noise itself rounds to
-_ROUNDS = 5
+# Rounds of noise. Where the operands of a comparison are equal, each round changes the result with probability 1/2. So
+# there are more rounds before a difference is claimed.
+_ROUNDS = 5, 40
 _FACTOR = 8.0  # of the spread
 # Operands that are no numbers to compute with: noise there asks for another computation.
 _PARAMETERS = {"Resize", "Upsample", "Range", "Pow", "Dropout", "OneHot", "QuantizeLinear", "DequantizeLinear"}
@@ -143,12 +146,12 @@ class _Run:
                 found.update(node.output)
         return found
 
-    def spreads(self, seed: int) -> list[Array]:
+    def spreads(self, seed: int, rounds: int) -> list[Array]:
         """Return for each output, element by element, the largest change by noise; 1 for an integer that changes."""
         rng = np.random.default_rng(seed)
         noisy, slots = self._instrumented()
         found: list[Array] = [np.zeros(o.shape) for o in self.outputs]
-        for _ in range(_ROUNDS):
+        for _ in range(rounds):
             noise = {name: _noise(rng, like, absolute) for name, (like, absolute) in slots.items()}
             try:
                 changed = run(noisy, {**self.feeds, **noise})
@@ -249,7 +252,7 @@ class Judge:
                 problem = error
         if not self.runs:
             raise problem
-        self._spreads: dict[int, list[Array]] = {}
+        self._spreads: dict[tuple[int, int], list[Array]] = {}
 
     def tensors(self) -> Iterator[tuple[Mapping[str, Array], Feeds]]:
         """Yield the values of all tensors by name, and the inputs, for each input on which the original runs."""
@@ -292,7 +295,7 @@ class Judge:
     ) -> str | None:
         if len(expected) != len(got):
             return f"{len(got)} outputs instead of {len(expected)}"
-        spreads: tuple[list[Array], list[Array]] | None = None
+        spreads = functools.cache(lambda rounds: self._joint_spreads(number, original, ours, rounds))
         for k, (a, b) in enumerate(zip(expected, got, strict=True)):
             name = original.names[k]
             if name in original.unspecified:
@@ -307,20 +310,28 @@ class Judge:
             if not defined or (a.dtype.kind == "f" and np.array_equal(a, b)):
                 continue
             digits = max(_largest(a), original.approximated)
-            # A spread takes ten runs: it is asked for where some is needed, and not even an infinite one is too small.
+            # A spread takes many runs: it is asked for where some is needed, and not even an infinite one is too small.
             if _within(a, b, np.zeros(a.shape), self.tolerance, digits):
                 continue
             if not _within(a, b, np.full(a.shape, np.inf), self.tolerance, max(digits, original.largest)):
                 return f"output {name} differs: {_worst(a, b)}"
-            if spreads is None:
-                if number not in self._spreads:
-                    self._spreads[number] = original.spreads(self.seed)
-                spreads = self._spreads[number], ours.spreads(self.seed + 1) if ours is not original else []
-            spread = sum((s[k] for s in spreads if s), np.zeros(a.shape))
-            is_noise = a.dtype.kind == "f" and bool(np.all(np.abs(a.astype(float)) <= _FACTOR * spread))
-            if not _within(a, b, spread, self.tolerance, original.largest if self.cancels or is_noise else digits):
+            for rounds in _ROUNDS:
+                spread = spreads(rounds)[k]
+                is_noise = a.dtype.kind == "f" and bool(np.all(np.abs(a.astype(float)) <= _FACTOR * spread))
+                if _within(a, b, spread, self.tolerance, original.largest if self.cancels or is_noise else digits):
+                    break
+            else:
                 return f"output {name} differs: {_worst(a, b)}"
         return None
+
+    def _joint_spreads(self, number: int, original: _Run, ours: _Run, rounds: int) -> list[Array]:
+        """Return the sums of the spreads of both models, for each output."""
+        if (number, rounds) not in self._spreads:
+            self._spreads[number, rounds] = original.spreads(self.seed, rounds)
+        found = self._spreads[number, rounds]
+        if ours is original:
+            return found
+        return [a + b for a, b in zip(found, ours.spreads(self.seed + 1, rounds), strict=True)]
 
 
 def _same_bits(a: Array, b: Array) -> bool:

@@ -141,7 +141,7 @@ def _recurrent(step: Callable[..., list[Array]]) -> Kernel:
 
 def _softmax(inputs: Sequence[Any], attrs: Attrs) -> Array:
     (x,), axis = inputs, attrs["axis"]
-    powers = np.exp(x - x.max(axis, keepdims=True))
+    powers = np.exp(x - x.max(axis, keepdims=True, initial=-np.inf))
     return np.asarray(powers / powers.sum(axis, keepdims=True))
 
 

@@ -178,6 +178,8 @@ def test_exponentials_of_large_numbers_keep_all_digits() -> None:
     env = {x: np.array([481.1, 512.3, 511.7, 480.1])}
     exact = np.exp(env[x].astype(np.longdouble) - np.longdouble(512.3))
     np.testing.assert_allclose(evaluate([make("Softmax", (x,), {"axis": -1})], env, {})[0], exact / exact.sum(), 1e-15)
+    nothing = var("nothing", tensor(2, 0, dtype="double"))
+    assert evaluate([make("Softmax", (nothing,), {"axis": -1})], {nothing: np.zeros((2, 0))}, {})[0].shape == (2, 0)
     exact = 1 / (1 + np.exp(env[x].astype(np.longdouble)))
     np.testing.assert_allclose(evaluate([make("Sigmoid", (x,))], {x: -env[x]}, {})[0], exact, 1e-15)
 
