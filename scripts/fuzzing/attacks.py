@@ -145,9 +145,12 @@ def _number(size: Size, sizes: Mapping[str, Size]) -> int:
 
 
 def written(subject: Subject, log: Log) -> str | None:
-    """Read the model and write it back. Exact: no bit of a result may change, folded weights included."""
+    """Read the model and write it back. Exact: no bit of a result may change, folded weights included.
+
+    Else the runtime's own roundings have no bound: those of weights are in float64.
+    """
     numerics = numerics_of(subject)
-    judge = _judge(subject, numerics)
+    judge = _judge(subject, numerics if numerics == NUMERICS[0] else NUMERICS[-1])
     return judge.problem(write_model(read_simplified(subject.model), exact=numerics == NUMERICS[0]))
 
 

@@ -7,6 +7,7 @@ A kernel gets the inputs (real ones in float64, others in their own type, None f
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -48,10 +49,11 @@ def _conv(inputs: Sequence[Any], attrs: Attrs) -> Array:
     windows = windows[(*steps, *(slice(None, None, d) for d in attrs["dilations"]))]
     out_size = windows.shape[2 : 2 + spatial]
     # (N, C, out..., k...) to (group, N*out, C/group * k), against (group, O/group, C/group * k).
-    windows = np.moveaxis(windows, 1, 1 + spatial).reshape(x.shape[0], *out_size, group, -1)
-    rows = np.moveaxis(windows, -2, 0).reshape(group, x.shape[0] * int(np.prod(out_size)), -1)
-    kernels = w.reshape(group, w.shape[0] // group, int(np.prod(w.shape[1:])))
-    result = (rows @ kernels.swapaxes(1, 2)).reshape(group, x.shape[0], *out_size, -1)
+    summed, made = math.prod(w.shape[1:]), w.shape[0] // group
+    windows = np.moveaxis(windows, 1, 1 + spatial).reshape(x.shape[0], *out_size, group, summed)
+    rows = np.moveaxis(windows, -2, 0).reshape(group, x.shape[0] * math.prod(out_size), summed)
+    result = rows @ w.reshape(group, made, summed).swapaxes(1, 2)
+    result = result.reshape(group, x.shape[0], *out_size, made)
     result = np.moveaxis(result, (0, -1), (1, 2)).reshape(x.shape[0], w.shape[0], *out_size)
     return np.asarray(result if bias is None else result + bias.reshape(-1, *(1,) * spatial))
 
@@ -63,8 +65,8 @@ def _conv_transpose(inputs: Sequence[Any], attrs: Attrs) -> Array:
     dilations, more = attrs["dilations"], attrs["output_padding"]
     axes = zip(x.shape[2:], strides, w.shape[2:], dilations, more, strict=True)
     size = [(n - 1) * s + (k - 1) * d + 1 + extra for n, s, k, d, extra in axes]
-    x = x.reshape(x.shape[0], group, -1, *x.shape[2:])
-    w = w.reshape(group, -1, *w.shape[1:])
+    x = x.reshape(x.shape[0], group, x.shape[1] // group, *x.shape[2:])
+    w = w.reshape(group, w.shape[0] // group, *w.shape[1:])
     result = np.zeros((x.shape[0], group, w.shape[2], *size), x.dtype)
     for place in itertools.product(*map(range, w.shape[3:])):
         starts = [k * d for k, d in zip(place, dilations, strict=True)]

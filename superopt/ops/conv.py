@@ -18,10 +18,10 @@ def _conv_type(shapes: Sequence[Any], attrs: Mapping[str, Any], need: Need) -> t
     spatial, group, pads = len(x) - 2, attrs["group"], attrs["pads"]
     if len(w) != len(x) or spatial < 1 or len(pads) != 2 * spatial or len(attrs["strides"]) != spatial:
         raise IllTyped("Conv's ranks do not fit")
-    need_equal(need, x[1], w[1] * group)
-    need_equal(need, w[0], floor_div(w[0], group) * group)
     for positive in (group, *attrs["strides"], *attrs["dilations"]):
         need_at_most(need, 1, positive)
+    need_equal(need, x[1], w[1] * group)
+    need_equal(need, w[0], floor_div(w[0], group) * group)
     for pad in pads:
         need_at_most(need, 0, pad)  # ONNX knows negative pads in Pad only
     if len(shapes) > 2 and shapes[2] is not None:
