@@ -15,8 +15,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from tests.runtime.test_child import endless
-from tests.support.models import floats, lora, model
+from tests.support.models import endless, floats, lora, model
 from tests.support.paths import ROOT
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")

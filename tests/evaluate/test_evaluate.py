@@ -19,6 +19,7 @@ from superopt.ir.types import FLOAT_DTYPES, tensor
 from superopt.onnx_io import new_model, read_model, write_model
 from superopt.onnx_io.model import ModelError, Unwritable
 from superopt.properties import jumps, moves
+from tests.support.closeness import assert_close
 from tests.support.runtime_oracle import session
 from tests.support.semantic_cases import CASES
 from tests.support.semantic_cases.constants import CONSTANTS
@@ -28,16 +29,6 @@ from tests.support.semantic_cases.terms import canonical, example, leaves, outpu
 
 def written(outputs: Sequence[Term], opset: int) -> onnx.ModelProto:
     return write_model(new_model(outputs, opset=opset))
-
-
-def assert_close(got: Sequence[Any], expected: Sequence[np.ndarray], tolerance: float = 2e-5) -> None:
-    assert len(got) == len(expected)
-    for one, other in zip(map(np.asarray, got), expected, strict=True):
-        assert one.shape == other.shape
-        if other.dtype.kind == "f":
-            np.testing.assert_allclose(one, other, rtol=tolerance, atol=tolerance)
-        else:
-            np.testing.assert_array_equal(one, other)
 
 
 def test_tables_are_about_operators_of_the_table() -> None:

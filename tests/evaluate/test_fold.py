@@ -11,7 +11,7 @@ from superopt.ir.infer import OPERATORS, make
 from superopt.ir.term import Attr, Term, topological, var
 from superopt.ir.types import TensorType, tensor
 from superopt.onnx_io import new_model, write_model
-from tests.evaluate.test_evaluate import assert_close
+from tests.support.closeness import assert_close
 from tests.support.runtime_oracle import session
 
 Shape = tuple[int, ...]

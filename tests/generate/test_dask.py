@@ -20,7 +20,8 @@ from superopt.generate.run.dask_cluster import cluster
 from superopt.generate.run.shard_results import ShardResults
 from superopt.generate.run.shards import Shard, ShardFailed, run
 from superopt.generate.run.workers import WorkersError
-from tests.generate.test_shards import ROOT, contents, dies, digest, fails, finish, graph
+from tests.support.paths import ROOT
+from tests.support.shard_runs import contents, dies, digest, fails, finish, graph
 
 
 def overlaps(folder: str, inputs: object) -> bytes:

@@ -17,7 +17,7 @@ from distributed import LocalCluster
 from superopt.generate import generate
 from superopt.generate.grammar import Family, Use, binary, concat, inputs, splits, transpose
 from superopt.generate.run import workers
-from tests.generate.test_shards import ROOT
+from tests.support.paths import ROOT
 
 FAMILIES = (
     Family(

@@ -14,8 +14,8 @@ from superopt.ir.types import TensorType
 from superopt.onnx_io import ModelError, Unwritable, has_operator, new_model, read_model, write_model
 from superopt.ops.definition import broadcast
 from superopt.ops.entry import entry
-from tests.onnx_io.test_canonical import parsed
 from tests.support.registration import unregistered_afterwards
+from tests.support.simplified import parsed
 
 X = var("x", TensorType("float", (2, 3, 4)))
 

@@ -12,7 +12,7 @@ import pytest
 from superopt import graph as graph_module
 from superopt.graph import to_networkx
 from superopt.onnx_io import ModelError, read_model
-from tests.onnx_io.test_canonical import parsed
+from tests.support.simplified import parsed
 
 SPLIT = """g (float[N, 4] x, bool c) => (float[N, 2] y) <float[2] w = {1, 2}, int64[2] sizes = {2, 2}> {
     a, b = Split<axis = 1>(x, sizes)

@@ -10,8 +10,9 @@ from superopt.ir.term import var
 from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError, read_model, write_model
 from superopt.onnx_io.build import new_model
-from tests.onnx_io.test_canonical import parsed, read, shown
+from tests.support.canonical_nodes import read, shown
 from tests.support.runtime_oracle import round_trip
+from tests.support.simplified import parsed
 
 _HEAD = (
     "g (float[2, 3, 4] x, float[2, 3, 4, 5] image, int64[3] i) => ({} y) <float s = {{0.5}}, float[1] s1 = {{0.5}},"

@@ -20,7 +20,7 @@ from superopt.ir.types import tensor
 from superopt.onnx_io import new_model, read_model, write_model
 from superopt.ops import scalar
 from superopt.search.cost.analytic import AnalyticCost
-from tests.ops.test_semantics import _check
+from tests.support.definition_check import check_definition
 from tests.support.paths import ROOT
 from tests.support.registration import unregistered_afterwards
 from tests.support.semantic_cases import CASES
@@ -60,7 +60,7 @@ def test_it_is_typed() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_it_means_what_onnx_says(name: str) -> None:
     for seed in range(15):
-        _check(name, seed)
+        check_definition(name, seed)
 
 
 def test_it_is_read_and_written() -> None:

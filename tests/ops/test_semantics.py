@@ -6,106 +6,19 @@ Equations of composite operators are compared with the function bodies of `onnx.
 from __future__ import annotations
 
 import itertools
-import random
 from fractions import Fraction
 
 import numpy as np
-import onnxruntime
 import pytest
-from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
-from superopt.evaluate import can_evaluate, dtype_name, evaluate
 from superopt.ir.infer import make
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import CLOSED_FORM, Term, var
-from superopt.ir.types import FLOAT_DTYPES, TensorType, tensor
-from superopt.onnx_io import new_model, write_model
-from superopt.ops.meaning import Meaning, NoSemantics
-from tests.support.function_bodies import with_bodies
-from tests.support.semantic_cases import CASES, Case
+from superopt.ir.types import tensor
+from superopt.ops.meaning import Meaning
+from tests.support.definition_check import check_definition
+from tests.support.semantic_cases import CASES
 from verify.diagnose.numeric import Numeric
-
-
-def _outputs(op: str, case: Case) -> list[Term]:
-    term = make(op, [None if a is None else _leaf(k, a) for k, a in enumerate(case.arrays)], case.attrs)
-    return [term.out(k) for k in range(len(term.types))] if len(term.types) > 1 or op == "Split" else [term]
-
-
-def _leaf(position: int, array: np.ndarray) -> Term:
-    dtype = dtype_name(int(helper.np_dtype_to_tensor_dtype(array.dtype)))
-    return var(f"x{position}", TensorType(dtype, array.shape))
-
-
-def _leaves(case: Case) -> dict[Term, np.ndarray]:
-    return {_leaf(k, a): a for k, a in enumerate(case.arrays) if a is not None}
-
-
-def _by_definition(outputs: list[Term], case: Case) -> list[np.ndarray]:
-    lookups = {f"x{k}": (lambda place, a=a: a[place].item()) for k, a in enumerate(case.arrays) if a is not None}
-    meaning = Meaning(Numeric(lookups, {}))
-    results = []
-    for output in outputs:
-        shape = _shape(output)
-        result = np.zeros(shape)
-        for place in itertools.product(*map(range, shape)):
-            result[place] = meaning.scalar(output, place)
-        results.append(result)
-    return results
-
-
-def _shape(term: Term) -> tuple[int, ...]:
-    assert term.type is not None
-    shape = term.type.concrete()
-    assert shape is not None
-    return shape
-
-
-def _body_applies(op: str, case: Case) -> bool:
-    """Return False where the function body of ONNX does less than the operator's page says."""
-    x, *parameters = case.arrays
-    assert x is not None
-    if op == "LayerNormalization":  # it has no broadcasting of scale and bias
-        return all(p is None or p.shape == x.shape[case.attrs["axis"] :] for p in parameters)
-    return op != "Celu" or x.ndim > 0  # it gives a scalar an axis
-
-
-def _check(op: str, seed: int) -> None:
-    case = CASES[op](random.Random(f"{op} {seed}"))
-    outputs = _outputs(op, case)
-    written = write_model(new_model(outputs, opset=case.opset, extra_opsets={"com.microsoft": 1}))
-    feeds = {f"x{k}": a for k, a in enumerate(case.arrays) if a is not None}
-    results = []
-    if "onnxruntime" in case.oracles:
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-        options.intra_op_num_threads = 1
-        options.log_severity_level = 3
-        session = onnxruntime.InferenceSession(written.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        results.append(session.run(None, feeds))
-    if "reference" in case.oracles:
-        results.append(ReferenceEvaluator(written).run(None, feeds))
-    by_body = with_bodies(written, op) if OPERATORS[op].equations and _body_applies(op, case) else None
-    if by_body is not None:
-        results.append(ReferenceEvaluator(by_body).run(None, feeds))
-    if all(can_evaluate(output) for output in outputs):  # what folds weights means the same
-        results.append(evaluate(outputs, _leaves(case), {}))
-    assert results, "nobody was asked"
-    if OPERATORS[op].integers == "floating" and any(a is not None and a.dtype.kind in "iu" for a in case.arrays):
-        with pytest.raises(NoSemantics):
-            _by_definition(outputs, case)
-        mine = results.pop()
-    else:
-        mine = _by_definition(outputs, case)
-    for oracle in results:
-        for output, ours, theirs in zip(outputs, mine, oracle, strict=True):
-            said = f"{op} {case.attrs} {[None if a is None else a.shape for a in case.arrays]}"
-            assert ours.shape == np.shape(theirs), said
-            assert output.type is not None
-            if output.type.dtype in FLOAT_DTYPES:
-                np.testing.assert_allclose(ours, theirs, rtol=case.tolerance, atol=case.tolerance, err_msg=said)
-            else:
-                np.testing.assert_array_equal(ours, theirs, err_msg=said)
 
 
 def test_every_operator_of_the_table_has_a_definition_and_cases() -> None:
@@ -115,14 +28,14 @@ def test_every_operator_of_the_table_has_a_definition_and_cases() -> None:
 @pytest.mark.parametrize("op", sorted(CASES))
 def test_definition_agrees_with_the_oracles(op: str) -> None:
     for seed in range(15):
-        _check(op, seed)
+        check_definition(op, seed)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("op", sorted(CASES))
 def test_definition_agrees_with_the_oracles_at_length(op: str) -> None:
     for seed in range(15, 215):
-        _check(op, seed)
+        check_definition(op, seed)
 
 
 def test_constants_in_closed_form() -> None:

@@ -12,8 +12,7 @@ from superopt.optimizer import Options, optimize
 from superopt.optimizer.api import finish, optimize_here
 from superopt.optimizer.outcome import Checkpoint, Outcome
 from superopt.runtime import Feeds, Timing
-from tests.runtime.test_child import endless
-from tests.support.models import lora
+from tests.support.models import endless, lora
 
 
 class Timer:

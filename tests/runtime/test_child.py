@@ -17,29 +17,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from superopt.optimizer import optimize
 from superopt.runtime import CannotRun, RanTooLong, Target, TimedModel, child, open_session, sessions, time_pair
-from tests.support.models import floats, lora, model
+from tests.support.models import endless, floats, lora, model
 from tests.support.paths import ROOT
 
 RELU = model([helper.make_node("Relu", ["x"], ["y"])], [floats("x", 2)], [floats("y", 2)])
 FEEDS = {"x": np.array([-1.0, 2.0], np.float32)}
-
-
-def endless() -> onnx.ModelProto:
-    """A Loop of 2^62 steps."""
-    body = helper.make_graph(
-        [helper.make_node("Add", ["v", "one"], ["v2"]), helper.make_node("Identity", ["c"], ["c2"])],
-        "body",
-        [
-            helper.make_tensor_value_info("i", TensorProto.INT64, []),
-            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-            floats("v"),
-        ],
-        [helper.make_tensor_value_info("c2", TensorProto.BOOL, []), floats("v2")],
-        [numpy_helper.from_array(np.array(1, np.float32), "one")],
-    )
-    loop = helper.make_node("Loop", ["n", "go", "x"], ["y"], body=body)
-    values = [("n", np.array(2**62, np.int64)), ("go", np.array(True))]
-    return model([loop], [floats("x")], [floats("y")], values)
 
 
 def child_pid() -> int:

@@ -88,3 +88,21 @@ def branches(channels: int = 32, size: int = 28, blocks: int = 2) -> onnx.ModelP
         nodes.append(helper.make_node("Relu", [f"{block}.sum"], [x]))
     shape = (1, channels, size, size)
     return model(nodes, [floats("x", *shape)], [floats("y", *shape)], values)
+
+
+def endless() -> onnx.ModelProto:
+    """A Loop of 2^62 steps."""
+    body = helper.make_graph(
+        [helper.make_node("Add", ["v", "one"], ["v2"]), helper.make_node("Identity", ["c"], ["c2"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            floats("v"),
+        ],
+        [helper.make_tensor_value_info("c2", TensorProto.BOOL, []), floats("v2")],
+        [numpy_helper.from_array(np.array(1, np.float32), "one")],
+    )
+    loop = helper.make_node("Loop", ["n", "go", "x"], ["y"], body=body)
+    values = [("n", np.array(2**62, np.int64)), ("go", np.array(True))]
+    return model([loop], [floats("x")], [floats("y")], values)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from onnx.reference import ReferenceEvaluator
 
+from scripts.fuzzing.instances import concrete
 from superopt.diagnose.confirmation import run_terms
 from superopt.evaluate import evaluate
 from superopt.ir.pattern import Bindings, instantiate
@@ -22,7 +23,6 @@ from superopt.ir.types import TensorType
 from superopt.onnx_io import ModelError, new_model, write_model
 from superopt.rulebook.loading import certified_rules
 from tests.support.sampling import Sampled
-from tests.verify.test_mutation import concrete
 from verify.certificates import Certificate
 
 Runtime = Callable[[tuple[Term, ...], Mapping[str, np.ndarray]], list[Any] | str]

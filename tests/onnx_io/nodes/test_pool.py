@@ -9,7 +9,8 @@ from superopt.ir.infer import IllTyped, make
 from superopt.ir.term import var
 from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError, new_model, write_model
-from tests.onnx_io.test_canonical import parsed, read, shown
+from tests.support.canonical_nodes import read, shown
+from tests.support.simplified import parsed
 
 
 def pooled(op: str, opset: int, attributes: str, x: str = "1, 2, 8, 9") -> str:

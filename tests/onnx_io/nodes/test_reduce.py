@@ -7,7 +7,8 @@ import pytest
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.term import var
 from superopt.ir.types import tensor
-from tests.onnx_io.test_canonical import parsed, read, shown
+from tests.support.canonical_nodes import read, shown
+from tests.support.simplified import parsed
 
 WEIGHTS = "int64[2] a02 = {0, 2}, int64[0] none = {}, int64[1] twice = {-3}"
 PLAIN = ("ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")
