@@ -94,8 +94,8 @@ class Answer:
 
     `verdict` is EQUIVALENT, DIFFERENT or UNKNOWN, and `reason` says why in one line. `interface` has a line for each
     difference of inputs and outputs. `outputs` says for each output if it is proven equal. `tried` counts the inputs on
-    which both models were run. `certificate` is the file to which the proof was written. `seconds` is the wall time of
-    each phase.
+    which both models were run. `certificate` is the file to which the proof was written. `not_written` says in one line
+    each why files that were asked for are missing. `seconds` is the wall time of each phase.
     """
 
     left: str
@@ -110,6 +110,7 @@ class Answer:
     parting: PartingPair | None = None
     tried: int = 0
     certificate: str | None = None
+    not_written: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
     seed: int = 0
     seconds: dict[str, float] = field(default_factory=dict)

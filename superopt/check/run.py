@@ -32,7 +32,7 @@ from superopt.check.parting import Parting, find_parting
 from superopt.check.regions import correspondences, name_of, unproven_pairs
 from superopt.check.side import Side
 from superopt.check.witness import WitnessSearch
-from superopt.files import write_whole
+from superopt.files import OutputError, write_whole
 from superopt.ir.term import Term
 from superopt.onnx_io import Model, ModelError
 from superopt.onnx_io.load import load_proto
@@ -64,7 +64,8 @@ def check(
 
     The answer is Equivalent if the kernel proves it, Different if the interfaces differ, if ONNX Runtime confirms an
     input on which outputs differ by more than roundings, or if a few elements of weights alone differ and float64 shows
-    it, else Unknown. Raises ModelError, InputError, OSError.
+    it, else Unknown. An output file that cannot be written does not cost the answer, which says so. Raises ModelError,
+    InputError, OSError.
     """
     return _Check(left, right, options or CheckOptions(), progress or (lambda _: None)).run()
 
@@ -245,8 +246,16 @@ class _Check:
         if any(one.by == "runtime" for one in answer.correspondences):
             answer.reason += ", with constants that ONNX Runtime computed"
         if self._options.certificate is not None and equality.certificate is not None:
-            equality.certificate.write(self._options.certificate)
-            answer.certificate = str(self._options.certificate)
+            answer.certificate = self._written(self._options.certificate, equality.certificate.write)
+
+    def _written(self, path: Path, write: Callable[[Path], None]) -> str | None:
+        """Return the name of a file that `write` has written. A full disk costs the file, not the answer."""
+        try:
+            write(path)
+        except OutputError as error:
+            self._answer.not_written.append(str(error))
+            return None
+        return str(path)
 
     def _differs(self, seconds: float, most: int | None = None) -> bool:
         """Search for an input on which the models differ, if `most` is given among so many, and briefly."""
@@ -271,7 +280,8 @@ class _Check:
         return witness is not None
 
     def _different(self, witness: Witness) -> None:
-        answer, gap = self._answer, witness.gap
+        answer, gap, path = self._answer, witness.gap, self._options.witness
+        file = None if path is None else self._written(path, lambda path: _save(path, witness.feeds))
         answer.verdict, answer.reason = DIFFERENT, witness.problem
         answer.difference = Difference(
             witness.problem,
@@ -283,11 +293,9 @@ class _Check:
             witness.right,
             gap.relative if gap is not None else None,
             gap.rounding if gap is not None else None,
-            None if self._options.witness is None else str(self._options.witness),
+            file,
             witness.is_faint,
         )
-        if self._options.witness is not None:
-            _save(self._options.witness, witness.feeds)
         names = [value.name for value in self._left.source.proto.graph.output]
         if witness.exact and witness.output in names:
             self._progress("finding where the models part")
@@ -335,7 +343,7 @@ def _operator(term: Term) -> str:
 
 
 def _save(path: Path, feeds: Feeds) -> None:
-    """Write inputs as an .npz file, all or nothing, whatever their names. Raises OSError."""
+    """Write inputs as an .npz file, all or nothing, whatever their names. Raises OutputError."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in feeds.items():

@@ -14,7 +14,7 @@ from superopt.check.known_tools import TOOLS
 from superopt.check.options import CheckOptions
 from superopt.cli.file_names import FileName
 from superopt.cli.options import check_files, shapes
-from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, one_line_errors, results
+from superopt.cli.terminal import NEGATIVE, ProgressLines, errors, fail, one_line_errors, results
 from superopt.files import OutputError, check_writable, write_text
 
 if TYPE_CHECKING:
@@ -90,8 +90,9 @@ def check_command(
     or all is proven equal but a few elements of weights, and outputs differ in float64. The input is saved, and the
     first pair of tensors where the models part is named. Unknown: neither.
 
-    Exit codes: 0 Equivalent, 1 Different, 3 Unknown, 2 a model that cannot be read or wrong usage. With --against: 1 if
-    any result is Different, else 3 if any is not proven, else 2 if a model cannot be read.
+    Exit codes: 0 Equivalent, 1 Different, 3 Unknown, 2 a model that cannot be read, wrong usage, or after the answer a
+    file that cannot be written. With --against: 1 if any result is Different, else 3 if any is not proven, else 2 if a
+    model cannot be read.
 
     \b
     Examples:
@@ -141,16 +142,18 @@ def _check_pair(
         else:
             options = replace(options, witness=witness, certificate=out)
             answer = check(left, right, options, progress=progress)
-    if html is not None:
-        from superopt.report import render_check  # only here, as most runs need neither Jinja nor the pages
-
-        write_text(html, render_check(json.loads(answer.to_json())))
     for notice in answer.notices:
         errors().print(f"notice: {notice}", markup=False)
     if as_json:
         click.echo(answer.to_json())
     else:
         results().print(str(answer), markup=False)
+    if html is not None:
+        from superopt.report import render_check  # only here, as most runs need neither Jinja nor the pages
+
+        write_text(html, render_check(json.loads(answer.to_json())))
+    if answer.not_written:
+        fail("; ".join(answer.not_written))
     raise SystemExit(exit_code(answer))
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-__all__ = ["NEGATIVE", "UNUSABLE", "USER_ERRORS", "ProgressLines", "errors", "one_line_errors", "results"]
+__all__ = ["NEGATIVE", "UNUSABLE", "USER_ERRORS", "ProgressLines", "errors", "fail", "one_line_errors", "results"]
 
 NEGATIVE, UNUSABLE = 1, 2
 

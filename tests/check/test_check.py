@@ -133,6 +133,29 @@ def test_a_certificate_replays_for_its_models_only(tmp_path: Path) -> None:
     assert replay(proof, network(), mutant).verdict != EQUIVALENT
 
 
+@pytest.mark.parametrize("verdict", [EQUIVALENT, DIFFERENT])
+def test_a_full_disk_costs_the_file_and_not_the_answer(
+    verdict: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = _renamed(network())
+    if verdict == DIFFERENT:
+        MUTATIONS["pads"](other)
+    paths, written = [tmp_path / "a.onnx", tmp_path / "b.onnx"], tmp_path / "written"
+    for path, proto in zip(paths, (network(), other), strict=True):
+        onnx.save(proto, path)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("superopt.files.os.replace", full)
+    command = ["check", *map(str, paths), "-o" if verdict == EQUIVALENT else "--witness", str(written)]
+    found = CliRunner().invoke(main, [*command, "--seconds", "20"])
+    assert found.exit_code == 2
+    assert found.stdout.startswith(verdict) and str(written) not in found.stdout
+    assert found.stderr.splitlines()[-1].startswith("error: ") and "No space left" in found.stderr
+    assert sorted(tmp_path.iterdir()) == sorted(paths)
+
+
 def test_an_unreadable_model_is_one_line(tmp_path: Path) -> None:
     good, bad = tmp_path / "a.onnx", tmp_path / "b.onnx"
     onnx.save(network(), good)
