@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from superopt.generate.families.usual import GEMM
 from superopt.generate.grammar import Family, Use, axes, binary, concat, inputs, reduce_sum, reshape, transpose
 
 __all__ = ["BATCHED"]
 
-_GEMM = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
 _OPERANDS = (*inputs("x y", (2, 3)), *inputs("w u", (3, 5), "w", True), *inputs("b c", (5,), "b", True))
 _STACKS = (  # products of stacks, plus stacks of biases
     *axes("Unsqueeze", (-3,), slots=("w0!b,c",), run=False, fold=True),
@@ -15,7 +15,7 @@ _STACKS = (  # products of stacks, plus stacks of biases
     *binary("MatMul", slots=("x!x,y,Gemm,MatMul,Unsqueeze,Add,Transpose,Reshape", "w3!w,u,b,c,Unsqueeze")),
     Use("Add", slots=("x!x,y,Gemm,Unsqueeze,Concat,Add,Transpose,Reshape", "w3!w,u,b,c,Unsqueeze")),
 )
-_APART = (Use("Gemm", _GEMM, (3,), ("x|y", "w0!b,c", "b|c")), Use("MatMul", slots=("x|y", "w0!b,c")))
+_APART = (Use("Gemm", GEMM, (3,), ("x|y", "w0!b,c", "b|c")), Use("MatMul", slots=("x|y", "w0!b,c")))
 
 BATCHED: tuple[Family, ...] = (
     # Products of equal sizes that are stacked: one product of stacks.

@@ -3,11 +3,11 @@ convolution, and of operators on pixels, which may be computed before, on a smal
 
 from __future__ import annotations
 
+from superopt.generate.families.usual import POINT
 from superopt.generate.grammar import Family, Use, binary, concat, inputs, unary
 
 __all__ = ["BORDERS"]
 
-_POINT = {"dilations": (1, 1), "group": 1, "pads": (0,) * 4, "strides": (1, 1)}
 _AFTER = "Concat,Conv,Relu,Sigmoid,Add,Mul"
 _LARGE = f"x!c,{_AFTER}"  # of one operator at the most
 
@@ -25,7 +25,7 @@ BORDERS: tuple[Family, ...] = tuple(
             *unary("Relu Sigmoid", slots=(_LARGE,)),
             *binary("Add Mul", slots=(_LARGE, f"x!{_AFTER}")),
             *concat(-3, slots=(_LARGE,)),
-            Use("Conv", _POINT, (2, 3), (_LARGE, "k", "b")),
+            Use("Conv", POINT, (2, 3), (_LARGE, "k", "b")),
         ),
         3,
         elements=960,

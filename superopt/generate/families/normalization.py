@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from superopt.generate.families.usual import GEMM, LAYER
 from superopt.generate.grammar import (
     Family,
     Use,
@@ -23,11 +24,10 @@ from superopt.generate.grammar import (
 
 __all__ = ["NORMALIZATION"]
 
-_EPSILON = 1e-05
-_LAYER = {"axis": -1, "epsilon": _EPSILON}
+_EPSILON = LAYER["epsilon"]
 _SKIP = {"epsilon": 1e-12}  # SkipLayerNormalization has another default than LayerNormalization
 _SKIP_LAYER = {"axis": -1, **_SKIP}
-_GEMM = Use("Gemm", {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}, (3,), ("a", "w!b,d,g,t,o,m,v", "w!u,Zeros"))
+_GEMM = Use("Gemm", GEMM, (3,), ("a", "w!b,d,g,t,o,m,v", "w!u,Zeros"))
 
 
 def _softmax(axis: int, **kinds: Any) -> Use:
@@ -85,9 +85,9 @@ NORMALIZATION: tuple[Family, ...] = (
             *inputs("s", ()),
         ),
         (
-            Use("LayerNormalization", _LAYER, (2, 3), ("x!s,LayerNormalization,Mul", "w", "w")),
-            Use("RMSNormalization", _LAYER, (2,), ("x!s,LayerNormalization,RMSNormalization,Add,Mul", "w")),
-            Use("SimplifiedLayerNormalization", _LAYER, (2,), ("a", "g")),
+            Use("LayerNormalization", LAYER, (2, 3), ("x!s,LayerNormalization,Mul", "w", "w")),
+            Use("RMSNormalization", LAYER, (2,), ("x!s,LayerNormalization,RMSNormalization,Add,Mul", "w")),
+            Use("SimplifiedLayerNormalization", LAYER, (2,), ("a", "g")),
             *binary("Add", slots=("x!s,RMSNormalization,Add,Mul", "*!a")),
             *binary("Mul", slots=("x!a,s,Add,Mul", "*!a")),
             *binary("Add Mul", slots=("w0", "w0"), run=False, fold=True),
@@ -101,8 +101,8 @@ NORMALIZATION: tuple[Family, ...] = (
         "normalization",
         (*inputs("a", (3, 5)), *inputs("g", (5,), "g", True)),
         (
-            Use("LayerNormalization", _LAYER, (2,), ("x", "g")),
-            Use("RMSNormalization", _LAYER, (2,), ("x", "g")),
+            Use("LayerNormalization", LAYER, (2,), ("x", "g")),
+            Use("RMSNormalization", LAYER, (2,), ("x", "g")),
             *binary("Sub", slots=("a", "x!a,LayerNormalization,RMSNormalization")),
             _reduce("Mean", slots=("a",)),
         ),
@@ -236,8 +236,8 @@ NORMALIZATION: tuple[Family, ...] = (
         "normalization",
         (*inputs("a y", (4, 5)), *inputs("g h", (5,), "g", True)),
         (
-            Use("LayerNormalization", _LAYER, (2, 3), ("x!LayerNormalization,RMSNormalization", "g", "h")),
-            Use("RMSNormalization", _LAYER, (2,), ("x!LayerNormalization,RMSNormalization", "g")),
+            Use("LayerNormalization", LAYER, (2, 3), ("x!LayerNormalization,RMSNormalization", "g", "h")),
+            Use("RMSNormalization", LAYER, (2,), ("x!LayerNormalization,RMSNormalization", "g")),
             Use("Gather", {"axis": -2, "indices": 0}, (1,), ("x!Gather,Slice,Split,Concat",)),
             *slices(-2, slots=("x!Gather,Slice,Split,Concat",)),
             *splits(-2, slots=("x!Gather,Slice,Split,Concat",)),

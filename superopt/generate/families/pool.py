@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from superopt.generate.families.usual import POINT
 from superopt.generate.grammar import (
     Family,
     Use,
@@ -103,12 +104,7 @@ POOL: tuple[Family, ...] = (
             _window("AveragePool", 3, pad=1, slots=_ONCE),
             _window("AveragePool", 3, pad=1, counted=1, slots=_ONCE),
             *unary("GlobalAveragePool", slots=_ONCE),
-            Use(
-                "Conv",
-                {"dilations": (1, 1), "group": 1, "pads": (0,) * 4, "strides": (1, 1)},
-                (2, 3),
-                ("x", "w!b,d", "w!w,d"),
-            ),
+            Use("Conv", POINT, (2, 3), ("x", "w!b,d", "w!w,d")),
             Use("Add", slots=("x!x,Add", "d")),
             *axes("Squeeze", (-2, -1), slots=("d",), run=False, fold=True),
         ),

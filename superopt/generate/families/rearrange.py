@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from superopt.generate.families.usual import ELEMENTWISE_OPS, GEMM, LAYER
 from superopt.generate.grammar import (
     FOLDED,
     Family,
@@ -28,14 +29,8 @@ from superopt.generate.grammar import (
 __all__ = ["REARRANGE"]
 
 _UNARY = "Relu Sigmoid"
-_LAYER = {"axis": -1, "epsilon": 1e-05}
-_GEMM = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
-_ELEMENTWISE = "Relu,Sigmoid,Neg,Add,Sub,Mul,Div"
-_FUNCTIONS = "Softmax,LayerNormalization,RMSNormalization,ReduceSum,ReduceMean,ReduceMax"
-_PLACED = f"x!{_FUNCTIONS}"  # at most one function of a row
 _OF_IMAGE = "ReduceSum,ReduceMean,ReduceMax,ReduceMin,GlobalAveragePool,GlobalMaxPool"
 _OF_TEN = frozenset({(2, 5), (1, 2, 5), (2, 1, 5), (2, 5, 1), (2, 5, 1, 1), (2, 1, 5, 1), (2, 1, 1, 5), (1, 2, 1, 5)})
-_POINT = {"dilations": (1, 1), "group": 1, "pads": (0,) * 4, "strides": (1, 1)}
 _SWAPPED, _IMAGE = (0, 2, 1, 3), (2, 3, 4, 5)
 _LAST, _FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # permutations that move channels last and first
 
@@ -117,8 +112,8 @@ _SHAPES: tuple[Family, ...] = (
         (*inputs("x y", (2, 3, 5)), *inputs("b", (5,)), *inputs("s", ())),
         (
             *reshape((6, 5), (10, 3), slots=("*!b,s,Reshape",)),
-            *unary(_UNARY, slots=(f"*!b,s,{_ELEMENTWISE}",)),
-            *binary("Add Mul", slots=(f"*!b,s,{_ELEMENTWISE}", f"*!{_ELEMENTWISE}")),
+            *unary(_UNARY, slots=(f"*!b,s,{ELEMENTWISE_OPS}",)),
+            *binary("Add Mul", slots=(f"*!b,s,{ELEMENTWISE_OPS}", f"*!{ELEMENTWISE_OPS}")),
         ),
         runtime=3,
     ),
@@ -133,10 +128,10 @@ _SHAPES: tuple[Family, ...] = (
         (
             *reshape((6, 5), (2, 3, 7), (2, 3, 5), slots=("x!Reshape",)),
             *binary("MatMul", slots=("x!Gemm,MatMul,Add", "w!b,g,h")),
-            Use("Gemm", _GEMM, (2, 3), ("x", "w!b,g,h", "b")),
+            Use("Gemm", GEMM, (2, 3), ("x", "w!b,g,h", "b")),
             *along("Softmax", "x!MatMul,Gemm,Add,Softmax,LogSoftmax"),
-            Use("LayerNormalization", _LAYER, (2, 3), ("x!Softmax,LogSoftmax", "g", "h")),
-            Use("RMSNormalization", _LAYER, (2,), ("x!Softmax,LogSoftmax", "g")),
+            Use("LayerNormalization", LAYER, (2, 3), ("x!Softmax,LogSoftmax", "g", "h")),
+            Use("RMSNormalization", LAYER, (2,), ("x!Softmax,LogSoftmax", "g")),
             *binary("Add", slots=("x!LayerNormalization,Softmax,LogSoftmax", "b")),
         ),
         runtime=3,
@@ -203,7 +198,7 @@ _REPETITIONS: tuple[Family, ...] = (
             (
                 *_expand(shape, slots=("b|c|s",)),
                 *_expand((*(1 for _ in shape[1:]), 5), slots=("b",)),
-                *binary("Add Mul Sub", slots=("a", f"x!a,{_ELEMENTWISE}")),
+                *binary("Add Mul Sub", slots=("a", f"x!a,{ELEMENTWISE_OPS}")),
             ),
             elements=120,
         )
@@ -223,8 +218,8 @@ _REPETITIONS: tuple[Family, ...] = (
         (*inputs("b", (5,)), *inputs("c", (4, 1)), *inputs("s", ())),
         (
             *_expand((4, 5), (3, 4, 5), slots=("x!s",)),
-            *unary(_UNARY, slots=(f"x!s,Exp,{_ELEMENTWISE}",)),
-            *binary("Add Mul", slots=(f"x!s,Exp,{_ELEMENTWISE}", "s")),
+            *unary(_UNARY, slots=(f"x!s,Exp,{ELEMENTWISE_OPS}",)),
+            *binary("Add Mul", slots=(f"x!s,Exp,{ELEMENTWISE_OPS}", "s")),
         ),
         elements=60,
     ),
@@ -270,7 +265,7 @@ _RARELY: tuple[Family, ...] = (
             *reduce("Mean", (-1,), 1, "*!g,b,Softmax,LogSoftmax,LayerNormalization"),
             *reduce("Mean", (-2,), 0, "*!g,c,Softmax,LogSoftmax,LayerNormalization"),
             *along("Softmax", "x!c,ReduceMean,ReduceMax,ReduceMin,Softmax,LogSoftmax"),
-            Use("LayerNormalization", _LAYER, (2,), ("x!c,ReduceMean,Softmax,LogSoftmax", "g")),
+            Use("LayerNormalization", LAYER, (2,), ("x!c,ReduceMean,Softmax,LogSoftmax", "g")),
         ),
     ),
     # Tile before an elementwise operator: broadcasting repeats anyway.
@@ -279,7 +274,7 @@ _RARELY: tuple[Family, ...] = (
         (
             *_tile((4, 1), slots=("r",)),
             *_tile((1, 5), slots=("c",)),
-            *binary("Add Mul Sub Div", slots=("a", f"x!a,{_ELEMENTWISE}")),
+            *binary("Add Mul Sub Div", slots=("a", f"x!a,{ELEMENTWISE_OPS}")),
         ),
     ),
 )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from superopt.generate.families.usual import POINT
 from superopt.generate.grammar import Family, Use, binary, concat, inputs, unary
 
 __all__ = ["RESIZE"]
 
-_POINT = {"dilations": (1, 1), "group": 1, "pads": (0,) * 4, "strides": (1, 1)}
 _AFTER = "Concat,Conv,Relu,Sigmoid,Add,Mul"
 _LARGE = f"x!c,{_AFTER}"  # of one operator at the most
 _VARIABLES = (
@@ -28,13 +28,13 @@ RESIZE: tuple[Family, ...] = (
         *unary("Relu Sigmoid", slots=(_LARGE,)),
         *binary("Add Mul", slots=(_LARGE, f"x!{_AFTER}")),
         *concat(-3, slots=(_LARGE,)),
-        Use("Conv", _POINT, (2, 3), (_LARGE, "k", "b")),
+        Use("Conv", POINT, (2, 3), (_LARGE, "k", "b")),
     ),
     # Elements are interpolated: each linear function of one element.
     _family(
         Use("ResizeLinear", {"scales": (2, 2)}, (1,), ("x!c,ResizeLinear",)),
         *binary("Add Mul", slots=(_LARGE, f"x!{_AFTER}")),
         *concat(-3, slots=(_LARGE,)),
-        Use("Conv", _POINT, (2,), (_LARGE, "k")),
+        Use("Conv", POINT, (2,), (_LARGE, "k")),
     ),
 )

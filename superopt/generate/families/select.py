@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from superopt.generate.families.usual import ELEMENTWISE_OPS, GEMM, LAYER, ONE_ROW_FUNCTION
 from superopt.generate.grammar import (
     Family,
     Use,
@@ -31,11 +32,6 @@ from superopt.generate.grammar import (
 __all__ = ["SELECT"]
 
 _UNARY = "Relu Sigmoid"
-_LAYER = {"axis": -1, "epsilon": 1e-05}
-_GEMM = {"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}
-_ELEMENTWISE = "Relu,Sigmoid,Neg,Add,Sub,Mul,Div"
-_FUNCTIONS = "Softmax,LayerNormalization,RMSNormalization,ReduceSum,ReduceMean,ReduceMax"
-_PLACED = f"x!{_FUNCTIONS}"  # at most one function of a row
 _STACKED = "*!x,y,Unsqueeze,Gather,Add,Max,Min,ReduceSum,ReduceMax,ReduceMin"
 _MOVED = "x!Gather,Transpose,Unsqueeze"
 _SWAPPED, _LAST, _FIRST = (0, 2, 1, 3), (0, 2, 3, 1), (0, 3, 1, 2)
@@ -51,8 +47,8 @@ _SELECTIONS: tuple[Family, ...] = (
         (*inputs("x y", (3, 4, 5)), *inputs("b", (5,)), *inputs("s", ())),
         (
             *gather(-2, 1, (2, 0), slots=("*!b,s,Gather",)),
-            *unary(_UNARY, slots=(f"*!b,s,{_ELEMENTWISE}",)),
-            *binary("Add Mul", slots=(f"*!b,s,{_ELEMENTWISE}", f"*!{_ELEMENTWISE}")),
+            *unary(_UNARY, slots=(f"*!b,s,{ELEMENTWISE_OPS}",)),
+            *binary("Add Mul", slots=(f"*!b,s,{ELEMENTWISE_OPS}", f"*!{ELEMENTWISE_OPS}")),
         ),
         runtime=3,
         elements=60,
@@ -79,7 +75,7 @@ _SELECTIONS: tuple[Family, ...] = (
                 *gather(-2, (2, 0), slots=("x!Slice,Split,Gather",)),
                 *cut(-1, -2, slots=("x!Slice,Split,Gather",)),
                 *cut(-1, slots=("w|b",), run=False, fold=True),
-                Use("Gemm", _GEMM, (3,), ("x!Gemm", "w!b", "w!w")),
+                Use("Gemm", GEMM, (3,), ("x!Gemm", "w!b", "w!w")),
             ),
             folded=(2, 2, 0),
             variation="matrix",
@@ -178,11 +174,11 @@ _RARELY: tuple[Family, ...] = (
             *gather(-3, 1, slots=(_MOVED,)),
             *transpose((1, 0, 2), (1, 0), slots=(_MOVED,)),
             *axes("Unsqueeze", (-2,), slots=(_MOVED,)),
-            *along("Softmax", _PLACED),
-            Use("LayerNormalization", _LAYER, (2, 3), (_PLACED, "g", "h")),
-            Use("RMSNormalization", _LAYER, (2,), (_PLACED, "g")),
-            *reduce("Mean", (-1,), 0, _PLACED),
-            *reduce("Mean", (-1,), 1, _PLACED),
+            *along("Softmax", ONE_ROW_FUNCTION),
+            Use("LayerNormalization", LAYER, (2, 3), (ONE_ROW_FUNCTION, "g", "h")),
+            Use("RMSNormalization", LAYER, (2,), (ONE_ROW_FUNCTION, "g")),
+            *reduce("Mean", (-1,), 0, ONE_ROW_FUNCTION),
+            *reduce("Mean", (-1,), 1, ONE_ROW_FUNCTION),
         ),
         variation="layout",
     ),
@@ -199,7 +195,7 @@ _RARELY: tuple[Family, ...] = (
         # Cut rows or columns and elementwise operators with broadcast operands: the cut may come first.
         _family(
             (*inputs("x", (4, 6)), *inputs("b", (6,)), *inputs("c", (4, 1)), *inputs("s", ())),
-            (*cuts, *binary("Add Mul Sub Div", slots=(f"*!b,c,s,{_ELEMENTWISE}", "b|c|s"))),
+            (*cuts, *binary("Add Mul Sub Div", slots=(f"*!b,c,s,{ELEMENTWISE_OPS}", "b|c|s"))),
             variation="layout",
         )
         for cuts in (slices(-1, -2, slots=("*!b,c,s,Slice",)), splits(-1, -2, slots=("*!b,c,s,Split",)))
