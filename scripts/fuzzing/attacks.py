@@ -27,7 +27,6 @@ from superopt.ir.rule import Rule
 from superopt.onnx_io import Model, ModelError, has_operator, read_simplified, write_model
 from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.subgraphs import subgraphs
-from superopt.optimizer.options import Options
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.rulebook.loading import certified_rules
 from superopt.runtime import Timing
@@ -70,11 +69,12 @@ def numerics_of(subject: Subject) -> str:
     that has a bound for its numbers.
 
     Equality over the reals says nothing of numbers of many magnitudes: the Softmax in Log(Softmax(x)) is 0 where
-    LogSoftmax(x) is -992.
+    LogSoftmax(x) is -992. Nor does a bound relative to the largest number: minimal filtering computes 1.8 beside 543
+    with an error of 0.01, and Sigmoid shows it.
     """
     if subject.profile == "special" or (subject.seed % 4 == 0 and not _has_half(subject.model)):
         return NUMERICS[0]
-    return NUMERICS[-1] if subject.profile in ("simple", "plain") else Options.numerics
+    return NUMERICS[-1] if subject.profile in ("simple", "plain") else "stable"
 
 
 def _has_half(model: onnx.ModelProto) -> bool:

@@ -4,8 +4,9 @@ Integers, truth values and shapes must be equal. For real numbers the judge meas
 of assuming it: every real operand and result of every node is multiplied by random numbers that differ from 1 by a few
 roundings, and the spread of the outputs says how far roundings may carry each element. Two outputs may differ by a
 multiple of the spreads of both models. An integer or a truth value that the noise changes (a rounded number, a
-comparison) is not compared. As in `superopt optimize`, no spread excuses a difference in the upper half of an output's
-digits (`superopt.runtime.Tolerance.largest`), unless the rules that were applied have no bound on roundings. If
+comparison) is not compared. The spread of the original is its own loss. That of the result excuses, as in `superopt
+optimize`, no difference in the upper half of an output's digits (`superopt.runtime.Tolerance.largest`), unless the
+rules that were applied have no bound on roundings. If
 everything may cancel, as in the mean of x - mean(x), an output has no digits but roundings; then these are the digits
 of the largest number in the graph (`cancels`).
 
@@ -228,7 +229,8 @@ def _castable(value: Array, result: Array) -> bool:
 class Judge:
     """The original on several inputs. `exact` compares bits, and undefined results as well; `cancels` as above.
 
-    If not `bounded`, a spread excuses any difference. Raises NotRun if the original runs on none of them.
+    If not `bounded`, a spread excuses any difference. Where half of the digits differ, a `quick` judge does not ask for
+    the spread of the original, which takes many runs. Raises NotRun if the original runs on none of them.
     """
 
     def __init__(
@@ -239,8 +241,9 @@ class Judge:
         seed: int = 0,
         cancels: bool = False,
         bounded: bool = True,
+        quick: bool = False,
     ) -> None:
-        self.exact, self.seed, self.cancels = exact, seed, cancels
+        self.exact, self.seed, self.cancels, self.quick = exact, seed, cancels, quick
         self.tolerance = derive_tolerance(model) if bounded else None
         self.runs: list[_Run] = []
         problem = NotRun("no inputs")
@@ -295,7 +298,7 @@ class Judge:
     ) -> str | None:
         if len(expected) != len(got):
             return f"{len(got)} outputs instead of {len(expected)}"
-        spreads = functools.cache(lambda rounds: self._joint_spreads(number, original, ours, rounds))
+        spreads = functools.cache(lambda rounds: self._both_spreads(number, original, ours, rounds))
         for k, (a, b) in enumerate(zip(expected, got, strict=True)):
             name = original.names[k]
             if name in original.unspecified:
@@ -310,28 +313,30 @@ class Judge:
             if not defined or (a.dtype.kind == "f" and np.array_equal(a, b)):
                 continue
             digits = max(_largest(a), original.approximated)
-            # A spread takes many runs: it is asked for where some is needed, and not even an infinite one is too small.
             if _within(a, b, np.zeros(a.shape), self.tolerance, digits):
                 continue
-            if not _within(a, b, np.full(a.shape, np.inf), self.tolerance, max(digits, original.largest)):
+            if self.quick and not _within(
+                a, b, np.full(a.shape, np.inf), self.tolerance, max(digits, original.largest)
+            ):
                 return f"output {name} differs: {_worst(a, b)}"
             for rounds in _ROUNDS:
-                spread = spreads(rounds)[k]
+                own, spread = (found[k] for found in spreads(rounds))
                 is_noise = a.dtype.kind == "f" and bool(np.all(np.abs(a.astype(float)) <= _FACTOR * spread))
-                if _within(a, b, spread, self.tolerance, original.largest if self.cancels or is_noise else digits):
+                largest = original.largest if self.cancels or is_noise else digits
+                if _within(a, b, spread, self.tolerance, largest, own):
                     break
             else:
                 return f"output {name} differs: {_worst(a, b)}"
         return None
 
-    def _joint_spreads(self, number: int, original: _Run, ours: _Run, rounds: int) -> list[Array]:
-        """Return the sums of the spreads of both models, for each output."""
+    def _both_spreads(self, number: int, original: _Run, ours: _Run, rounds: int) -> tuple[list[Array], list[Array]]:
+        """Return the spreads of the original and the sums of those of both models, for each output."""
         if (number, rounds) not in self._spreads:
             self._spreads[number, rounds] = original.spreads(self.seed, rounds)
-        found = self._spreads[number, rounds]
+        own = self._spreads[number, rounds]
         if ours is original:
-            return found
-        return [a + b for a, b in zip(found, ours.spreads(self.seed + 1, rounds), strict=True)]
+            return own, own
+        return own, [a + b for a, b in zip(own, ours.spreads(self.seed + 1, rounds), strict=True)]
 
 
 def _same_bits(a: Array, b: Array) -> bool:
@@ -345,7 +350,10 @@ def _largest(a: Array) -> float:
         return float(np.max(np.abs(a.astype(float)), initial=0.0)) if a.dtype.kind == "f" else 0.0
 
 
-def _within(a: Array, b: Array, spread: Array, tolerance: Tolerance | None, largest: float) -> bool:
+def _within(
+    a: Array, b: Array, spread: Array, tolerance: Tolerance | None, largest: float, own: Array | float = 0.0
+) -> bool:
+    """Return True if a difference is explained by a spread: as far as `own`, or half of the digits of `largest`."""
     if a.dtype.kind != "f":
         return bool(np.all((a == b) | (spread > 0)))
     x, y = a.astype(float), b.astype(float)
@@ -353,7 +361,8 @@ def _within(a: Array, b: Array, spread: Array, tolerance: Tolerance | None, larg
     with np.errstate(all="ignore"):
         amplified = _FACTOR * spread
         if tolerance is not None:
-            amplified = np.minimum(amplified, tolerance.largest(a.dtype) * largest)
+            most = np.maximum(_FACTOR * own, tolerance.largest(a.dtype) * largest)
+            amplified = np.minimum(amplified, most)
         bound = amplified + _FACTOR * _ROUNDOFF[a.dtype.name] * np.abs(x) + least
         return bool(np.all((np.abs(x - y) <= bound) | (x == y)))
 

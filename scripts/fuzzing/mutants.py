@@ -95,7 +95,7 @@ def _judged(
     if answer.verdict not in (EQUIVALENT, DIFFERENT) or answer.interface:
         return answer.verdict, None
     try:
-        seen = Judge(original, inputs).problem(mutant.model, ("none",))
+        seen = Judge(original, inputs, quick=True).problem(mutant.model, ("none",))
     except NotRun as error:
         return f"{answer.verdict}, not judged: {error}", None
     if answer.verdict == EQUIVALENT and seen is not None:

@@ -11,7 +11,7 @@ from superopt.ir.types import tensor
 from superopt.onnx_io import ModelError, read_model, write_model
 from superopt.onnx_io.build import new_model
 from tests.support.canonical_nodes import read, shown
-from tests.support.runtime_oracle import round_trip
+from tests.support.runtime_oracle import round_trip, session
 from tests.support.simplified import parsed
 
 _HEAD = (
@@ -103,9 +103,20 @@ def test_an_attention_with_a_scale_of_zero_cannot_be_written() -> None:
 
 
 @pytest.mark.parametrize("opset", [7, 13])
-@pytest.mark.parametrize("op", ["ReduceSum", "ReduceProd"])
-def test_the_sum_of_one_integer_is_taken_in_floating_point(op: str, opset: int) -> None:
-    """ONNX Runtime sums int64 in double: no Identity may stand for a sum over the axes of a scalar, which has none."""
-    model = parsed(f"g (int64 x) => (int64 y) {{ y = {op}(x) }}", opset)
-    written = round_trip(model, {"x": np.array(-(2**60) - 1)})
+@pytest.mark.parametrize(
+    ("op", "dtype", "value"),
+    [
+        ("ReduceSum", "int64", np.array(-(2**60) - 1)),  # summed in double
+        ("ReduceProd", "int64", np.array(-(2**60) - 1)),
+        ("ReduceSum", "float", np.array(-0.0, np.float32)),  # -0.0 + 0.0
+        ("ReduceMean", "float", np.array(-0.0, np.float32)),
+        ("ReduceMax", "float", np.array(-0.0, np.float32)),
+    ],
+)
+def test_the_sum_of_one_number_is_no_identity(op: str, dtype: str, value: np.ndarray, opset: int) -> None:
+    """No Identity may stand for a reduction of a scalar, which has no axes."""
+    model = parsed(f"g ({dtype} x) => ({dtype} y) {{ y = {op}(x) }}", opset)
+    written = round_trip(model, {"x": value})
     assert [node.op_type for node in written.graph.node] == [op]
+    results = [session(one).run(None, {"x": value})[0] for one in (model, written)]
+    assert results[0].tobytes() == results[1].tobytes()

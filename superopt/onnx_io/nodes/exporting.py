@@ -13,13 +13,13 @@ import onnx
 
 from superopt.ir.operator import OPERATORS
 from superopt.ir.term import CLOSED_FORM, Term
-from superopt.ir.types import FLOAT_DTYPES
 from superopt.onnx_io.model import ModelError
 from superopt.onnx_io.nodes.derived_exporter import export_derived
 from superopt.onnx_io.nodes.forms import EXPORTERS
 from superopt.onnx_io.nodes.node_export import Constants, NodeExport
 from superopt.onnx_io.schemas import is_extension, type_error
 from superopt.onnx_io.size_arithmetic import SizeArithmetic
+from superopt.properties import reduces
 
 __all__ = ["export_term", "is_standard"]
 
@@ -31,11 +31,13 @@ def is_standard(op: str) -> bool:
     return not OPERATORS[op].domain and (op in EXPORTERS or not is_extension(op))
 
 
-def _rounds_a_number(term: Term) -> bool:
-    """Return True for the sum or product of a single integer, of rank 0, that ONNX Runtime takes in floating point."""
+def _reduces_a_number(term: Term) -> bool:
+    """Return True for a reduction of a single number, of rank 0.
+
+    It is no identity for ONNX Runtime, which sums int64 in double, and adds -0.0 to 0.0.
+    """
     type = None if term.inputs[0] is None else term.inputs[0].type
-    floating = term.op in OPERATORS and OPERATORS[term.op].integers == "floating"
-    return floating and type is not None and type.shape == () and type.dtype not in FLOAT_DTYPES
+    return reduces(term.op) and type is not None and type.shape == ()
 
 
 def export_term(
@@ -54,7 +56,7 @@ def export_term(
     export = NodeExport(term, opset, list(inputs), outputs, dict(term.attrs), constants, sizes)
     # An operator over no axis is the identity. In a file, an empty list would mean all axes, or be invalid.
     if any(export.attrs.get(name) == () for name in ("axes", "perm", "pads")):
-        if not _rounds_a_number(term):
+        if not _reduces_a_number(term):
             return [export.node("Identity")]
         del export.attrs["axes"]  # so all of them, which are none
     nodes = EXPORTERS.get(term.op, export_derived)(export)
