@@ -26,7 +26,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from superopt.evaluate.indices import Array
-from superopt.onnx_io.schemas import TO_THE_END, has_doubtful_truth
+from superopt.onnx_io.schemas import TO_THE_END, has_doubtful_attributes
 
 __all__ = ["has_disputed_rank", "has_disputed_sizes"]
 
@@ -46,7 +46,7 @@ def has_disputed_sizes(
 
     `shapes` and `values` are those of its inputs by name, as far as they are known.
     """
-    if has_doubtful_truth(node):
+    if has_doubtful_attributes(node.op_type, node.attribute):
         return True
     given = [shapes.get(name) for name in node.input]
     if node.op_type == "NonZero":
@@ -72,7 +72,7 @@ def has_disputed_sizes(
 
 def has_disputed_rank(node: onnx.NodeProto, shapes: Mapping[str, _Shape]) -> bool:
     """Return True if the result may have another rank: a PRelu has that of its slope if that has more axes than x."""
-    if has_doubtful_truth(node):
+    if has_doubtful_attributes(node.op_type, node.attribute):
         return True
     if node.op_type != "PRelu":
         return False

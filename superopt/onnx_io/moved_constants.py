@@ -21,6 +21,7 @@ from superopt.evaluate.indices import Array
 from superopt.ir.infer import replace
 from superopt.ir.term import CLOSED_FORM, Term, topological
 from superopt.onnx_io.attributes import unpack
+from superopt.onnx_io.schemas import has_doubtful_attributes
 
 __all__ = ["MOVES", "MovedConstants", "moved"]
 
@@ -81,14 +82,20 @@ def moved(term: Term, inputs: list[Array]) -> Array | None:
 
     None if ONNX does not say (an index out of range, two updates of one element), or if elements are added or the like.
     """
-    attrs = {attribute.name: helper.get_attribute_value(attribute) for attribute in unpack(term.attrs)}
+    stated = unpack(term.attrs)
+    if has_doubtful_attributes(term.op, stated):
+        return None
+    attrs = {attribute.name: helper.get_attribute_value(attribute) for attribute in stated}
     if attrs.get("batch_dims", 0) or attrs.get("reduction", b"none") != b"none":
         return None
     data, indices = inputs[:2]
     places: list[Array]
     if term.op in ("GatherElements", "ScatterElements"):
         places = list(np.indices(indices.shape, sparse=True))
-        places[attrs.get("axis", 0)] = indices
+        axis = attrs.get("axis", 0)
+        if not -len(places) <= axis < len(places):
+            return None
+        places[axis] = indices
     else:
         places = list(np.moveaxis(indices, -1, 0))
     sizes = data.shape[: len(places)]

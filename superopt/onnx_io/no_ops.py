@@ -13,7 +13,7 @@ from superopt.ir.dim import Size
 from superopt.ir.term import Term
 from superopt.onnx_io.nodes import NodeView, Unreadable
 from superopt.onnx_io.nodes.view import distinct, negative
-from superopt.onnx_io.schemas import TO_THE_END, has_doubtful_truth
+from superopt.onnx_io.schemas import TO_THE_END, has_doubtful_attributes
 from superopt.onnx_io.static_values import StaticValues
 from superopt.ops.resize import NEAREST_MODES
 
@@ -22,17 +22,15 @@ __all__ = ["unchanged_input"]
 
 def unchanged_input(view: NodeView, known: StaticValues) -> Term | None:
     """Return the input that is the first output of the node (of the standard domain), or None."""
-    if has_doubtful_truth(view.node):
-        return None
-    if view.node.op_type in _CHOICES:
-        return _chosen(view, known)
-    if view.node.op_type == "Concat":
-        return _not_empty(view, known)
-    test = _TESTS.get(view.node.op_type)
-    if test is None or not view.inputs or view.inputs[0] is None:
+    if has_doubtful_attributes(view.node.op_type, view.node.attribute):
         return None
     try:
-        return view.inputs[0] if test(view, known) else None
+        if view.node.op_type in _CHOICES:
+            return _chosen(view, known)
+        if view.node.op_type == "Concat":
+            return _not_empty(view, known)
+        test, x = _TESTS.get(view.node.op_type), view.inputs[0] if view.inputs else None
+        return x if test is not None and x is not None and test(view, known) else None
     except Unreadable:
         return None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import onnx
@@ -20,7 +20,7 @@ __all__ = [
     "attribute_kind",
     "first_opset",
     "formal_input",
-    "has_doubtful_truth",
+    "has_doubtful_attributes",
     "has_operator",
     "is_extension",
     "opset_of",
@@ -58,9 +58,25 @@ def standard_name(op: str) -> str | None:
     return name if domain in DEFAULT_DOMAINS else None
 
 
-def has_doubtful_truth(node: onnx.NodeProto) -> bool:
-    """Return True if a truth value among the attributes is neither 0 nor 1."""
-    return any(one.name in _TRUTH_VALUES and one.i not in (0, 1) for one in node.attribute)
+def has_doubtful_attributes(op: str, attributes: Iterable[AttributeProto]) -> bool:
+    """Return True if a truth value is neither 0 nor 1, or an attribute is of another type than the specification says.
+
+    So is one that stands for a parameter of a function, where there is no function.
+    """
+    kinds = _kinds(op)
+    return any(
+        (one.name in _TRUTH_VALUES and one.i not in (0, 1))
+        or bool(one.ref_attr_name)
+        or kinds.get(one.name, AttributeProto.UNDEFINED) not in (AttributeProto.UNDEFINED, one.type)
+        for one in attributes
+    )
+
+
+@cache
+def _kinds(op: str) -> Mapping[str, int]:
+    """Return `attribute_kind` of the attributes that the newest version of a standard operator has."""
+    schema = onnx.defs.get_schema(op) if onnx.defs.has(op) else None
+    return {} if schema is None else {name: attribute_kind(schema, name) for name in schema.attributes}
 
 
 def opset_of(model: onnx.ModelProto) -> int:

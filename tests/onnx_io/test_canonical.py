@@ -10,7 +10,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 
 from superopt.ir.infer import OPERATORS
 from superopt.ir.term import CLOSED_FORM
-from superopt.onnx_io import new_model, read_model, write_model
+from superopt.onnx_io import new_model, read_model, read_simplified, write_model
 from tests.support.canonical_nodes import read, shown
 from tests.support.runtime_oracle import round_trip
 from tests.support.semantic_cases import CASES
@@ -118,6 +118,29 @@ def test_what_runtimes_do_not_agree_on_stays_as_it_is(opset: int, node: str) -> 
     weights = "int64 i = {0}, int64[2] zero = {0, 3}, float[2] s = {1, 2}, uint8[2] z = {0, 0}"
     model = parsed(f"g ({inputs}) => (float[] y) <{weights}> {{ y = {node} }}", opset)
     assert read_model(model).outputs[0].op.startswith("ai.onnx::")
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        "Concat<axis = [1]>(x, x)",
+        "GatherElements<axis = [0]>(w, i)",
+        "GatherElements<axis = 7>(w, i)",
+        "MaxPool<kernel_shape = 2, auto_pad = 1>(x)",
+        "Transpose<perm = 1>(x)",
+    ],
+)
+def test_attributes_of_another_type_than_the_schemas_stay(node: str) -> None:
+    weights = "int64[2, 2] i = {0, 1, 1, 0}, float[2, 2] w = {1, 2, 3, 4}"
+    model = parsed(f"g (float[1, 2, 4] x) => (float[] y) <{weights}> {{ y = {node} }}", 17)
+    op = node.partition("<")[0]
+    assert [one.op_type for one in write_model(read_simplified(model)).graph.node] == [op]
+
+
+def test_a_parameter_of_no_function_stays() -> None:
+    model = parsed("g (float[1, 2, 4] x) => (float[] y) { y = MaxPool<kernel_shape = [2]>(x) }", 17)
+    model.graph.node[0].attribute[0].ref_attr_name = "kernel"
+    assert [one.op_type for one in write_model(read_simplified(model)).graph.node] == ["MaxPool"]
 
 
 def test_pooling_of_a_size_that_may_be_smaller_than_the_window() -> None:

@@ -12,7 +12,7 @@ from superopt.ir.term import CLOSED_FORM
 from superopt.onnx_io.nodes.derived_importer import import_derived, operands_of
 from superopt.onnx_io.nodes.forms import ENTRIES, IMPORTERS
 from superopt.onnx_io.nodes.view import Canonical, NodeView, Unreadable
-from superopt.onnx_io.schemas import DEFAULT_DOMAINS, has_doubtful_truth, is_extension
+from superopt.onnx_io.schemas import DEFAULT_DOMAINS, has_doubtful_attributes, is_extension
 
 __all__ = ["import_node"]
 
@@ -26,7 +26,9 @@ def import_node(view: NodeView) -> Canonical | None:
         return None
     if standard and view.schema is None and not is_extension(node.op_type):
         return None
-    if has_doubtful_truth(node) or (view.schema is not None and len(view.inputs) > view.schema.max_input):
+    if has_doubtful_attributes(node.op_type, node.attribute) or (
+        view.schema is not None and len(view.inputs) > view.schema.max_input
+    ):
         return None
     importer = IMPORTERS.get(name)
     if importer is None and operator.name in CLOSED_FORM:
