@@ -126,7 +126,7 @@ class StaticValues:
         return dtype != "bool" and fits(_LONGEST if size in self._axes else _largest(size), dtype)
 
     def _of_shape(self, term: Term) -> Array | None:
-        shape = self.shape(term.inputs[0])
+        shape = self.shape(term.inputs[0]) if term.inputs else None
         if shape is None:
             return None
         if term.op == "Size":
