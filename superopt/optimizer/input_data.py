@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -53,7 +54,10 @@ def _read(path: Path) -> Feeds:
         if isinstance(file, np.lib.npyio.NpzFile):
             with file:
                 return {name: file[name] for name in file.files}
-    except (ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+    except MemoryError as error:
+        raise InputError(f"{path}: its arrays do not fit into memory") from error
+    # RuntimeError: an archive with a password, or compressed in a way that Python does not know
+    except (ValueError, EOFError, RuntimeError, tokenize.TokenError, zipfile.BadZipFile, zlib.error) as error:
         raise InputError(f"{path}: not an .npz file of arrays; numpy.savez(file, NAME=array) writes one") from error
     raise InputError(f"{path}: one array without a name; numpy.savez(file, NAME=array) writes an .npz file")
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,34 @@ def test_files_that_are_no_values(tmp_path: Path) -> None:
     for name in ("one.npy", "text", "empty", "cut", "objects.npz"):
         with pytest.raises(InputError, match=r"numpy\.savez"):
             load_inputs(tmp_path / name, SPECS)
+
+
+def _odd_archives() -> dict[str, bytes]:
+    """Archives that NumPy and zipfile refuse with errors of their own."""
+    stored, huge = io.BytesIO(), io.BytesIO()
+    np.savez(stored, audio=np.ones((2, 8), np.float32))
+    np.lib.format.write_array_header_1_0(huge, {"descr": "<f4", "fortran_order": False, "shape": (10**7, 10**7)})
+    made = {}
+    for name, content in (("huge", huge.getvalue()), ("header", b"\x93NUMPY\x01\x00\x08\x00{'a': (\n")):
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w") as file:
+            file.writestr("audio.npy", content)
+        made[name] = archive.getvalue()
+    central = stored.getvalue().rindex(b"PK\x01\x02")
+    for name, places, value in (("password", (6, central + 8), 1), ("method", (8, central + 10), 97)):
+        changed = bytearray(stored.getvalue())
+        for place in places:
+            changed[place] = value
+        made[name] = bytes(changed)
+    return made
+
+
+@pytest.mark.parametrize("name", ["huge", "header", "password", "method"])
+def test_odd_archives_are_one_line(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "odd.npz"
+    path.write_bytes(_odd_archives()[name])
+    with pytest.raises(InputError, match=r"odd\.npz: [^\n]+$"):
+        load_inputs(path, [])
 
 
 def test_given_values_make_a_model_run_and_fix_its_sizes() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import fields
 from pathlib import Path
 
@@ -75,6 +76,12 @@ def test_a_device_is_a_description_a_file_or_a_name(tmp_path: Path) -> None:
     (tmp_path / "odd.toml").write_text("dense = 'much'")
     with pytest.raises(DeviceError, match="odd"):
         Options(device=tmp_path / "odd.toml").load_device()
+    (tmp_path / "empty.toml").touch()
+    with pytest.raises(DeviceError, match=r"empty\.toml: lacks .*dense.*superopt calibrate"):
+        Options(device=tmp_path / "empty.toml").load_device()
+    os.mkfifo(tmp_path / "pipe.toml")
+    with pytest.raises(DeviceError, match="no regular file"):  # it would be waited for without end
+        Options(device=tmp_path / "pipe.toml").load_device()
 
 
 def test_every_option_has_a_default_and_a_description() -> None:

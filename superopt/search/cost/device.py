@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -93,8 +95,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
+def _is_required(one: Field[Any]) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
+
+
 def read_device(path: str | Path) -> Device:
     """Return the description in a TOML file. Raises DeviceError, OSError."""
+    if not stat.S_ISREG(os.stat(path).st_mode):  # reading may block, or never end
+        raise DeviceError(f"{path}: is no regular file")
     try:
         with Path(path).open("rb") as file:
             found = tomllib.load(file)
@@ -104,8 +112,14 @@ def read_device(path: str | Path) -> Device:
     unknown = sorted(found.keys() - known)
     if unknown:
         raise DeviceError(f"{path}: no such key {unknown[0]!r} ({', '.join(sorted(known))})")
+    found.setdefault("name", Path(path).stem)
+    missing = [one.name for one in fields(Device) if one.name not in found and _is_required(one)]
+    if missing:
+        raise DeviceError(
+            f"{path}: lacks {', '.join(missing)}; `superopt calibrate` writes a description of this machine"
+        )
     try:
-        return Device(**{"name": Path(path).stem, **found})
+        return Device(**found)
     except (DeviceError, TypeError) as error:
         raise DeviceError(f"{path}: {error}") from error
 
