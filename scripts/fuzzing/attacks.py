@@ -28,7 +28,7 @@ from superopt.onnx_io import Model, ModelError, has_operator, read_simplified, w
 from superopt.onnx_io.model import EqualSizes
 from superopt.onnx_io.subgraphs import subgraphs
 from superopt.optimizer.proof_cache import ProofCache
-from superopt.rulebook.loading import certified_rules
+from superopt.rulebook.loading import Certificates, certified_rules
 from superopt.runtime import Timing
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
@@ -145,12 +145,9 @@ def _number(size: Size, sizes: Mapping[str, Size]) -> int:
 
 
 def written(subject: Subject, log: Log) -> str | None:
-    """Read the model and write it back. Exact: no bit of a result may change, folded weights included.
-
-    Else the runtime's own roundings have no bound: those of weights are in float64.
-    """
+    """Read the model and write it back. Exact: no bit of a result may change, folded weights included."""
     numerics = numerics_of(subject)
-    judge = _judge(subject, numerics if numerics == NUMERICS[0] else NUMERICS[-1])
+    judge = _judge(subject, numerics)
     return judge.problem(write_model(read_simplified(subject.model), exact=numerics == NUMERICS[0]))
 
 
@@ -266,8 +263,9 @@ def rewritten(model: Model, match: Match) -> Model:
 
 
 @cache
-def _rules() -> list[Rule]:
-    return list(dict.fromkeys(entry.rule for entry in certified_rules(None)[0]))
+def _certified() -> tuple[list[Rule], Certificates]:
+    listed, certificates = certified_rules(None)
+    return list(dict.fromkeys(entry.rule for entry in listed)), certificates
 
 
 @cache
@@ -278,7 +276,7 @@ def _matchers() -> dict[int, Matcher]:
 def matcher_for(opset: int) -> Matcher:
     """Return the matcher of the shipped rules that this opset can express."""
     if opset not in _matchers():
-        _matchers()[opset] = Matcher(RuleIndex(_rules(), lambda op: has_operator(op, opset)))
+        _matchers()[opset] = Matcher(RuleIndex(_certified()[0], lambda op: has_operator(op, opset)))
     matcher = _matchers()[opset]
     matcher.trim()
     return matcher
@@ -287,4 +285,4 @@ def matcher_for(opset: int) -> Matcher:
 @cache
 def proofs(numerics: str, proves: bool = True) -> Book:
     """Return the book that `optimize` uses: it bounds the effort of a proof. If not `proves`, certificates alone."""
-    return ProofCache(ResultStore(), certified_rules(None)[1], numerics, proves=proves)
+    return ProofCache(ResultStore(), _certified()[1], numerics, proves=proves)

@@ -4,11 +4,10 @@ Integers, truth values and shapes must be equal. For real numbers the judge meas
 of assuming it: every real operand and result of every node is multiplied by random numbers that differ from 1 by a few
 roundings, and the spread of the outputs says how far roundings may carry each element. Two outputs may differ by a
 multiple of the spreads of both models. An integer or a truth value that the noise changes (a rounded number, a
-comparison) is not compared. The spread of the original is its own loss. That of the result excuses, as in `superopt
-optimize`, no difference in the upper half of an output's digits (`superopt.runtime.Tolerance.largest`), unless the
-rules that were applied have no bound on roundings. If
-everything may cancel, as in the mean of x - mean(x), an output has no digits but roundings; then these are the digits
-of the largest number in the graph (`cancels`).
+comparison) is not compared. The spread of the original is its own loss. As in `superopt optimize`, that of the result
+excuses no difference in the upper half of an output's digits (`superopt.runtime.Tolerance.largest`), unless the rules
+that were applied have no bound on roundings. If everything may cancel, as in the mean of x - mean(x), an output has no
+digits but roundings; then these are the digits of the largest number in the graph (`cancels`).
 
 Nothing is claimed about results that are computed from NaN or infinities. With `exact` these are compared as well, bit
 for bit; but not with ONNX Runtime's optimizations, whose own fusions round. What the specification leaves open is never

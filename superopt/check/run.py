@@ -281,7 +281,7 @@ class _Check:
 
     def _different(self, witness: Witness) -> None:
         answer, gap, path = self._answer, witness.gap, self._options.witness
-        file = None if path is None else self._written(path, lambda path: _save(path, witness.feeds))
+        file = None if path is None else self._written(path, lambda to: _save(to, witness.feeds))
         answer.verdict, answer.reason = DIFFERENT, witness.problem
         answer.difference = Difference(
             witness.problem,

@@ -24,7 +24,7 @@ from superopt.ir.infer import replace
 from superopt.ir.operator import OPERATORS, ignore
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological
 from superopt.ir.types import FLOAT_DTYPES, TensorType
-from superopt.properties import is_conversion, jumping_operands, moves
+from superopt.properties import is_conversion, is_real, jumping_operands, moves
 
 __all__ = [
     "can_evaluate", "constant", "dtype_name", "evaluate", "fold", "folded", "numpy_dtype", "rounding_decides",
@@ -185,10 +185,6 @@ def _moves(term: Term) -> bool:
     return term.op == "Out" or term.op in CLOSED_FORM or moves(term.op)
 
 
-def _real(term: Term | None) -> bool:
-    return term is not None and any(type is None or type.dtype in FLOAT_DTYPES for type in term.types)
-
-
 def _before_jumps(order: Sequence[Term]) -> set[Term]:
     """Return the terms that may not be folded, because the runtime's rounding decides on which side of a jump they are.
 
@@ -198,7 +194,7 @@ def _before_jumps(order: Sequence[Term]) -> set[Term]:
     same: set[Term | None] = {None}  # terms without rounding: every runtime has the same bits
     for term in order:
         moved = term.op == "Const" or _moves(term) or is_conversion(term.op)
-        if not _real(term) or (moved and same.issuperset(term.inputs)):
+        if not is_real(term) or (moved and same.issuperset(term.inputs)):
             same.add(term)
     found: set[Term] = set()
     for term in reversed(order):

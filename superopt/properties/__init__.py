@@ -21,9 +21,9 @@ from superopt.properties.recorder import Expression, Recorder
 
 __all__ = [
     "adds_up", "changes_shape_only", "contracts", "expression", "fused_activations", "is_conversion",
-    "is_linear_product", "is_matrix_product", "is_polynomial", "is_product", "is_scaling", "joins", "jumping_operands",
-    "jumps", "linear_operands", "lists_numbers", "moves", "rearranges", "reduces", "rounds_at_most_once", "summand",
-    "summand_count", "uses_function",
+    "is_linear_product", "is_matrix_product", "is_polynomial", "is_product", "is_real", "is_scaling", "joins",
+    "jumping_operands", "jumps", "linear_operands", "lists_numbers", "moves", "rearranges", "reduces",
+    "rounds_at_most_once", "summand", "summand_count", "uses_function",
 ]  # fmt: skip
 
 _CONVERSIONS = ("from_real_to_", "to_")  # how the names of functions between element types begin
@@ -317,12 +317,13 @@ def jumping_operands(term: Term) -> list[Term]:
     if uses_function(term.op, "power"):
         return operands[1:]
     makes_others = any(type is not None and type.dtype not in FLOAT_DTYPES for type in term.types)
-    if jumps(term.op) or (makes_others and any(map(_is_real, operands))):
+    if jumps(term.op) or (makes_others and any(map(is_real, operands))):
         return operands
     return []
 
 
-def _is_real(term: Term) -> bool:
+def is_real(term: Term) -> bool:
+    """Return True if an output has real numbers, or may have them."""
     return any(type is None or type.dtype in FLOAT_DTYPES for type in term.types)
 
 
