@@ -10,10 +10,11 @@ from pathlib import Path
 import onnx
 
 from superopt.evaluate import constant, dtype_name, evaluate, numpy_dtype
-from superopt.ir.dim import Size, Sizes, symbols_of
+from superopt.ir.dim import Size, Sizes
 from superopt.ir.infer import IllTyped, make
 from superopt.ir.term import CLOSED_FORM, Term, var
 from superopt.ir.types import TensorType
+from superopt.onnx_io.certain_sizes import CertainSizes
 from superopt.onnx_io.functions import domain_of
 from superopt.onnx_io.inference import (
     check,
@@ -127,10 +128,9 @@ class _Reader:
                 f"{self.label}: ONNX's shape inference has no end ({error}); export the model again"
             ) from None
         self.proven_shapes = proven_shapes(light) if self.simplify else {}
-        self.proofs = ShapeProofs(self.static, self.opset, self.is_certain)
         inputs = self.read_leaves(graph)
-        shapes_of_inputs = [self.static.shapes.get(term, ()) for term in inputs]
-        self.symbols = frozenset(name for shape in shapes_of_inputs for size in shape for name in symbols_of(size))
+        self.certain = CertainSizes(self.static.shapes.get(term, ()) for term in inputs)
+        self.proofs = ShapeProofs(self.static, self.opset, self.certain.has)
         self.serial = itertools.count(len(nodes))  # of nodes in bodies
         for index, node in enumerate(nodes):
             self.read_node(index, node)
@@ -248,37 +248,15 @@ class _Reader:
         shapes: list[Sizes | None] = []
         for name, ours in zip(outputs, self.proofs.outputs(node, term, inputs, len(outputs)), strict=False):
             theirs = self.proven_shapes.get(name) if named else None
-            shapes.append(self.better(ours, theirs))
-        types = tuple(
-            self.refined(type, shape) for type, shape in itertools.zip_longest(term.types, shapes[: len(term.types)])
-        )
+            shapes.append(self.certain.better(ours, theirs))
+        stated = itertools.zip_longest(term.types, shapes[: len(term.types)])
+        types = tuple(self.certain.refined(type, shape) for type, shape in stated)
         if types != term.types:
             term = Term.of(term.op, term.inputs, dict(term.attrs), types)
         for k, shape in enumerate(shapes):
             if shape is not None:
                 self.static.shapes.setdefault(term if len(term.types) == 1 else term.out(k), shape)
         return term
-
-    def is_certain(self, size: Size) -> bool:
-        """Return True if the size is a number, or a polynomial of sizes of the inputs."""
-        return symbols_of(size) <= self.symbols
-
-    def better(self, ours: Sizes | None, theirs: Sizes | None) -> Sizes | None:
-        """Return one of two proven shapes of a tensor, with the certain sizes of both."""
-        if ours is None or theirs is None or len(ours) != len(theirs):
-            return theirs if ours is None else ours
-        return tuple(t if self.is_certain(t) and not isinstance(o, int) and not self.is_certain(o) else o
-                     for o, t in zip(ours, theirs, strict=True))  # fmt: skip
-
-    def refined(self, type: TensorType | None, proven: Sizes | None) -> TensorType | None:
-        """Return a type with the sizes that are proven to be numbers or polynomials of sizes of the inputs."""
-        if type is None or proven is None:
-            return type
-        if type.shape is None or len(type.shape) != len(proven):
-            return TensorType(type.dtype, proven) if all(map(self.is_certain, proven)) else type
-        return TensorType(
-            type.dtype, tuple(p if self.is_certain(p) else t for p, t in zip(proven, type.shape, strict=True))
-        )
 
     def as_constant(self, term: Term) -> Term:
         """Return the constant value of `term` if it is known, else `term`. The writer folds real numbers later."""
