@@ -134,7 +134,8 @@ class _Opset(click.IntRange):
     "--numerics", type=click.Choice(LEVELS), default=_DEFAULTS.numerics, show_default=True,
     help="Loosest class of rules to use: exact keeps every bit; reassociating also adds up the same terms in another"
     " order; stable multiplies the bound on the rounding error of each element by a proven factor at most; normwise"
-    " allows the same for the largest elements of what is summed; real-only has no such bound.",
+    " allows the same for the largest elements of what is summed; real-only has no such bound, and may remove what"
+    " replaces NaN or infinity by a number.",
 )  # fmt: skip
 @click.option(
     "--domains", type=click.Choice(DOMAINS), default=_DEFAULTS.domains, show_default=True,

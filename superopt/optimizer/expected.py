@@ -19,6 +19,7 @@ import numpy as np
 from superopt.onnx_io import Model
 from superopt.optimizer.float64 import Float64Model, Noise, NoReference
 from superopt.optimizer.input_sets import REAL_SETS, SPECIAL_SETS
+from superopt.optimizer.non_finite_inputs import NON_FINITE_SETS, compare_where_finite
 from superopt.optimizer.result import InputAccuracy
 from superopt.runtime import (
     Feeds,
@@ -37,6 +38,7 @@ from superopt.runtime import (
 __all__ = ["Expected", "References"]
 
 _NOT_COMPUTED = "not computed"
+_NOT_FINITE = "NaN or infinity in an input"
 _LEAST_CPU_SECONDS = 15.0  # of this process, for the evaluations in float64 of one run
 _DRAWS = 3  # evaluations with random roundings
 _MARGIN = 4.0  # roundings so many times as large may change an integer output of the candidate
@@ -78,7 +80,7 @@ class Expected:
         self, kind: str, size: int, feeds: Feeds, outputs: list[Any], plain: list[Any] | None, seed: int
     ) -> None:
         self.kind, self.size, self.feeds, self.outputs, self.plain = kind, size, feeds, outputs, plain
-        self.no_reference: str | None = _NOT_COMPUTED
+        self.no_reference: str | None = _NOT_FINITE if kind in NON_FINITE_SETS else _NOT_COMPUTED
         self.fault: str | None = None
         self._reference: _Reference | None = None
         self._seed = seed
@@ -121,6 +123,10 @@ class Expected:
         """
         ours = self.plain if plain and self.plain is not None else self.outputs
         unstable = self._unstable(ours, outputs)
+        if self.kind in NON_FINITE_SETS:
+            runs = [ours, *(run for run in (self.outputs, self.plain) if run is not None)]
+            found = compare_where_finite(runs, outputs, tolerance, unstable)
+            return found, InputAccuracy(self.kind, None, None, self.no_reference)
         reference = self._reference
         if reference is None:
             # How much the model amplifies roundings on inputs of other scales is not known then.

@@ -55,7 +55,8 @@ class Options:
     numerics: str = "normwise"
     """Loosest class of rules to use (`verify.stability.classes.LEVELS`). With "exact" the result gives the original's
     outputs bit for bit. Up to "normwise" each rule used has a proven bound on its rounding errors, as a multiple of the
-    original's; with "real-only" there is none."""
+    original's, and keeps what replaces NaN or infinity by a number, as far as tests can tell; with "real-only" there is
+    no bound, and such guards may be removed."""
 
     seed: int = 0
     """Seed of the search and of the random inputs."""

@@ -9,6 +9,7 @@ from superopt.ir.notation import show_signature
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule, Signature
 from superopt.optimizer.example_check import fails_at_example
+from superopt.optimizer.non_finite import loses_guard
 from superopt.optimizer.options import Options
 from superopt.optimizer.proof_effort import GivenUp, calls_within, within_effort
 from superopt.store import ResultStore, StabilityClasses, StabilityKey, VerdictKey, VerdictProof
@@ -56,6 +57,7 @@ class ProofCache(Book):
         self._verdicts: dict[tuple[Rule, Signature], Verdict] = {}
         self._stability: dict[tuple[Rule, Signature], Stability] = {}
         self._too_loose: dict[Rule, bool] = {}
+        self._losing_guards: dict[tuple[Rule, frozenset[str]], bool] = {}
         self.made: dict[tuple[Rule, Signature], Verdict] = {}  # by proofs of this run, for the search
         self._keys: dict[tuple[Rule, Signature], VerdictKey] = {}  # keys of verdicts by earlier runs
         self._store = store
@@ -67,6 +69,26 @@ class ProofCache(Book):
 
     def check(self, rule: Rule, bindings: Bindings) -> Signature | None:
         """Return a signature at which the rule may be applied to this match, or None.
+
+        At every level but "real-only", the rule must keep guards against NaN too (`loses_guard`).
+        """
+        found = self._allowed_signature(rule, bindings)
+        return None if found is None or self.loses_guard(rule, bindings) else found
+
+    def loses_guard(self, rule: Rule, bindings: Bindings) -> bool:
+        """Return True if the level asks for rules that keep guards against NaN, and this one does not.
+
+        That is tested once for a rule and the variables of it that stand for constants (`non_finite`).
+        """
+        if self._level == "real-only":
+            return False
+        key = rule, frozenset(name for name, term in bindings.terms.items() if term.is_constant)
+        if key not in self._losing_guards:
+            self._losing_guards[key] = loses_guard(rule, bindings)
+        return self._losing_guards[key]
+
+    def _allowed_signature(self, rule: Rule, bindings: Bindings) -> Signature | None:
+        """Return a signature at which the rule is proven and of an accepted class, or None.
 
         Nothing is proven for the match if the rule is too loose at all signatures of its certificate, or if the sides
         differ at an example of the match.

@@ -15,12 +15,14 @@ import onnx
 
 from superopt.onnx_io import Model
 from superopt.onnx_io.save import INLINE_LIMIT, inline_bytes, spilled
+from superopt.onnx_io.subgraphs import all_nodes
 from superopt.optimizer.expected import Expected, References
 from superopt.optimizer.input_data import given_shapes, load_inputs
 from superopt.optimizer.input_sets import SPECIAL_SETS, input_sets
 from superopt.optimizer.input_sizes import InputSizes
 from superopt.optimizer.measured_sizes import bytes_of_run, choose_shapes
 from superopt.optimizer.model_timer import InputsTimer
+from superopt.optimizer.non_finite_inputs import NON_FINITE_SETS, has_number, non_finite_inputs
 from superopt.optimizer.options import Options
 from superopt.optimizer.original import OriginalSessions, open_original
 from superopt.optimizer.result import InputAccuracy
@@ -70,7 +72,8 @@ class Validator:
 
     Holds inputs for the original, and its outputs on them: given or random inputs (options `inputs`, `samples`,
     `seed` and `shapes`) and, at the smallest size, those of `input_sets`, each with an evaluation in float64 as long as
-    time allows. With numerics "exact", candidates must give the same bits, also on an input with NaN and infinities.
+    time allows, and those of `non_finite_inputs`. With numerics "exact", candidates must give the same bits, also on an
+    input with NaN and infinities.
 
     On CUDA, outputs are compared in float32. With products in TF32, as the runtime takes them unless it is told not to,
     a candidate must be as accurate as the original as well.
@@ -139,7 +142,7 @@ class Validator:
         self.tolerance = derive_tolerance(source.proto)
         for expected in self._expected:
             expected.plain = self._original.run_plain(expected.feeds)
-            if expected.plain is not None and expected.kind not in SPECIAL_SETS:
+            if expected.plain is not None and expected.kind not in SPECIAL_SETS | NON_FINITE_SETS:
                 self.tolerance = calibrate(self.tolerance, expected.outputs, expected.plain)
         self._references: References | None = None
         if thorough and not self._exact:
@@ -176,6 +179,13 @@ class Validator:
                     ):
                         self._add(kind, candidate, found)
                         break
+        # A loop until a number is small enough would never end.
+        if not self._exact and not any(node.op_type == "Loop" for node in all_nodes(self._source.proto.graph)):
+            for kind, candidate in non_finite_inputs(feeds, self._fixed):
+                with contextlib.suppress(CannotRun):
+                    found = self._original.run(candidate)
+                    if has_number(found):
+                        self._add(kind, candidate, found)
 
     @cached_property
     def _models(self) -> list[Model]:

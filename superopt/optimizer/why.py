@@ -192,6 +192,8 @@ class _RulesThere:
         if not allowed(self._level, verdict.numerics, stability):
             kinds = " and ".join(dict.fromkeys((verdict.numerics, stability.kind)))
             return "numerics", f"its class is {kinds}, looser than --numerics {self._level} allows"
+        if self._proofs.loses_guard(rule, found.bindings):
+            return "numerics", "its sides differ at NaN or infinity, which only --numerics real-only allows"
         return "proof", "it is proven for one real element type only"
 
     def _cost_problem(self, found: Match, saved_ps: int) -> tuple[str, str]:

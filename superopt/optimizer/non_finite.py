@@ -1,0 +1,77 @@
+"""A test of a rule at a match, at NaN and infinity: does it keep what guards a model against them?
+
+A proof speaks of real numbers. Over these Where(x == x, x, 0) is x, so a rule may well say so; but the left side is 0
+where x is NaN, and models are exported with such guards. The test evaluates both sides with NaN and with each infinity
+in all elements of a variable. Single elements are left to the comparison of outputs: where products with 0 are added
+to a sum, as minimal filtering adds them, NaN reaches a few more elements, in the libraries of the runtimes too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from superopt.evaluate import evaluate
+from superopt.evaluate.indices import Array
+from superopt.ir.operator import IllTyped
+from superopt.ir.pattern import Bindings
+from superopt.ir.rule import Rule
+from superopt.ir.term import Term
+from superopt.optimizer.match_example import MatchExample, example_of
+
+__all__ = ["loses_guard"]
+
+_DRAWS = 2  # of the numbers in the other variables
+_TOLERANCE = 1e-6  # relative; the numbers are whole and small
+
+
+def loses_guard(rule: Rule, bindings: Bindings) -> bool:
+    """Return True if, with NaN or an infinity in a variable, the right side is worse than the left one somewhere.
+
+    It is worse where the left side has a finite number, an integer or a truth value and the right side another one, and
+    where NaN in the variable makes the left side NaN and the right side a number (a later guard would not see it).
+    Variables that stand for constants of the model keep finite numbers. Returns False if no example can be made or
+    evaluated.
+    """
+    for keeps_sizes in (False, True):
+        try:
+            return _loses(example_of(rule, bindings, keeps_sizes=keeps_sizes), bindings)
+        except IllTyped:
+            continue
+        except (ArithmeticError, LookupError, NotImplementedError, TypeError, ValueError):
+            return False
+    return False
+
+
+def _loses(example: MatchExample, bindings: Bindings) -> bool:
+    if not example.is_small:
+        return False
+    for draw in range(_DRAWS):
+        for env, special in _with_specials(example, bindings, draw):
+            with np.errstate(all="ignore"):
+                left, right = (evaluate(side, env, {}) for side in (example.left, example.right))
+                if any(_is_worse(a, b, special) for a, b in zip(left, right, strict=True)):
+                    return True
+    return False
+
+
+def _with_specials(
+    example: MatchExample, bindings: Bindings, draw: int
+) -> Iterator[tuple[Mapping[Term, Array], float]]:
+    """Yield values in which one real variable is NaN or infinite, with that value."""
+    values = example.values(draw)
+    for name, term in example.variables.items():
+        if values[term].dtype.kind == "f" and not bindings.terms[name].is_constant:
+            for special in (np.nan, np.inf, -np.inf):
+                yield {**values, term: np.full_like(values[term], special)}, special
+
+
+def _is_worse(left: Array, right: Array, special: float) -> bool:
+    if left.dtype.kind != "f":
+        return bool((left != right).any())
+    known = np.isfinite(left)
+    scale = np.maximum(1.0, np.abs(left[known]))
+    if not (np.abs(left[known] - right[known]) <= _TOLERANCE * scale).all():
+        return True
+    return np.isnan(special) and bool(np.isfinite(right[np.isnan(left)]).any())
