@@ -1,7 +1,7 @@
 """The command line, the only part that prints: results to stdout, everything else to stderr.
 
-Exit codes: 0 success, 1 a check has failed, 2 unusable input or wrong usage, 3 not decided (`check`), 130 Ctrl-C, 143
-SIGTERM.
+Exit codes: 0 success, 1 a check has failed, 2 unusable input or wrong usage, 3 not decided (`check`), 130 Ctrl-C, 141
+the reader of stdout is no more, 143 SIGTERM.
 
 `main` and `optimize_main` are the programs `superopt` and `optimize`. Called without arguments, as their scripts do,
 they run in a supervised process (`supervisor.py`).

@@ -69,7 +69,8 @@ def _supervise(program: str, arguments: Sequence[str]) -> int:
             reason = "interrupted" if stopped_by == signal.SIGINT else f"ended by {_name(stopped_by)}"
         finished = _finished(signals, folder, program, arguments, worker, reason, stopped_by == 0)
         if finished is None and worker.code != INTERRUPTED:
-            _say(reason if stopped_by else f"error: {reason}" + ("" if worker.written else "; nothing was written"))
+            outcome = "; the result is written" if worker.written else "" if stopped_by else "; nothing was written"
+            _say(("" if stopped_by else "error: ") + reason + outcome)
         if stopped_by:
             return 128 + stopped_by
         return _UNUSABLE if finished is None else finished
@@ -233,12 +234,13 @@ class _Worker:
 
 
 def _open_standard_streams() -> None:
-    """Open those of the standard streams that the caller has closed, so that no pipe gets their numbers."""
+    """Open those of the standard streams that the caller has closed, here and for the worker, so that no pipe gets
+    their numbers."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number
 
 
 def _say(line: str) -> None:

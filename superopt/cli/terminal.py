@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import sys
 import threading
@@ -69,8 +70,6 @@ def one_line_errors(command: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return command(*args, **kwargs)
-        except BrokenPipeError:  # `| head` has read enough; Click ends the process quietly
-            raise
         except _imported(_SYNTAX_ERROR) as error:
             print("\n".join(error.lines), file=sys.stderr)  # noqa: T201 - as above
             raise SystemExit(UNUSABLE) from None
@@ -89,9 +88,15 @@ def _imported(errors: Mapping[str, str]) -> tuple[type[Any], ...]:
 
 
 def _error_text(error: Exception) -> str:
-    if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return str(error)
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    if error.filename:
+        return f"{error.filename}: {error.strerror}"
+    if error.errno == errno.ENOSPC:  # other files are named in their errors
+        return f"{error.strerror} for temporary files; TMPDIR names another folder for them"
+    if error.errno == errno.EMFILE:
+        return f"{error.strerror} in this process; `ulimit -n` shows and sets the limit"
+    return error.strerror
 
 
 class ProgressLines:

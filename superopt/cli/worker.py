@@ -7,7 +7,6 @@ and then the program with its arguments. The supervisor deletes the folder, whic
 from __future__ import annotations
 
 import contextlib
-import io
 import os
 import shutil
 import signal
@@ -16,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+from superopt.cli.streams import CLOSED, StandardOutputError, replace_standard_streams
 from superopt.cli.supervisor import CHECKPOINT, LIMIT, STOPPED, WRITING, WRITTEN
 from superopt.temporary import hold
 
@@ -26,13 +26,13 @@ class Supervision:
     """The connection to the supervisor.
 
     `folder` is for the best validated result so far. `finish` is empty, or the reason for which an earlier worker was
-    stopped, whose run this one finishes.
+    stopped, whose run this one finishes. `written` is True once the result is in place.
     """
 
     def __init__(self, lifeline: int, pipe: int, folder: Path, finish: str) -> None:
         self.folder, self.finish = folder, finish
         self._lifeline, self._pipe = lifeline, pipe
-        self._writing = False
+        self._writing = self.written = False
         hold(folder)
         self._placing = threading.Lock()  # held while the result is put in place
         signal.signal(signal.SIGTERM, self._stop)
@@ -54,6 +54,7 @@ class Supervision:
         with self._placing:
             self._say(WRITING)
             yield
+            self.written = True
             self._say(WRITTEN)
 
     def _say(self, line: str) -> None:
@@ -91,14 +92,17 @@ def main() -> None:
     pipes, folder, finish, program, *arguments = sys.argv[1:]
     lifeline, pipe = map(int, pipes.split(","))
     _supervision = Supervision(lifeline, pipe, Path(folder), finish)
-    for stream in (sys.stdout, sys.stderr):  # characters that the terminal does not know are shown as escapes
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+    replace_standard_streams()
     from superopt.cli import PROGRAMS
 
     sys.argv[0] = program
     try:
-        PROGRAMS[program].command.main(args=arguments, prog_name=program)
-    except OSError as error:  # of the help, which no command prints
-        os.write(2, f"error: the standard output: {error.strerror or error}\n".encode())
-        os._exit(2)  # Python would try to write it once more
+        try:
+            PROGRAMS[program].command.main(args=arguments, prog_name=program)
+        finally:
+            sys.stdout.flush()
+    except StandardOutputError as error:
+        if not error.is_closed:
+            written = "; the result is written" if _supervision.written else ""
+            print(f"error: {error}{written}", file=sys.stderr)  # noqa: T201
+        os._exit(CLOSED if error.is_closed else 2)  # Python would try to write it once more

@@ -14,7 +14,7 @@ from typing import BinaryIO
 import onnx
 from onnx import TensorProto
 
-from superopt.files import ROOT, replacing, write_whole
+from superopt.files import ROOT, OutputError, replacing, write_whole
 from superopt.onnx_io.external_data import (
     Extent,
     all_tensors,
@@ -29,7 +29,7 @@ from superopt.onnx_io.serialize import serialized
 from superopt.onnx_io.skeleton import copy_fields
 from superopt.temporary import is_stale
 
-__all__ = ["INLINE_LIMIT", "NOTHING_INLINE", "embedded", "inline_bytes", "save_model", "spilled"]
+__all__ = ["INLINE_LIMIT", "NOTHING_INLINE", "check_second_file", "embedded", "inline_bytes", "save_model", "spilled"]
 
 INLINE_LIMIT = 2_000_000_000  # of weights in one file; protobuf messages end at 2 GiB
 NOTHING_INLINE = 0  # a limit with which all weights but small ones go to a file of their own
@@ -57,6 +57,7 @@ def save_model(model: onnx.ModelProto, path: str | Path, limit: int = INLINE_LIM
             file.writelines(serialized(whole))
         _remove_unused(path, old)
         return
+    check_second_file(path)
     weights = path.with_name(_weights_name(path, model))
     existed = weights.exists()
     with replacing(weights) as file:
@@ -71,6 +72,13 @@ def save_model(model: onnx.ModelProto, path: str | Path, limit: int = INLINE_LIM
     finally:
         os.close(lock)
     _remove_unused(path, old - {weights.name}, weights.name)
+
+
+def check_second_file(path: Path) -> None:
+    """Raise OutputError if `path` is a link into another folder: its weights would be found from one folder only."""
+    target = Path(os.path.realpath(path))
+    if target.parent != Path(os.path.realpath(path.parent)):
+        raise OutputError(f"{path}: is a link to {target}, and weights go to a file beside the model; name that file")
 
 
 def embedded(model: onnx.ModelProto, limit: int = INLINE_LIMIT) -> onnx.ModelProto | None:

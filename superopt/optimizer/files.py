@@ -12,6 +12,7 @@ from superopt.files import check_distinct, check_writable, is_same, write_whole
 from superopt.onnx_io import save_model
 from superopt.onnx_io.constant_nodes import is_constant_node
 from superopt.onnx_io.external_data import external_files, load_external_data
+from superopt.onnx_io.save import check_second_file
 from superopt.optimizer.options import Options
 from superopt.optimizer.source import Source
 from superopt.rulebook.loading import rule_files
@@ -39,6 +40,8 @@ def check_outputs(outputs: Mapping[str, Path | None], model: Path | None, option
     for path in outputs.values():
         if path is not None:
             check_writable(path)
+    if options.external_data and (result := outputs.get(RESULT)) is not None:
+        check_second_file(result)
     chosen = (*(() if options.rules is None else (options.rules,)), *options.add_rules)
     rules = [file for path in chosen for file in rule_files(Path(path))]
     device = Path(options.device) if isinstance(options.device, (str, Path)) else None

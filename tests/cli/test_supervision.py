@@ -173,7 +173,7 @@ def test_standard_streams_may_be_closed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [["rules"], ["rules", "--help"], ["--version"]])
 def test_nobody_reads_the_output(tmp_path: Path, command: list[str]) -> None:
-    """`superopt rules | head` ends quietly when `head` has read enough."""
+    """`superopt rules | head` ends quietly when `head` has read enough, as by SIGPIPE."""
     reading, writing = os.pipe()
     os.close(reading)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
@@ -181,7 +181,22 @@ def test_nobody_reads_the_output(tmp_path: Path, command: list[str]) -> None:
         [*PROGRAM, *command], stdout=writing, stderr=subprocess.PIPE, env=environment, check=False, timeout=60
     )
     os.close(writing)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux")
+@pytest.mark.parametrize(("streams", "code"), [("2>/dev/full", 0), (">/dev/full 2>&1", 2), (">/dev/full", 2)])
+def test_streams_that_fail_do_not_lose_the_result(tmp_path: Path, streams: str, code: int) -> None:
+    onnx.save(lora(), tmp_path / "model.onnx")
+    command = " ".join([*PROGRAM, "optimize model.onnx -o out.onnx --ep cpu --cost analytic --budget 3"])
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        ["sh", "-c", f"{command} {streams}"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code
+    assert (tmp_path / "out.onnx").exists()
+    if "2>" not in streams:
+        assert done.stderr.endswith("error: the standard output: No space left on device; the result is written\n")
 
 
 def test_names_beyond_ascii_on_a_plain_terminal(tmp_path: Path) -> None:

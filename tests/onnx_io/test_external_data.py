@@ -12,6 +12,7 @@ import onnxruntime
 import pytest
 from onnx import AttributeProto, SparseTensorProto, TensorProto, helper, numpy_helper
 
+from superopt.files import OutputError
 from superopt.onnx_io import ModelError, read_model, save_model, write_model
 from superopt.onnx_io import external_data as module
 from superopt.onnx_io.external_data import MappedArray, all_tensors, is_external, load_external_data
@@ -260,6 +261,19 @@ def test_a_cache_of_links_is_followed(tmp_path: Path) -> None:
     check_runs(snapshot / "model.onnx")
     save_model(write_model(read_model(snapshot / "model.onnx")), tmp_path / "out.onnx")
     check_runs(tmp_path / "out.onnx")
+
+
+def test_weights_are_not_written_beside_a_link(tmp_path: Path) -> None:
+    """Beside the link the file that it leads to would not find them, and beside that file the link would not."""
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "out.onnx"
+    link.symlink_to("elsewhere/m.onnx")
+    proto = model([node("MatMul", ["x", "a"], ["y"])], numpy_helper.from_array(WEIGHT, "a"))
+    with pytest.raises(OutputError, match=r"elsewhere/m\.onnx"):
+        save_model(proto, link, limit=100)
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == []
+    save_model(proto, link)
+    check_runs(tmp_path / "elsewhere" / "m.onnx")
 
 
 def test_a_type_of_four_bits(tmp_path: Path) -> None:
