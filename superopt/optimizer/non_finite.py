@@ -8,7 +8,7 @@ to a sum, as minimal filtering adds them, NaN reaches a few more elements, in th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -18,21 +18,23 @@ from superopt.ir.operator import IllTyped
 from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term
+from superopt.ir.types import FLOAT_DTYPES
 from superopt.optimizer.match_example import MatchExample, example_of
 
 __all__ = ["loses_guard"]
 
 _DRAWS = 2  # of the numbers in the other variables
 _TOLERANCE = 1e-6  # relative; the numbers are whole and small
+_LARGE = 1e6
 
 
 def loses_guard(rule: Rule, bindings: Bindings) -> bool:
     """Return True if, with NaN or an infinity in a variable, the right side is worse than the left one somewhere.
 
     It is worse where the left side has a finite number, an integer or a truth value and the right side another one, and
-    where NaN in the variable makes the left side NaN and the right side a number (a later guard would not see it).
-    Variables that stand for constants of the model keep finite numbers. Returns False if no example can be made or
-    evaluated.
+    where NaN in the variable makes the left side NaN and the right side a number (a later guard would not see it). An
+    infinity counts where the left side is defined at a large number of its sign. Variables that stand for constants of
+    the model keep finite numbers. Returns False if no example can be made or evaluated.
     """
     for keeps_sizes in (False, True):
         try:
@@ -47,30 +49,33 @@ def loses_guard(rule: Rule, bindings: Bindings) -> bool:
 def _loses(example: MatchExample, bindings: Bindings) -> bool:
     if not example.is_small:
         return False
-    for draw in range(_DRAWS):
-        for env, special in _with_specials(example, bindings, draw):
-            with np.errstate(all="ignore"):
-                left, right = (evaluate(side, env, {}) for side in (example.left, example.right))
-                if any(_is_worse(a, b, special) for a, b in zip(left, right, strict=True)):
-                    return True
-    return False
+    real = [
+        term
+        for name, term in example.variables.items()
+        if not bindings.terms[name].is_constant and term.type is not None and term.type.dtype in FLOAT_DTYPES
+    ]
+    with np.errstate(all="ignore"):
+        return any(
+            _is_worse_at(example, {**values, term: np.full_like(values[term], special)}, term, special)
+            for values in map(example.values, range(_DRAWS))
+            for term in real
+            for special in (np.nan, np.inf, -np.inf)
+        )
 
 
-def _with_specials(
-    example: MatchExample, bindings: Bindings, draw: int
-) -> Iterator[tuple[Mapping[Term, Array], float]]:
-    """Yield values in which one real variable is NaN or infinite, with that value."""
-    values = example.values(draw)
-    for name, term in example.variables.items():
-        if values[term].dtype.kind == "f" and not bindings.terms[name].is_constant:
-            for special in (np.nan, np.inf, -np.inf):
-                yield {**values, term: np.full_like(values[term], special)}, special
+def _is_worse_at(example: MatchExample, values: Mapping[Term, Array], term: Term, special: float) -> bool:
+    left, right = (evaluate(side, values, {}) for side in (example.left, example.right))
+    large = left
+    if np.isinf(special):
+        # 1 / sqrt(-infinity) says nothing: the left side is defined at no number near it.
+        large = evaluate(example.left, {**values, term: np.full_like(values[term], np.copysign(_LARGE, special))}, {})
+    return any(_is_worse(*each, special) for each in zip(left, right, large, strict=True))
 
 
-def _is_worse(left: Array, right: Array, special: float) -> bool:
+def _is_worse(left: Array, right: Array, large: Array, special: float) -> bool:
     if left.dtype.kind != "f":
         return bool((left != right).any())
-    known = np.isfinite(left)
+    known = np.isfinite(left) & np.isfinite(large)
     scale = np.maximum(1.0, np.abs(left[known]))
     if not (np.abs(left[known] - right[known]) <= _TOLERANCE * scale).all():
         return True
