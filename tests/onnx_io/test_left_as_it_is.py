@@ -123,3 +123,12 @@ def test_an_operator_that_the_opset_has_no_more_stays_as_it_is() -> None:
     body = "g (float[1, 1, 2, 2] x) => (float[1, 1, 4, 4] y) <float[4] s = {1, 1, 2, 2}> { y = Upsample(x, s) }"
     assert read_model(parsed(body, 9)).outputs[0].op == "Resize"
     assert read_model(parsed(body, 10)).outputs[0].op == "Upsample"
+
+
+@pytest.mark.parametrize("op", ["Attention", "MultiHeadAttention"])
+def test_attention_of_numbers_stays(op: str) -> None:
+    """A scalar has no last axis, from which the width of a head and so the scale would follow."""
+    node = f"com.microsoft.{op}<num_heads = 2>(s, s, s)"
+    model = parsed(f"g (float s) => (float[] y) {{ y = {node} }}", 17)
+    model.opset_import.add(domain="com.microsoft", version=1)
+    assert read_model(model).outputs[0].op == f"com.microsoft::{op}"

@@ -20,14 +20,18 @@ from superopt.onnx_io.nodes.view import Canonical, NodeView, Unreadable
 
 @importer("com.microsoft::MultiHeadAttention")
 def import_multi_head(view: NodeView) -> Canonical:
-    shape = view.shape(0)
-    return _imported(view, 4, None if shape is None else shape[-1])
+    return _imported(view, 4, _last_size(view, 0))
 
 
 @importer("com.microsoft::Attention")
 def import_packed(view: NodeView) -> Canonical:
-    shape = view.shape(1)
-    return _imported(view, 3, None if shape is None else floor_div(shape[-1], 3))
+    width = _last_size(view, 1)
+    return _imported(view, 3, None if width is None else floor_div(width, 3))
+
+
+def _last_size(view: NodeView, operand: int) -> Size | None:
+    shape = view.shape(operand)
+    return shape[-1] if shape else None
 
 
 def _imported(view: NodeView, operands: int, width: Size | None) -> Canonical:
