@@ -53,7 +53,8 @@ def constant(array: Array, dtype: str, weights: MutableMapping[str, Array]) -> T
             same = np.array(bits, array.dtype).tobytes()
             if first.tobytes() == same and _is_filled(array):
                 return Term.of(op, (), {"shape": type.shape or ()}, (type,))
-        value = float(first.astype(np.float64)[0])
+        with np.errstate(invalid="ignore"):  # NaN that signals
+            value = float(first.astype(np.float64)[0])
         if array.size == 1 and value and math.isfinite(value) and is_written(value):
             return Term.of("ConstantOfShape", (), {"shape": type.shape or (), "value": value}, (type,))
     digest = hashlib.blake2b(f"{type}|".encode(), digest_size=16)

@@ -123,3 +123,10 @@ def test_two_versions_of_the_operator_set_are_an_error() -> None:
     model.opset_import.add(domain="ai.onnx", version=12)
     with pytest.raises(ModelError, match="several versions"):
         read_simplified(model)
+
+
+@pytest.mark.parametrize("node", ["Slice(x, a, t, a, a)", "Slice(x, a, a, a, t)", "Resize(x, , t)"])
+def test_strings_are_no_sizes(node: str) -> None:
+    model = parsed(f"g (float[5] x) => (float[n] y) <int64[1] a = {{-1}}> {{ y = {node} }}", 17)
+    model.graph.initializer.append(onnx.helper.make_tensor("t", onnx.TensorProto.STRING, [1], [b"1"]))
+    read_simplified(model)
