@@ -90,7 +90,7 @@ def check(model: onnx.ModelProto) -> str | None:
     """Return the error of onnx.checker on one line, or None if it accepts `model`."""
     try:
         onnx.checker.check_model(model)
-    except onnx.checker.ValidationError as error:
+    except (onnx.checker.ValidationError, ValueError) as error:  # ValueError: its own reading of the bytes fails
         return " ".join(str(error).split())
     return None
 

@@ -54,6 +54,14 @@ def with_perm(*attributes: onnx.AttributeProto) -> ModelProto:
     return made
 
 
+def with_unknown_group() -> ModelProto:
+    """A field that Python's protobuf keeps as unknown and that of ONNX's checker does not read."""
+    made = model([node("Neg", ["x"], ["y"])])
+    del made.opset_import[:]
+    import_of_opset_12 = b"\x0b\x00\x10\x0c"  # the start of a group, which does not end
+    return onnx.load_from_string(made.SerializeToString() + b"\x42\x04" + import_of_opset_12)
+
+
 INTS = onnx.AttributeProto.INTS
 CASES: dict[str, tuple[ModelProto, str | None]] = {
     "a function that calls itself": (calling(function("A", "A")), None),
@@ -82,6 +90,7 @@ CASES: dict[str, tuple[ModelProto, str | None]] = {
     "an attribute without a type": (with_perm(onnx.AttributeProto(name="perm", ints=[1, 0])), None),
     "a reference outside a function": (with_perm(onnx.AttributeProto(name="perm", type=INTS, ref_attr_name="q")), None),
     "an attribute twice": (with_perm(*(helper.make_attribute("perm", p) for p in ([1, 0], [0, 1]))), None),
+    "a group without an end": (with_unknown_group(), None),
     "an axis beyond any rank": (model([node("Concat", ["x", "x"], ["y"], axis=2**62)]), None),
 }
 
