@@ -181,7 +181,8 @@ def _view(x: Array, tensor: int, place: int | Index, rank: int, stacked: int) ->
     for k in range(1, tensor + 1):
         sizes[-rank - k], steps[-rank - k] = x.shape[tensor - k], x.strides[tensor - k]
     for variable, step in terms.items():
-        sizes[-variable.position], steps[-variable.position] = variable.high - variable.low, step
+        sizes[-variable.position] = size = variable.high - variable.low
+        steps[-variable.position] = step if size > 1 else 0  # a step that is never taken may be larger than any memory
         start += step * variable.low
     if 0 in sizes or not x.size:
         return np.zeros(sizes, x.dtype)

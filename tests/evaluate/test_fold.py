@@ -182,3 +182,13 @@ def test_quantized_weights_stay_integers() -> None:
     (inner,) = term.inputs
     assert inner is not None and inner.op == "DequantizeLinear" and inner.inputs[0] is not None
     assert inner.inputs[0].op == "Const"
+
+
+@pytest.mark.parametrize("step", [2**61 + 1, -(2**61)])
+def test_a_step_of_a_slice_beyond_any_memory(step: int) -> None:
+    weights: dict[str, np.ndarray] = {}
+    attrs: dict[str, Attr] = {"axes": (0,), "ends": (3 if step > 0 else -1,), "starts": (1,), "steps": (step,)}
+    sliced = make("Slice", (weight((3, 2), weights),), attrs)
+    (found,) = evaluate([sliced], {}, weights)
+    (whole,) = weights.values()
+    np.testing.assert_array_equal(found, whole[1:2])
