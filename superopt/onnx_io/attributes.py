@@ -53,7 +53,7 @@ def _canonical(attribute: AttributeProto) -> AttributeProto:
     if found.type == AttributeProto.TENSOR and found.t.data_type != TensorProto.STRING:
         tensor = found.t
         if tensor.data_location != TensorProto.EXTERNAL and not tensor.HasField("segment"):
-            with contextlib.suppress(ValueError, TypeError):  # a damaged tensor stays as it is
+            with contextlib.suppress(ValueError, TypeError, KeyError):  # a damaged tensor stays as it is
                 tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor)))
         tensor.ClearField("name")
         tensor.ClearField("doc_string")

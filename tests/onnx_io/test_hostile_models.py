@@ -85,6 +85,10 @@ CASES: dict[str, tuple[ModelProto, str | None]] = {
     "a size beyond memory": (with_weight(lambda w: w.dims.__setitem__(0, 2**62)), "'w' is malformed"),
     "an unknown sparse type": (with_sparse(77), "'s' is malformed"),
     "a sparse weight": (with_sparse(1), None),
+    "an attribute of an unknown element type": (
+        model([node("Neg", ["x"], ["y"], value=TensorProto(data_type=99, dims=[1], raw_data=b"abcd"))]),
+        None,
+    ),
     "an axis twice": (with_perm(helper.make_attribute("perm", [0, 0])), None),
     "an attribute of another type": (with_perm(helper.make_attribute("perm", [0.5, 1.5])), None),
     "an attribute without a type": (with_perm(onnx.AttributeProto(name="perm", ints=[1, 0])), None),
