@@ -16,6 +16,7 @@ from superopt.ir.pattern import Bindings, instantiate
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Attr, Term, topological, var
 from superopt.ir.types import FLOAT_DTYPES, TensorType
+from superopt.search.match.split_rule import attribute_parts
 
 __all__ = ["MatchExample", "example_of"]
 
@@ -87,12 +88,12 @@ def _small_sizes(rule: Rule, bindings: Bindings, largest_kept: int) -> Bindings:
         item
         for term in topological((*rule.lhs, *rule.rhs))
         for _, value in term.attrs
-        for item in _numbers(value)
+        for item in attribute_parts(value)
         if isinstance(item, int)
     }
     types = {name: term.type for name, term in bindings.terms.items()}
     found = {size for type in types.values() if type is not None for size in type.shape or ()}
-    attributes = [item for value in bindings.attrs.values() for item in _numbers(value)]
+    attributes = [item for value in bindings.attrs.values() for item in attribute_parts(value)]
     numbers = {size for size in (*found, *attributes) if isinstance(size, int) and size > largest_kept}
     symbols = sorted({size for size in (*found, *attributes) if isinstance(size, Dim)}, key=str)
     kept = numbers & stated
@@ -112,10 +113,6 @@ def _small_sizes(rule: Rule, bindings: Bindings, largest_kept: int) -> Bindings:
         shape = tuple(small.get(size, size) for size in type.shape)
         terms[name] = var(name, replace(type, shape=shape))
     return Bindings(terms, {name: shrunk(value) for name, value in bindings.attrs.items()})
-
-
-def _numbers(value: Attr) -> list[Attr]:
-    return [item for one in value for item in _numbers(one)] if isinstance(value, tuple) else [value]
 
 
 def _elements(type: TensorType | None) -> int:

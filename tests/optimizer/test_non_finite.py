@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
 
+from superopt.evaluate import evaluate
 from superopt.ir.notation import parse_rule
 from superopt.ir.pattern import Bindings
 from superopt.ir.term import Term, var
 from superopt.ir.types import tensor
-from superopt.optimizer import Options, optimize
+from superopt.optimizer import Options, non_finite, optimize
 from superopt.optimizer.non_finite import loses_guard
 from superopt.optimizer.source import Source
 from superopt.optimizer.validator import Validator
@@ -52,6 +54,24 @@ def test_a_constant_is_finite() -> None:
     constant = Term.of("Const", (), {"hash": "c"}, (tensor(4),))
     assert loses_guard(rule, Bindings({"x": var("x", tensor(3, 4)), "y": var("y", tensor(4))}, {}))
     assert not loses_guard(rule, Bindings({"x": var("x", tensor(3, 4)), "y": constant}, {}))
+
+
+def test_rules_of_many_variables_are_tested_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    """100 variables in both sides: one test evaluates 200 operators, all tests together 1000 or a little more."""
+    names = [f"x{k}" for k in range(100)]
+    left, right = names[0], names[0]
+    for name in names[1:]:
+        left, right = f"Add({left}, {name})", f"Add({name}, {right})"
+    evaluated: list[int] = []
+
+    def counted(terms: tuple[Term, ...], *rest: Any) -> Any:
+        evaluated.append(len(terms))
+        return evaluate(terms, *rest)
+
+    monkeypatch.setattr(non_finite, "evaluate", counted)
+    used = {name: var(name, tensor(3, 4)) for name in names}
+    assert not loses_guard(parse_rule(f"{left} = {right}"), Bindings(used, {}))
+    assert 0 < len(evaluated) <= 12
 
 
 ZERO, FIVE = np.array(0, np.float32), np.array(5, np.float32)

@@ -23,7 +23,7 @@ from superopt.rulebook.loading import certified_rules, load_rules, shipped_rules
 from superopt.search import AnalyticCost, search
 from superopt.search.apply import AppliedTrace
 from superopt.search.strategy import effort_budget
-from superopt.search.strategy.recurrent_layers import RecurrentLayers
+from superopt.search.strategy.recurrent_layers import RecurrentLayers, joins_steps
 from verify.diagnose.decide import decide
 from verify.proof_book import ProofBook
 from verify.replay import replay
@@ -325,6 +325,16 @@ def test_layers_are_rolled_up_whole_or_not_at_all(monkeypatch: pytest.MonkeyPatc
     given = _unrolled([var(f"x{t}", tensor(1, 64)) for t in range(3)], "LSTM", 1, 64, 64)[-1]
     result = search((given,), load_rules(_SHIPPED), check, AnalyticCost(), position={}, deadline=1.0)
     assert _operators(result.outputs).count("LSTM") == (0 if is_ended else 1)
+
+
+def test_all_layers_are_joined_at_once() -> None:
+    book, rules = ProofBook(), load_rules(_SHIPPED)
+    outputs: tuple[Term, ...] = (_unrolled([var(f"x{t}", tensor(1, 4)) for t in range(3)], "LSTM", 4, 4, 5)[-1],)
+    joined: list[int] = []
+    while (trace := RecurrentLayers(rules).next_trace(outputs, book.check)) is not None:
+        joined += [len(trace.applications)] if joins_steps(trace) else []
+        outputs = AppliedTrace(outputs, trace, {}).outputs
+    assert joined == [4]
 
 
 @pytest.mark.parametrize("form", _FORMS)

@@ -78,7 +78,7 @@ def broadcast_parts(side: Term) -> list[Term]:
     """Return the computed parts that an operator repeats along an axis, the largest first."""
     found: dict[Term, None] = {}
     for term in topological((side,)):
-        for part in term.inputs:
+        for part in term.inputs if term.op != "Concat" else ():  # Concat joins what has size 1
             if part is not None and part.type is not None and term.type is not None and _is_part(part):
                 own, whole = part.type.shape or (), term.type.shape or ()
                 if len(own) == len(whole) and any(m == 1 != n for m, n in zip(own, whole, strict=True)):

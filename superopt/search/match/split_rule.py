@@ -16,7 +16,7 @@ from superopt.ir.pattern import pattern_names
 from superopt.ir.rule import Rule
 from superopt.ir.term import CLOSED_FORM, Attr, AttrVar, Term, map_terms, topological
 
-__all__ = ["can_apply", "literal_rule", "split_attributes", "with_present_value"]
+__all__ = ["attribute_parts", "can_apply", "literal_rule", "split_attributes", "with_present_value"]
 
 
 def can_apply(rule: Rule) -> bool:
@@ -34,7 +34,7 @@ def split_attributes(rule: Rule) -> frozenset[str]:
     names, whole, sums = pattern_names(rule.lhs)[1], set[str](), list[frozenset[str]]()
     for term in topological(rule.lhs):
         for _, value in term.attrs if term.op != "Var" else ():
-            for part in _parts(value):
+            for part in attribute_parts(value):
                 if isinstance(part, AttrVar):
                     whole.add(part.name)
                 elif isinstance(part, Dim):
@@ -136,11 +136,11 @@ def _with_literals(side: Sequence[Term], values: Mapping[str, Attr]) -> tuple[Te
     return map_terms(side, build)
 
 
-def _parts(value: Attr) -> Iterator[Attr]:
+def attribute_parts(value: Attr) -> Iterator[Attr]:
     """Yield the elements of a list of attributes, at any depth; the value itself if it is no list."""
     if isinstance(value, tuple):
         for item in value:
-            yield from _parts(item)
+            yield from attribute_parts(item)
     else:
         yield value
 

@@ -24,7 +24,7 @@ from superopt.search.match.compiled_rule import introduced
 from superopt.search.match.graph_index import GraphIndex, node_of
 from superopt.search.match.signature_check import Check
 
-__all__ = ["RecurrentLayers", "find_cells", "find_chains"]
+__all__ = ["RecurrentLayers", "find_cells", "find_chains", "joins_steps"]
 
 _MAX_CONCAT_OPERANDS = 256  # the prover cannot prove wider rules about the parts of one value
 
@@ -58,7 +58,7 @@ class RecurrentLayers:
     def next_trace(self, outputs: Sequence[Term], check: Check) -> Trace | None:
         """Return a trace of the next rewrites of the graph, or None if there are none left.
 
-        The trace rewrites all cells; if there is no cell, all needless data movement; otherwise one chain of steps.
+        The trace rewrites all cells; if there is no cell, all needless data movement; otherwise all chains of steps.
         """
         index = GraphIndex(outputs)
         if not self._cells or self._keys.isdisjoint(index.by_key):
@@ -69,6 +69,11 @@ class RecurrentLayers:
             find_chains(index, self._chain_rules),
         )
         return next((trace for found in kinds if (trace := _trace(found, check)).applications), None)
+
+
+def joins_steps(trace: Trace) -> bool:
+    """Return True if the trace of `RecurrentLayers` makes chains of steps one operator each."""
+    return all(node_of(root).op in RECURRENT for one in trace.applications for root in one.rewrite.before)
 
 
 def find_cells(index: GraphIndex, rules: Sequence[Rule]) -> Iterator[_Found]:
@@ -131,9 +136,14 @@ def _is_typed(rule: Rule, bindings: Bindings) -> bool:
 
 
 def find_chains(index: GraphIndex, rules: Sequence[ChainRule]) -> Iterator[_Found]:
-    """Yield the first chain of steps with the same weights: the rule for the chain's length, and its roots."""
+    """Yield the chains of steps with the same weights: the rule for the chain's length, and its roots."""
+    taken: set[Term] = set()
     for joining in sorted(rules, key=lambda rule: -len(rule.rule.lhs)):
-        nodes = [term for term in index.position if term.op == joining.first.op and not term.is_constant]
+        nodes = [
+            term
+            for term in index.position
+            if term.op == joining.first.op and not term.is_constant and term not in taken
+        ]
         before = {node: joining.predecessor(node) for node in nodes}
         follows = {first: node for node, first in before.items() if first in before}
         for start in nodes:
@@ -151,8 +161,8 @@ def find_chains(index: GraphIndex, rules: Sequence[ChainRule]) -> Iterator[_Foun
             ]
             rule = joining.for_steps(len(chain), [(k, int(str(t.attr("index")))) for k, t in reversed(wanted)])
             if rule is not None:
+                taken.update(chain)
                 yield _Found(rule, tuple(t for _, t in reversed(wanted)), rule)
-                return  # the next chain may depend on this one
 
 
 def _removes_movement(rule: Rule) -> bool:
