@@ -12,6 +12,7 @@ import onnx
 from superopt.evaluate import constant, dtype_name, evaluate, numpy_dtype
 from superopt.ir.dim import Size, Sizes
 from superopt.ir.infer import IllTyped, make
+from superopt.ir.operator import OPERATORS
 from superopt.ir.term import CLOSED_FORM, Term, var
 from superopt.ir.types import TensorType
 from superopt.onnx_io.certain_sizes import CertainSizes
@@ -43,7 +44,7 @@ from superopt.onnx_io.skeleton import node_notes, skeleton_of
 from superopt.onnx_io.static_values import StaticValues
 from superopt.onnx_io.subgraphs import local_names, subgraphs
 from superopt.onnx_io.tensor_types import merged_type
-from superopt.properties import changes_shape_only
+from superopt.properties import changes_shape_only, is_matrix_product
 
 __all__ = ["read_model"]
 
@@ -347,7 +348,8 @@ class _Reader:
             self.simplified_nodes += 1
             return operand
         types = tuple(merged_type(own, self.types.get(name)) for own, name in zip(ours, outputs, strict=True))
-        if uncertain and len(types) == len(term.types):  # sizes that a run needs to be equal, under several names
+        broadcasts = OPERATORS[form.op].elementwise or is_matrix_product(form.op)  # a size that is not stated may be 1
+        if uncertain and not broadcasts and len(types) == len(term.types):  # sizes of several names that must be equal
             types = tuple(own if type is None else type for own, type in zip(term.types, types, strict=True))
         return term if types == term.types else Term.of(form.op, form.inputs, dict(form.attrs), types)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import onnx
 import pytest
 
 from superopt.ir.dim import Size, symbol
 from superopt.ir.infer import completed, make
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import tensor
-from superopt.onnx_io import ModelError, new_model, write_model
+from superopt.onnx_io import ModelError, new_model, read_model, write_model
 from tests.support.runtime_oracle import session
 
 
@@ -181,3 +182,17 @@ def test_an_attribute_of_a_free_size_is_refused_in_one_line() -> None:
         write_model(new_model([pool]))
     with pytest.raises(ModelError, match="the size m is needed before a tensor has it"):
         write_model(new_model([term("Tile", x, repeats=(1, 1, 1, symbol("m")))]))
+
+
+def test_a_size_that_may_be_broadcast_is_not_taken_for_the_result() -> None:
+    """ONNX's inference does not know the operator of ONNX Runtime; n may be 1, and then the product has 2 columns."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17, "com.microsoft" : 1]> g (float[l, n] x) => (float[] z)'
+        " <float[1, 1] w = {2}, float[2] v = {1, 1}>"
+        ' { t = com.microsoft.FusedGemm<activation = "Relu">(w, x) c = Concat<axis = 0>(t, t) y = Mul(c, v)'
+        " z = Add(y, v) }"
+    )
+    (total,) = read_model(model).outputs
+    product = total.inputs[0]
+    assert product is not None and product.op == "Mul"
+    assert product.type is None or product.type.shape in (None, (2, 2))
