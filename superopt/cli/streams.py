@@ -16,7 +16,7 @@ CLOSED = 141  # exit code when the reader of stdout is no more, as of a process 
 
 
 class StandardOutputError(Exception):
-    """The standard output cannot be written: `reason` says why, or `is_closed` is True.
+    """The standard output cannot be written; `is_closed` is True if its reader is no more.
 
     This is no OSError, which Click and Rich would answer with an exit code of their own.
     """

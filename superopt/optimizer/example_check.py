@@ -15,7 +15,7 @@ from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule
 from superopt.optimizer.match_example import example_of
 
-__all__ = ["fails_at_example"]
+__all__ = ["differ", "fails_at_example"]
 
 _TOLERANCE = 1e-6  # relative; the numbers are whole and small, so most results are exact in float64
 # Draws of numbers where the left side is not a number in the first one: at most, and with numbers on the left side.
@@ -42,7 +42,7 @@ def _fails(rule: Rule, bindings: Bindings, tolerance: float, *, keeps_sizes: boo
         for draw in range(_DRAWS):
             env = example.values(draw)
             left, right = (evaluate(side, env, {}) for side in (example.left, example.right))
-            if any(_differ(a, b, tolerance) for a, b in zip(left, right, strict=True)):
+            if any(differ(a, b, tolerance) for a, b in zip(left, right, strict=True)):
                 return True
             finite = [np.isfinite(one) for one in left if one.dtype.kind == "f"]
             left_known += all(one.any() for one in finite)
@@ -55,7 +55,7 @@ def _fails(rule: Rule, bindings: Bindings, tolerance: float, *, keeps_sizes: boo
     return False
 
 
-def _differ(left: Array, right: Array, tolerance: float) -> bool:
+def differ(left: Array, right: Array, tolerance: float) -> bool:
     """Return True if the sides differ where the left one is a finite number."""
     if left.shape != right.shape:
         return True

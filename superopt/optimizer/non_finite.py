@@ -20,6 +20,7 @@ from superopt.ir.pattern import Bindings
 from superopt.ir.rule import Rule
 from superopt.ir.term import Term, topological
 from superopt.ir.types import FLOAT_DTYPES
+from superopt.optimizer.example_check import differ
 from superopt.optimizer.match_example import MatchExample, example_of
 
 __all__ = ["loses_guard"]
@@ -77,9 +78,7 @@ def _is_worse_at(example: MatchExample, values: Mapping[Term, Array], term: Term
 
 def _is_worse(left: Array, right: Array, large: Array, special: float) -> bool:
     if left.dtype.kind != "f":
-        return bool((left != right).any())
-    known = np.isfinite(left) & np.isfinite(large)
-    scale = np.maximum(1.0, np.abs(left[known]))
-    if not (np.abs(left[known] - right[known]) <= _TOLERANCE * scale).all():
+        return differ(left, right, _TOLERANCE)
+    if differ(np.where(np.isfinite(large), left, np.nan), right, _TOLERANCE):
         return True
     return np.isnan(special) and bool(np.isfinite(right[np.isnan(left)]).any())
