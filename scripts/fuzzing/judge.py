@@ -30,6 +30,7 @@ from superopt.optimizer.tolerance import derive_tolerance
 from superopt.runtime import Tolerance
 
 from .graphs import elem_type, reads
+from .unspecified import unspecified
 from .values import Array
 from .workers import runs_original
 
@@ -54,12 +55,6 @@ _APPROXIMATE = {
     "LSTM", "GRU", "RNN", "FusedConv", "FusedGemm", "Softmax", "LogSoftmax", "HardSwish", "Log", "Exp", "If", "Loop",
     "Sin", "Cos",
 }  # fmt: skip
-
-
-# Functions with steps in single precision, so that ONNX Runtime's double results have 7 digits.
-_SINGLE = {"FastGelu", "Gelu", "GroupNormalization", "HardSwish"}
-# They are computed as x (g / s) + (b - mean (g / s)), which noise does not show where x is all that the mean is of.
-_SCALES_FIRST = {"GroupNormalization", "InstanceNormalization"}
 
 
 class NotRun(Exception):
@@ -95,7 +90,7 @@ class _Run:
         self.values.update(feeds)
         self.outputs = values[: len(self.names)]
         infinite = {name for name, v in self.values.items() if v.dtype.kind == "f" and not np.isfinite(v).all()}
-        self.unspecified = self._unspecified()
+        self.unspecified = self._below(set(unspecified(model, self.values)))
         self.undefined = self._below(infinite) | self.unspecified
 
     @cached_property
@@ -116,30 +111,6 @@ class _Run:
     def approximated(self) -> float:
         """The number to whose digits the runtime approximates functions, 0 if the graph has no such function."""
         return 1.0 if any(node.op_type in _APPROXIMATE for node in self.model.graph.node) else 0.0
-
-    def _unspecified(self) -> set[str]:
-        """Return tensors that depend on what neither the specification nor a proof says anything about.
-
-        These are casts of real numbers that the integer type cannot hold, reductions of no elements, where ONNX Runtime
-        gives another shape for an axis counted from the end, functions in double that it computes in single
-        precision, one element less itself where it is not computed as 0, joins with an empty tensor of other sizes,
-        where ONNX Runtime leaves memory as it finds it, and Where, which loses the sign of a zero.
-        """
-        bad: set[str] = set()
-        for node in self.model.graph.node:
-            if node.op_type == "Cast" and not _castable(self.values[node.input[0]], self.values[node.output[0]]):
-                bad.update(node.output)
-            if node.op_type in _SINGLE and self.values[node.output[0]].dtype == np.float64:
-                bad.update(node.output)
-            if node.op_type in _SCALES_FIRST and math.prod(self.values[node.input[0]].shape[2:]) <= 1:
-                bad.update(node.output)
-            if node.op_type == "Concat" and not _fit([self.values[name].shape for name in node.input], node):
-                bad.update(node.output)
-            if node.op_type == "Where" and _lost_signs(*(self.values[name] for name in (*node.input, *node.output))):
-                bad.update(node.output)
-            if node.op_type.startswith("Reduce") and not self.values[node.input[0]].size:
-                bad.update(node.output)
-        return self._below(bad)
 
     def _below(self, bad: set[str]) -> set[str]:
         """Return `bad` and all tensors that are computed from it."""
@@ -213,29 +184,6 @@ class _Run:
 def _noise(rng: np.random.Generator, like: Array, absolute: bool) -> Array:
     size = _NOISE * _ROUNDOFF[like.dtype.name]
     return np.asarray(rng.uniform(-size, size, like.shape) + (0 if absolute else 1)).astype(like.dtype)
-
-
-def _fit(shapes: Sequence[tuple[int, ...]], node: NodeProto) -> bool:
-    """Return True if the operands of a Concat have equal sizes, except along its axis."""
-    axis = node.attribute[0].i % len(shapes[0])
-    return len({(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}) == 1
-
-
-def _lost_signs(condition: Array, x: Array, y: Array, result: Array) -> bool:
-    """Return True if a zero of the result has not the sign that the specification says."""
-    if result.dtype.kind != "f":
-        return False
-    return bool(np.any((result == 0) & (np.signbit(np.where(condition, x, y)) != np.signbit(result))))
-
-
-def _castable(value: Array, result: Array) -> bool:
-    """Return False for a real number that is cast to an integer type which cannot hold it."""
-    if value.dtype.kind != "f" or result.dtype.kind not in "iu":
-        return True
-    ends = np.iinfo(result.dtype)
-    with np.errstate(invalid="ignore"):
-        whole = np.trunc(value.astype(float))
-        return bool(np.all((whole >= float(ends.min)) & (whole < float(ends.max) + 1)))
 
 
 class Judge:
