@@ -9,6 +9,7 @@ from superopt.generate.families.conv_common import (
     IMAGE,
     K1,
     K3,
+    LINE,
     SCALAR,
     SWAP_CHANNELS,
     WIDE,
@@ -68,6 +69,27 @@ CONV_SEQUENCES: tuple[Family, ...] = (
                 ((2, 1, 1, 1),),
             ),
             (conv_transpose(1, slots=("x!ConvTranspose,Add,Mul", "w")), (), (), ()),
+        )
+    ),
+    *(
+        # A bias is a sum of its own: linear operators before a Conv without one may follow it.
+        Family(
+            "conv",
+            (*inputs("x", image), *inputs("w", kernel, "w", True), *inputs("b", (2,), "b", True)),
+            (
+                use,
+                Use("Add", slots=("x!x,Add", "w1!w,b")),
+                *axes("Unsqueeze", tuple(range(2 - len(image), 0)), slots=("b",), run=False, fold=True),
+            ),
+            runtime=2,
+            folded=(1, 1, 1),
+            shapes=frozenset({image, kernel, (2,), (2, *(1,) * (len(image) - 2))}),
+            variation="conv",
+        )
+        for use, image, kernel in (
+            (conv(1), IMAGE, K3),
+            (conv(1, axes=1), LINE, K3[:-1]),
+            (conv_transpose(1), IMAGE, K3),
         )
     ),
     # A 1 x 1 Conv before or after another Conv: both are one Conv, whose kernel is a Conv of the kernels.

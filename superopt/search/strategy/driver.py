@@ -4,7 +4,8 @@
 2. Sibling operators all over the model are merged (`horizontal_fusion`).
 3. Pass after pass: the model is cut into regions (`cuts`), each distinct region is searched once (`region_tasks`,
    `region_search`), a result is chosen for it (`result_choice`), and it is applied wherever the region occurs
-   (`rewritten_model`). The next pass cuts elsewhere.
+   (`rewritten_model`). The next pass cuts elsewhere, and the second one orders operators by their distance from the
+   outputs: branches come side by side, with their ends beside the operator that joins them.
 4. Rules whose gain depends on the values of tensors are applied where a timing confirms the gain (`denormal_rules`).
 """
 
@@ -47,6 +48,7 @@ from superopt.search.strategy.state import SearchState
 __all__ = ["search"]
 
 _MAX_PASSES = 3
+_PASS_BY_DISTANCE = 2  # its order of operators has nothing of the model's own
 _FIRST_PASS_SHARE = 0.6  # of the budget
 
 
@@ -210,7 +212,7 @@ class _Driver:
         """
         budget = self.context.budget
         at_seams = bool(self.cuts) and self.pool.all_exhausted
-        regions, cuts = self._cut(self.cuts)
+        regions, cuts = self._cut({} if number == _PASS_BY_DISTANCE else self.model.position, self.cuts)
         tasks = self.pool.tasks(regions, at_seams)
         if number == 1:
             self.first_pass_regions = len(regions), len(tasks)
@@ -220,8 +222,10 @@ class _Driver:
         self.pool.improve(tasks, until_s, self._reporter(number, tasks))
         return self._apply(regions, self.chooser.choose(tasks), cuts)
 
-    def _cut(self, earlier: set[frozenset[Term]]) -> tuple[list[Region], set[frozenset[Term]]]:
-        order = operators_in_order(self.model.outputs, self.model.position)
+    def _cut(
+        self, position: Mapping[Term, int], earlier: set[frozenset[Term]]
+    ) -> tuple[list[Region], set[frozenset[Term]]]:
+        order = operators_in_order(self.model.outputs, position)
         return cut_into_regions(self.model.outputs, order, self.context.matcher.rules, earlier)
 
     def _reporter(self, number: int, tasks: Sequence[RegionTask]) -> Callable[[int], None]:
@@ -252,7 +256,7 @@ class _Driver:
         """Apply rules against denormal numbers in the regions where a timing says that they pay."""
         if not may_apply_denormal_rules(self.model.outputs, self.context):
             return
-        regions, cuts = self._cut(set())
+        regions, cuts = self._cut(self.model.position, set())
         tried: set[tuple[Term, ...]] = set()
         chosen: dict[tuple[Term, ...], SearchState] = {}
         for region in regions:

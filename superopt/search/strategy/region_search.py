@@ -46,7 +46,7 @@ class RegionSearch:
     """The search of one region; each call of `improve` makes the next, larger effort.
 
     `base` is the best state found, over standard operators. `best` is `base` after kernels are selected. `effort` is
-    the number of the next effort.
+    the number of the next effort. `share` is the part of the model's time that the region takes wherever it occurs.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class RegionSearch:
         self.start = self.best = self.base = self._local.start
         self.deadline_s = float("inf")
         self.effort = 0
+        self.share = 0.0
         self._siblings_only = False
         # (effort, graph) pairs: a beam search or backjump that began with this graph has found nothing.
         self._failed: set[tuple[int, tuple[Term, ...]]] = set()
@@ -90,7 +91,8 @@ class RegionSearch:
         """True if there is nothing more to do."""
         # A search that took long to find its best graph may take as long to find a better one.
         stall_limit = max(
-            self._statistics.stall_limit * self.efforts, round((self._found_at - self._begun_at) * (_STALL_FACTOR - 1))
+            self._statistics.stall_limit(self.share) * self.efforts,
+            round((self._found_at - self._begun_at) * (_STALL_FACTOR - 1)),
         )
         return self.effort >= self.efforts or self.expanded >= min(self.max_expansions, self._found_at + stall_limit)
 

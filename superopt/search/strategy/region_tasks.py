@@ -26,6 +26,11 @@ class RegionTask:
         return float(self.search.best.price.time_ps * len(self.occurrences) ** 0.5)
 
     @property
+    def time_ps(self) -> int:
+        """Picoseconds that the region takes, wherever it occurs, by the cost model."""
+        return self.search.best.price.time_ps * len(self.occurrences)
+
+    @property
     def predicted_saving_ps(self) -> int:
         """Picoseconds that the best graph saves in all occurrences, by the cost model."""
         return self.search.predicted_saving_ps * len(self.occurrences)
@@ -78,6 +83,9 @@ class RegionPool:
         After each search, `report` is called with the number of tasks that have completed the current effort.
         """
         budget = self._context.budget
+        total_ps = sum(task.time_ps for task in tasks) or 1
+        for task in tasks:
+            task.search.share = task.time_ps / total_ps
         for effort in range(max(1, self._efforts)):
             waiting = sorted((t for t in tasks if t.search.effort == effort), key=lambda t: -t.weight)
             for k, task in enumerate(waiting):
