@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,10 @@ from superopt.search.match.matcher import Matcher
 from superopt.search.match.rule_index import RuleIndex
 from superopt.search.match.signature_check import Check, CheckCache
 from superopt.search.region import canonical
+from superopt.search.strategy.local_search import LocalSearch
 from superopt.search.strategy.region_search import RegionSearch
 from superopt.search.strategy.search_context import SearchContext
+from superopt.search.strategy.state import SearchState
 from tests.support.search_graphs import Graphs, image, operators
 from tests.support.search_rules import RULES, believe
 
@@ -224,3 +227,21 @@ def test_a_value_with_another_user_is_not_rewritten_at_some_of_its_users() -> No
     cuts = ({"axes": (1,), "ends": (k + 64,), "starts": (k,), "steps": (1,)} for k in (0, 64))
     search = searched(make("Relu", (whole,)), *(make("Slice", (whole,), cut) for cut in cuts), rules=PARTS)
     assert search.best is search.start
+
+
+def test_of_rewrites_that_leave_the_time_as_it_is_those_of_long_operators_come_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    types = {name: tensor(64, 64) for name in "abc"} | {name: tensor(64) for name in "xyz"}
+    (graph,) = parse_terms("Add(Mul(Mul(x, y), z), Mul(Mul(a, b), c))", types)
+    begun: list[int] = []
+    beam_search = LocalSearch.beam_search
+
+    def spy(self: LocalSearch, first: SearchState, *others: Any) -> SearchState:
+        assert first.step is not None and first.step.roots[0].type is not None
+        begun.append(first.step.roots[0].type.rank or 0)
+        return beam_search(self, first, *others)
+
+    monkeypatch.setattr(LocalSearch, "beam_search", spy)
+    searched(graph, rules=RuleIndex([parse_rule("Mul(Mul(x, y), z) = Mul(x, Mul(y, z))")]))
+    assert begun == sorted(begun, reverse=True) and set(begun) == {1, 2}

@@ -63,6 +63,10 @@ class IncrementalCost:
             self._prices[key] = self._price(roots, results)
         return self._prices[key]
 
+    def time_ps(self, terms: Iterable[Term]) -> int:
+        """Return the picoseconds that these terms take in the graph."""
+        return sum(self._times.get(term, 0) for term in terms)
+
     def exact_price(self, roots: tuple[Term, ...], results: tuple[Term, ...], remade: Collection[Term]) -> Price | None:
         """Return the price that `price(roots, results)` computed before, if it is exact, else None.
 

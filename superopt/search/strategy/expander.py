@@ -71,6 +71,10 @@ class Expander:
         """Return the index of the state's graph."""
         return self._graph(state.outputs).index
 
+    def touched_ps(self, state: SearchState, found: Match) -> int:
+        """Return the picoseconds that a state takes where a rewrite touches it."""
+        return self._graph(state.outputs).time_ps(found.touched)
+
     def _graph(self, outputs: tuple[Term, ...]) -> IncrementalCost:
         if outputs not in self._graphs:
             if len(self._graphs) >= _MAX_REMEMBERED_GRAPHS:

@@ -197,6 +197,9 @@ class RegionSearch:
         expander.known_terms = frozenset(run_time_terms(self.base.outputs))
         max_time_ps = self.alpha * self.base.price.time_ps
         rewrites = expander.expand(self.base, self.base.focus, max_time_ps)
+        # Many rewrites leave the time as it is. Those of the operators that take most of it come first: little can be
+        # gained where little is spent.
+        rewrites.sort(key=lambda item: (item.price.time_ps, -expander.touched_ps(self.base, item.match)))
         for _, first in sorted(rewrites, key=lambda item: not statistics.has_improved(item.match.statistics_key)):
             if self.exhausted or self._out_of_time:
                 return None
