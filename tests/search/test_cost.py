@@ -78,18 +78,6 @@ def test_fused_epilogues_are_free() -> None:
     assert price(make("Relu", (normed,)), conv) > price(conv)  # another user: it cannot be fused
 
 
-def test_a_conv_accumulates_into_one_value() -> None:
-    conv = Graphs().conv(image(), 3, 8)
-    first, second = (make("Add", (var(name, conv.type), var("z", conv.type))) for name in "xy")
-    alone = price(first)
-    once = make("Add", (conv, var("x", conv.type)))
-    assert price(once) == pytest.approx(price(conv) + alone / 2)
-    assert price(make("Add", (once, var("y", conv.type)))) == pytest.approx(price(once) + alone)
-    other = Graphs().conv(make("Relu", (image(),)), 3, 8)  # a second Conv accumulates into the sum of the first
-    both = make("Add", (make("Add", (conv, second)), other))
-    assert price(both) == pytest.approx(price(conv, second, other) + alone)
-
-
 def test_bias_after_a_product_is_half_an_add() -> None:
     graphs = Graphs()
     weight, bias = graphs.const(64, 64), graphs.const(64)
