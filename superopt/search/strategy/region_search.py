@@ -13,7 +13,8 @@ the best one, and applies a rewrite that conflicts with the rewrite that was tak
 operator. (Rewrites without a conflict are still available later.) A local beam search follows, and a descent that keeps
 the result of the beam search. Both are done twice.
 
-Each effort is larger than the last: beam searches become wider and deeper, and backjumps revise more decisions.
+Each effort is larger than the last: beam searches become wider and deeper, and backjumps revise more decisions. They
+are also wider in regions that take a large share of the model's time.
 
 Kernels of the runtime's own (FusedGemm, SkipLayerNormalization) hide the standard operators that they replace from all
 other rules. So the search uses standard operators only, and kernels are selected for its final graph, as instructions
@@ -28,7 +29,7 @@ from collections.abc import Sequence
 
 from superopt.ir.term import Term
 from superopt.search.match.graph_index import run_time_terms
-from superopt.search.strategy.efforts import EFFORT_PLAN, Effort
+from superopt.search.strategy.efforts import Effort, effort_plan
 from superopt.search.strategy.local_search import LocalSearch
 from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.state import SearchState, as_search_root
@@ -162,7 +163,7 @@ class RegionSearch:
         if self.effort == 0 and self.base is self.start:
             self._accept(self._local.descend(self.start))
             self._select_kernels()
-        plan = EFFORT_PLAN[self.effort]
+        plan = effort_plan(self.effort, self.share)
         while not (self._only_descends or self.exhausted or self._out_of_time):
             found = self._local_beam_searches(plan) or self._backjumps(plan)
             if found is None:
