@@ -78,6 +78,16 @@ def test_fused_epilogues_are_free() -> None:
     assert price(make("Relu", (normed,)), conv) > price(conv)  # another user: it cannot be fused
 
 
+def test_a_conv_accumulates_into_what_is_computed() -> None:
+    graphs = Graphs()
+    conv = graphs.conv(image(), 3, 8)
+    computed, constant = var("y", conv.type), graphs.const(1, 8, 14, 14)
+    alone = price(make("Add", (var("z", conv.type), computed)))
+    assert price(make("Add", (conv, computed))) == pytest.approx(price(conv) + alone / 2)
+    read_ps = price(make("Add", (var("z", conv.type), constant)))
+    assert price(make("Add", (conv, constant))) == pytest.approx(price(conv) + read_ps, rel=0.01)
+
+
 def test_bias_after_a_product_is_half_an_add() -> None:
     graphs = Graphs()
     weight, bias = graphs.const(64, 64), graphs.const(64)

@@ -6,7 +6,8 @@ Epilogue fusion: an operator that is fused into the operator before it takes onl
 - BatchNormalization, Mul and Add with per-channel constants after a Conv with a constant kernel are folded: free.
 - Relu, Sigmoid and Tanh after a Conv (also if other operators were folded into or added to the Conv), and Relu after a
   Gemm: free.
-- Add of a Conv (or of a sum with a Conv) and another value: half price, because the Conv accumulates into the value.
+- Add of a Conv (or of a sum with a Conv) and another value that is computed: half price, because the Conv accumulates
+  into the value. A constant has not the layout that this needs.
 - Add of a constant after a two-dimensional MatMul makes a Gemm: half price, as is a Gemm's constant bias. Add of a
   vector after a product of an array of known shape and a matrix also makes a Gemm, between two Reshapes that cost
   nothing (onnxruntime/core/optimizer/matmul_add_fusion.cc).
@@ -126,7 +127,7 @@ def _share_of_binary(term: Term, a: Term, b: Term, uses: Mapping[Term, int], fus
                 return BIAS_SHARE
             if kind == "Stacked" and _shape(y) == (_shape(term) or ())[-1:]:
                 return BIAS_SHARE
-            if kind in ("Conv", "Conv+") and y.types == term.types:
+            if kind in ("Conv", "Conv+") and y.types == term.types and not y.is_constant:
                 fused_into[term] = "Conv+"
                 return 0.5
     return 1.0
