@@ -1,4 +1,4 @@
-"""How long searches go on without success."""
+"""The limits of searches without success."""
 
 from __future__ import annotations
 

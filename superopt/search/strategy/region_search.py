@@ -30,6 +30,7 @@ from collections.abc import Sequence
 from superopt.ir.term import Term
 from superopt.search.match.graph_index import run_time_terms
 from superopt.search.strategy.efforts import Effort, effort_plan
+from superopt.search.strategy.expander import PricedMatch
 from superopt.search.strategy.local_search import LocalSearch
 from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.state import SearchState, as_search_root
@@ -198,10 +199,14 @@ class RegionSearch:
         expander.known_terms = frozenset(run_time_terms(self.base.outputs))
         max_time_ps = self.alpha * self.base.price.time_ps
         rewrites = expander.expand(self.base, self.base.focus, max_time_ps)
-        # Many rewrites leave the time as it is. Those of the operators that take most of it come first: little can be
-        # gained where little is spent.
-        rewrites.sort(key=lambda item: (item.price.time_ps, -expander.touched_ps(self.base, item.match)))
-        for _, first in sorted(rewrites, key=lambda item: not statistics.has_improved(item.match.statistics_key)):
+
+        def order(item: PricedMatch) -> tuple[bool, int, int]:
+            """Many rewrites leave the time as it is. Those of the operators that take most of it come first: little
+            can be gained where little is spent."""
+            touched_ps = expander.touched_ps(self.base, item.match)
+            return not statistics.has_improved(item.match.statistics_key), item.price.time_ps, -touched_ps
+
+        for _, first in sorted(rewrites, key=order):
             if self.exhausted or self._out_of_time:
                 return None
             rule = first.statistics_key
