@@ -31,7 +31,7 @@ from superopt.runtime import Tolerance
 
 from .graphs import elem_type, reads
 from .unspecified import unspecified
-from .values import Array
+from .values import Array, largest
 from .workers import runs_original
 
 __all__ = ["Feeds", "Judge", "NotRun", "run"]
@@ -41,6 +41,7 @@ Feeds = Mapping[str, Array]
 _LEVELS = {"none": ort.GraphOptimizationLevel.ORT_DISABLE_ALL, "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL}
 _ROUNDOFF = {"float16": 2.0**-11, "float32": 2.0**-24, "float64": 2.0**-53}
 _NO_KERNEL = "NOT_IMPLEMENTED"
+_MISPLANNED = "Shape mismatch attempting to re-use buffer"
 _NOISE = 8  # roundings; of one only it would be lost in the numbers that noise itself rounds to
 # Rounds of noise. Where the operands of a comparison are equal, each round changes the result with probability 1/2. So
 # there are more rounds before a difference is claimed.
@@ -62,10 +63,40 @@ class NotRun(Exception):
 
 
 def run(model: onnx.ModelProto, feeds: Feeds, level: str = "none") -> list[Array]:
-    """Return the outputs. Raises NotRun."""
+    """Return the outputs. Raises NotRun.
+
+    ONNX Runtime plans its memory by sizes that the file states and that it infers. Those of an Einsum that broadcasts a
+    size of 1 it infers wrongly. If it fails without the statements too, then it runs without a plan.
+    """
+    try:
+        return _run(model, feeds, level)
+    except NotRun as error:
+        if _MISPLANNED not in str(error):
+            raise
+        unstated = _without_sizes(model)
+        try:
+            _run(unstated, feeds, level)
+        except NotRun as without:
+            if _MISPLANNED in str(without):
+                return _run(unstated, feeds, level, reuse=False)
+        raise
+
+
+def _without_sizes(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return the model without what it states about the sizes of tensors that it computes."""
+    found = onnx.ModelProto()
+    found.CopyFrom(model)
+    del found.graph.value_info[:]
+    for value in found.graph.output:
+        if value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
+    return found
+
+
+def _run(model: onnx.ModelProto, feeds: Feeds, level: str, reuse: bool = True) -> list[Array]:
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
-    options.graph_optimization_level = _LEVELS[level]
+    options.graph_optimization_level, options.enable_mem_reuse = _LEVELS[level], reuse
     try:
         session = ort.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
         names = {value.name for value in session.get_inputs()}
@@ -105,7 +136,7 @@ class _Run:
     @cached_property
     def largest(self) -> float:
         """The largest absolute value of a real number in the graph, tensors with infinities and NaN left out."""
-        return max(filter(math.isfinite, map(_largest, self.values.values())), default=0.0)
+        return max(filter(math.isfinite, map(largest, self.values.values())), default=0.0)
 
     @cached_property
     def approximated(self) -> float:
@@ -276,7 +307,7 @@ class Judge:
                 return f"output {name} has other bits: {_worst(a, b)}"
             if not defined or (a.dtype.kind == "f" and np.array_equal(a, b)):
                 continue
-            digits = max(_largest(a), original.approximated)
+            digits = max(largest(a), original.approximated)
             if _within(a, b, np.zeros(a.shape), self.tolerance, digits):
                 continue
             if self.quick and not _within(
@@ -286,8 +317,8 @@ class Judge:
             for rounds in _ROUNDS:
                 own, spread = (found[k] for found in spreads(rounds))
                 is_noise = a.dtype.kind == "f" and bool(np.all(np.abs(a.astype(float)) <= _FACTOR * spread))
-                largest = original.largest if self.cancels or is_noise else digits
-                if _within(a, b, spread, self.tolerance, largest, own):
+                most = original.largest if self.cancels or is_noise else digits
+                if _within(a, b, spread, self.tolerance, most, own):
                     break
             else:
                 return f"output {name} differs: {_worst(a, b)}"
@@ -312,11 +343,6 @@ def _same_bits(a: Array, b: Array) -> bool:
     if a.dtype.kind == "f":  # there are many NaN
         a, b = (np.where(np.isnan(x), np.array(np.nan, x.dtype), x) for x in (a, b))
     return a.tobytes() == b.tobytes()
-
-
-def _largest(a: Array) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.max(np.abs(a.astype(float)), initial=0.0)) if a.dtype.kind == "f" else 0.0
 
 
 def _within(

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
 
-from .values import Array
+from .values import Array, largest
 
 __all__ = ["unspecified"]
 
@@ -60,9 +60,8 @@ def _cancels_in_window(node: NodeProto, x: Array) -> bool:
     ONNX Runtime computes the sum of a window from the last one, and a large square that leaves it takes digits along.
     """
     attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
-    with np.errstate(all="ignore"):
-        largest = float(np.max(np.abs(x.astype(float)), initial=0.0)) ** 2
-    return bool(attributes.get("alpha", 1e-4) / attributes["size"] * largest > 2.0**12 * attributes.get("bias", 1.0))
+    most = attributes.get("alpha", 1e-4) / attributes["size"] * largest(x) ** 2
+    return bool(most > 2.0**12 * attributes.get("bias", 1.0))
 
 
 def _loses_signs(condition: Array, x: Array, y: Array, result: Array) -> bool:

@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["FLOATS", "INTEGERS", "PROFILES", "Array", "draw"]
+__all__ = ["FLOATS", "INTEGERS", "PROFILES", "Array", "draw", "largest"]
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 
@@ -55,3 +55,9 @@ def _integers(rng: np.random.Generator, dtype: str, shape: tuple[int, ...], prof
     near = [sign * 2**power + step for power in _POWERS for sign in (1, -1) for step in (-1, 0, 1)]
     fitting = np.array([n for n in (*near, int(ends.min), int(ends.max)) if ends.min <= n <= ends.max], dtype)
     return np.asarray(rng.choice(fitting, shape))
+
+
+def largest(a: Array) -> float:
+    """Return the largest absolute value of real numbers, 0 without any."""
+    with np.errstate(all="ignore"):
+        return float(np.max(np.abs(a.astype(float)), initial=0.0)) if a.dtype.kind == "f" else 0.0

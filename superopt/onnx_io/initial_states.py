@@ -27,11 +27,13 @@ _STATES: Mapping[str, tuple[int, ...]] = {"RNN": (5,), "GRU": (5,), "LSTM": (5, 
 def without_zero_states(node: onnx.NodeProto, inputs: Sequence[Term | None], known: StaticValues) -> list[Term | None]:
     """Return the inputs of a node of the standard domain, with initial states left out that are zeros.
 
-    A state of another shape than [directions, batch, hidden] stays, as the layer fails with it.
+    A state of another shape than [directions, batch, hidden] stays, as the layer fails with it. So does that of an RNN
+    whose recurrent weights may be infinite or NaN: 0 * inf is NaN, and ONNX Runtime multiplies no absent state.
     """
     found = list(inputs)
     x, recurrence = (known.shape(inputs[k]) if len(inputs) > k else None for k in (0, 2))
     plain = not any(attribute.name == "layout" and attribute.i for attribute in node.attribute)
+    plain = plain and (node.op_type != "RNN" or _is_finite(inputs[2] if len(inputs) > 2 else None, known))
     if node.op_type in _STATES and plain and x is not None and recurrence is not None:
         for place in _STATES[node.op_type]:
             state = found[place] if place < len(found) else None
@@ -42,6 +44,12 @@ def without_zero_states(node: onnx.NodeProto, inputs: Sequence[Term | None], kno
     while found and found[-1] is None:
         found.pop()
     return found
+
+
+def _is_finite(term: Term | None, known: StaticValues) -> bool:
+    """Return True for a constant without infinities and NaN."""
+    value = None if term is None else known.numbers(term)
+    return value is not None and bool(np.isfinite(value).all())
 
 
 def _is_zero(term: Term, known: StaticValues) -> bool:

@@ -71,7 +71,7 @@ def test_false_rules_of_others_do_not_follow(proving: Deriver, sampled: Sampled)
 
 @pytest.mark.slow
 def test_shipped_rules_follow_from_themselves(shipped: Deriver, certificates: Certificates, sampled: Sampled) -> None:
-    for rule in sampled(load_rules(), 4):
+    for rule in sampled(load_rules(), 12):
         at, proved = certificates[rule].proofs[0]
         assert consequence(shipped, rule, [at], 1, {at: proved.conditions}).outcome == DERIVED, rule.id
         shipped.forget()
@@ -91,7 +91,7 @@ def test_nothing_false_follows_from_shipped_rules(shipped: Deriver, sampled: Sam
 @pytest.mark.slow
 def test_most_published_rules_of_others_follow_from_shipped_rules(shipped: Deriver, sampled: Sampled) -> None:
     outcomes = []
-    for rule in sampled(load_rules(FOREIGN / "tensat.true.rules"), 2):
+    for rule in sampled(load_rules(FOREIGN / "tensat.true.rules"), 4):
         found = consequence(shipped, rule, rule.signatures)
         for derivation in found.derivations:
             if derivation.steps is not None:
