@@ -6,7 +6,7 @@ import difflib
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,22 +19,34 @@ __all__ = ["InputData", "given_shapes", "load_inputs"]
 
 InputData = str | Path | Mapping[str, Array]
 
+# What reading raises for a file that holds no arrays. RuntimeError: an archive with a password, or compressed in a way
+# that Python does not know.
+_NO_ARRAYS = (
+    ValueError, LookupError, EOFError, RuntimeError, tokenize.TokenError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
 
 def load_inputs(data: InputData, specs: Sequence[InputSpec]) -> Feeds:
     """Return the values in `data` for the inputs `specs`. Raises InputError if one does not fit, OSError."""
     label = f"{data}: " if isinstance(data, (str, Path)) else ""
-    arrays = _read(Path(data)) if isinstance(data, (str, Path)) else dict(data)
-    if not arrays:
-        raise InputError(f"{label}it has no arrays; numpy.savez(file, NAME=array) writes them")
     by_name = {spec.name: spec for spec in specs}
-    found: Feeds = {}
-    for name, array in arrays.items():
+
+    def check(name: str, shape: tuple[int, ...]) -> None:
         if name not in by_name:
             near = difflib.get_close_matches(name, by_name)
             kind = "did you mean" if near else "inputs:"
             names = ", ".join(near or by_name) or "none"
             raise InputError(f"{label}there is no input {name!r} ({kind} {names}{'?' if near else ''})")
-        found[name] = _checked(np.asarray(array), by_name[name], label)
+        if (problem := shape_problem(by_name[name], shape)) is not None:
+            raise InputError(label + problem)
+
+    arrays = _read(Path(data), check) if isinstance(data, (str, Path)) else dict(data)
+    if not arrays:
+        raise InputError(f"{label}it has no arrays; numpy.savez(file, NAME=array) writes them")
+    found: Feeds = {}
+    for name, array in arrays.items():
+        check(name, np.shape(array))
+        found[name] = _typed(np.asarray(array), by_name[name], label)
     return found
 
 
@@ -48,22 +60,45 @@ def given_shapes(feeds: Feeds, shapes: Mapping[str, GivenShape]) -> dict[str, Gi
     return found
 
 
-def _read(path: Path) -> Feeds:
+def _read(path: Path, check: Callable[[str, tuple[int, ...]], None]) -> Feeds:
+    """Return the arrays of a file. `check` sees all shapes before: a few kilobytes may unpack to gigabytes."""
     try:
         file = np.load(path, allow_pickle=False)
         if isinstance(file, np.lib.npyio.NpzFile):
             with file:
+                for name in file.files:
+                    check(name, _stated_shape(file, name))
                 return {name: file[name] for name in file.files}
+    except InputError:
+        raise
     except MemoryError as error:
         raise InputError(f"{path}: its arrays do not fit into memory") from error
     # RuntimeError: an archive with a password, or compressed in a way that Python does not know
-    except (ValueError, EOFError, RuntimeError, tokenize.TokenError, zipfile.BadZipFile, zlib.error) as error:
+    except (
+        ValueError,
+        LookupError,
+        EOFError,
+        RuntimeError,
+        tokenize.TokenError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ) as error:
         raise InputError(f"{path}: not an .npz file of arrays; numpy.savez(file, NAME=array) writes one") from error
     raise InputError(f"{path}: one array without a name; numpy.savez(file, NAME=array) writes an .npz file")
 
 
-def _checked(array: Array, spec: InputSpec, label: str) -> Array:
-    """Return `array` in the type of the input. Raises InputError for another type or shape."""
+def _stated_shape(file: np.lib.npyio.NpzFile, name: str) -> tuple[int, ...]:
+    """Return the shape in the header of an array. Raises ValueError if there is none, LookupError."""
+    if file.zip is None:
+        raise ValueError("the file is closed")
+    with file.zip.open(f"{name}.npy") as stream:
+        if np.lib.format.read_magic(stream) == (1, 0):
+            return np.lib.format.read_array_header_1_0(stream)[0]
+        return np.lib.format.read_array_header_2_0(stream)[0]
+
+
+def _typed(array: Array, spec: InputSpec, label: str) -> Array:
+    """Return `array` in the type of the input. Raises InputError for another type."""
     wanted = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(spec.elem_type))
     if spec.elem_type == onnx.TensorProto.STRING:
         array = array.astype(object) if array.dtype.kind in "US" else array
@@ -72,7 +107,4 @@ def _checked(array: Array, spec: InputSpec, label: str) -> Array:
     if array.dtype != wanted:
         needed = "strings" if spec.elem_type == onnx.TensorProto.STRING else str(wanted)
         raise InputError(f"{label}input {spec.name} is {needed}, not {array.dtype}; .astype converts an array")
-    problem = shape_problem(spec, array.shape)
-    if problem is not None:
-        raise InputError(label + problem)
     return np.asarray(array)

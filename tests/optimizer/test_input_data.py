@@ -84,7 +84,7 @@ def test_files_that_are_no_values(tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     whole = npz(tmp_path / "whole.npz", audio=np.ones((64, 8), np.float32)).read_bytes()
     (tmp_path / "cut").write_bytes(whole[: len(whole) // 2])
-    np.savez(tmp_path / "objects.npz", audio=np.array([{}], dtype=object))
+    np.savez(tmp_path / "objects.npz", audio=np.full((1, 8), {}, dtype=object))
     for name in ("one.npy", "text", "empty", "cut", "objects.npz"):
         with pytest.raises(InputError, match=r"numpy\.savez"):
             load_inputs(tmp_path / name, SPECS)
@@ -116,6 +116,22 @@ def test_odd_archives_are_one_line(name: str, tmp_path: Path) -> None:
     path.write_bytes(_odd_archives()[name])
     with pytest.raises(InputError, match=r"odd\.npz: [^\n]+$"):
         load_inputs(path, [])
+
+
+def test_arrays_of_other_shapes_are_not_unpacked(tmp_path: Path) -> None:
+    """This one has a header alone: who unpacks it finds that its numbers are missing."""
+    path = tmp_path / "huge.npz"
+    path.write_bytes(_odd_archives()["huge"])
+    with pytest.raises(InputError, match="input audio has shape batch x 8, not 10000000 x 10000000"):
+        load_inputs(path, SPECS)
+
+
+def test_members_that_are_no_arrays(tmp_path: Path) -> None:
+    path = tmp_path / "odd.npz"
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr("audio", b"x = 1")
+    with pytest.raises(InputError, match=r"numpy\.savez"):
+        load_inputs(path, SPECS)
 
 
 def test_given_values_make_a_model_run_and_fix_its_sizes() -> None:

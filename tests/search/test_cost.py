@@ -153,6 +153,53 @@ def test_gelu_in_parts_is_gelu(order: int) -> None:
     assert price(gelu, erf) > price(gelu)  # another user: it stays as it is
 
 
+@pytest.mark.parametrize("in_parts", [False, True])
+def test_a_bias_before_gelu_is_part_of_it_unless_it_is_part_of_a_product(in_parts: bool) -> None:
+    graphs, attrs = Graphs(), {"approximate": "none"}
+
+    def gelu(x: Term) -> Term:
+        if not in_parts:
+            return make("Gelu", (x,), attrs)
+        erf = make("Erf", (make("Div", (x, graphs.const())),))
+        return make("Mul", (make("Mul", (x, make("Add", (erf, make("Ones", (), {"shape": ()}))))), graphs.const()))
+
+    x, bias, weight = var("x", tensor(2, symbol("length"), 64)), graphs.const(64), graphs.const(64, 64)
+    total = make("Add", (bias, x))
+    assert price(gelu(total)) == price(make("BiasGelu", (x, bias))) < price(make("Add", (bias, x))) + price(gelu(x))
+    assert price(gelu(total), total) > price(gelu(total))
+    product = make("MatMul", (x, weight))
+    assert price(gelu(make("Add", (product, bias)))) == price(make("BiasGelu", (product, bias)))
+    stacked = make("MatMul", (var("x", tensor(2, 8, 64)), weight))
+    assert price(gelu(make("Add", (stacked, bias)))) > price(make("BiasGelu", (stacked, bias)))
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_gated_value_is_quick_gelu(swapped: bool) -> None:
+    graphs, x = Graphs(), var("x", tensor(8, 64))
+    kernel = price(make("QuickGelu", (x,), {"alpha": 1.0}))
+    for inner in (x, make("Mul", (x, graphs.const()))):
+        gate = make("Sigmoid", (inner,))
+        gated = make("Mul", (gate, x) if swapped else (x, gate))
+        assert price(gated) == kernel
+        assert price(gated, gate) > kernel  # another user: it stays as it is
+    assert price(make("Mul", (x, make("Sigmoid", (var("y", tensor(8, 64)),))))) > kernel
+    double = var("x", TensorType("double", (8, 64)))
+    assert price(make("Mul", (double, make("Sigmoid", (double,))))) > kernel
+
+
+@pytest.mark.parametrize("inverse", [False, True])
+def test_a_root_mean_square_in_parts_is_simplified_layer_normalization(inverse: bool) -> None:
+    graphs, x, one = Graphs(), var("x", tensor(2, 4, 64)), make("Ones", (), {"shape": ()})
+    mean = make("ReduceMean", (make("Pow", (x, graphs.const())),), {"axes": (-1,), "keepdims": 1})
+    root = make("Sqrt", (make("Add", (mean, graphs.const())),))
+    normed = make("Mul", (make("Div", (one, root)), x)) if inverse else make("Div", (x, root))
+    scale = graphs.const(64)
+    kernel = make("SimplifiedLayerNormalization", (x, scale), {"axis": -1, "epsilon": 1e-5})
+    assert price(make("Mul", (scale, normed))) == price(kernel)
+    assert price(make("Mul", (scale, normed)), root) > price(kernel)  # another user: it stays as it is
+    assert price(make("Mul", (graphs.const(4, 64), normed))) > price(kernel)
+
+
 def test_neutral_operators_are_free_but_counted() -> None:
     x = image()
     relu = make("Relu", (x,))
@@ -194,9 +241,11 @@ def transformer_block(x: Term) -> Term:
     projected = make("Add", (make("MatMul", (x, graphs.const(8, 8))), graphs.const(8)))
     norm = {"axis": -1, "epsilon": 1e-5}
     y = make("LayerNormalization", (make("Add", (projected, x)), graphs.const(8), graphs.const(8)), norm)
-    erf = make("Add", (make("Erf", (make("Div", (y, divisor)),)), ones))
-    gelu = make("Mul", (make("Mul", (y, erf)), half))
-    scaled = make("Mul", (make("MatMul", (gelu, graphs.const(8, 8))), half))
+    z = make("Add", (y, graphs.const(8)))
+    erf = make("Add", (make("Erf", (make("Div", (z, divisor)),)), ones))
+    gelu = make("Mul", (make("Mul", (z, erf)), half))
+    silu = make("Mul", (gelu, make("Sigmoid", (gelu,))))
+    scaled = make("Mul", (make("MatMul", (silu, graphs.const(8, 8))), half))
     both = make("Add", (make("Add", (scaled, y)), make("Relu", (make("Relu", (projected,)),))))
     return make("LayerNormalization", (both, graphs.const(8), graphs.const(8)), norm)
 

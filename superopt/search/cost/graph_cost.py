@@ -14,13 +14,11 @@ from typing import NamedTuple
 from superopt.ir.term import Term, topological
 from superopt.search.cost.analytic import CostModel, bytes_of
 from superopt.search.cost.folding import folding_seconds
+from superopt.search.cost.fused_kernels import FUSION_ROOTS, Inputs, fused_kernel
 from superopt.search.cost.runtime_fusion import (
     BIAS_SHARE,
-    FUSION_ROOTS,
-    Inputs,
     bias_addition,
     count_transposed_weights,
-    fused_kernel,
     time_share,
     untransposed,
 )  # fmt: skip

@@ -9,15 +9,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from superopt.ir.term import Term
+from superopt.search.cost.fused_kernels import FUSED_OPERATORS, FUSION_ROOTS, MAX_FUSION_DEPTH, REQUIRED_OPERATORS
 from superopt.search.cost.graph_cost import NO_WEIGHT, GraphCost, Price, Weight, append_run_time_terms
-from superopt.search.cost.runtime_fusion import (
-    CONTEXT_DEPENDENT,
-    FUSED_OPERATORS,
-    FUSION_ROOTS,
-    MAX_FUSION_DEPTH,
-    REQUIRED_OPERATOR,
-    count_transposed_weights,
-)  # fmt: skip
+from superopt.search.cost.runtime_fusion import CONTEXT_DEPENDENT, count_transposed_weights
 from superopt.search.match.graph_index import GraphIndex
 
 __all__ = ["IncrementalCost"]
@@ -50,7 +44,10 @@ class IncrementalCost:
         self._prices: dict[tuple[Sequence[Term], Sequence[Term]], Price] = {}
         self._dependents_of: dict[Term, tuple[Term, ...]] = {}
         # Operators that can be the root of a fused kernel in this graph.
-        self._roots_here = {op for op in FUSION_ROOTS if {op, REQUIRED_OPERATOR.get(op, op)} <= index.by_key.keys()}
+        here = index.by_key.keys()
+        self._roots_here = {
+            op for op in FUSION_ROOTS & here if not REQUIRED_OPERATORS.get(op, FUSION_ROOTS).isdisjoint(here)
+        }
 
     def price(self, roots: tuple[Term, ...], results: tuple[Term, ...]) -> Price:
         """Return the price of the graph with `roots` replaced by `results`. No result may be computed from a root.
@@ -154,8 +151,8 @@ class IncrementalCost:
         queue = list(created)
         for term in created:
             inputs_of[term] = term.inputs
-            for op, required in REQUIRED_OPERATOR.items():  # roots that lacked this operator until now
-                if term.op == required and op not in self._roots_here:
+            for op, required in REQUIRED_OPERATORS.items():  # roots that lacked these operators until now
+                if term.op in required and op not in self._roots_here:
                     queue += self.index.by_key.get(op, ())
         for root in replaced:
             queue += self._dependents(root)

@@ -1,7 +1,7 @@
-"""Models the fusions of ONNX Runtime, and its kernels for products, for the cost of a graph.
+"""Epilogue fusions of ONNX Runtime, and its kernels for products, for the cost of a graph.
 
-Epilogue fusion: an operator that is fused into the operator before it takes only a share of its isolated time
-(`time_share`). The following fusions are modelled, for values with one user:
+An operator that is fused into the operator before it takes only a share of its isolated time (`time_share`). Groups of
+operators that become another one are in `fused_kernels.py`. These fusions are modelled, for values with one user:
 
 - BatchNormalization, Mul and Add with per-channel constants after a Conv with a constant kernel are folded: free.
 - Relu, Sigmoid and Tanh after a Conv (also if other operators were folded into or added to the Conv), and Relu after a
@@ -14,36 +14,22 @@ Epilogue fusion: an operator that is fused into the operator before it takes onl
 - Mul by a scalar constant, or Div, after a MatMul becomes a factor of the product (matmul_scale_fusion.cc): free.
 
 Identity, Add of zeros and Mul by ones that change no shape are removed by the runtime: free.
-
-Fused kernels (`fused_kernel`) are groups of operators that ONNX Runtime replaces by another operator. A fused kernel
-may be slower than the operators that it replaces (on a CPU, SkipLayerNormalization is several times slower), so the
-operators are priced as the kernel that they become:
-
-- LayerNormalization(Add(a, b), g, h) with a, b of one three-dimensional type, whose sizes are numbers or have names:
-  SkipLayerNormalization(a, b, g, h);
-- x / c -> Erf -> + 1 -> * x -> * d, in the operand orders that ONNX Runtime looks for: Gelu(x). The runtime compares
-  the constants with sqrt(2) and 1/2. A region does not know its weights, and other constants do not occur in practice.
-
-The conditions are those of onnxruntime/core/optimizer/skip_layer_norm_fusion.cc and gelu_fusion.cc.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from superopt.ir.infer import make
 from superopt.ir.term import Term, var
 from superopt.ir.types import TensorType
-from superopt.onnx_io.tensor_types import is_named
 from superopt.properties import fused_activations
 
 __all__ = [
-    "ACTIVATIONS", "BIAS_SHARE", "CONTEXT_DEPENDENT", "CONVOLUTIONS", "EPILOGUES", "FUSED_OPERATORS", "FUSION_ROOTS",
-    "KEEP_LAYOUT", "MAX_FUSION_DEPTH", "NORMALIZATIONS", "REQUIRED_OPERATOR", "SUMS", "WITH_EPILOGUE", "FusedKernel",
-    "Inputs", "bias_addition", "count_transposed_weights", "fused_kernel", "is_filled", "matrices_of_stack",
-    "simplest_form", "time_share", "untransposed",
+    "ACTIVATIONS", "BIAS_SHARE", "CONTEXT_DEPENDENT", "CONVOLUTIONS", "EPILOGUES", "KEEP_LAYOUT", "SUMS",
+    "WITH_EPILOGUE", "bias_addition", "count_transposed_weights", "is_filled", "is_scalar", "is_stacked",
+    "matrices_of_stack", "shape_of", "simplest_form", "time_share", "untransposed",
 ]  # fmt: skip
 
 BIAS_SHARE = 0.5  # of the time of an Add: adding a vector within a product
@@ -62,13 +48,7 @@ EPILOGUES = ACTIVATIONS | {"BatchNormalization"}  # operators that may go into t
 CONTEXT_DEPENDENT = EPILOGUES | {"Add", "Div", "Mul"}  # their time depends on the operators before them
 _TRANSPOSES = ("transA", "transB")
 _FILLED = frozenset({"Ones", "Zeros"})
-
-NORMALIZATIONS = frozenset({"LayerNormalization"})  # operators that may be fused with a sum before them
 SUMS = frozenset({"Add", "Sum"})
-FUSION_ROOTS = NORMALIZATIONS | {"Mul"}  # operators that can be the last one of a fused kernel
-FUSED_OPERATORS = FUSION_ROOTS | {"Add", "Div", "Erf"}  # operators that can be part of a fused kernel
-REQUIRED_OPERATOR = {"Mul": "Erf"}  # no kernel ends with this operator unless the graph has the other one
-MAX_FUSION_DEPTH = 6  # operators on a path below a root that decide if it is fused, producers of the inputs included
 
 
 def time_share(
@@ -84,10 +64,10 @@ def time_share(
         fused_into[term] = "Conv"
         return 1.0
     if op in ("MatMul", "Gemm"):
-        if len(_shape(term) or ()) == 2:
+        if len(shape_of(term) or ()) == 2:
             fused_into[term] = op
         else:
-            fused_into[term] = "Stacked" if _is_stacked(inputs) else "Product"
+            fused_into[term] = "Stacked" if is_stacked(inputs) else "Product"
         return 1.0
     if op == "Identity":
         return 0.0
@@ -122,10 +102,10 @@ def _share_of_binary(term: Term, a: Term, b: Term, uses: Mapping[Term, int], fus
             fused_into[term] = "Conv"
             return 0.0
         if term.op == "Add":
-            if kind == "MatMul" and y.is_constant and len(_shape(y) or (0, 0, 0)) <= 2:
+            if kind == "MatMul" and y.is_constant and len(shape_of(y) or (0, 0, 0)) <= 2:
                 fused_into[term] = "Gemm"
                 return BIAS_SHARE
-            if kind == "Stacked" and _shape(y) == (_shape(term) or ())[-1:]:
+            if kind == "Stacked" and shape_of(y) == (shape_of(term) or ())[-1:]:
                 return BIAS_SHARE
             if kind in ("Conv", "Conv+") and y.types == term.types and not y.is_constant:
                 fused_into[term] = "Conv+"
@@ -133,98 +113,27 @@ def _share_of_binary(term: Term, a: Term, b: Term, uses: Mapping[Term, int], fus
     return 1.0
 
 
-def _is_stacked(inputs: tuple[Term | None, ...]) -> bool:
+def is_stacked(inputs: tuple[Term | None, ...]) -> bool:
     """Return True for the product of an array of known shape and a matrix."""
     a, b = inputs[:2]
-    shape = None if a is None else _shape(a)
-    return shape is not None and b is not None and len(_shape(b) or ()) == 2 and all(isinstance(s, int) for s in shape)
+    shape = None if a is None else shape_of(a)
+    return (
+        shape is not None and b is not None and len(shape_of(b) or ()) == 2 and all(isinstance(s, int) for s in shape)
+    )
 
 
-def _shape(term: Term) -> tuple[object, ...] | None:
+def shape_of(term: Term) -> tuple[object, ...] | None:
+    """Return the sizes of a term's first output, or None if its rank is not known."""
     return None if term.type is None else term.type.shape
 
 
 def _is_per_channel(constant: Term, term: Term) -> bool:
     """Return True if `constant` has one element, or one for each channel (axis 1) of `term`."""
-    shape, full = _shape(constant), _shape(term)
+    shape, full = shape_of(constant), shape_of(term)
     if shape is None or full is None or len(full) < 3:
         return False
     aligned = (1,) * (len(full) - len(shape)) + tuple(shape)
     return all(size == 1 or d == 1 for d, size in enumerate(aligned))
-
-
-class FusedKernel(NamedTuple):
-    """The operator that the runtime runs, and the operators that it replaces in addition to the root."""
-
-    term: Term
-    absorbed: tuple[Term, ...]
-
-
-Inputs = Mapping[Term, tuple[Term | None, ...]]
-
-
-def fused_kernel(term: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
-    """Return the kernel that `term` and operators below it become, or None if they stay as they are.
-
-    `inputs_of` has the inputs of each operator of the graph, `uses` the number of reads of each value. Each operator
-    below `term` must have one user.
-    """
-    if term.op == "LayerNormalization":
-        return _skip_layer_normalization(term, inputs_of, uses)
-    if term.op == "Mul":
-        return _gelu(term, inputs_of, uses)
-    return None
-
-
-def _skip_layer_normalization(norm: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
-    first, *weights = inputs_of[norm]
-    if first is None or first.op != "Add" or uses.get(first) != 1 or norm.attr("axis") not in (-1, 2):
-        return None
-    a, b = inputs_of.get(first, (None, None))  # a sum of weights is folded: it is no operator of the graph
-    if a is None or b is None or a.types != b.types or a.type is None or len(norm.types) != 1:
-        return None
-    shape = a.type.shape
-    if shape is None or len(shape) != 3 or not all(map(is_named, shape[1:])):
-        return None
-    if any(weight is not None and (weight.type is None or weight.type.shape != shape[-1:]) for weight in weights):
-        return None
-    return FusedKernel(make("SkipLayerNormalization", (a, b, *weights), {"epsilon": norm.attr("epsilon")}), (first,))
-
-
-def _gelu(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
-    for product, half in _both_orders(inputs_of.get(last, ())):
-        if is_scalar(half) and product.op == "Mul" and uses.get(product) == 1:  # (x * e) * 1/2
-            for x, e in _both_orders(inputs_of.get(product, ())):
-                below = _erf_plus_one(e, x, inputs_of, uses)
-                if below:
-                    return FusedKernel(make("Gelu", (x,), {"approximate": "none"}), (product, *below))
-        elif product.op == "Mul" and uses.get(product) == 1:  # (x * 1/2) * e
-            for x, scalar in _both_orders(inputs_of.get(product, ())):
-                below = _erf_plus_one(half, x, inputs_of, uses) if is_scalar(scalar) else ()
-                if below:
-                    return FusedKernel(make("Gelu", (x,), {"approximate": "none"}), (product, *below))
-    return None
-
-
-def _erf_plus_one(term: Term, x: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> tuple[Term, ...]:
-    """Return the operators of Erf(x / c) + 1 if `term` is that sum, else an empty tuple."""
-    if term.op != "Add" or uses.get(term) != 1:
-        return ()
-    for erf, one in _both_orders(inputs_of.get(term, ())):
-        if erf.op == "Erf" and one.op == "Ones" and uses.get(erf) == 1:
-            divided = inputs_of[erf][0]
-            if divided is not None and divided.op == "Div" and uses.get(divided) == 1:
-                numerator, divisor = inputs_of[divided]
-                if numerator is x and divisor is not None and is_scalar(divisor):
-                    return term, erf, divided
-    return ()
-
-
-def _both_orders(inputs: tuple[Term | None, ...]) -> tuple[tuple[Term, Term], ...]:
-    """Return two operands in both orders."""
-    if len(inputs) != 2 or inputs[0] is None or inputs[1] is None:
-        return ()
-    return (inputs[0], inputs[1]), (inputs[1], inputs[0])
 
 
 def is_scalar(term: Term) -> bool:

@@ -1,0 +1,193 @@
+"""Fused kernels: groups of operators that ONNX Runtime replaces by another operator.
+
+A fused kernel may be slower than the operators that it replaces (on a CPU, SkipLayerNormalization is several times
+slower), so the operators are priced as the kernel that they become:
+
+- LayerNormalization(Add(a, b), g, h) with a, b of one three-dimensional type, whose sizes are numbers or have names:
+  SkipLayerNormalization(a, b, g, h);
+- x / c -> Erf -> + 1 -> * x -> * d, in the operand orders that ONNX Runtime looks for: Gelu(x). The runtime compares
+  the constants with sqrt(2) and 1/2. A region does not know its weights, and other constants do not occur in practice;
+- Gelu(x + b), with a constant vector b, in single precision: BiasGelu(x, b), if the sum is not part of a Gemm;
+- x / sqrt(mean(x ^ c) + e) * g over the last axis, with a constant vector g: SimplifiedLayerNormalization(x, g);
+- x * sigmoid(x) and x * sigmoid(c * x) in single precision: QuickGelu(x). The factor does not change its time.
+
+The conditions are those of skip_layer_norm_fusion.cc, gelu_fusion.cc, bias_gelu_fusion.cc, layer_norm_fusion.cc and
+quick_gelu_fusion.cc in onnxruntime/core/optimizer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from superopt.ir.infer import make
+from superopt.ir.term import Term
+from superopt.onnx_io.tensor_types import is_named
+from superopt.search.cost.runtime_fusion import is_scalar, is_stacked, shape_of
+
+__all__ = [
+    "FUSED_OPERATORS", "FUSION_ROOTS", "MAX_FUSION_DEPTH", "NORMALIZATIONS", "REQUIRED_OPERATORS", "FusedKernel",
+    "Inputs", "fused_kernel",
+]  # fmt: skip
+
+NORMALIZATIONS = frozenset({"LayerNormalization"})  # operators that may be fused with a sum before them
+FUSION_ROOTS = NORMALIZATIONS | {"Gelu", "Mul"}  # operators that can be the last one of a fused kernel
+# Operators that can be part of a fused kernel.
+FUSED_OPERATORS = FUSION_ROOTS | {"Add", "Div", "Erf", "Pow", "ReduceMean", "Sigmoid", "Sqrt"}
+# No kernel ends with this operator unless the graph has one of the others.
+REQUIRED_OPERATORS = {"Mul": frozenset({"Erf", "Sigmoid", "Sqrt"})}
+MAX_FUSION_DEPTH = 8  # operators on a path below a root that decide if it is fused, producers of the inputs included
+
+
+class FusedKernel(NamedTuple):
+    """The operator that the runtime runs, and the operators that it replaces in addition to the root."""
+
+    term: Term
+    absorbed: tuple[Term, ...]
+
+
+Inputs = Mapping[Term, tuple[Term | None, ...]]
+
+
+def fused_kernel(term: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
+    """Return the kernel that `term` and operators below it become, or None if they stay as they are.
+
+    `inputs_of` has the inputs of each operator of the graph, `uses` the number of reads of each value. Each operator
+    below `term` must have one user.
+    """
+    if term.op == "LayerNormalization":
+        return _skip_layer_normalization(term, inputs_of, uses)
+    if term.op == "Mul":
+        gelu = _gelu(term, inputs_of, uses)
+        if gelu is not None:
+            return _with_bias(gelu, inputs_of, uses) or gelu
+        return _quick_gelu(term, inputs_of, uses) or _simplified_layer_normalization(term, inputs_of, uses)
+    if term.op == "Gelu" and term.attr("approximate") == "none":
+        return _with_bias(FusedKernel(term, ()), inputs_of, uses)
+    return None
+
+
+def _skip_layer_normalization(norm: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
+    first, *weights = inputs_of[norm]
+    if first is None or first.op != "Add" or uses.get(first) != 1 or norm.attr("axis") not in (-1, 2):
+        return None
+    a, b = inputs_of.get(first, (None, None))  # a sum of weights is folded: it is no operator of the graph
+    if a is None or b is None or a.types != b.types or a.type is None or len(norm.types) != 1:
+        return None
+    shape = a.type.shape
+    if shape is None or len(shape) != 3 or not all(map(is_named, shape[1:])):
+        return None
+    if any(weight is not None and (weight.type is None or weight.type.shape != shape[-1:]) for weight in weights):
+        return None
+    return FusedKernel(make("SkipLayerNormalization", (a, b, *weights), {"epsilon": norm.attr("epsilon")}), (first,))
+
+
+def _gelu(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
+    for product, half in _both_orders(inputs_of.get(last, ())):
+        if is_scalar(half) and product.op == "Mul" and uses.get(product) == 1:  # (x * e) * 1/2
+            for x, e in _both_orders(inputs_of.get(product, ())):
+                below = _erf_plus_one(e, x, inputs_of, uses)
+                if below:
+                    return FusedKernel(make("Gelu", (x,), {"approximate": "none"}), (product, *below))
+        elif product.op == "Mul" and uses.get(product) == 1:  # (x * 1/2) * e
+            for x, scalar in _both_orders(inputs_of.get(product, ())):
+                below = _erf_plus_one(half, x, inputs_of, uses) if is_scalar(scalar) else ()
+                if below:
+                    return FusedKernel(make("Gelu", (x,), {"approximate": "none"}), (product, *below))
+    return None
+
+
+def _erf_plus_one(term: Term, x: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> tuple[Term, ...]:
+    """Return the operators of Erf(x / c) + 1 if `term` is that sum, else an empty tuple."""
+    if term.op != "Add" or uses.get(term) != 1:
+        return ()
+    for erf, one in _both_orders(inputs_of.get(term, ())):
+        if erf.op == "Erf" and one.op == "Ones" and uses.get(erf) == 1:
+            divided = inputs_of[erf][0]
+            if divided is not None and divided.op == "Div" and uses.get(divided) == 1:
+                numerator, divisor = inputs_of[divided]
+                if numerator is x and divisor is not None and is_scalar(divisor):
+                    return term, erf, divided
+    return ()
+
+
+def _with_bias(gelu: FusedKernel, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
+    """Return the kernel BiasGelu(x, b) for Gelu(x + b), or None."""
+    total = gelu.term.inputs[0]
+    # In parts, a Gelu reads its operand twice: x * (1 + erf(x / c)).
+    if total is None or total.op != "Add" or uses.get(total) != (2 if gelu.absorbed else 1):
+        return None
+    for x, bias in _both_orders(inputs_of.get(total, ())):
+        if not bias.is_constant or shape_of(bias) != (shape_of(x) or ())[-1:] or x.types != total.types:
+            continue
+        is_product = x.op == "MatMul" and uses.get(x) == 1
+        if is_product and (len(shape_of(x) or ()) == 2 or is_stacked(inputs_of[x])):
+            return None
+        if x.type is not None and x.type.dtype == "float":
+            return FusedKernel(make("BiasGelu", (x, bias)), (*gelu.absorbed, total))
+    return None
+
+
+def _simplified_layer_normalization(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
+    for scale, normed in _both_orders(inputs_of.get(last, ())):
+        if not scale.is_constant or shape_of(scale) != (shape_of(last) or ())[-1:] or uses.get(normed) != 1:
+            continue
+        for x, root, quotient in _quotients(normed, inputs_of, uses):
+            below = _root_mean_square(root, x, inputs_of, uses)
+            if below and x.type is not None and x.type.dtype == "float":
+                kernel = make("SimplifiedLayerNormalization", (x, scale), {"axis": -1, "epsilon": 1e-5})
+                return FusedKernel(kernel, (*quotient, *below))
+    return None
+
+
+def _quotients(
+    term: Term, inputs_of: Inputs, uses: Mapping[Term, int]
+) -> Iterator[tuple[Term, Term, tuple[Term, ...]]]:
+    """Yield x, y, and the operators of x / y, if `term` is that or x * (1 / y)."""
+    for x, y in _both_orders(inputs_of.get(term, ())):
+        if term.op == "Div":
+            yield x, y, (term,)
+            return
+        if term.op == "Mul" and y.op == "Div" and uses.get(y) == 1:
+            one, divisor = inputs_of[y]
+            if one is not None and one.op == "Ones" and divisor is not None:
+                yield x, divisor, (term, y)
+
+
+def _root_mean_square(root: Term, x: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> tuple[Term, ...]:
+    """Return the operators of sqrt(mean(x ^ c) + e) over the last axis if `root` is that, else an empty tuple."""
+    total = inputs_of[root][0] if root.op == "Sqrt" and uses.get(root) == 1 else None
+    if total is None or total.op != "Add" or uses.get(total) != 1:
+        return ()
+    for mean, epsilon in _both_orders(inputs_of.get(total, ())):
+        if mean.op != "ReduceMean" or uses.get(mean) != 1 or not is_scalar(epsilon):
+            continue
+        power, last = inputs_of[mean][0], len(shape_of(mean) or ()) - 1
+        if mean.attr("keepdims") != 1 or mean.attr("axes") not in ((-1,), (last,)):
+            continue
+        if power is not None and power.op == "Pow" and uses.get(power) == 1:
+            base, exponent = inputs_of[power]
+            if base is x and exponent is not None and is_scalar(exponent):
+                return root, total, mean, power
+    return ()
+
+
+def _quick_gelu(last: Term, inputs_of: Inputs, uses: Mapping[Term, int]) -> FusedKernel | None:
+    for x, gate in _both_orders(inputs_of.get(last, ())):
+        if gate.op != "Sigmoid" or uses.get(gate) != 1 or x.type is None or x.type.dtype != "float" or not x.type.shape:
+            continue
+        kernel, inner = make("QuickGelu", (x,), {"alpha": 1.0}), inputs_of[gate][0]
+        if inner is x:
+            return FusedKernel(kernel, (gate,))
+        if inner is None or inner.op != "Mul" or uses.get(inner) != 1:
+            continue
+        if any(a is x and is_scalar(factor) for a, factor in _both_orders(inputs_of.get(inner, ()))):
+            return FusedKernel(kernel, (gate, inner))
+    return None
+
+
+def _both_orders(inputs: tuple[Term | None, ...]) -> tuple[tuple[Term, Term], ...]:
+    """Return two operands in both orders."""
+    if len(inputs) != 2 or inputs[0] is None or inputs[1] is None:
+        return ()
+    return (inputs[0], inputs[1]), (inputs[1], inputs[0])
