@@ -78,6 +78,24 @@ def test_fused_epilogues_are_free() -> None:
     assert price(make("Relu", (normed,)), conv) > price(conv)  # another user: it cannot be fused
 
 
+@pytest.mark.parametrize(
+    ("op", "attrs", "after_sums"),
+    [
+        ("Clip", {"bound_high": 6.0, "bound_low": 0.0}, False),
+        ("HardSigmoid", {"alpha": 0.2, "beta": 0.5}, True),
+        ("HardSwish", {}, True),
+        ("LeakyRelu", {"alpha": 0.01}, False),
+        ("Tanh", {}, True),
+    ],
+)
+def test_activations_after_a_conv_are_free(op: str, attrs: dict[str, Attr], after_sums: bool) -> None:
+    conv = Graphs().conv(image(), 3, 8)
+    added = make("Add", (conv, var("y", conv.type)))
+    assert price(make(op, (conv,), attrs)) == price(conv)
+    assert (price(make(op, (added,), attrs)) == price(added)) == after_sums
+    assert price(make("Elu", (conv,), {"alpha": 1.0})) > price(conv)
+
+
 def test_a_conv_accumulates_into_what_is_computed() -> None:
     graphs = Graphs()
     conv = graphs.conv(image(), 3, 8)

@@ -4,8 +4,8 @@ An operator that is fused into the operator before it takes only a share of its 
 operators that become another one are in `fused_kernels.py`. These fusions are modelled, for values with one user:
 
 - BatchNormalization, Mul and Add with per-channel constants after a Conv with a constant kernel are folded: free.
-- Relu, Sigmoid and Tanh after a Conv (also if other operators were folded into or added to the Conv), and Relu after a
-  Gemm: free.
+- `ACTIVATIONS` after a Conv (also if other operators were folded into it, and most of them if one was added to it), and
+  Relu after a Gemm: free.
 - Add of a Conv (or of a sum with a Conv) and another value that is computed: half price, because the Conv accumulates
   into the value. A constant has not the layout that this needs.
 - Add of a constant after a two-dimensional MatMul makes a Gemm: half price, as is a Gemm's constant bias. Add of a
@@ -39,10 +39,12 @@ _PRODUCTS = frozenset({"MatMul", "Stacked", "Product"})
 CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 # Operators that add a bias and apply an activation while they write their products, at no cost.
 WITH_EPILOGUE = CONVOLUTIONS | {"FusedGemm", "Gemm"}
-ACTIVATIONS = frozenset({"Relu", "Sigmoid", "Tanh"})
+# HardSwish is in none of the runtime's kernels by name: x * HardSigmoid(x) is.
+ACTIVATIONS = fused_activations("FusedConv").keys() | {"HardSwish"}
+_NOT_AFTER_SUMS = frozenset({"Clip", "LeakyRelu"})
 # Operators that run in the blocked layout of a Conv's result if an input has that layout.
-KEEP_LAYOUT = fused_activations("FusedConv").keys() | {
-    "Add", "AveragePool", "BatchNormalization", "MaxPool", "Mul", "Sum"
+KEEP_LAYOUT = ACTIVATIONS | {
+    "Add", "AveragePool", "BatchNormalization", "Gelu", "MaxPool", "Mul", "QuickGelu", "Sum"
 }  # fmt: skip
 EPILOGUES = ACTIVATIONS | {"BatchNormalization"}  # operators that may go into the operator before them
 CONTEXT_DEPENDENT = EPILOGUES | {"Add", "Div", "Mul"}  # their time depends on the operators before them
@@ -79,7 +81,8 @@ def time_share(
             return 0.0
         return 1.0
     if op in ACTIVATIONS:
-        return 0.0 if kind in ("Conv", "Conv+") or (kind == "Gemm" and op == "Relu") else 1.0
+        is_free = kind == "Conv" or (kind == "Conv+" and op not in _NOT_AFTER_SUMS) or (kind == "Gemm" and op == "Relu")
+        return 0.0 if is_free and all(i is None or i.is_constant for i in inputs[1:]) else 1.0
     if op in ("Mul", "Div") and kind in _PRODUCTS and inputs[1] is not None and is_scalar(inputs[1]):
         return 0.0
     if op in ("Add", "Mul") and len(inputs) == 2 and first is not None and inputs[1] is not None:
