@@ -263,7 +263,10 @@ def transformer_block(x: Term) -> Term:
     erf = make("Add", (make("Erf", (make("Div", (z, divisor)),)), ones))
     gelu = make("Mul", (make("Mul", (z, erf)), half))
     silu = make("Mul", (gelu, make("Sigmoid", (gelu,))))
-    scaled = make("Mul", (make("MatMul", (silu, graphs.const(8, 8))), half))
+    mean = make("ReduceMean", (make("Pow", (silu, graphs.const())),), {"axes": (-1,), "keepdims": 1})
+    inverse = make("Div", (ones, make("Sqrt", (make("Add", (mean, graphs.const())),))))
+    normed = make("Mul", (graphs.const(8), make("Mul", (silu, inverse))))
+    scaled = make("Mul", (make("MatMul", (normed, graphs.const(8, 8))), half))
     both = make("Add", (make("Add", (scaled, y)), make("Relu", (make("Relu", (projected,)),))))
     return make("LayerNormalization", (both, graphs.const(8), graphs.const(8)), norm)
 
