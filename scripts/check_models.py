@@ -18,11 +18,12 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import onnx
-from fuzzing.feeds import accepted_feeds
+from fuzzing.feeds import Shapes, accepted_feeds
 from fuzzing.judge import Judge
 
 _COMMAND = [sys.executable, "-c", "from superopt.cli import main; main()", "optimize"]
@@ -56,15 +57,20 @@ def check(path: Path, options: list[str], limit_s: float) -> ModelOutcome:
         if not out.exists():
             return ModelOutcome("failed", wrong="exit 0 without a result")
         result = json.loads(done.stdout)
-        ratio = (result.get("latency") or {}).get("ratio") if result["changed"] else None
-        wrong = compare(path, out) if result["changed"] else ""
+        latency = result.get("latency") or {}
+        ratio = latency.get("ratio") if result["changed"] else None
+        sizes = [one["shapes"] for one in latency.get("sizes", ())]
+        wrong = compare(path, out, sizes) if result["changed"] else ""
         return ModelOutcome("faster" if result["changed"] else "kept", ratio, wrong, result.get("reason", ""))
 
 
-def compare(before: Path, after: Path) -> str:
-    """Return where the outputs of two files differ, on the first inputs that the original accepts; "" if nowhere."""
+def compare(before: Path, after: Path, shapes: Iterable[Shapes] = ()) -> str:
+    """Return where the outputs of two files differ, on the first inputs that the original accepts; "" if nowhere.
+
+    If it accepts none, inputs of these `shapes` are tried.
+    """
     original = onnx.load(before)
-    feeds = next(accepted_feeds(original), None)
+    feeds = next(accepted_feeds(original, shapes), None)
     if feeds is None:
         return "cannot be compared here: ONNX Runtime refuses all inputs that were tried"
     return Judge(original, [feeds]).problem(onnx.load(after)) or ""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import onnx
@@ -12,7 +13,9 @@ import onnx
 from .judge import NotRun, run
 from .values import Array, draw
 
-__all__ = ["Subject", "accepted_feeds", "feeds_for"]
+__all__ = ["Shapes", "Subject", "accepted_feeds", "feeds_for"]
+
+Shapes: TypeAlias = Mapping[str, Sequence[int]]  # of inputs, by name
 
 _SIZES = (1, 2, 32, 224)  # of dynamic axes, until the model runs
 _BOUNDS = (2, 1, 8)  # of integers, which are most often indices or masks
@@ -30,11 +33,11 @@ def feeds_for(model: onnx.ModelProto, seed: int, profile: str, sizes: dict[str, 
     return found
 
 
-def accepted_feeds(model: onnx.ModelProto) -> Iterator[dict[str, Array]]:
-    """Yield random inputs of several sizes on which the model runs."""
-    for size in _SIZES:
+def accepted_feeds(model: onnx.ModelProto, shapes: Iterable[Shapes] = ()) -> Iterator[dict[str, Array]]:
+    """Yield random inputs on which the model runs, of several sizes, and of these `shapes` after that."""
+    for size, given in (*((size, {}) for size in _SIZES), *((1, given) for given in shapes)):
         for bound in _BOUNDS:
-            feeds = _feeds_below(model, size, bound)
+            feeds = _feeds_below(model, size, bound, given)
             try:
                 run(model, feeds)
             except NotRun:
@@ -42,15 +45,16 @@ def accepted_feeds(model: onnx.ModelProto) -> Iterator[dict[str, Array]]:
             yield feeds
 
 
-def _feeds_below(model: onnx.ModelProto, size: int, bound: int) -> dict[str, Array]:
-    """Return random inputs with dynamic axes of this size and integers below `bound`."""
+def _feeds_below(model: onnx.ModelProto, size: int, bound: int, shapes: Shapes) -> dict[str, Array]:
+    """Return random inputs with dynamic axes of this size, or of their own shapes, and integers below `bound`."""
     rng, found = np.random.default_rng(0), {}
     weights = {tensor.name for tensor in model.graph.initializer}
     for value in model.graph.input:
         if value.name not in weights:
             tensor = value.type.tensor_type
             stated = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
-            shape = [n if n >= 0 else size if k else 1 for k, n in enumerate(stated)]  # some exporters write -1
+            usual = [n if n >= 0 else size if k else 1 for k, n in enumerate(stated)]  # some exporters write -1
+            shape = shapes.get(value.name, usual)
             dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
             if dtype.kind in "iu":
                 found[value.name] = np.asarray(rng.integers(0, bound, shape)).astype(dtype)
