@@ -153,6 +153,13 @@ def test_copies_across_channels_leave_the_blocked_layout() -> None:
     assert joined(24, 24) > joined(16, 32)  # whole blocks stay as they are
 
 
+def test_means_of_images_leave_the_blocked_layout_unless_they_pool() -> None:
+    graphs, axes = Graphs(), {"axes": (-2, -1), "keepdims": 1}
+    conv, given = make("Relu", (graphs.conv(image(16, 28), 3, 32),)), image(32, 28)
+    assert COST.cost(make("ReduceMean", (conv,), axes)) > COST.cost(make("ReduceMean", (given,), axes))
+    assert COST.cost(make("GlobalAveragePool", (conv,))) == COST.cost(make("GlobalAveragePool", (given,)))
+
+
 def test_groups_of_few_channels_are_slow() -> None:
     """ResNeXt on the CPU: kernels of 16 channels a group do twice the arithmetic of those of 8 in less time."""
     graphs = Graphs()

@@ -8,7 +8,7 @@ be split by channels afterwards.
 from __future__ import annotations
 
 from superopt.ir.term import Term
-from superopt.properties import changes_shape_only, joins, rearranges
+from superopt.properties import changes_shape_only, contracts, joins, rearranges, reduces
 from superopt.search.cost.runtime_fusion import CONVOLUTIONS, KEEP_LAYOUT
 from superopt.search.cost.work import bytes_of
 
@@ -20,14 +20,23 @@ _MAX_STEPS_TO_CONV = 4  # operators to follow back to the Conv that a value come
 def reordered_bytes(term: Term, block: int) -> int:
     """Return the bytes moved to bring images out of blocks of `block` channels for `term`, and back.
 
-    Images are only reordered for operators that copy across channels. A Concat of whole blocks works in the layout. A
-    `block` of 1 means that the runtime has no layout of its own.
+    Images are only reordered for operators that copy across channels, and for those that add up an image and do not
+    know the layout: ReduceMean, where GlobalAveragePool does. A Concat of whole blocks works in the layout. A `block`
+    of 1 means that the runtime has no layout of its own.
     """
-    if block == 1 or not rearranges(term.op) or changes_shape_only(term.op):
+    if block == 1 or changes_shape_only(term.op):
         return 0
+    if not rearranges(term.op):
+        image = term.inputs[0] if _leaves_layout(term.op) else None
+        return 2 * bytes_of(image.type) if image is not None and _is_blocked(image) else 0
     images = [i for i in term.inputs if i is not None and _is_across_channels(term, i) and _is_blocked(i)]
     copied = not joins(term.op) or any(_is_partial(i, block) for i in images)
     return 4 * sum(bytes_of(image.type) for image in images) if copied else 0
+
+
+def _leaves_layout(op: str) -> bool:
+    """Return True for an operator that adds up its operand, and not products, and has no kernel for the layout."""
+    return reduces(op) and not contracts(op) and op not in KEEP_LAYOUT
 
 
 def _is_partial(image: Term, block: int) -> bool:

@@ -44,7 +44,8 @@ ACTIVATIONS = fused_activations("FusedConv").keys() | {"HardSwish"}
 _NOT_AFTER_SUMS = frozenset({"Clip", "LeakyRelu"})
 # Operators that run in the blocked layout of a Conv's result if an input has that layout.
 KEEP_LAYOUT = ACTIVATIONS | {
-    "Add", "AveragePool", "BatchNormalization", "Gelu", "MaxPool", "Mul", "QuickGelu", "Sum"
+    "Add", "AveragePool", "BatchNormalization", "Gelu", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "Mul",
+    "QuickGelu", "Sum",
 }  # fmt: skip
 EPILOGUES = ACTIVATIONS | {"BatchNormalization"}  # operators that may go into the operator before them
 CONTEXT_DEPENDENT = EPILOGUES | {"Add", "Div", "Mul"}  # their time depends on the operators before them
