@@ -40,14 +40,15 @@ def load_inputs(data: InputData, specs: Sequence[InputSpec]) -> Feeds:
         if (problem := shape_problem(by_name[name], shape)) is not None:
             raise InputError(label + problem)
 
-    arrays = _read(Path(data), check) if isinstance(data, (str, Path)) else dict(data)
+    if isinstance(data, (str, Path)):
+        arrays = _read(Path(data), check)
+    else:
+        arrays = {name: np.asarray(array) for name, array in data.items()}
+        for name, array in arrays.items():
+            check(name, array.shape)
     if not arrays:
         raise InputError(f"{label}it has no arrays; numpy.savez(file, NAME=array) writes them")
-    found: Feeds = {}
-    for name, array in arrays.items():
-        check(name, np.shape(array))
-        found[name] = _typed(np.asarray(array), by_name[name], label)
-    return found
+    return {name: _typed(array, by_name[name], label) for name, array in arrays.items()}
 
 
 def given_shapes(feeds: Feeds, shapes: Mapping[str, GivenShape]) -> dict[str, GivenShape]:
@@ -73,16 +74,7 @@ def _read(path: Path, check: Callable[[str, tuple[int, ...]], None]) -> Feeds:
         raise
     except MemoryError as error:
         raise InputError(f"{path}: its arrays do not fit into memory") from error
-    # RuntimeError: an archive with a password, or compressed in a way that Python does not know
-    except (
-        ValueError,
-        LookupError,
-        EOFError,
-        RuntimeError,
-        tokenize.TokenError,
-        zipfile.BadZipFile,
-        zlib.error,
-    ) as error:
+    except _NO_ARRAYS as error:
         raise InputError(f"{path}: not an .npz file of arrays; numpy.savez(file, NAME=array) writes one") from error
     raise InputError(f"{path}: one array without a name; numpy.savez(file, NAME=array) writes an .npz file")
 

@@ -74,8 +74,8 @@ class Run:
     def end(self) -> tuple[int, str, str]:
         """Wait for the end; return the exit code and what was printed. Nothing may stay behind."""
         stdout, stderr = self.process.communicate(timeout=WAIT_S)
-        # A process that is about to run another program has no environment to be found by, so files are waited for too.
-        self.until(lambda: not self.others() and not list(self.temporary.iterdir()))
+        self.until(lambda: not self.others())
+        assert not list(self.temporary.iterdir())
         assert not list(self.folder.glob(".superopt*"))
         assert "Traceback" not in stderr
         return self.process.returncode, stdout, stderr
