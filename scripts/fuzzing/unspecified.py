@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
 
 from .values import Array, largest
 
-__all__ = ["unspecified"]
+__all__ = ["steps_before_rounding", "unspecified"]
 
 # Functions with steps in single precision, so that ONNX Runtime's double results have 7 digits.
 _SINGLE = {"FastGelu", "Gelu", "GroupNormalization", "HardSwish"}
 # They are computed as x (g / s) + (b - mean (g / s)), which noise does not show where x is all that the mean is of.
 _SCALES_FIRST = {"GroupNormalization", "InstanceNormalization"}
 _NOTHING = np.zeros(0)  # in place of an absent value
+_STEPS: Mapping[str, Callable[..., Array]] = {
+    "Equal": np.equal, "Less": np.less, "LessOrEqual": np.less_equal, "Greater": np.greater,
+    "GreaterOrEqual": np.greater_equal, "Floor": np.floor, "Ceil": np.ceil, "Round": np.rint, "Sign": np.sign,
+}  # fmt: skip
 
 
 def unspecified(model: ModelProto, values: Mapping[str, Array]) -> Iterator[str]:
@@ -25,6 +29,21 @@ def unspecified(model: ModelProto, values: Mapping[str, Array]) -> Iterator[str]
         inputs, results = ([values.get(name, _NOTHING) for name in names] for names in (node.input, node.output))
         if _is_open(node, inputs, results[0]):
             yield from node.output
+
+
+def steps_before_rounding(model: ModelProto, values: Mapping[str, Array]) -> Iterator[str]:
+    """Yield results of comparisons and of steps, such as Floor, which are not those of their operands in float16.
+
+    On the CPU, ONNX Runtime computes float16 in float32, and omits the rounding between two of its operators. So an
+    operand may differ from the rounded one, and from itself as an operand of another operator.
+    """
+    for node in model.graph.node:
+        inputs = [values.get(name, _NOTHING) for name in node.input]
+        if node.op_type in _STEPS and inputs[0].dtype == np.float16:
+            with np.errstate(invalid="ignore"):
+                stepped = _STEPS[node.op_type](*inputs)
+            if not np.array_equal(stepped, values[node.output[0]], equal_nan=stepped.dtype.kind == "f"):
+                yield from node.output
 
 
 def _is_open(node: NodeProto, inputs: Sequence[Array], result: Array) -> bool:
@@ -40,6 +59,8 @@ def _is_open(node: NodeProto, inputs: Sequence[Array], result: Array) -> bool:
             return _loses_signs(*inputs, result)
         case "LRN":
             return _cancels_in_window(node, inputs[0])
+        case "RotaryEmbedding":
+            return not _has_all_angles(node, inputs)
     if node.op_type.startswith("Reduce"):  # of no elements: another shape for an axis counted from the end
         return not inputs[0].size
     if node.op_type in _SINGLE and result.dtype == np.float64:
@@ -62,6 +83,18 @@ def _cancels_in_window(node: NodeProto, x: Array) -> bool:
     attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
     most = attributes.get("alpha", 1e-4) / attributes["size"] * largest(x) ** 2
     return bool(most > 2.0**12 * attributes.get("bias", 1.0))
+
+
+def _has_all_angles(node: NodeProto, inputs: Sequence[Array]) -> bool:
+    """Return True if a RotaryEmbedding has an angle for each pair of numbers that it rotates.
+
+    ONNX Runtime does not check that: it reads other memory, or leaves some as it is.
+    """
+    attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+    x, *angles = inputs[:3]
+    head = x.shape[-1] // (1 if x.ndim == 4 else attributes["num_heads"])
+    rotated = attributes.get("rotary_embedding_dim", 0) or head
+    return all(2 * angle.shape[-1] == rotated for angle in angles)
 
 
 def _loses_signs(condition: Array, x: Array, y: Array, result: Array) -> bool:
