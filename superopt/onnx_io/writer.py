@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx import SparseTensorProto, helper
 
@@ -220,6 +221,8 @@ class _Writer:
                 made = export_term(term, self.opset, inputs, outputs, self.parameter, self.sizes)
             except ModelError as error:
                 raise Unwritable(str(error), term) from None
+            if (lost := _rounded_attribute(term, made)) is not None:
+                raise Unwritable(f"{term.op} computes in double precision, and a file rounds {lost!r} to single", term)
         else:
             domain, _, op = term.op.rpartition("::")
             domain = "" if domain == "ai.onnx" else domain
@@ -345,6 +348,15 @@ def _slot(term: Term) -> tuple[Term, int]:
 
 def _attr(term: Term, name: str, default: object) -> object:
     return dict(term.attrs).get(name, default)
+
+
+def _rounded_attribute(term: Term, made: Sequence[onnx.NodeProto]) -> float | None:
+    """Return an attribute in `made` that has fewer digits than the double numbers of `term` need; None if none has."""
+    if not any(type is not None and type.dtype == "double" for type in term.types):
+        return None
+    stored = {a.f for node in made for a in node.attribute if a.type == onnx.AttributeProto.FLOAT}
+    reals = [value for _, value in term.attrs if isinstance(value, float)]
+    return next((value for value in reals if value not in stored and float(np.float32(value)) in stored), None)
 
 
 def _integer(term: Term, name: str, default: int) -> int:

@@ -125,3 +125,15 @@ def test_element_types_are_those_of_the_opset(opset: int) -> None:
             write_model(new_model((most,), opset=opset))
     else:
         assert write_model(new_model((most,), opset=opset)).graph.node[0].op_type == "ReduceMax"
+
+
+@pytest.mark.parametrize(("alpha", "dtype"), [(0.1, "double"), (0.5, "double"), (0.1, "float")])
+def test_an_attribute_keeps_the_digits_of_double_numbers(alpha: float, dtype: str) -> None:
+    """A file has attributes in single precision."""
+    x = var("x", TensorType(dtype, (3,)))
+    model = new_model((make("LeakyRelu", (x,), {"alpha": alpha}),))
+    if dtype == "double" and alpha == 0.1:
+        with pytest.raises(Unwritable, match=r"rounds 0\.1 to single"):
+            write_model(model)
+    else:
+        write_model(model)

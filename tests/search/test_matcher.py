@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from superopt.ir.dim import Size, floor_div, symbol
 from superopt.ir.infer import make
 from superopt.ir.notation import parse_rule, parse_terms
 from superopt.ir.pattern import Bindings, instantiate
@@ -283,3 +284,25 @@ def test_a_root_that_stays_is_a_condition() -> None:
     assert expected in [match.results for match in found(graph, rule, types=types)]
     assert found(f"Relu({pool(5)})", rule, types=types) == []
     assert found(f"Relu({pool(5)})", f"{inner}(x) = {outer}({inner}(x))", types=types) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [(symbol("H"), 1), (floor_div(symbol("H") - 1, 2) + 1, 1), (symbol("H") - 1, 0), (symbol("unk__0"), 0)],
+)
+def test_no_window_slides_over_an_image_that_may_be_empty(size: Size, count: int) -> None:
+    """ONNX Runtime runs a Mul of no rows, and refuses a Conv of none."""
+    rule = "Mul(c, x) = Conv[dilations=[1, 1], group=x.shape[1], pads=[0, 0, 0, 0], strides=[1, 1]]"
+    rule += "(x, Unsqueeze[axes=[-3]](c))"
+    types = {"c": tensor(3, 1, 1), "x": tensor(symbol("N"), 3, size, 5)}
+    assert len(found("Mul(c, x)", rule, types=types)) == count
+    empty_batch = {"c": tensor(3, 1, 1), "x": tensor(symbol("unk__0"), 3, 4, 5)}
+    assert len(found("Mul(c, x)", rule, types=empty_batch)) == 1
+
+
+def test_a_window_may_slide_where_another_one_did() -> None:
+    rule = "Relu(MaxPool[dilations=d, kernel_shape=k, pads=p, strides=s](x)) = "
+    rule += "MaxPool[dilations=d, kernel_shape=k, pads=p, strides=s](Relu(x))"
+    pool = "MaxPool[dilations=[1, 1], kernel_shape=[1, 1], pads=[0, 0, 0, 0], strides=[1, 1]]"
+    types = {"x": tensor(2, 3, symbol("unk__0"), 5)}
+    assert len(found(f"Relu({pool}(x))", rule, types=types)) == 1

@@ -14,6 +14,7 @@ from superopt.ir.infer import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.term import Term
 from superopt.search.match.compiled_rule import CompiledRule
+from superopt.search.match.empty_images import may_be_refused
 from superopt.search.match.overflow import moves_factors_across_sums
 
 __all__ = ["Match", "Occurrence", "align"]
@@ -135,6 +136,8 @@ class Occurrence:
         if bindings.dtype() == "float16" and (
             self.compiled.is_denormal_rule or moves_factors_across_sums(found.covered, found.created)
         ):
+            return None
+        if may_be_refused(found.covered, found.created):
             return None
         # A result that contains a replaced root only adds operators.
         replaced = [root for root, result in zip(self.roots, results, strict=True) if result != root]
