@@ -26,6 +26,7 @@ from verify.prove.specialize import resized
 from verify.prove.sums import Bound, Entry, Factor, SumOfProducts, children
 from verify.prove.symbolic import Symbolic
 from verify.stability.classes import EXACT, UNSTABLE, Stability
+from verify.stability.computation import computes_alike
 from verify.stability.inequalities import Inequalities, Inequality
 from verify.stability.linear_program import smallest_factor
 from verify.stability.monomials import Monomials
@@ -87,6 +88,8 @@ def _factors(left: Terms, right: Terms, facts: Facts) -> Factors:
 
 def _terms(left: Term, right: Term, facts: Facts, tabulated: bool) -> Factors:
     """Return the factors of two equal terms: operand by operand, or with shared parts as variables, or as a whole."""
+    if computes_alike(left, right, output_place(left)):
+        return [Fraction(1), Fraction(1)]
     found = _operands(left, right, facts, tabulated)
     if found is not None:
         return found
