@@ -301,8 +301,20 @@ def test_no_window_slides_over_an_image_that_may_be_empty(size: Size, count: int
 
 
 def test_a_window_may_slide_where_another_one_did() -> None:
+    pool = "MaxPool[dilations=[1, 1], kernel_shape=[1, 1], pads=[0, 0, 0, 0], strides=[1, 1]]"
+    types = {"c": tensor(3, 1, 1), "x": tensor(2, 3, symbol("unk__0"), 5)}
     rule = "Relu(MaxPool[dilations=d, kernel_shape=k, pads=p, strides=s](x)) = "
     rule += "MaxPool[dilations=d, kernel_shape=k, pads=p, strides=s](Relu(x))"
-    pool = "MaxPool[dilations=[1, 1], kernel_shape=[1, 1], pads=[0, 0, 0, 0], strides=[1, 1]]"
-    types = {"x": tensor(2, 3, symbol("unk__0"), 5)}
     assert len(found(f"Relu({pool}(x))", rule, types=types)) == 1
+    smaller = "MaxPool[dilations=d, kernel_shape=k, pads=p, strides=s](Tile[repeats=[1, 1, 2, 1]](x)) = "
+    smaller += "Tile[repeats=[1, 1, 2, 1]](MaxPool[dilations=d, kernel_shape=k, pads=p, strides=s](x))"
+    assert len(found(f"{pool}(Tile[repeats=[1, 1, 2, 1]](x))", smaller, types=types)) == 1
+
+
+def test_a_window_may_slide_over_the_result_of_another_one() -> None:
+    rule = "Mul(c, x) = Conv[dilations=[1, 1], group=x.shape[1], pads=[0, 0, 0, 0], strides=[1, 1]]"
+    rule += "(x, Unsqueeze[axes=[-3]](c))"
+    types = {"c": tensor(3, 1, 1), "x": tensor(2, 3, symbol("unk__0"), 5)}
+    pool = "MaxPool[dilations=[1, 1], kernel_shape=[1, 1], pads=[0, 0, 0, 0], strides=[1, 1]]"
+    assert len(found(f"Mul(c, Relu({pool}(x)))", rule, types=types)) == 1
+    assert not found("Mul(c, Relu(x))", rule, types=types)
