@@ -26,7 +26,6 @@ from superopt.ir.notation import show_rule
 from superopt.ir.rule import Rule
 from superopt.onnx_io import Model, ModelError, has_operator, read_simplified, write_model
 from superopt.onnx_io.model import EqualSizes
-from superopt.onnx_io.subgraphs import subgraphs
 from superopt.optimizer.proof_cache import ProofCache
 from superopt.rulebook.loading import Certificates, certified_rules
 from superopt.runtime import Timing
@@ -99,16 +98,12 @@ def _judge(subject: Subject, numerics: str) -> Judge:
 def sized(subject: Subject, log: Log) -> str | None:
     """Read the model, and compare the sizes of tensors.
 
-    Nothing is claimed where a tensor is empty, or where sizes differ that the reader assumes to be equal, nor at other
-    sizes than those that the bodies of Loop, Scan and If were grown at: they state them.
+    Nothing is claimed where a tensor is empty, or where sizes differ that the reader assumes to be equal.
     """
     model, judge = read_simplified(subject.model), _judge(subject, numerics_of(subject))
-    has_bodies = any(next(subgraphs(node), None) is not None for node in subject.model.graph.node)
     equal = set().union(*model.assumed_sizes.values())
     for values, feeds in judge.tensors():
         sizes = _sizes_of(model, feeds)
-        if has_bodies and any(subject.sizes.get(name, size) != size for name, size in sizes.items()):
-            continue
         if not all(value.size for value in values.values()) or not all(_holds(one, sizes) for one in equal):
             continue
         for term, name in model.names.items():

@@ -10,6 +10,8 @@ from typing import TypeAlias
 import numpy as np
 import onnx
 
+from superopt.onnx_io.subgraphs import subgraphs
+
 from .judge import NotRun, run
 from .values import Array, draw
 
@@ -73,12 +75,16 @@ class Subject:
     seed: int
 
     def feeds(self) -> list[dict[str, Array]]:
-        """Return inputs at the sizes that the graph has grown at, and at others, where it may or may not run."""
+        """Return inputs at the sizes that the graph has grown at, and at others, where it may or may not run.
+
+        A graph with bodies of Loop, Scan or If has no others: the bodies state the sizes that they have grown at.
+        """
         rng = np.random.default_rng(self.seed)
         symbols = [d.dim_param for v in self.model.graph.input for d in v.type.tensor_type.shape.dim if d.dim_param]
         names = sorted(set(symbols))
         choices = [self.sizes, self.sizes]
-        if names:
+        has_bodies = any(next(subgraphs(node), None) is not None for node in self.model.graph.node)
+        if names and not has_bodies:
             choices += [dict.fromkeys(names, size) for size in (1, 2, 5)]
             choices += [{name: int(rng.integers(1, 7)) for name in names} for _ in range(2)]
         return [feeds_for(self.model, self.seed + k, self.profile, sizes) for k, sizes in enumerate(choices)]
