@@ -26,8 +26,8 @@ def may_be_refused(before: Iterable[Term], after: Iterable[Term]) -> bool:
 
 def _images(terms: Iterable[Term]) -> Iterator[Sizes]:
     """Yield the sizes of the images that operators in `terms` slide over, except those that such an operator makes."""
-    for term in terms:
-        image = term.inputs[0] if _slides(term) else None
+    for term in filter(_slides, terms):
+        image = term.inputs[0]
         sizes = _image_sizes(image)
         while image is not None and not _slides(image):
             image = image.inputs[0] if image.inputs and _image_sizes(image.inputs[0]) == sizes else None
