@@ -300,6 +300,15 @@ def test_no_window_slides_over_an_image_that_may_be_empty(size: Size, count: int
     assert len(found("Mul(c, x)", rule, types=empty_batch)) == 1
 
 
+@pytest.mark.parametrize(("size", "count"), [(symbol("N"), 1), (symbol("N") - 1, 0), (symbol("unk__0"), 0)])
+def test_no_reshape_works_out_a_size_of_a_tensor_that_may_be_empty(size: Size, count: int) -> None:
+    """Beside a size of 0, the size that -1 stands for could be any number, and ONNX Runtime refuses it."""
+    types = {"x": tensor(size, 3, 5)}
+    assert len(found("Flatten[axis=1](x)", "Flatten[axis=1](x) = Reshape[shape=[0, -1]](x)", types=types)) == count
+    merged = "Reshape[shape=[0, -1]](Relu(x)) = Relu(Reshape[shape=[0, -1]](x))"
+    assert len(found("Reshape[shape=[0, -1]](Relu(x))", merged, types=types)) == 1
+
+
 def test_a_window_may_slide_where_another_one_did() -> None:
     pool = "MaxPool[dilations=[1, 1], kernel_shape=[1, 1], pads=[0, 0, 0, 0], strides=[1, 1]]"
     types = {"c": tensor(3, 1, 1), "x": tensor(2, 3, symbol("unk__0"), 5)}

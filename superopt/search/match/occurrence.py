@@ -14,7 +14,7 @@ from superopt.ir.infer import IllTyped
 from superopt.ir.pattern import Bindings, instantiate, match
 from superopt.ir.term import Term
 from superopt.search.match.compiled_rule import CompiledRule
-from superopt.search.match.empty_images import may_be_refused
+from superopt.search.match.empty_tensors import may_be_refused
 from superopt.search.match.overflow import moves_factors_across_sums
 
 __all__ = ["Match", "Occurrence", "align"]
