@@ -1,4 +1,4 @@
-"""Results of earlier runs: measurements, timings and verdicts, in one SQLite file.
+"""Results of earlier runs: measurements, timings, searches and verdicts, in one SQLite file.
 
 The file is in the user's cache directory and serves any number of processes at once. Each kind of result has a table. A
 row is written whole or not at all, so an interrupted process leaves no damage.
@@ -18,12 +18,14 @@ import platformdirs
 __all__ = [
     "SCHEMA_VERSION",
     "CalibrationKey",
+    "FoundBefore",
     "ModelTiming",
     "ModelTimingKey",
     "OperatorKey",
     "RegionKey",
     "RegionTiming",
     "ResultStore",
+    "SearchKey",
     "Seconds",
     "StabilityClasses",
     "StabilityKey",
@@ -34,7 +36,7 @@ __all__ = [
 ]
 
 # Raise this number when a table changes, or the method of measuring any of the numbers.
-SCHEMA_VERSION = 7
+SCHEMA_VERSION = 8
 
 _WRITER_TIMEOUT_S = 10.0  # waiting for another process that writes
 
@@ -105,6 +107,20 @@ class ModelTiming(NamedTuple):
     pairs: int
 
 
+class SearchKey(NamedTuple):
+    """A graph, by a hash of its outputs' digests, and a hash of all else that its search depends on."""
+
+    conditions: str
+    graph: str
+
+
+class FoundBefore(NamedTuple):
+    """The result of a search that took `seconds` seconds (see `superopt.optimizer.remembered_search`)."""
+
+    found: bytes
+    seconds: float
+
+
 class VerdictKey(NamedTuple):
     """An equation (by the digests of its sides) at a signature, and the kernel that gave the verdict."""
 
@@ -140,6 +156,7 @@ Row = TypeVar("Row", bound=tuple[Any, ...])
 _COLUMN_TYPES = {
     str: "TEXT NOT NULL",
     str | None: "TEXT",
+    bytes: "BLOB NOT NULL",
     int: "INTEGER NOT NULL",
     float: "REAL NOT NULL",
 }
@@ -194,6 +211,7 @@ class ResultStore:
         self.calibrations = StoreTable(self, "calibration", CalibrationKey, Seconds)
         self.region_timings = StoreTable(self, "region_timing", RegionKey, RegionTiming)
         self.model_timings = StoreTable(self, "model_timing", ModelTimingKey, ModelTiming)
+        self.searches = StoreTable(self, "search", SearchKey, FoundBefore)
         self.verdicts = StoreTable(self, "verdict", VerdictKey, VerdictProof)
         self.stability = StoreTable(self, "stability", StabilityKey, StabilityClasses)
         self._open()

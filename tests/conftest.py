@@ -96,6 +96,14 @@ def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True)
+def _no_earlier_searches() -> None:
+    """A test's runs search, whatever other tests have searched."""
+    if store.default_path().exists():
+        with store.ResultStore() as earlier:
+            earlier.execute("DELETE FROM search")
+
+
 @pytest.fixture
 def short_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     """Measurements take half a second: for tests of what is said of a result that is twice as fast."""

@@ -3,8 +3,8 @@
 The phases of `optimize` (`api.py`, `run.py`), in order:
 
     read       the file once, as bytes, protobuf and terms                  source.py
-    search     proven rules where the cost model predicts a gain, and       model_search.py
-               a timing confirms it; bodies of control flow first           bodies.py
+    search     proven rules where the cost model predicts a gain, and       remembered_search.py,
+               a timing confirms it; bodies of control flow first           model_search.py, bodies.py
     replay     every step of the candidate checked by the kernel            candidate_check.py, verify/replay.py
     validate   outputs of both compared with float64, on inputs of several  validator.py, expected.py, float64.py,
                scales, and with each other on NaN and infinity              input_sets.py, non_finite_inputs.py

@@ -15,10 +15,11 @@ from superopt.blas import one_thread
 from superopt.onnx_io import save_model
 from superopt.optimizer.conversion import converted, converts
 from superopt.optimizer.files import RESULT, check_inputs_stay, check_outputs, count_operators
-from superopt.optimizer.model_search import Finder, search_model
+from superopt.optimizer.model_search import Finder
 from superopt.optimizer.model_timer import Timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.outcome import Checkpoint, Outcome
+from superopt.optimizer.remembered_search import remembered_search
 from superopt.optimizer.result import Result
 from superopt.optimizer.run import run
 from superopt.optimizer.source import Source
@@ -41,7 +42,7 @@ def optimize(
     example_inputs: Sequence[Any] | None = None,
     report: Path | None = None,
     progress: Callable[[str], None] | None = None,
-    finder: Finder = search_model,
+    finder: Finder = remembered_search,
     timer: Timer | None = None,
     **settings: Any,
 ) -> Result:
@@ -72,7 +73,7 @@ def optimize(
         model = from_torch(model, example_inputs)
     elif example_inputs is not None:
         raise ValueError("example_inputs are for a torch.nn.Module")
-    if options.timeout is None or finder is not search_model or timer is not None:
+    if options.timeout is None or finder is not remembered_search or timer is not None:
         return optimize_here(model, out, options, report=report, progress=progress, finder=finder, timer=timer)
     return _optimize_in_time(model, out, options, report, progress or (lambda _: None))
 
@@ -85,7 +86,7 @@ def optimize_here(
     *,
     report: Path | None = None,
     progress: Callable[[str], None] | None = None,
-    finder: Finder = search_model,
+    finder: Finder = remembered_search,
     timer: Timer | None = None,
     validated: Callable[[Outcome | None], None] = lambda _: None,
     confirm: Callable[[Source, Result], None] = lambda *_: None,

@@ -77,7 +77,7 @@ class FoundRewrites:
 
     `traces` are its passes, each on the result of the pass before. Costs are in seconds; `gains` are the seconds
     that one use of a rewrite saves. `origin` names the rule that made a term. `attempts` counts, for each rule by id,
-    matches, trials and uses.
+    matches, trials and uses. `complete` is True if the search ended by itself and not by its time.
     """
 
     traces: tuple[Trace, ...] = ()
@@ -87,6 +87,7 @@ class FoundRewrites:
     gains: Mapping[Rewrite, float] = field(default_factory=dict)
     origin: Mapping[Term, str] = field(default_factory=dict)
     attempts: Mapping[str, Attempts] = field(default_factory=dict)
+    complete: bool = False
 
 
 Finder = Callable[[SearchRequest], FoundRewrites]
@@ -133,7 +134,8 @@ def search_model(request: SearchRequest) -> FoundRewrites:
     if options.quick:
         traces = _passes_not_slower(model.outputs, traces, SizeGuard(costs, _ANALYTIC_RESOLUTION))
     reported = (result.cost_before, result.cost_after if traces == result.traces else None, source)
-    return FoundRewrites(traces, *reported, result.savings_s, result.origin, result.match_report.by_rule)
+    counts = result.match_report.by_rule
+    return FoundRewrites(traces, *reported, result.savings_s, result.origin, counts, result.complete)
 
 
 def _all_devices(first: Device) -> list[Device]:

@@ -37,6 +37,10 @@ class Pace:
         """Seconds of the budget that are left, at least 0."""
         return max(0.0, self._begun + self._budget_s - time.monotonic())
 
+    def leave_checks(self) -> None:
+        """Count all time as spent but that for the checks of the result, as after a search that took all of its own."""
+        self._begun -= max(0.0, self.left_s - self._checks_s)
+
     @property
     def calibration_s(self) -> float:
         """Seconds for measuring the machine, if no earlier run has."""
@@ -57,8 +61,12 @@ class Pace:
 
     def _deadline(self, left: float, least: float, share: float) -> float:
         """Return the time at which a share `left` of the budget is left besides that for the checks of the result."""
-        seconds = self.left_s - (_CHECKS + left) * self._budget_s - _COMPARISON * self.reference_s
+        seconds = self.left_s - self._checks_s - left * self._budget_s
         return time.monotonic() + share * max(seconds, least * self._budget_s)
+
+    @property
+    def _checks_s(self) -> float:
+        return _CHECKS * self._budget_s + _COMPARISON * self.reference_s
 
     @property
     def has_time_to_estimate(self) -> bool:

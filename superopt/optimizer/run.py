@@ -15,13 +15,14 @@ from superopt.optimizer.candidate_check import CandidateCheck
 from superopt.optimizer.context import RunContext
 from superopt.optimizer.error_bound import error_factor, jumps_behind
 from superopt.optimizer.files import RESULT, check_inputs_stay, count_operators
-from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest, search_model
+from superopt.optimizer.model_search import Finder, FoundRewrites, SearchRequest
 from superopt.optimizer.model_timer import Timer, Timers, each_alone, interleaved_timer
 from superopt.optimizer.options import Options
 from superopt.optimizer.outcome import Outcome
 from superopt.optimizer.pace import Pace
 from superopt.optimizer.phases import Phases
 from superopt.optimizer.proof_cache import ProofCache
+from superopt.optimizer.remembered_search import remembered_search
 from superopt.optimizer.result import Result
 from superopt.optimizer.rule_summary import replay_summary, rule_attempts, rule_uses
 from superopt.optimizer.selection import Selection, select
@@ -50,7 +51,7 @@ def run(
     options: Options,
     *,
     progress: Callable[[str], None] | None = None,
-    finder: Finder = search_model,
+    finder: Finder = remembered_search,
     timer: Timer | None = None,
     validated: Callable[[Outcome | None], None] = lambda _: None,
 ) -> tuple[Source, Outcome]:

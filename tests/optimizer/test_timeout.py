@@ -61,7 +61,7 @@ def test_the_best_validated_outcome_is_kept_for_a_stop(tmp_path: Path, lora_rule
     """The run is stopped while the candidate that passed is measured anew."""
     path, out = tmp_path / "model.onnx", tmp_path / "out.onnx"
     onnx.save(lora(), path)
-    options = Options(ep="cpu", cost="analytic", rules=lora_rules, budget=1.0, trace=tmp_path / "trace.json")
+    options = Options(ep="cpu", cost="analytic", rules=lora_rules, budget=20.0, trace=tmp_path / "trace.json")
     checkpoint = Checkpoint(tmp_path)
 
     class Stopped(Exception):
@@ -84,7 +84,7 @@ def test_the_best_validated_outcome_is_kept_for_a_stop(tmp_path: Path, lora_rule
 
 def test_a_candidate_that_is_refused_later_is_not_kept(tmp_path: Path, lora_rules: Path) -> None:
     heard: list[bool] = []
-    options = Options(ep="cpu", cost="analytic", rules=lora_rules, budget=1.0)
+    options = Options(ep="cpu", cost="analytic", rules=lora_rules, budget=20.0)
     timer = Timer(1.5, *[0.5] * 40)  # the measurement made after the choice is slower
     result = optimize_here(lora(), None, options, timer=timer, validated=lambda found: heard.append(found is not None))
     assert not result.changed
