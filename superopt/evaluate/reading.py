@@ -243,8 +243,9 @@ class Reading(Grid, ABC):
         for block, length in self.blocks(size):
             part = body(block)
             axes = self.rank + self.stacked + self.bound
-            if isinstance(part, Exponential) and (length == 1 or np.shape(part.x)[:1] == (length,)):
-                yield Exponential(self.function("log_sum", part.x)) if np.ndim(part.x) == axes and length > 1 else part
+            # Without the axis of the bound variable, or with size 1 there, all summands are equal: a product, below.
+            if isinstance(part, Exponential) and (length == 1 or (np.ndim(part.x) == axes and len(part.x) == length)):
+                yield Exponential(self.function("log_sum", part.x)) if length > 1 else part
                 continue
             part = self.widened(self.value(part))
             if isinstance(block, Index) and np.ndim(part) == axes:

@@ -147,6 +147,38 @@ def _kept(array: np.ndarray, dtype: str) -> np.ndarray:
     return array.astype(np.float64) if dtype in FLOAT_DTYPES else array
 
 
+@pytest.mark.parametrize("op", sorted(CASES))
+def test_operands_of_equal_elements_are_operands_like_others(op: str) -> None:
+    """An array that repeats its elements along an axis without storing them is evaluated once for all of them."""
+    for seed in range(12):
+        rng = random.Random(f"repeated {op} {seed}")
+        case = CASES[op](rng)
+        given = {leaf: np.asarray(a, np.float64) if a.dtype.kind == "f" else a for leaf, a in leaves(case).items()}
+        for leaf, a in given.items():
+            axes = [axis for axis in range(a.ndim) if a.shape[axis] and rng.random() < 0.6]
+            first = a[tuple(slice(0, 1) if axis in axes else slice(None) for axis in range(a.ndim))]
+            given[leaf] = np.broadcast_to(first, a.shape)
+        outputs = outputs_of(op, case)
+        if not all(map(can_evaluate, outputs)):
+            continue
+        stored = evaluate(outputs, {leaf: a.copy() for leaf, a in given.items()}, {})
+        for found, expected in zip(evaluate(outputs, given, {}), stored, strict=True):
+            assert found.shape == expected.shape
+            np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("op", ["LogSoftmax", "ReduceLogSumExp", "Softmax"])
+@pytest.mark.parametrize("repeats", [(1, 2, 3), (1, 1, 3), (1, 3, 1), (2, 1, 1)])
+def test_sums_of_equal_exponentials_count_them(op: str, repeats: tuple[int, ...]) -> None:
+    """Also where another axis is as long as the one that is summed over."""
+    x = var("x", tensor(3, 1, 1))
+    attrs: dict[str, Any] = {"axes": (-1,), "keepdims": 1} if op == "ReduceLogSumExp" else {"axis": -1}
+    (found,) = evaluate([make(op, (make("Tile", (x,), {"repeats": repeats}),), attrs)], {x: np.ones((3, 1, 1))}, {})
+    count = repeats[-1]
+    expected = {"LogSoftmax": -np.log(count), "ReduceLogSumExp": 1 + np.log(count), "Softmax": 1 / count}[op]
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+
+
 def test_functions_of_exponentials_neither_overflow_nor_lose_digits() -> None:
     x = var("x", tensor(4, dtype="double"))
     env = {x: np.array([1e-12, -800.0, 800.0, 801.0])}
