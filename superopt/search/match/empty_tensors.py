@@ -44,8 +44,8 @@ def _beside_unstated(reshape: Term) -> Sizes:
     target = reshape.attr("shape")
     if not isinstance(target, tuple) or -1 not in target:
         return ()
-    place = target.index(-1)
-    return (*_sizes(reshape)[:place], *_sizes(reshape)[place + 1 :])
+    sizes, place = _sizes(reshape), target.index(-1)
+    return (*sizes[:place], *sizes[place + 1 :])
 
 
 def _sizes(term: Term | None) -> Sizes:
