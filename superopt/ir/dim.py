@@ -70,6 +70,9 @@ class Dim:
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Dim) and self._hash == other._hash and self.terms == other.terms)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Dim, (self.terms,)  # without the hash: strings have another one in another process
+
     def __bool__(self) -> bool:
         raise NoValue("a symbolic size may be 0 or not")
 

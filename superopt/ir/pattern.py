@@ -72,7 +72,7 @@ def match(patterns: Iterable[Term], terms: Iterable[Term]) -> Bindings | None:
 
     The match is syntactic: operands must stand in the given order (`Rule.commuted` gives the other orders). A
     closed-form constant must have the element type that `instantiate` would give it. One exception: the target of a
-    Reshape of known sizes is matched by its meaning, as it may be stated in several ways (see `_match_target`).
+    Reshape is matched by its meaning, as it may be stated in several ways (see `_match_target`).
     """
     bindings = Bindings()
     constants: set[str] = set()
@@ -124,24 +124,32 @@ def _name(pattern: Term) -> str:
     return name
 
 
-def _sizes_of_reshape(term: Term) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the sizes of operand and result of a Reshape, or None if one is not a number above 0."""
+def _sizes_of_reshape(term: Term) -> tuple[tuple[Size, ...], tuple[Size, ...]] | None:
+    """Return the sizes of operand and result of a Reshape, or None if one is not known to be at least 1."""
     operand = term.inputs[0]
     types = (None if operand is None else operand.type, term.type)
-    before, after = (None if type is None else type.concrete() for type in types)
-    if before is None or after is None or 0 in before or term.attr("allowzero"):
+    before, after = (None if type is None else type.shape for type in types)
+    if before is None or after is None or term.attr("allowzero") or not all(map(_is_positive, (*before, *after))):
         return None
     return before, after
 
 
+@lru_cache(maxsize=1 << 14)
+def _is_positive(size: Size) -> bool:
+    """Return True for a size that is at least 1 wherever all symbols are: nothing is subtracted or divided in it."""
+    if isinstance(size, int):
+        return size >= 1
+    return all(factor > 0 and all(isinstance(atom, str) for atom in monomial) for monomial, factor in size.terms)
+
+
 def _match_target(
     wanted: tuple[Attr, ...],
-    before: tuple[int, ...],
-    after: tuple[int, ...],
+    before: tuple[Size, ...],
+    after: tuple[Size, ...],
     found: dict[str, Attr],
     postponed: list[tuple[Dim, Attr]],
 ) -> bool:
-    """Match the target of a Reshape from the sizes `before` to the sizes `after`, all above 0.
+    """Match the target of a Reshape from the sizes `before` to the sizes `after`, all at least 1.
 
     A 0 stands for the size at its place before, one -1 for what is left. So the target that matches leads to `after`,
     however the term states its own.

@@ -230,11 +230,15 @@ def _attention_type(shapes: Sequence[Sizes], attrs: Mapping[str, Any], need: Nee
     return ((x[0], x[1], hidden),)
 
 
+_PARTS = (
+    " where y = Split[axis=-1, split=[weights.shape[1] // 3, weights.shape[1] // 3, weights.shape[1] // 3]]("
+    "Add(MatMul(x, weights), bias))"
+)
 # The weights hold those of query, key and value side by side, and so does the bias. `added` is the sixth input, too.
 _fused(
     "Attention", 3, 4, "num_heads scale=1.0",
+    "Attention(x, weights, bias) = MultiHeadAttention[num_heads=num_heads, scale=scale](y.0, y.1, y.2)" + _PARTS,
     "Attention(x, weights, bias, added) = MultiHeadAttention[num_heads=num_heads, scale=scale](y.0, y.1, y.2, _, added)"
-    " where y = Split[axis=-1, split=[weights.shape[1] // 3, weights.shape[1] // 3, weights.shape[1] // 3]]("
-    "Add(MatMul(x, weights), bias))",
+    + _PARTS,
     shape=_attention_type,
 )  # fmt: skip

@@ -167,6 +167,12 @@ class CandidateCheck:
                 if self._must_load:
                     open_session(runnable, self.context.target)
                 return
+            if speed is not None:  # to compare takes longer than to look up
+                try:
+                    speed.require_not_known_slower(runnable)
+                except TooSlow as slow:
+                    result.latency = slow.latency
+                    raise _Refused(str(slow)) from None
             with self.context.phases("compare", "comparing outputs"):
                 comparison, accuracy = self.validator.compare(runnable)
             result.difference = _difference(self.validator, comparison, accuracy)

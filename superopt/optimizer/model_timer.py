@@ -10,12 +10,14 @@ from typing import TypeAlias
 
 from superopt.runtime import Feeds, Target, Timing, time_over_inputs
 
-__all__ = ["InputsTimer", "Timer", "Timers", "each_alone", "interleaved_timer"]
+__all__ = ["InputsTimer", "KnownTimings", "Timer", "Timers", "each_alone", "interleaved_timer"]
 
 # (original, candidate, inputs, seconds to measure) -> timing
 Timer: TypeAlias = Callable[[bytes | Path, bytes | Path, Feeds, float], Timing]
 # The same on several inputs (one for each size), with one timing for each: sessions of large models are slow to open.
 InputsTimer: TypeAlias = Callable[[bytes | Path, bytes | Path, Sequence[Feeds], float], list[Timing]]
+# (candidate, inputs) -> the timings of an earlier run; none if it has not measured all of them.
+KnownTimings: TypeAlias = Callable[[bytes | Path, Sequence[Feeds]], list[Timing]]
 
 # If the weights of both models do not fit into the caches together, the first runs after a switch of models read them
 # from memory. A deployed model does not alternate with another one, so samples are long enough to hide this effect.
@@ -27,11 +29,13 @@ class Timers:
     """The timers of a run.
 
     `choice` compares candidates with one another. The fastest of several candidates is the luckiest one as well, so
-    its ratio there is too high. `acceptance` measures the chosen candidate anew, to be accepted and reported.
+    its ratio there is too high. `acceptance` measures the chosen candidate anew, to be accepted and reported. `known`
+    has the timings by which earlier runs compared candidates.
     """
 
     choice: InputsTimer
     acceptance: InputsTimer
+    known: KnownTimings = lambda candidate, inputs: []
 
 
 def each_alone(timer: Timer) -> InputsTimer:

@@ -149,10 +149,6 @@ class _Pickler(pickle.Pickler):
     def persistent_id(self, value: object) -> int | None:
         return self._places.get(value) if isinstance(value, Term) else None
 
-    def reducer_override(self, value: object) -> Any:
-        """Leave out the hash that a size has cached, which differs from process to process."""
-        return (Dim, (value.terms,)) if isinstance(value, Dim) else NotImplemented
-
 
 class _Unpickler(pickle.Unpickler):
     """Reads what `_Pickler` has written. Nobody else's bytes can make it call anything but the parts of a trace."""

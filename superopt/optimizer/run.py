@@ -147,7 +147,7 @@ def _timers(context: RunContext) -> Timers:
             ("acceptance", interleaved_timer(target, until_decided=False, apart=context.source.is_large)),
         )
     )
-    return Timers(choice, acceptance)
+    return Timers(choice, acceptance, choice.known)
 
 
 def _search(

@@ -92,6 +92,11 @@ class SpeedCheck:
         self._validator, self._timers, self._pace = validator, timers, pace
         self.tries = 0
 
+    def require_not_known_slower(self, candidate: bytes | Path) -> None:
+        """Raise TooSlow if an earlier run has measured that a candidate is slower at some size. Nothing is measured."""
+        if timings := self._timers.known(candidate, self._validator.timed):
+            self._require_not_slower(Speed(self._validator.shapes, timings))
+
     def estimate(self, candidate: bytes | Path) -> Speed:
         """Measure a candidate, to compare it with others. Raises TooSlow if it is slower at some size, CannotRun."""
         speed = self._measure(candidate, self._timers.choice, self._pace.choice_s)

@@ -44,18 +44,28 @@ class TimingCache:
         self, original: bytes | Path, candidate: bytes | Path, inputs: Sequence[Feeds], budget_s: float
     ) -> list[Timing]:
         """Return the timings of the original against the candidate, one for each input. Raises CannotRun, OSError."""
-        models = conditions(self._target, 0), self._source.digest, model_digest(candidate)
-        keys = [ModelTimingKey(*models, _feeds_digest(feeds), self._purpose) for feeds in inputs]
-        rows = [] if self._remeasure else [row for key in keys if (row := self._store.model_timings.get(key))]
-        if len(rows) == len(keys):
-            return [Timing(**row._asdict(), clock=self._target.clock, remembered=True) for row in rows]
+        if known := self.known(candidate, inputs):
+            return known
         timings = [replace(t, remembered=False) for t in self._timer(original, candidate, inputs, budget_s)]
-        for key, timing in zip(keys, timings, strict=True):
+        for key, timing in zip(self._keys(candidate, inputs), timings, strict=True):
             if not timing.is_conclusive:
                 continue
             fields = asdict(timing)
             self._store.model_timings.put(key, ModelTiming(*(fields[name] for name in ModelTiming._fields)))
         return timings
+
+    def known(self, candidate: bytes | Path, inputs: Sequence[Feeds]) -> list[Timing]:
+        """Return the timings of earlier runs, one for each input, or none if one of them is missing."""
+        if self._remeasure:
+            return []
+        rows = [row for key in self._keys(candidate, inputs) if (row := self._store.model_timings.get(key))]
+        if len(rows) < len(inputs):
+            return []
+        return [Timing(**row._asdict(), clock=self._target.clock, remembered=True) for row in rows]
+
+    def _keys(self, candidate: bytes | Path, inputs: Sequence[Feeds]) -> list[ModelTimingKey]:
+        models = conditions(self._target, 0), self._source.digest, model_digest(candidate)
+        return [ModelTimingKey(*models, _feeds_digest(feeds), self._purpose) for feeds in inputs]
 
 
 def _feeds_digest(feeds: Feeds) -> str:

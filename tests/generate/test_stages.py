@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from superopt.generate.grammar import Family, Use, Variable
-from superopt.generate.stages import RunConfig, _covers, enumerate_part
+from superopt.generate.grammar import Family, Use, Variable, inputs
+from superopt.generate.stages import RunConfig, _covers, enumerate_part, prove_family
 from superopt.ir.dim import symbol
 from superopt.ir.notation import parse_rule, show_term
 from superopt.ir.rule import Condition
@@ -43,3 +43,19 @@ def test_an_equation_of_a_definition_has_no_factor_of_one() -> None:
     )
     found = json.loads(enumerate_part(RunConfig((family,)), 0, 0, {}))
     assert found["equations"] == ["QuickGelu[alpha=1.0](x) = Mul(Sigmoid(x), x)"]
+
+
+def test_parts_of_a_split_become_one_size_where_nothing_else_is_proven() -> None:
+    """Attention splits one product into queries, keys and values of one size, whatever it is."""
+    family = Family(
+        "definitions",
+        (*inputs("x", (2, 3, 8)), *inputs("w", (8, 24)), *inputs("b", (24,))),
+        (),
+        1,
+        reals=True,
+        definitions=("Attention[num_heads=2, scale=0.375](x, w, b)",),
+    )
+    config = RunConfig((family,))
+    result = json.loads(prove_family(config, 0, (), {"part": enumerate_part(config, 0, 0, {})}))
+    assert len(result["kept"]) == 1 and not result["refused"]
+    assert "Split[axis=-1, split=[n, n, n]](Add(MatMul(x, w), b)).0" in str(result["kept"][0])

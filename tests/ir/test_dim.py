@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import operator
+import os
+import pickle
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -126,3 +130,12 @@ def test_types_with_sizes() -> None:
     assert type.with_sizes({"n": 4}).concrete() == (4, 3, 8)
     assert TensorType("int64", None).rank is None
     assert TensorType("int64", None).with_sizes({"n": 4}) == TensorType("int64", None)
+
+
+def test_a_size_can_be_sent_to_another_process() -> None:
+    """Strings have another hash there, so a size must not take its own along."""
+    program = "import pickle, sys; from superopt.ir.dim import symbol; n = symbol('n') * 3 + 1; hash(n); "
+    program += "sys.stdout.buffer.write(pickle.dumps({n: 7}))"
+    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
+    sent = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, env=environment).stdout
+    assert pickle.loads(sent) == {symbol("n") * 3 + 1: 7}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from superopt.evaluate import evaluate
-from superopt.ir.dim import Size, symbol
+from superopt.ir.dim import Size, floor_div, symbol
 from superopt.ir.infer import OPERATORS, make, remake, replace
 from superopt.ir.notation import parse_rule, parse_terms, show_rule
 from superopt.ir.operator import IllTyped
@@ -323,13 +323,30 @@ def test_the_target_of_a_reshape_is_matched_by_its_meaning(target: tuple[int, ..
     assert filled.type == term.type
 
 
+@pytest.mark.parametrize("target", [(0, 0, -1, 8), (-1, 0, 4, 8), (0, -1, 4, 8), (symbol("n"), symbol("m"), 4, 8)])
+def test_sizes_in_the_target_of_a_reshape_may_be_symbols(target: tuple[Size, ...]) -> None:
+    (pattern,) = parse_terms("Reshape[allowzero=0, shape=[0, 0, h, -1]](q)")
+    n, m = symbol("n"), symbol("m")
+    term = make("Reshape", (var("x", TensorType("float", (n, m, 32))),), {"allowzero": 0, "shape": target})
+    found = match((pattern,), (term,))
+    assert found is not None and found.attrs == {"h": 4}
+    (filled,) = instantiate((pattern,), found, "float")
+    assert filled.type == term.type
+    (stated,) = parse_terms("Reshape[allowzero=0, shape=[q.shape[0], k, h, 8]](q)")
+    found = match((stated,), (term,))
+    assert found is not None and found.attrs == {"k": m, "h": 4}
+    (other,) = parse_terms("Reshape[allowzero=0, shape=[q.shape[1], k, h, 8]](q)")
+    assert match((other,), (term,)) is None
+
+
 @pytest.mark.parametrize(
     ("shape", "target"),
     [
         ((2, 6, 32), (6, 2, 4, 8)),  # other sizes
         ((2, 6, 32), (12, 4, 8)),  # another rank
         ((2, 0, 32), (2, 0, 4, 8)),  # of no elements: -1 would stand for any size
-        ((symbol("n"), 6, 32), (-1, 6, 4, 8)),  # of sizes that are not known
+        ((symbol("n") - 1, 6, 32), (-1, 6, 4, 8)),  # of a size that may be 0 where n is 1
+        ((floor_div(symbol("n"), 2), 6, 32), (-1, 6, 4, 8)),
     ],
 )
 def test_another_target_of_a_reshape_does_not_match(shape: tuple[Size, ...], target: tuple[int, ...]) -> None:

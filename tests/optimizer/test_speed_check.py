@@ -101,3 +101,15 @@ def test_clean_up_need_not_be_faster(ratio: float, accepted: bool) -> None:
             check.accept(b"", is_smaller=True, only_folded=True)  # type: ignore[arg-type]
     with pytest.raises(TooSlow):
         check.accept(b"", is_smaller=True, only_folded=False)  # type: ignore[arg-type]
+
+
+def test_what_an_earlier_run_found_slower_is_refused_without_a_measurement() -> None:
+    def known(ratio: float) -> SpeedCheck:
+        timing = NoisyTimer(0, 0.001)("original", str(ratio).encode(), {}, 1.0)
+        validator = SimpleNamespace(shapes=[{"x": (1,)}], timed=[{}], time=None)  # measures nothing
+        never = each_alone(NoisyTimer(0, 0.0))
+        return SpeedCheck(validator, Timers(never, never, lambda candidate, inputs: [timing]), Pace(60.0))  # type: ignore[arg-type]
+
+    with pytest.raises(TooSlow, match=r"slower: 0\.9"):
+        known(0.9).require_not_known_slower(b"candidate")
+    known(1.1).require_not_known_slower(b"candidate")

@@ -53,6 +53,9 @@ def test_a_second_run_hears_what_the_first_has_measured(path: Path) -> None:
     again = cached(timer, path)(b"one", b"other", [FEEDS], 5.0)[0]
     assert timer.calls == 1 and not first.remembered and again.remembered
     assert again == Timing(**{**vars(first), "remembered": True})
+    assert cached(timer, path).known(b"other", [FEEDS]) == [again]
+    assert cached(timer, path).known(b"other", [FEEDS, {"x": FEEDS["x"][:1]}]) == []
+    assert cached(timer, path, remeasure=True).known(b"other", [FEEDS]) == []
 
 
 @pytest.mark.parametrize(

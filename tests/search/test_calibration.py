@@ -65,6 +65,11 @@ def test_kinds_of_kernels() -> None:
         "Conv grouped in blocks": conv(4, 8, 3, 3),
         "Conv depthwise of a line": conv(32, 1, 3),
         "Conv of a volume": conv(1, 32, 3, 3, 3),
+        "Conv by a computed kernel": make(
+            "Conv",
+            (var("x", tensor(1, 32, 28, 28)), var("k", tensor(8, 32, 3, 3))),
+            {"group": 1, "pads": (1, 1, 1, 1), "strides": (1, 1), "dilations": (1, 1)},
+        ),
         "MatMul": make("MatMul", (x, matrix)),
         "MatMul of few rows": make("MatMul", (var("y", tensor(1, 32)), matrix)),
         "MatMul stacked": make("MatMul", (x, var("z", tensor(2, 32, 4)))),

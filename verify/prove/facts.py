@@ -217,7 +217,7 @@ class Facts:
                 weakened = weakened or more
                 solver.add(z3.Not(encoded), *definitions)
             answer = solver.check()
-            if answer == z3.sat and not weakened:
+            if answer == z3.sat and not weakened and len(self._witnesses) < _MOST_WITNESSES:
                 self._remember(solver.model(), goal)
             solver.pop()
             if answer == z3.unsat:
@@ -232,7 +232,7 @@ class Facts:
         names = self.names | (frozenset() if goal is None else symbols_of(goal.value))
         context = self.shared.context
         point = {n: model.eval(z3.Int(n, context), model_completion=True).as_long() for n in sorted(names)}
-        if satisfies(point, self.guards) and len(self._witnesses) < _MOST_WITNESSES:
+        if satisfies(point, self.guards):
             self._witnesses.append(point)
 
     def _prepared(self, exact: bool) -> tuple[z3.Solver, bool]:

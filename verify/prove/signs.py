@@ -10,7 +10,7 @@ from typing import TypeAlias
 from superopt.ops.algebra import at_least
 from verify.prove.assumptions import DEFINED, Given, Sign
 from verify.prove.bound_variables import inhabited
-from verify.prove.real_queries import Constraint, Polynomial, RealQuery, refuted
+from verify.prove.real_queries import Constraint, Polynomial, RealQuery, has_known_solution, refuted
 from verify.prove.sums import (
     Access,
     Apply,
@@ -45,6 +45,7 @@ class Signs:
     def __init__(self, same: Same, instance: Instance, observe: Callable[[RealQuery], None]) -> None:
         self.same, self._instance, self._observe = same, instance, observe
         self._known: dict[tuple[object, ...], bool] = {}
+        self._answers: dict[RealQuery, bool] = {}
 
     def holds(self, given: Given, sign: Sign) -> bool:
         """Return True if `sign` is shown to hold. False means "not shown"."""
@@ -188,10 +189,11 @@ class Signs:
             constraints += self._about(given, atoms, number)
             number += 1
         query = RealQuery(tuple(constraints))
-        answer = refuted(query, given.facts.shared.context)
-        if answer:
+        if query not in self._answers:
+            self._answers[query] = not has_known_solution(query) and refuted(query, given.facts.shared.context)
+        if self._answers[query]:
             self._observe(query)
-        return answer
+        return self._answers[query]
 
     def _about(self, given: Given, atoms: _Atoms, number: int) -> list[Constraint]:
         """Return the constraints on an atom that follow from its form."""

@@ -19,8 +19,6 @@ from verify.stability.algorithms import as_computed, is_computed_by_others
 
 __all__ = ["computes_alike"]
 
-_SUM, _WHERE = "sum", "where"
-
 
 def computes_alike(left: Term, right: Term, place: Sizes) -> bool:
     """Return True if both terms compute their element at the index `place` by the same tree of operations.
@@ -104,7 +102,7 @@ class _Trees:
     def summation(self, size: Size, body: Callable[[Size], int]) -> int:
         if size == 1:
             return body(0)
-        found = self.tree(_SUM, size, self._bound(body))
+        found = self.tree("sum", size, self._bound(body))
         self._open.add(found)
         return found
 
@@ -119,7 +117,7 @@ class _Trees:
 
     def where(self, conditions: Sequence[Guard], body: Callable[[], int]) -> int:
         inside = body()
-        found = self.tree(_WHERE, tuple(conditions), inside)
+        found = self.tree("where", tuple(conditions), inside)
         if inside in self._open:
             self._open.add(found)
         return found

@@ -76,6 +76,12 @@ DEFINITIONS: tuple[Family, ...] = (
     ),
     _family(inputs("q k v", (2, 3, 8)), "MultiHeadAttention[num_heads=2, scale=0.375](q, k, v)", variation=""),
     _family(
+        (*inputs("x", (2, 3, 8)), *inputs("w", (8, 24)), *inputs("b", (24,)), *inputs("m", (2, 2, 3, 3), "m")),
+        "Attention[num_heads=2, scale=0.375](x, w, b, m)",
+        "Attention[num_heads=2, scale=0.375](x, w, b)",
+        variation="attention",
+    ),
+    _family(
         (*inputs("x y", (2, 4, 6), "x"), *inputs("g h b", (6,), "g")),
         "SkipLayerNormalization[epsilon=0.125](x, y, g, h, b)",
         "SkipSimplifiedLayerNormalization[epsilon=0.125](x, y, g, b)",

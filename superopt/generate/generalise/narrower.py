@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from superopt.generate.conjectures.ground_equation import GroundEquation
 from superopt.generate.generalise.draft import SIZED
 from superopt.generate.generalise.size_equations import pinned
-from superopt.ir.dim import Dim
+from superopt.ir.dim import Dim, symbol
 from superopt.ir.pattern import match
-from superopt.ir.rule import Signature, SignatureValue
-from superopt.ir.term import Attr
+from superopt.ir.rule import Rule, Signature, SignatureValue
+from superopt.ir.term import Attr, AttrVar, Term, map_terms
 from superopt.rulebook.variadic import Schema
 
-__all__ = ["narrower"]
+__all__ = ["narrower", "with_equal_parts"]
 
 _STEPS = ((), ("dilations",), ("dilations", "strides"), ("dilations", "strides", "pads", "group"))
 
@@ -47,6 +47,32 @@ def narrower(schema: Schema, equation: GroundEquation) -> Iterator[Schema]:
         signature = _at(Signature(fixed, schema.base.attrs), schema, known, kept)
         wide = _at(Signature(fixed, schema.open.attrs), schema, known, kept)
         yield Schema(schema.rule, signature, wide, schema.kinds)
+
+
+def with_equal_parts(schema: Schema, equation: GroundEquation) -> Iterator[Schema]:
+    """Yield the rule with one size for all parts of a Split whose parts are equal at the instance, if there is one."""
+    bindings = match(schema.rule.lhs, equation.lhs)
+    alike: dict[Attr, Attr] = {}
+    for name, value in () if bindings is None else bindings.attrs.items():
+        if schema.kinds.get(name) == "split" and isinstance(value, tuple) and len(value) > len(set(value)) == 1:
+            alike[AttrVar(name)] = (symbol(name),) * len(value)
+    if not alike:
+        return
+
+    def build(old: Term, inputs: tuple[Term | None, ...]) -> Term:
+        attrs = {name: alike.get(value, value) for name, value in old.attrs}
+        return Term.of(old.op, inputs, attrs, old.types)
+
+    sides = map_terms((*schema.rule.lhs, *schema.rule.rhs), build)
+    rule = Rule(sides[: len(schema.rule.lhs)], sides[len(schema.rule.lhs) :])
+    base, wide = (_with_one_size(signature, alike) for signature in (schema.base, schema.open))
+    yield Schema(rule, base, wide, schema.kinds)
+
+
+def _with_one_size(signature: Signature, alike: Mapping[Attr, Attr]) -> Signature:
+    """Return the signature with any integer in place of the list of each Split that is `alike`."""
+    attrs = tuple((name, None if AttrVar(name) in alike else value) for name, value in signature.attrs)
+    return Signature(signature.shapes, attrs, signature.dtypes)
 
 
 def _at(signature: Signature, schema: Schema, known: Mapping[str, Attr], kinds: frozenset[str]) -> Signature:

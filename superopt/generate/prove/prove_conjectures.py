@@ -6,6 +6,7 @@ conjecture is generalised, and proven at the signature of its instance.
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +15,7 @@ from typing import Any, TypeAlias
 from superopt.generate.conjectures.ground_equation import GroundEquation, operators
 from superopt.generate.enumeration.fingerprints import Evaluator
 from superopt.generate.generalise.equation_to_rule import generalise
-from superopt.generate.generalise.narrower import narrower
+from superopt.generate.generalise.narrower import narrower, with_equal_parts
 from superopt.generate.generalise.sampling_check import SamplingCheck
 from superopt.generate.minimise.usefulness import is_usable, is_weak
 from superopt.generate.prove.proven_rules import ProvenRule, ProvenRules
@@ -104,8 +105,9 @@ class ConjectureProver:
             self._refuse(schema, verdict)
 
     def _verdict(self, schema: Schema, equation: GroundEquation) -> tuple[Schema, Verdict]:
-        """Return the verdict on the rule. If it is not proven, a target's rule is tried in narrower forms."""
+        """Return the verdict on the rule. If it is not proven, narrower forms are tried."""
         forms = narrower(schema, equation) if equation.family.targets else (schema,)
+        forms = itertools.chain(forms, with_equal_parts(schema, equation))
         verdicts: list[tuple[Schema, Verdict]] = []
         for form in forms:
             verdicts.append((form, self.prover(form.rule, form.base)))

@@ -1,42 +1,88 @@
-"""Memory traffic where images leave and enter the runtime's blocked layout.
+"""Memory traffic where images leave and enter the runtime's blocked layout, and where they are unfolded.
 
 ONNX Runtime's CPU provider keeps the results of Convs in blocks of channels (NCHW16c). The image is reordered before
 and after each operator that does not support the layout. So parallel Convs are not worth merging if the result has to
-be split by channels afterwards.
+be split by channels afterwards. A Conv without a kernel for blocks also unfolds its image: it copies the elements under
+each position of its kernel, and multiplies them as a matrix. The conditions are those of
+onnxruntime/core/optimizer/nchwc_transformer.cc.
 """
 
 from __future__ import annotations
 
+import math
+
 from superopt.ir.term import Term
+from superopt.ir.types import TensorType
 from superopt.properties import changes_shape_only, contracts, joins, rearranges, reduces
 from superopt.search.cost.runtime_fusion import CONVOLUTIONS, KEEP_LAYOUT
 from superopt.search.cost.work import bytes_of
 
-__all__ = ["reordered_bytes"]
+__all__ = ["has_blocked_kernel", "reordered_bytes", "unfolded_bytes"]
 
 _MAX_STEPS_TO_CONV = 4  # operators to follow back to the Conv that a value comes from
+_CHANNELS_AT_ONCE = 4  # images enter the layout only if their channels are a multiple of this
+_IMAGE_RANK = 4
 
 
 def reordered_bytes(term: Term, block: int) -> int:
     """Return the bytes moved to bring images out of blocks of `block` channels for `term`, and back.
 
-    Images are only reordered for operators that copy across channels, and for those that add up an image and do not
-    know the layout: ReduceMean, where GlobalAveragePool does. A Concat of whole blocks works in the layout. A `block`
-    of 1 means that the runtime has no layout of its own.
+    Images are only reordered for operators that copy across channels, for those that add up an image and do not know
+    the layout (ReduceMean, where GlobalAveragePool does), and for Convs without a kernel for it, whose results go back.
+    A Concat of whole blocks works in the layout. A `block` of 1 means that the runtime has no layout of its own.
     """
     if block == 1 or changes_shape_only(term.op):
         return 0
     if not rearranges(term.op):
-        image = term.inputs[0] if _leaves_layout(term.op) else None
-        return 2 * bytes_of(image.type) if image is not None and _is_blocked(image) else 0
-    images = [i for i in term.inputs if i is not None and _is_across_channels(term, i) and _is_blocked(i)]
+        image = term.inputs[0]
+        if image is None or not _leaves_layout(term, block) or not _is_blocked(image, block):
+            return 0
+        return 2 * (bytes_of(image.type) + (bytes_of(term.type) if term.op in CONVOLUTIONS else 0))
+    images = [i for i in term.inputs if i is not None and _is_across_channels(term, i) and _is_blocked(i, block)]
     copied = not joins(term.op) or any(_is_partial(i, block) for i in images)
     return 4 * sum(bytes_of(image.type) for image in images) if copied else 0
 
 
-def _leaves_layout(op: str) -> bool:
-    """Return True for an operator that adds up its operand, and not products, and has no kernel for the layout."""
-    return reduces(op) and not contracts(op) and op not in KEEP_LAYOUT
+def unfolded_bytes(term: Term, block: int) -> int:
+    """Return the bytes that a Conv without a kernel for blocks writes and reads to unfold its image; 0 for others."""
+    if block == 1 or term.op not in CONVOLUTIONS or term.type is None or has_blocked_kernel(term, block):
+        return 0
+    of_image, of_kernel = (None if i is None or i.type is None else i.type.concrete() for i in term.inputs[:2])
+    of_result = term.type.concrete()
+    if of_image is None or of_kernel is None or of_result is None or math.prod(of_kernel[2:]) == 1:
+        return 0
+    unfolded = (*of_image[:2], *of_kernel[2:], *of_result[2:])
+    return 2 * bytes_of(TensorType(term.type.dtype, unfolded))
+
+
+def has_blocked_kernel(conv: Term, block: int) -> bool:
+    """Return True if the runtime computes a Conv in blocks of `block` channels.
+
+    Its kernel has to be constant, with two dimensions. Each group has one channel, or whole blocks of channels, and so
+    has the result; without groups, fewer channels than a block are read as they are.
+    """
+    image, kernel = conv.inputs[:2]
+    if block == 1 or image is None or image.type is None or kernel is None or kernel.type is None:
+        return False
+    shape, group = kernel.type.shape, conv.attr("group")
+    if not kernel.is_constant or shape is None or len(shape) != _IMAGE_RANK:
+        return False
+    results, of_group = shape[:2]
+    if not isinstance(results, int) or not isinstance(of_group, int) or not isinstance(group, int):
+        return True
+    channels = of_group * group
+    if group == 1:
+        return channels < block or channels % _CHANNELS_AT_ONCE == 0
+    if of_group == 1 and results == group:
+        return channels % _CHANNELS_AT_ONCE == 0
+    return of_group % block == 0 and results // group % block == 0
+
+
+def _leaves_layout(term: Term, block: int) -> bool:
+    """Return True for an operator that sums over an image and has no kernel for the layout."""
+    if term.op in CONVOLUTIONS:
+        return not has_blocked_kernel(term, block)
+    return reduces(term.op) and not contracts(term.op) and term.op not in KEEP_LAYOUT
 
 
 def _is_partial(image: Term, block: int) -> bool:
@@ -53,11 +99,11 @@ def _is_across_channels(term: Term, image: Term) -> bool:
     return rank is not None and any(a in (1, 1 - rank) for a in (axes if isinstance(axes, tuple) else (axes,)))
 
 
-def _is_blocked(value: Term) -> bool:
-    """Return True if `value` comes from a Conv, through operators that keep the layout."""
+def _is_blocked(value: Term, block: int) -> bool:
+    """Return True if `value` comes from a Conv in blocks, through operators that keep the layout."""
     for _ in range(_MAX_STEPS_TO_CONV):
         if value.op in CONVOLUTIONS:
-            return True
+            return has_blocked_kernel(value, block)
         if value.op not in KEEP_LAYOUT or value.inputs[0] is None:
             return False
         value = value.inputs[0]

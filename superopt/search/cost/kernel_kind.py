@@ -43,7 +43,9 @@ def kernel_kind(term: Term, block: int = 1) -> str:
     if not shapes or shapes[0] is None or result is None:
         return term.op
     if term.op in CONVOLUTIONS and shapes[1] is not None:
-        return f"{term.op}{_form_of_conv(term, shapes[1], block)}"
+        kernel = term.inputs[1]
+        computed = "" if kernel is None or kernel.is_constant else " by a computed kernel"
+        return f"{term.op}{_form_of_conv(term, shapes[1], block)}{computed}"
     if term.op in _PRODUCTS and shapes[1] is not None:
         name = "FusedGemm" if term.op == "FusedGemm" else "MatMul"
         return f"{name}{_form_of_product(result, shapes[1])}"

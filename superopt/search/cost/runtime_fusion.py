@@ -33,8 +33,10 @@ __all__ = [
 ]  # fmt: skip
 
 BIAS_SHARE = 0.5  # of the time of an Add: adding a vector within a product
-# Names of the kernels that an operator may be fused into: "Conv", "Conv+" (with a sum), "Gemm", "MatMul", "Stacked" (an
-# array times a matrix) and "Product" (any other product).
+# Names of the kernels that an operator may be fused into: "Conv", "Computed" (a Conv with a computed kernel, into which
+# no constants are folded), "Conv+" (with a sum), "Gemm", "MatMul", "Stacked" (an array times a matrix) and "Product"
+# (any other product).
+_CONVS = ("Conv", "Computed")
 _PRODUCTS = frozenset({"MatMul", "Stacked", "Product"})
 CONVOLUTIONS = frozenset({"Conv", "FusedConv"})
 # Operators that add a bias and apply an activation while they write their products, at no cost.
@@ -64,7 +66,7 @@ def time_share(
     """
     op = term.op
     if op == "Conv":
-        fused_into[term] = "Conv"
+        fused_into[term] = "Computed" if inputs[1] is not None and not inputs[1].is_constant else "Conv"
         return 1.0
     if op in ("MatMul", "Gemm"):
         if len(shape_of(term) or ()) == 2:
@@ -82,7 +84,7 @@ def time_share(
             return 0.0
         return 1.0
     if op in ACTIVATIONS:
-        is_free = kind == "Conv" or (kind == "Conv+" and op not in _NOT_AFTER_SUMS) or (kind == "Gemm" and op == "Relu")
+        is_free = kind in _CONVS or (kind == "Conv+" and op not in _NOT_AFTER_SUMS) or (kind == "Gemm" and op == "Relu")
         return 0.0 if is_free and all(i is None or i.is_constant for i in inputs[1:]) else 1.0
     if op in ("Mul", "Div") and kind in _PRODUCTS and inputs[1] is not None and is_scalar(inputs[1]):
         return 0.0
@@ -111,7 +113,7 @@ def _share_of_binary(term: Term, a: Term, b: Term, uses: Mapping[Term, int], fus
                 return BIAS_SHARE
             if kind == "Stacked" and shape_of(y) == (shape_of(term) or ())[-1:]:
                 return BIAS_SHARE
-            if kind in ("Conv", "Conv+") and y.types == term.types and not y.is_constant:
+            if kind in (*_CONVS, "Conv+") and y.types == term.types and not y.is_constant:
                 fused_into[term] = "Conv+"
                 return 0.5
     return 1.0

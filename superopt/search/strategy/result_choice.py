@@ -59,7 +59,7 @@ class ResultChooser:
                 timed = self._decisions[key]
                 if timed is not None:
                     chosen[start.outputs] = timed
-            elif best.price.time_ps < start.price.time_ps:
+            elif best.price[:2] < start.price[:2]:  # in time, or in operators at the same time
                 chosen[start.outputs] = best
         return chosen
 
