@@ -103,3 +103,7 @@ def test_constants_are_not_folded_into_a_computed_kernel() -> None:
     graphs = Graphs()
     plain = conv(image(), var("kernel", tensor(8, 8, 3, 3)))
     assert price(graphs.norm(plain)) > price(plain) == price(make("Relu", (plain,)))
+
+
+def test_an_operator_without_operands_moves_no_image() -> None:
+    assert reordered_bytes(Term.of("RandomNormal", (), {}, (tensor(1, 64, 14, 14),)), BLOCK) == 0

@@ -34,8 +34,8 @@ def reordered_bytes(term: Term, block: int) -> int:
     if block == 1 or changes_shape_only(term.op):
         return 0
     if not rearranges(term.op):
-        image = term.inputs[0]
-        if image is None or not _leaves_layout(term, block) or not _is_blocked(image, block):
+        image = term.inputs[0] if term.inputs and _leaves_layout(term, block) else None
+        if image is None or not _is_blocked(image, block):
             return 0
         return 2 * (bytes_of(image.type) + (bytes_of(term.type) if term.op in CONVOLUTIONS else 0))
     images = [i for i in term.inputs if i is not None and _is_across_channels(term, i) and _is_blocked(i, block)]
