@@ -14,6 +14,7 @@ _CALIBRATION = 0.3  # of the budget: the first runs on a machine measure it
 # Shares of the budget: work of the search (on a typical machine), its least time by the clock, and the least time with
 # the timing of regions, for which the search leaves a share.
 _SEARCH_WORK, _LEAST_SEARCH, _LEAST_REGIONS, _REGIONS = 0.25, 0.15, 0.2, 0.1
+_UNTIMED_SEARCH_WORK = 0.5  # where neither the machine is measured nor a candidate
 # What follows is the replay and the measurements, a share of the budget, and the comparison of outputs, which takes
 # longer than the runs of the original by up to this factor.
 _CHECKS, _COMPARISON = 0.3, 2.0
@@ -26,10 +27,11 @@ _LONG_REFERENCE = 0.2
 
 
 class Pace:
-    """The clock of a run with a budget of `budget_s` seconds, which begins now."""
+    """The clock of a run with a budget of `budget_s` seconds, which begins now. A run may time nothing."""
 
-    def __init__(self, budget_s: float) -> None:
+    def __init__(self, budget_s: float, *, is_timed: bool = True) -> None:
         self._budget_s, self._begun = budget_s, time.monotonic()
+        self._search_work = _SEARCH_WORK if is_timed else _UNTIMED_SEARCH_WORK
         self.reference_s = 0.0  # the time that the runs of the original took, with all inputs
 
     @property
@@ -49,7 +51,7 @@ class Pace:
     @property
     def search_work_s(self) -> float:
         """The search's budget in seconds of work on a typical machine."""
-        return _SEARCH_WORK * self._budget_s
+        return self._search_work * self._budget_s
 
     def search_deadline(self, share: float = 1.0) -> float:
         """Return the time of `time.monotonic` at which a search that has this share of the time ends."""

@@ -64,7 +64,7 @@ def run(
     phases = Phases(progress)
     start_child()
     options = options.as_run()
-    pace = Pace(options.budget_s)
+    pace = Pace(options.budget_s, is_timed=options.is_timed)
     target = resolve_target(options.ep, options.threads, options.target)
     device = options.load_device()  # refused before the model is read
     with phases("read", "reading the model"):

@@ -36,3 +36,7 @@ def test_a_model_that_runs_long_is_not_estimated() -> None:
     assert run.has_time_to_estimate
     run.reference_s = 9.0
     assert not run.has_time_to_estimate
+
+
+def test_a_run_that_times_nothing_searches_longer() -> None:
+    assert Pace(40.0, is_timed=False).search_work_s == 2 * Pace(40.0).search_work_s
