@@ -58,8 +58,8 @@ def unfolded_bytes(term: Term, block: int) -> int:
 def has_blocked_kernel(conv: Term, block: int) -> bool:
     """Return True if the runtime computes a Conv in blocks of `block` channels.
 
-    Its kernel has to be constant, with two dimensions. Each group has one channel, or whole blocks of channels, and so
-    has the result; without groups, fewer channels than a block are read as they are.
+    Its kernel has to be constant, with two dimensions, and its channels a multiple of 4, unless they are fewer than a
+    block and not in groups. Each group has one channel, or whole blocks of channels, and so has the result.
     """
     image, kernel = conv.inputs[:2]
     if block == 1 or image is None or image.type is None or kernel is None or kernel.type is None:
