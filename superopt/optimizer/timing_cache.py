@@ -44,10 +44,11 @@ class TimingCache:
         self, original: bytes | Path, candidate: bytes | Path, inputs: Sequence[Feeds], budget_s: float
     ) -> list[Timing]:
         """Return the timings of the original against the candidate, one for each input. Raises CannotRun, OSError."""
-        if known := self.known(candidate, inputs):
+        keys = self._keys(candidate, inputs)
+        if known := self._timings(keys):
             return known
         timings = [replace(t, remembered=False) for t in self._timer(original, candidate, inputs, budget_s)]
-        for key, timing in zip(self._keys(candidate, inputs), timings, strict=True):
+        for key, timing in zip(keys, timings, strict=True):
             if not timing.is_conclusive:
                 continue
             fields = asdict(timing)
@@ -56,10 +57,11 @@ class TimingCache:
 
     def known(self, candidate: bytes | Path, inputs: Sequence[Feeds]) -> list[Timing]:
         """Return the timings of earlier runs, one for each input, or none if one of them is missing."""
-        if self._remeasure:
-            return []
-        rows = [row for key in self._keys(candidate, inputs) if (row := self._store.model_timings.get(key))]
-        if len(rows) < len(inputs):
+        return self._timings(self._keys(candidate, inputs))
+
+    def _timings(self, keys: Sequence[ModelTimingKey]) -> list[Timing]:
+        rows = [] if self._remeasure else [row for key in keys if (row := self._store.model_timings.get(key))]
+        if len(rows) < len(keys):
             return []
         return [Timing(**row._asdict(), clock=self._target.clock, remembered=True) for row in rows]
 
