@@ -110,6 +110,17 @@ def time_once(run: Callable[[], object]) -> tuple[float, float]:
     return time.process_time() - cpu, time.perf_counter() - wall
 
 
+def _calls_per_sample(run: Callable[[], object], sample_s: float) -> int:
+    """Return the number of calls, at least 1, that take `sample_s` seconds after a first, slower call.
+
+    If already the first call takes two samples, the later ones are not timed to find out.
+    """
+    seconds = time_once(run)[1]
+    if seconds < 2 * sample_s:
+        seconds = time_once(run)[1]
+    return max(1, min(_MAX_CALLS_PER_SAMPLE, round(sample_s / max(seconds, 1e-9))))
+
+
 def time_interleaved(
     before: Callable[[], object],
     after: Callable[[], object],
@@ -123,14 +134,10 @@ def time_interleaved(
     """Time two calls against each other, in rounds of A B B A.
 
     Takes `budget_s` seconds of wall time, or fewer if the ratio settles, but at least `min_rounds` rounds. Both calls
-    are run once beforehand, because first runs allocate memory. A sample repeats a short call.
+    are run beforehand, because first runs allocate memory. A sample repeats a short call.
     """
     start = time.perf_counter()
-    first = 0.0
-    for run in (before, after):
-        run()
-        first = max(first, time_once(run)[1])
-    calls = max(1, min(_MAX_CALLS_PER_SAMPLE, round(sample_s / max(first, 1e-9))))
+    calls = min(_calls_per_sample(run, sample_s) for run in (before, after))
 
     def sample(run: Callable[[], object]) -> tuple[float, float]:
         cpu, wall = time.process_time(), time.perf_counter()
@@ -244,8 +251,7 @@ def _time_apart(
 def _samples(run: Callable[[], object], budget_s: float, sample_s: float) -> _Samples:
     """Time one run in about `budget_s` seconds, at least three times."""
     cpu, wall = list[float](), list[float]()
-    run()
-    calls = max(1, min(_MAX_CALLS_PER_SAMPLE, round(sample_s / max(time_once(run)[1], 1e-9))))
+    calls = _calls_per_sample(run, sample_s)
     start = time.perf_counter()
     while len(cpu) < 3 or (len(cpu) < 100 and time.perf_counter() - start < budget_s):
         cpu_start, wall_start = time.process_time(), time.perf_counter()
@@ -300,10 +306,7 @@ def _heat(
     """Run one heat: make all calls in `order`, then rounds in that order and back, which cancels linear drift."""
     start = time.perf_counter()
     runs = {index: makers[index]() for index in order}
-    calls: dict[int, int] = {}
-    for index, run in runs.items():
-        run()
-        calls[index] = max(1, min(_MAX_CALLS_PER_SAMPLE, round(sample_s / max(time_once(run)[1], 1e-9))))
+    calls = {index: _calls_per_sample(run, sample_s) for index, run in runs.items()}
     cpu: list[list[float]] = [[] for _ in makers]
     wall: list[list[float]] = [[] for _ in makers]
     rounds = 0

@@ -31,6 +31,7 @@ from superopt.generate.families.resize import RESIZE
 from superopt.generate.families.rows import ROWS
 from superopt.generate.families.scalar import SCALAR
 from superopt.generate.families.select import SELECT
+from superopt.generate.families.selections import SELECTIONS
 from superopt.generate.families.shifted import SHIFTED
 from superopt.generate.families.spread import SPREAD
 from superopt.generate.families.strides import STRIDES
@@ -65,6 +66,7 @@ FAMILIES: tuple[Family, ...] = (
     *SHIFTED,
     *REARRANGE,
     *SELECT,
+    *SELECTIONS,
     *ROWS,
     *IMAGES,
     *POOL,

@@ -1,12 +1,13 @@
 """The flow of a search, from the model to the result:
 
 1. Unrolled recurrent layers become recurrent operators (`recurrent_layers`).
-2. Sibling operators all over the model are merged (`horizontal_fusion`).
-3. Pass after pass: the model is cut into regions (`cuts`), each distinct region is searched once (`region_tasks`,
+2. Selections all over the model are moved towards the inputs (`selections`), so that less is computed.
+3. Sibling operators all over the model are merged (`horizontal_fusion`).
+4. Pass after pass: the model is cut into regions (`cuts`), each distinct region is searched once (`region_tasks`,
    `region_search`), a result is chosen for it (`result_choice`), and it is applied wherever the region occurs
    (`rewritten_model`). The next pass cuts elsewhere, and the second one orders operators by their distance from the
    outputs: branches come side by side, with their ends beside the operator that joins them.
-4. Rules whose gain depends on the values of tensors are applied where a timing confirms the gain (`denormal_rules`).
+5. Rules whose gain depends on the values of tensors are applied where a timing confirms the gain (`denormal_rules`).
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from superopt.search.strategy.result_choice import (
 from superopt.search.strategy.rewritten_model import RewrittenModel
 from superopt.search.strategy.search_context import SearchContext
 from superopt.search.strategy.search_result import SearchProgress, SearchResult
+from superopt.search.strategy.selections import selection_regions
 from superopt.search.strategy.state import SearchState
 
 __all__ = ["search"]
@@ -138,10 +140,13 @@ class _Driver:
     def run(self) -> SearchResult:
         """Run all stages of the search (see the module).
 
-        Horizontal fusion first merges gates, which share values, and then time steps, which share weights.
+        Selections are moved before siblings are merged, because they often concern one sibling only (the queries of an
+        attention). Horizontal fusion first merges gates, which share values, and then time steps, which share weights.
         """
         budget = self.context.budget
         self._roll_up_recurrent_layers()
+        if not budget.exhausted:
+            self._push_selections()
         for sharing_values in (True, False):
             if not budget.exhausted:
                 self._fuse_siblings(sharing_values)
@@ -194,11 +199,22 @@ class _Driver:
 
     def _fuse_siblings(self, sharing_values: bool) -> None:
         """Merge sibling operators where that pays: siblings that share values, or those that only share weights."""
-        searches = self.pool.searches
         matcher = Matcher(self.context.matcher.rules)
         regions = list(sibling_regions(self.model.outputs, matcher, sharing_values))
         for task in self.pool.tasks(regions):
             task.search.fuse_siblings()
+        self._apply_best(regions)
+
+    def _push_selections(self) -> None:
+        """Move selections towards the inputs where that pays."""
+        regions = list(selection_regions(self.model.outputs))
+        for task in self.pool.tasks(regions):
+            task.search.push_selections()
+        self._apply_best(regions)
+
+    def _apply_best(self, regions: list[Region]) -> None:
+        """Apply the results of regions that may overlap, those that save most first."""
+        searches = self.pool.searches
         regions = [r for r in regions if searches[r.outputs].predicted_speedup >= MIN_SURE_GAIN_RATIO]
         regions.sort(key=lambda region: -searches[region.outputs].predicted_saving_ps)
         regions = compatible_regions(self.model.outputs, regions)

@@ -11,7 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 
 from superopt.ir.term import Term, topological
 from superopt.properties import is_matrix_product
-from superopt.search.match.graph_index import GraphIndex
+from superopt.search.match.graph_index import GraphIndex, node_of
 from superopt.search.match.matcher import Matcher
 from superopt.search.region import Region, extract_region
 
@@ -86,8 +86,8 @@ def compatible_regions(outputs: Sequence[Term], regions: Sequence[Region]) -> li
         home: dict[Term, Region | Term] = {term: region for region in kept for term in region.operators}
         graph: dict[Region | Term, dict[Region | Term, None]] = {}  # dicts, not sets: the order must be reproducible
         for term in topological(outputs):
-            here = home.get(term, term)
-            before = [home.get(i, i) for i in term.inputs if i is not None and not i.is_constant]
+            here = home.get(node_of(term), term)
+            before = [home.get(node_of(i), i) for i in term.inputs if i is not None and not i.is_constant]
             graph.setdefault(here, {}).update((node, None) for node in before if node is not here)
         try:
             return [node for node in TopologicalSorter(graph).static_order() if isinstance(node, Region)]

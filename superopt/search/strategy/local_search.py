@@ -16,6 +16,7 @@ from superopt.search.match.graph_index import run_time_terms
 from superopt.search.match.occurrence import Match
 from superopt.search.strategy.expander import Expander, PricedMatch
 from superopt.search.strategy.search_context import SearchContext
+from superopt.search.strategy.selections import keeps_rank, movable_selections, selected_operator
 from superopt.search.strategy.state import SearchState, has_lost_core, neighbourhood
 
 __all__ = ["LocalSearch"]
@@ -189,4 +190,43 @@ class LocalSearch:
             child = self.apply(state, found) if price.nodes < state.price.nodes else None
             if child is not None and child.price.nodes < state.price.nodes:
                 return child
+        return None
+
+    def push_selection(self, state: SearchState) -> SearchState | None:
+        """Return a state in which a selection is below the operator that computed what it read; None if there is none.
+
+        The last selections come first. Of several rewrites the cheapest is taken, whatever it costs. A selection that
+        drops an axis is written as one that keeps it, where a rule says how: two operators that read a value then
+        select from it in the same way.
+        """
+        for selection in movable_selections(self.expander.index(state)):
+            pushed = self._rewritten_and_pushed(state, selection) or self._pushed(state, selection)
+            if pushed is not None:
+                return pushed
+        return None
+
+    def _rewritten_and_pushed(self, state: SearchState, selection: Term) -> SearchState | None:
+        """Return the state after `selection`, which drops an axis, is written as one that does not and is moved."""
+        value = selected_operator(selection, self.expander.index(state))
+        if keeps_rank(selection):
+            return None
+        for _, found in self.expander.expand(state, frozenset({selection})):
+            kept = [term for term in found.created if keeps_rank(term) and term.op != "Out" and value in term.inputs]
+            child = self.apply(state, found) if kept and found.roots == (selection,) else None
+            if child is not None:
+                pushed = [self._pushed(child, term) for term in kept if term in self.expander.index(child).position]
+                return next((after for after in pushed if after is not None), None)
+        return None
+
+    def _pushed(self, state: SearchState, selection: Term) -> SearchState | None:
+        """Return the state after `selection` is moved, or None."""
+        index = self.expander.index(state)
+        value = selected_operator(selection, index)
+        if value is None:
+            return None
+        for _, found in self.expander.expand(state, frozenset({selection})):
+            if found.roots == (selection,) and value not in run_time_terms(found.results):
+                child = self.apply(state, found)
+                if child is not None:
+                    return child
         return None

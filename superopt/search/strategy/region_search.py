@@ -76,7 +76,7 @@ class RegionSearch:
         self.deadline_s = float("inf")
         self.effort = 0
         self.share = 0.0
-        self._siblings_only = False
+        self._improves_by_itself = True
         # (effort, graph) pairs: a beam search or backjump that began with this graph has found nothing.
         self._failed: set[tuple[int, tuple[Term, ...]]] = set()
         self._selected: SearchState | None = None  # the base that kernels were last selected for
@@ -131,7 +131,7 @@ class RegionSearch:
         self._statistics.record_broken_prediction(rule)
         self._local.forget_candidates()
         self.best = self.base = self.start
-        self.effort = self.efforts if self._siblings_only else 0
+        self.effort = 0 if self._improves_by_itself else self.efforts
         self._begun_at = self._found_at = self.expanded
 
     def fuse_siblings(self) -> None:
@@ -140,7 +140,6 @@ class RegionSearch:
         Merging continues along the users, because the Split of a merged result disappears once merged operators read
         all of its parts.
         """
-        self._siblings_only = True
         local = self._local
         max_time_ps = self.alpha * self.base.price.time_ps
         for _, found in local.expander.expand(self.start, max_time_ps=max_time_ps, siblings_only=True):
@@ -148,7 +147,18 @@ class RegionSearch:
             while state is not None:
                 self._accept(state)
                 state = local.continue_fusion(state)
-        self.best, self.effort = self.base, self.efforts
+        self._end_with_base()
+
+    def push_selections(self) -> None:
+        """Move selections towards the inputs as far as rules move them, where that pays; do nothing else."""
+        state: SearchState | None = self._local.push_selection(self.start)
+        while state is not None:
+            self._accept(state)
+            state = self._local.push_selection(state)
+        self._end_with_base()
+
+    def _end_with_base(self) -> None:
+        self.best, self.effort, self._improves_by_itself = self.base, self.efforts, False
 
     def improve(self, deadline_s: float = float("inf")) -> bool:
         """Make the next effort, until `deadline_s` seconds of the budget are spent. Return True if it was completed."""
