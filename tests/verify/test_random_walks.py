@@ -6,6 +6,7 @@ chose: sizes of 1 that broadcast, vectors as matrices, odd strides, groups. `sup
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from functools import cache
@@ -22,6 +23,7 @@ from superopt.ir.pattern import instantiate
 from superopt.ir.rule import Condition, Rule
 from superopt.ir.term import Attr, Term, var
 from superopt.ir.types import tensor
+from superopt.properties import is_real, jumping_operands
 from superopt.rulebook.loading import certified_rules, load_rules
 from superopt.search.match.graph_index import GraphIndex
 from superopt.search.match.matcher import Matcher
@@ -158,6 +160,21 @@ def instance(rng: random.Random) -> tuple[Term, ...]:
     return instantiate(rng.choice([rule.lhs, rule.rhs]), bindings, bindings.dtype() or "double")
 
 
+def decides_at_a_jump(outputs: tuple[Term, ...], env: dict[Term, np.ndarray]) -> bool:
+    """True if rounding may decide: two compared numbers are equal, or a number that is rounded is half of an integer.
+
+    Both sides of x <= x + y - y are equal numbers, and so is one of them after any rewrite by a true rule.
+    """
+    for term in GraphIndex(outputs).computed:
+        operands = [operand for operand in jumping_operands(term) if is_real(operand)]
+        values = [value.astype(float) for value in evaluate(operands, env, {})]
+        distances = [2 * value - np.round(2 * value) for value in values] if len(values) == 1 else []
+        distances += [a - b for a, b in itertools.combinations(values, 2)]
+        if any((np.abs(distance) <= 1e-7).any() for distance in distances):
+            return True
+    return False
+
+
 def walk(seed: int, steps: int, used: Counter[str]) -> None:
     rng = random.Random(seed)
     outputs = instance(rng) if seed % 3 else graph(rng, 12)
@@ -181,9 +198,10 @@ def walk(seed: int, steps: int, used: Counter[str]) -> None:
             assert got.shape == wanted.shape
             if np.isfinite(wanted).all():
                 scale = max(1.0, float(np.abs(wanted).max(initial=0.0)))
-                assert np.allclose(got, wanted, rtol=1e-7, atol=1e-7 * scale), (
-                    f"{show_rule(move.compiled.rule)}\nwith {move.bindings}\nin {show_graph(before)}"
-                )
+                is_close = np.allclose(got, wanted, rtol=1e-7, atol=1e-7 * scale)
+                if not is_close and decides_at_a_jump(before, env):
+                    return
+                assert is_close, f"{show_rule(move.compiled.rule)}\nwith {move.bindings}\nin {show_graph(before)}"
         if len(GraphIndex(outputs).position) > 150:
             return
 

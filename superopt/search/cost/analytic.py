@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from superopt.ir.term import Term
-from superopt.search.cost.blocked_layout import reordered_bytes, unfolded_bytes
+from superopt.search.cost.blocked_layout import is_blocked, reordered_bytes, unfolded_bytes
 from superopt.search.cost.concrete import concrete_attrs
 from superopt.search.cost.device import CPU, Device
 from superopt.search.cost.kernel_kind import MIN_CHANNEL_BLOCK, kinds_of
@@ -51,6 +51,7 @@ class AnalyticCost:
         self.device, self.sizes = device, dict(sizes or {})
         self.threads = max(1, threads) if device.provider == "cpu" and not device.measured else 1
         self._bandwidth_factor = math.sqrt(self.threads)
+        self._seconds: dict[tuple[object, ...], float] = {}  # by what they depend on: a model repeats few operators
 
     @property
     def seconds_per_weight_byte(self) -> float:
@@ -61,6 +62,12 @@ class AnalyticCost:
         """Return the seconds for the operator `term` alone."""
         if term.is_constant or term.op in ("Var", "Out"):
             return 0.0
+        key = _key(term, self.device.channel_block)
+        if key not in self._seconds:
+            self._seconds[key] = self._cost(term)
+        return self._seconds[key]
+
+    def _cost(self, term: Term) -> float:
         device = self.device
         if self.sizes:
             inputs = (None if used is None else _with_sizes(used, used.inputs, self.sizes) for used in term.inputs)
@@ -77,6 +84,17 @@ class AnalyticCost:
         transfer = (values / device.byte_rate(values) + near / device.byte_rate(0)) / self._bandwidth_factor
         kinds = kinds_of(term, device.channel_block)
         return device.start(kinds) * _kernels(term) + max(arithmetic, transfer) * device.factor(kinds)
+
+
+def _key(term: Term, block: int) -> tuple[object, ...]:
+    """Return the operator, its attributes and types, and of its operands the types, which are constants, in blocks of
+    `block` channels, or equal."""
+    number = {used: k for k, used in reversed(list(enumerate(term.inputs)))}
+    operands = [
+        None if i is None else (i.types, number[i], i.is_constant or (block > 1 and is_blocked(i, block) and "blocks"))
+        for i in term.inputs
+    ]
+    return term.op, term.attrs, term.types, *operands
 
 
 def _kernels(term: Term) -> int:

@@ -17,7 +17,7 @@ from superopt.properties import changes_shape_only, contracts, joins, rearranges
 from superopt.search.cost.runtime_fusion import CONVOLUTIONS, KEEP_LAYOUT
 from superopt.search.cost.work import bytes_of
 
-__all__ = ["has_blocked_kernel", "reordered_bytes", "unfolded_bytes"]
+__all__ = ["has_blocked_kernel", "is_blocked", "reordered_bytes", "unfolded_bytes"]
 
 _MAX_STEPS_TO_CONV = 4  # operators to follow back to the Conv that a value comes from
 _CHANNELS_AT_ONCE = 4  # images enter the layout only if their channels are a multiple of this
@@ -35,10 +35,10 @@ def reordered_bytes(term: Term, block: int) -> int:
         return 0
     if not rearranges(term.op):
         image = term.inputs[0] if term.inputs and _leaves_layout(term, block) else None
-        if image is None or not _is_blocked(image, block):
+        if image is None or not is_blocked(image, block):
             return 0
         return 2 * (bytes_of(image.type) + (bytes_of(term.type) if term.op in CONVOLUTIONS else 0))
-    images = [i for i in term.inputs if i is not None and _is_across_channels(term, i) and _is_blocked(i, block)]
+    images = [i for i in term.inputs if i is not None and _is_across_channels(term, i) and is_blocked(i, block)]
     copied = not joins(term.op) or any(_is_partial(i, block) for i in images)
     return 4 * sum(bytes_of(image.type) for image in images) if copied else 0
 
@@ -99,7 +99,7 @@ def _is_across_channels(term: Term, image: Term) -> bool:
     return rank is not None and any(a in (1, 1 - rank) for a in (axes if isinstance(axes, tuple) else (axes,)))
 
 
-def _is_blocked(value: Term, block: int) -> bool:
+def is_blocked(value: Term, block: int) -> bool:
     """Return True if `value` comes from a Conv in blocks, through operators that keep the layout."""
     for _ in range(_MAX_STEPS_TO_CONV):
         if value.op in CONVOLUTIONS:

@@ -10,20 +10,7 @@ from superopt.search.cost.concrete import concrete_attrs
 from superopt.search.cost.microbench import Unmeasurable, concrete
 from superopt.search.cost.runtime_fusion import is_filled, matrices_of_stack, simplest_form
 
-__all__ = ["describe", "isolated", "lookup_key"]
-
-
-def lookup_key(term: Term) -> tuple[object, ...]:
-    """Return a key that is cheap to compute, such that operators with equal keys have equal costs.
-
-    The key has the operator, its attributes, the types of its operands, which operands are constants and which are
-    equal.
-    """
-    positions = {used: position for position, used in reversed(list(enumerate(term.inputs)))}
-    operands = [
-        None if i is None else (i.types, i.is_constant, is_filled(i) and i.op, positions[i]) for i in term.inputs
-    ]
-    return (term.op, term.attrs, *operands)
+__all__ = ["describe", "isolated"]
 
 
 def isolated(term: Term, sizes: Mapping[str, int]) -> Term:
