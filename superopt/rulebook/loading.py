@@ -10,6 +10,7 @@ from pathlib import Path
 
 from superopt.gc_tuning import rare_collections
 from superopt.ir.rule import Rule
+from superopt.rulebook.kept_rules import kept_or_read
 from superopt.rulebook.line_problems import LineProblem, parsed
 from verify.certificates import Certificate, line_hash, rule_kernel_hash
 
@@ -239,6 +240,10 @@ def certified_rules(path: Path | None = None) -> tuple[list[Listed], Certificate
     Raises RulesError unless this version of the kernel has certified every rule exactly as written.
     """
     files, source = rule_files(path), beside(path, CERTIFICATES)
+    return kept_or_read((*files, source), lambda: _certified(path, files, source))
+
+
+def _certified(path: Path | None, files: list[Path], source: Path) -> tuple[list[Listed], Certificates]:
     todo = f"prove it anew: superopt verify --certify {source.parent if path is None else path}"
     with rare_collections():
         try:
