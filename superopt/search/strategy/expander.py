@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 from superopt.ir.term import Term
@@ -106,14 +107,7 @@ class Expander:
         priced: list[PricedMatch] = []
         too_expensive: list[PricedMatch] = []  # on their own; a compound match may contain them
         seen: set[tuple[tuple[Term, ...], tuple[Term, ...]]] = set()
-        statistics = self._context.statistics
-
-        def wanted(compiled: CompiledRule) -> bool:
-            if compiled.is_denormal_rule:
-                return False
-            if not compiled.selects_kernel if select_kernels else compiled.introduces_kernel:
-                return False
-            return not (compiled.rule_id in self.excluded_rules or statistics.is_unreliable(compiled.rule_id))
+        wanted = partial(self._is_wanted, select_kernels)
 
         def price_after(found: Match) -> Price:
             return self._rounded(graph.price(found.roots, found.results))
@@ -139,6 +133,21 @@ class Expander:
         priced.sort(key=lambda item: item.price)
         self._context.budget.charge_expansion(len(graph.index.position), len(seen))
         return priced
+
+    def rewrites_of(self, root: Term, index: GraphIndex) -> list[Match]:
+        """Return the rewrites that replace the term `root` of a graph and no other, without prices."""
+        self.expanded += 1
+        found = self._context.matcher.matches(index, frozenset({root}), partial(self._is_wanted, False))
+        return [match for match in found if match.roots == (root,)]
+
+    def _is_wanted(self, select_kernels: bool, compiled: CompiledRule) -> bool:
+        """Return True for a rule that selects kernels or, without `select_kernels`, introduces none."""
+        if compiled.is_denormal_rule:
+            return False
+        if not compiled.selects_kernel if select_kernels else compiled.introduces_kernel:
+            return False
+        rule = compiled.rule_id
+        return not (rule in self.excluded_rules or self._context.statistics.is_unreliable(rule))
 
     def apply(self, state: SearchState, found: Match, seen: set[tuple[Term, ...]] | None = None) -> SearchState | None:
         """Return the state after a rewrite; None if the rule is not proven there, the graph is in `seen`, or constants

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from superopt.ir.term import Term, topological
 from superopt.search.cost.graph_cost import Price
-from superopt.search.match.graph_index import run_time_terms
+from superopt.search.match.graph_index import GraphIndex, run_time_terms
 from superopt.search.match.occurrence import Match
 from superopt.search.strategy.expander import Expander, PricedMatch
 from superopt.search.strategy.search_context import SearchContext
@@ -195,38 +195,37 @@ class LocalSearch:
     def push_selection(self, state: SearchState) -> SearchState | None:
         """Return a state in which a selection is below the operator that computed what it read; None if there is none.
 
-        The last selections come first. Of several rewrites the cheapest is taken, whatever it costs. A selection that
-        drops an axis is written as one that keeps it, where a rule says how: two operators that read a value then
-        select from it in the same way.
+        The last selections come first, whatever the state costs. A selection that drops an axis is written as one that
+        keeps it, where a rule says how: two operators that read a value then select from it in the same way.
         """
-        for selection in movable_selections(self.expander.index(state)):
-            pushed = self._rewritten_and_pushed(state, selection) or self._pushed(state, selection)
+        index = GraphIndex(state.outputs)
+        for selection in movable_selections(index):
+            pushed = self._rewritten_and_pushed(state, selection, index) or self._pushed(state, selection, index)
             if pushed is not None:
                 return pushed
         return None
 
-    def _rewritten_and_pushed(self, state: SearchState, selection: Term) -> SearchState | None:
+    def _rewritten_and_pushed(self, state: SearchState, selection: Term, index: GraphIndex) -> SearchState | None:
         """Return the state after `selection`, which drops an axis, is written as one that does not and is moved."""
-        value = selected_operator(selection, self.expander.index(state))
         if keeps_rank(selection):
             return None
-        for _, found in self.expander.expand(state, frozenset({selection})):
+        value = selected_operator(selection, index)
+        for found in self.expander.rewrites_of(selection, index):
             kept = [term for term in found.created if keeps_rank(term) and term.op != "Out" and value in term.inputs]
-            child = self.apply(state, found) if kept and found.roots == (selection,) else None
+            child = self.apply(state, found) if kept else None
             if child is not None:
-                pushed = [self._pushed(child, term) for term in kept if term in self.expander.index(child).position]
+                now = GraphIndex(child.outputs)
+                pushed = [self._pushed(child, term, now) for term in kept if term in now.position]
                 return next((after for after in pushed if after is not None), None)
         return None
 
-    def _pushed(self, state: SearchState, selection: Term) -> SearchState | None:
+    def _pushed(self, state: SearchState, selection: Term, index: GraphIndex) -> SearchState | None:
         """Return the state after `selection` is moved, or None."""
-        index = self.expander.index(state)
         value = selected_operator(selection, index)
         if value is None:
             return None
-        for _, found in self.expander.expand(state, frozenset({selection})):
-            if found.roots == (selection,) and value not in run_time_terms(found.results):
-                child = self.apply(state, found)
-                if child is not None:
-                    return child
+        for found in self.expander.rewrites_of(selection, index):
+            child = None if value in run_time_terms(found.results) else self.apply(state, found)
+            if child is not None:
+                return child
         return None

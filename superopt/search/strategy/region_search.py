@@ -151,10 +151,13 @@ class RegionSearch:
 
     def push_selections(self) -> None:
         """Move selections towards the inputs as far as rules move them, where that pays; do nothing else."""
-        state: SearchState | None = self._local.push_selection(self.start)
-        while state is not None:
-            self._accept(state)
+        reached: list[SearchState] = []
+        state = self._local.push_selection(self.start)
+        while state is not None and not self._out_of_time:
+            reached.append(state)
             state = self._local.push_selection(state)
+        for state in sorted(reached, key=lambda state: state.price):
+            self._accept(state)
         self._end_with_base()
 
     def _end_with_base(self) -> None:
