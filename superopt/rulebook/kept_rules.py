@@ -1,4 +1,4 @@
-"""Certified rules as an earlier process has read them. Reading 3,424 rules and certificates takes 1.3 s, this 0.2 s.
+"""Certified rules as an earlier process has read them. Reading 3,500 rules and certificates takes 1.3 s, this 0.2 s.
 
 What is kept lies in the user's cache directory, under a digest of all that reading depends on: the rules, their
 certificates, the kernel, this package and the versions of Python. A damaged file, or one that holds objects of other

@@ -16,12 +16,13 @@ _FUNCTIONS = (
     "ThresholdedRelu"
 )
 _BINARY = "Add Sub Mul Div Max Min Pow Equal Greater GreaterOrEqual Less LessOrEqual"
-_CUT = "x|Slice"
+_CUT = "x|Slice|Gather"
 
 
 def _family(variables: tuple[Variable, ...], over: tuple[int, ...], *uses: Use, runtime: int = 2) -> Family:
-    """Return the family of a cut of the results of these operators, or of their operands."""
-    cuts = slices(*over, slots=("|".join(dict.fromkeys(("c", "x", "y", *(use.op for use in uses)))),))[::2]
+    """Return the family of a cut, or one row, of the results of these operators, or of their operands."""
+    slots = ("|".join(dict.fromkeys(("c", "x", "y", *(use.op for use in uses)))),)
+    cuts = (*slices(*over, slots=slots)[::2], *gather(-2, 1, slots=slots))
     return Family("selections", variables, (*cuts, *uses), runtime, elements=384, variation="axes", reals=True)
 
 
@@ -45,13 +46,13 @@ SELECTIONS: tuple[Family, ...] = (
     _family(
         (*inputs("c", _SHAPE, dtype="bool"), *inputs("s t", ())),
         (-1, -2),
-        Use("Where", {}, (3,), ("c|Slice", "s", "t")),
+        Use("Where", {}, (3,), ("c|Slice|Gather", "s", "t")),
     ),
     *(
         _family(
             (*inputs("c", _SHAPE, dtype="bool"), *inputs("x", _SHAPE), *inputs("s", ())),
             (-1, -2),
-            Use("Where", {}, (3,), ("c|Slice", *slots)),
+            Use("Where", {}, (3,), ("c|Slice|Gather", *slots)),
             runtime=3,
         )
         for slots in ((_CUT, "s"), ("s", _CUT))
@@ -66,7 +67,7 @@ SELECTIONS: tuple[Family, ...] = (
     ),
     # Products of each matrix of a stack, and joined rows.
     _family((*inputs("x", _CUBE), *inputs("u", (2, 3))), (-2, -3), Use("MatMul", {}, (2,), (_CUT, "u"))),
-    _family(inputs("x y", _CUBE), (-2, -3), *concat(-1, slots=("x|Slice", "y|Slice")), runtime=3),
+    _family(inputs("x y", _CUBE), (-2, -3), *concat(-1, slots=(_CUT, "y|Slice|Gather")), runtime=3),
     # One row by its number in a list.
     _family(inputs("x", _CUBE), (), *gather(-2, (0,), (1,)), *(_row(-2, k) for k in (0, 1)), runtime=1),
     # Axes that change places.
