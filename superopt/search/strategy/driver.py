@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -207,7 +208,8 @@ class _Driver:
 
     def _push_selections(self) -> None:
         """Move selections towards the inputs where that pays."""
-        regions = list(selection_regions(self.model.outputs))
+        budget = self.context.budget
+        regions = list(itertools.takewhile(lambda _: not budget.exhausted, selection_regions(self.model.outputs)))
         for task in self.pool.tasks(regions):
             task.search.push_selections()
         self._apply_best(regions)

@@ -137,7 +137,8 @@ class Expander:
     def rewrites_of(self, root: Term, index: GraphIndex) -> list[Match]:
         """Return the rewrites that replace the term `root` of a graph and no other, without prices."""
         self.expanded += 1
-        found = self._context.matcher.matches(index, frozenset({root}), partial(self._is_wanted, False))
+        found = list(self._context.matcher.matches(index, frozenset({root}), partial(self._is_wanted, False)))
+        self._context.budget.charge_expansion(len(index.position), len(found))
         return [match for match in found if match.roots == (root,)]
 
     def _is_wanted(self, select_kernels: bool, compiled: CompiledRule) -> bool:

@@ -152,7 +152,7 @@ class RegionSearch:
     def push_selections(self) -> None:
         """Move selections towards the inputs as far as rules move them, where that pays; do nothing else."""
         reached: list[SearchState] = []
-        state = self._local.push_selection(self.start)
+        state: SearchState | None = self.start
         while state is not None and not self._out_of_time:
             reached.append(state)
             state = self._local.push_selection(state)
