@@ -108,3 +108,14 @@ def test_a_region_with_a_split_in_it_is_compatible() -> None:
     (region,) = selection_regions(outputs)
     assert [term.op for term in region.operators] == ["MatMul", "Split", "Mul", "Gather"]
     assert compatible_regions(outputs, [region]) == [region]
+
+
+def test_a_region_without_a_gain_is_still_searched() -> None:
+    # The region of the selection is the whole graph, and so is the region that the first pass cuts.
+    x = var("x", tensor(_ROWS, _WIDTH))
+    rules = parse_rules("Relu(Relu(x)) = Relu(x)")
+    (region,) = selection_regions((first_row(make("Relu", (make("Relu", (x,)),))),))
+    after = search(
+        region.originals, rules, believe, AnalyticCost(), position=dict.fromkeys(region.operators, 0), efforts=0
+    ).outputs
+    assert [term.op for term in topological(after)] == ["Var", "Relu", "Gather"]

@@ -215,12 +215,18 @@ class _Driver:
         self._apply_best(regions)
 
     def _apply_best(self, regions: list[Region]) -> None:
-        """Apply the results of regions that may overlap, those that save most first."""
+        """Apply the results of regions that may overlap, those that save most first, and forget the other regions.
+
+        A pass may cut the same regions, and has to search them with all rules.
+        """
         searches = self.pool.searches
-        regions = [r for r in regions if searches[r.outputs].predicted_speedup >= MIN_SURE_GAIN_RATIO]
-        regions.sort(key=lambda region: -searches[region.outputs].predicted_saving_ps)
-        regions = compatible_regions(self.model.outputs, regions)
-        self._apply(regions, self.chooser.choose(self.pool.tasks(regions)), set())
+        best = [r for r in regions if searches[r.outputs].predicted_speedup >= MIN_SURE_GAIN_RATIO]
+        best.sort(key=lambda region: -searches[region.outputs].predicted_saving_ps)
+        best = compatible_regions(self.model.outputs, best)
+        chosen = self.chooser.choose(self.pool.tasks(best))
+        self._apply(best, chosen, set())
+        for outputs in {region.outputs for region in regions}.difference(chosen):
+            searches.pop(outputs, None)
 
     def _run_pass(self, number: int) -> bool:
         """Cut the graph, search its regions and apply the results. Return True if the pass changed the graph.
