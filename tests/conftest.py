@@ -17,6 +17,7 @@ from superopt.ir.rule import Rule
 from superopt.optimizer import run
 from superopt.optimizer.pace import Pace
 from superopt.optimizer.speed_check import SpeedCheck
+from superopt.rulebook import kept_rules
 from superopt.runtime import RuntimeUnavailable, resolve_target
 from tests.support.certified import certified
 from tests.support.models import LORA_RULES
@@ -89,10 +90,11 @@ def _problem_of_cuda() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests neither read nor fill the user's store of measurements and verdicts."""
+    """Tests neither read nor fill the user's cache of measurements, verdicts and rules that were read."""
     path = tmp_path_factory.mktemp("cache") / "store.sqlite"
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(store, "default_path", lambda: path)
+        patch.setattr(kept_rules, "default_folder", lambda: path.parent)
         yield
 
 

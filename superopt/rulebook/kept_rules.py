@@ -22,7 +22,7 @@ from superopt.files import OutputError, write_whole
 from superopt.gc_tuning import rare_collections
 from verify.certificates import kernel_hash
 
-__all__ = ["kept_or_read"]
+__all__ = ["default_folder", "kept_or_read"]
 
 _Read = TypeVar("_Read")
 
@@ -38,7 +38,7 @@ def kept_or_read(files: Iterable[Path], read: Callable[[], _Read]) -> _Read:
     Raises what `read` does.
     """
     try:
-        file = _folder() / f"rules-{_key(files)}.pickle"
+        file = default_folder() / f"rules-{_key(files)}.pickle"
     except (OSError, RuntimeError):  # a file cannot be read, or nobody's home is known
         return read()
     with contextlib.suppress(OSError, ValueError, pickle.UnpicklingError, AttributeError, LookupError, TypeError):
@@ -49,7 +49,8 @@ def kept_or_read(files: Iterable[Path], read: Callable[[], _Read]) -> _Read:
     return found
 
 
-def _folder() -> Path:
+def default_folder() -> Path:
+    """Return the user's cache directory. Raises RuntimeError if nobody's home is known."""
     return Path(platformdirs.user_cache_dir("superopt"))
 
 

@@ -15,7 +15,7 @@ from superopt.rulebook.loading import Listed, certified_rules, read_all_rules
 
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(kept_rules, "_folder", lambda: tmp_path / "cache")
+    monkeypatch.setattr(kept_rules, "default_folder", lambda: tmp_path / "cache")
     return tmp_path / "cache"
 
 

@@ -76,7 +76,7 @@ class RegionSearch:
         self.deadline_s = float("inf")
         self.effort = 0
         self.share = 0.0
-        self._improves_by_itself = True
+        self._is_searched = True  # False: siblings were merged, or selections moved, and nothing else is done
         # (effort, graph) pairs: a beam search or backjump that began with this graph has found nothing.
         self._failed: set[tuple[int, tuple[Term, ...]]] = set()
         self._selected: SearchState | None = None  # the base that kernels were last selected for
@@ -131,7 +131,7 @@ class RegionSearch:
         self._statistics.record_broken_prediction(rule)
         self._local.forget_candidates()
         self.best = self.base = self.start
-        self.effort = 0 if self._improves_by_itself else self.efforts
+        self.effort = 0 if self._is_searched else self.efforts
         self._begun_at = self._found_at = self.expanded
 
     def fuse_siblings(self) -> None:
@@ -161,7 +161,7 @@ class RegionSearch:
         self._end_with_base()
 
     def _end_with_base(self) -> None:
-        self.best, self.effort, self._improves_by_itself = self.base, self.efforts, False
+        self.best, self.effort, self._is_searched = self.base, self.efforts, False
 
     def improve(self, deadline_s: float = float("inf")) -> bool:
         """Make the next effort, until `deadline_s` seconds of the budget are spent. Return True if it was completed."""
