@@ -20,6 +20,7 @@ import platformdirs
 
 from superopt.files import OutputError, write_whole
 from superopt.gc_tuning import rare_collections
+from superopt.ir.term import Term
 from verify.certificates import kernel_hash
 
 __all__ = ["default_folder", "kept_or_read"]
@@ -29,7 +30,8 @@ _Read = TypeVar("_Read")
 _MOST_FILES = 4  # those that were written last, of 12 MB: one for each set of rules and version of the program
 _DIGEST_BYTES = 16
 _PACKAGES = ("superopt.ir.", "superopt.rulebook.", "pathlib.")  # of the classes that are kept
-_FUNCTIONS = frozenset({("builtins", "getattr")})  # by which `Term.of` is named
+# What a damaged file, or one that somebody else has made, may lead to.
+_UNUSABLE = (OSError, ValueError, pickle.UnpicklingError, ImportError, EOFError, AttributeError, LookupError, TypeError)
 
 
 def kept_or_read(files: Iterable[Path], read: Callable[[], _Read]) -> _Read:
@@ -41,10 +43,10 @@ def kept_or_read(files: Iterable[Path], read: Callable[[], _Read]) -> _Read:
         file = default_folder() / f"rules-{_key(files)}.pickle"
     except (OSError, RuntimeError):  # a file cannot be read, or nobody's home is known
         return read()
-    with contextlib.suppress(OSError, ValueError, pickle.UnpicklingError, AttributeError, LookupError, TypeError):
+    with contextlib.suppress(*_UNUSABLE):  # it is read anew
         return _unpickled(file.read_bytes())  # type: ignore[no-any-return]
     found = read()
-    with contextlib.suppress(OSError, OutputError):
+    with contextlib.suppress(OSError, OutputError):  # without a place to keep it, each process reads it
         _keep(file, pickle.dumps(found, protocol=pickle.HIGHEST_PROTOCOL))
     return found
 
@@ -87,7 +89,14 @@ class _Unpickler(pickle.Unpickler):
     """Makes objects of the kinds that rules consist of, and no others."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Return the class. Raises UnpicklingError for one that no rule has."""
-        if f"{module}.".startswith(_PACKAGES) or (module, name) in _FUNCTIONS:
-            return super().find_class(module, name)
+        """Return the class, or `Term.of`. Raises UnpicklingError for all else.
+
+        Another dotted name would lead out of the module, to what it imports.
+        """
+        if (module, name) == (Term.__module__, Term.of.__qualname__):
+            return Term.of
+        if f"{module}.".startswith(_PACKAGES) and "." not in name:
+            found = super().find_class(module, name)
+            if isinstance(found, type) and found.__module__ == module:
+                return found
         raise pickle.UnpicklingError(f"{module}.{name} is no part of a rule")

@@ -42,6 +42,20 @@ class Harm:
         return os.mkdir, ("harm",)
 
 
+# The same by way of a module whose classes are allowed, and by the function that names methods.
+_THROUGH_A_MODULE = b"\x80\x04\x8c\x07pathlib\x8c\x08os.mkdir\x93\x8c\x04harm\x85R."
+_IMPORTED = b"\x80\x04\x8c\x07pathlib\x8c\x02os\x93."
+_THROUGH_GETATTR = b"\x80\x04\x8c\x08builtins\x8c\x07getattr\x93\x8c\x04harm\x8c\x07__doc__\x86R."
+_MISSING = b"\x80\x04\x8c\x13superopt.ir.nothing\x8c\x04Rule\x93."
+HARMFUL = {
+    "harmful": pickle.dumps(Harm()),
+    "module": _THROUGH_A_MODULE,
+    "imported": _IMPORTED,
+    "getattr": _THROUGH_GETATTR,
+    "missing": _MISSING,
+}
+
+
 def test_the_shipped_rules_are_the_same_when_they_are_kept(cache: Path) -> None:
     first, certificates = certified_rules()
     again, kept = certified_rules()
@@ -56,7 +70,7 @@ def test_a_changed_file_is_read_again(cache: Path, rules: Path) -> None:
     assert kept_or_read([rules], read)[0].rule.lhs[0].op == "Abs" and read.count == 2
 
 
-@pytest.mark.parametrize("damage", [b"", b"x" * 100, "cut", "flipped", "harmful"])
+@pytest.mark.parametrize("damage", [b"", b"x" * 100, "cut", "flipped", *HARMFUL])
 def test_a_damaged_file_is_as_good_as_none(
     cache: Path, rules: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, damage: bytes | str
 ) -> None:
@@ -69,8 +83,8 @@ def test_a_damaged_file_is_as_good_as_none(
         file.write_bytes(content[:-10])
     elif damage == "flipped":
         file.write_bytes(content[:50] + bytes([content[50] ^ 1]) + content[51:])
-    elif damage == "harmful":  # with a checksum that is right
-        harm = pickle.dumps(Harm())
+    elif damage in HARMFUL:  # with a checksum that is right
+        harm = HARMFUL[str(damage)]
         file.write_bytes(kept_rules._checksum(harm) + harm)
     else:
         assert isinstance(damage, bytes)
